@@ -1,0 +1,1 @@
+"""What the author of a plugin reads: services, executors, sources and clustering algorithms."""

@@ -1,0 +1,176 @@
+"""What the core hands to a service, and what a service hands back, beside jobs and events."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import msgspec
+
+from longshore.origin import Origin
+
+
+class RunPaths(msgspec.Struct, frozen=True):
+    """Every file name of a run directory, in one place."""
+
+    root: Path
+
+    @property
+    def card(self) -> Path:
+        """``run.json``: ids, versions, submissions."""
+        return self.root / "run.json"
+
+    @property
+    def workflow(self) -> Path:
+        """``workflow.jsonl``: the jobs, one a line."""
+        return self.root / "workflow.jsonl"
+
+    @property
+    def origins(self) -> Path:
+        """``origins.json``: where each value of the configuration was written."""
+        return self.root / "origins.json"
+
+    @property
+    def inputs(self) -> Path:
+        """The YAML as submitted, with every file it includes."""
+        return self.root / "inputs"
+
+    @property
+    def journal(self) -> Path:
+        """One file of events per life of the engine."""
+        return self.root / "journal"
+
+    @property
+    def keeper(self) -> Path:
+        """What the keeper of local jobs writes, a file per life."""
+        return self.root / "keeper"
+
+    @property
+    def ends(self) -> Path:
+        """End records that job wrappers leave."""
+        return self.root / "ends"
+
+    @property
+    def batches(self) -> Path:
+        """What each batch consists of."""
+        return self.root / "batches"
+
+    @property
+    def steer(self) -> Path:
+        """Orders to the engine that it has not taken yet."""
+        return self.root / "steer"
+
+    @property
+    def status(self) -> Path:
+        """``status.json``: the newest snapshot, and the engine's heartbeat."""
+        return self.root / "status.json"
+
+    @property
+    def cache(self) -> Path:
+        """What can be deleted at any time."""
+        return self.root / "cache"
+
+    @property
+    def engine_log(self) -> Path:
+        """What the engine has to say, for people."""
+        return self.root / "engine.log"
+
+    @property
+    def engine_lock(self) -> Path:
+        """Locked as long as an engine of this host lives."""
+        return self.root / "engine.lock"
+
+    @property
+    def wms(self) -> Path:
+        """What the service rendered, usable by hand."""
+        return self.root / "wms"
+
+    @property
+    def logs(self) -> Path:
+        """One log per attempt."""
+        return self.root / "logs"
+
+    def log_of(self, index: int, name: str, label: str, attempt: int) -> PurePosixPath:
+        """Path of an attempt's log, relative to the run directory; at most about 1000 files share a folder."""
+        safe = file_name(name)
+        return PurePosixPath("logs", file_name(label), f"{index // 500:02}", f"{safe}.{attempt}.log")
+
+
+def file_name(name: str) -> str:
+    """A name as one component of a path: ``/`` becomes ``_``, and an overlong name is cut and told apart by its hash."""
+    plain = name.replace("/", "_").replace("\0", "_")
+    if plain in {"", ".", ".."}:
+        plain = f"_{plain}"
+    if len(plain.encode()) <= _LONGEST_NAME:
+        return plain
+    # Imported here: names this long are rare, and the module is imported by every command.
+    from hashlib import sha256
+
+    digest = sha256(name.encode()).hexdigest()[:12]
+    return plain.encode()[: _LONGEST_NAME - 13].decode(errors="ignore") + "-" + digest
+
+
+_LONGEST_NAME = 200
+"""Bytes; file systems allow 255, and a suffix for the attempt has to fit as well."""
+
+
+class Site(msgspec.Struct, frozen=True, kw_only=True):
+    """Where jobs run, as its operator describes it."""
+
+    name: str
+    settings: Mapping[str, Any] = msgspec.field(default_factory=dict)
+    """The site's section and profile, read whole."""
+    origin: Origin | None = None
+
+
+class Problem(msgspec.Struct, frozen=True, kw_only=True):
+    """Something a service cannot do as asked."""
+
+    message: str
+    job: str | None = None
+    origin: Origin | None = None
+    hint: str = ""
+    fatal: bool = True
+    """Whether the run must not be submitted; else it is a note."""
+
+
+class PingReport(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether a workload manager can be used right now, and what it has."""
+
+    service: str
+    ok: bool
+    message: str
+    """One line for people."""
+    details: Mapping[str, str] = msgspec.field(default_factory=dict)
+    """Facts worth showing, in the order to show them."""
+    capacity: Mapping[str, int] | None = None
+    """The largest amount of each resource one job can ever have (``cpus``, ``memory`` and ``disk`` in bytes, others by
+    name); a resource that is not named is not counted. ``None`` where the service cannot tell."""
+
+
+class RenderedFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A file a service wants written; its text is made only when it is."""
+
+    path: PurePosixPath
+    """Relative to the run directory."""
+    mode: int = 0o644
+    chunks: Callable[[], Iterator[str]]
+
+
+class Context(msgspec.Struct, frozen=True, kw_only=True):
+    """What a service may know of the world around a workflow."""
+
+    settings: Mapping[str, Any]
+    """The service's own map of the configuration, and nothing else."""
+    site: Site
+    paths: RunPaths
+    templates: Mapping[str, str]
+    """Text of each template of the service, per name."""
+    probe: PingReport | None = None
+
+
+class Unreachable(msgspec.Struct, frozen=True, kw_only=True):
+    """A workload manager did not answer; nothing follows from that for any job."""
+
+    why: str

@@ -1,0 +1,158 @@
+"""A directed acyclic graph of named nodes, as integer adjacency lists: whole from birth, never changed."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from difflib import get_close_matches
+from typing import Generic, Protocol, TypeVar
+
+from longshore.errors import CycleError, GraphError
+
+
+class Named(Protocol):
+    """Anything with a name."""
+
+    @property
+    def name(self) -> str:
+        """A name, unique in its graph."""
+
+
+N = TypeVar("N", bound=Named)
+
+
+class Dag(Generic[N]):
+    """Nodes in the order given, and edges between them by index.
+
+    Parameters
+    ----------
+    nodes
+        The nodes; their names must differ.
+    edges
+        Pairs (parent index, child index). An edge given twice counts once.
+
+    Raises
+    ------
+    GraphError
+        Two nodes share a name, or an edge leads to no node.
+    CycleError
+        There is a ring; the error spells it out.
+    """
+
+    __slots__ = ("children", "index", "nodes", "order", "parents")
+
+    def __init__(self, nodes: Iterable[N], edges: Iterable[tuple[int, int]]) -> None:
+        self.nodes: tuple[N, ...] = tuple(nodes)
+        self.index: dict[str, int] = index_by_name(self.nodes)
+        self.parents, self.children = adjacency(len(self.nodes), edges)
+        self.order: list[int] = topological_order(self.parents, self.children)
+        """Indices, parents first; among nodes that could come next, the one that became free first."""
+        if len(self.order) < len(self.nodes):
+            ring = find_ring(self.parents, done=self.order)
+            raise CycleError([self.nodes[i].name for i in ring])
+
+    @classmethod
+    def by_name(cls, nodes: Iterable[N], edges: Iterable[tuple[str, str]]) -> Dag[N]:
+        """Build from edges given as pairs (parent name, child name).
+
+        Raises
+        ------
+        GraphError
+            As for the class itself; an edge to nowhere is named, with the nearest name there is.
+        """
+        nodes = tuple(nodes)
+        index = index_by_name(nodes)
+
+        def ends(edge: tuple[str, str]) -> tuple[int, int]:
+            try:
+                return index[edge[0]], index[edge[1]]
+            except KeyError as missing:
+                raise _edge_to_nowhere(edge, missing.args[0], index) from None
+
+        return cls(nodes, map(ends, edges))
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+    def __iter__(self) -> Iterator[N]:
+        """Iterate over the nodes, parents first."""
+        return (self.nodes[i] for i in self.order)
+
+    def __getitem__(self, name: str) -> N:
+        """Return the node of that name, or raise `KeyError`."""
+        return self.nodes[self.index[name]]
+
+    def edges(self) -> Iterator[tuple[int, int]]:
+        """All edges as (parent index, child index), in the order of the parents."""
+        return ((parent, child) for parent, children in enumerate(self.children) for child in children)
+
+
+def index_by_name(nodes: Sequence[Named]) -> dict[str, int]:
+    """Position per name.
+
+    Raises
+    ------
+    GraphError
+        Two nodes share a name.
+    """
+    index: dict[str, int] = {}
+    for position, node in enumerate(nodes):
+        if index.setdefault(node.name, position) != position:
+            raise GraphError(
+                f"two nodes are named '{node.name}' (number {index[node.name] + 1} and {position + 1})",
+                hint="Names must be unique; add what tells the two apart to the name.",
+            )
+    return index
+
+
+def adjacency(size: int, edges: Iterable[tuple[int, int]]) -> tuple[list[list[int]], list[list[int]]]:
+    """Parents and children per node; repeated edges are dropped."""
+    parents: list[list[int]] = [[] for _ in range(size)]
+    children: list[list[int]] = [[] for _ in range(size)]
+    for parent, child in edges:
+        parents[child].append(parent)
+        children[parent].append(child)
+    for neighbours in (parents, children):
+        for node, these in enumerate(neighbours):
+            if len(these) > 1:
+                neighbours[node] = list(dict.fromkeys(these))
+    return parents, children
+
+
+def topological_order(parents: Sequence[Sequence[int]], children: Sequence[Sequence[int]]) -> list[int]:
+    """Kahn's algorithm, first come first served; shorter than the graph when there is a ring."""
+    waiting = [len(these) for these in parents]
+    free = deque(node for node, count in enumerate(waiting) if not count)
+    order: list[int] = []
+    while free:
+        node = free.popleft()
+        order.append(node)
+        for child in children[node]:
+            waiting[child] -= 1
+            if not waiting[child]:
+                free.append(child)
+    return order
+
+
+def find_ring(parents: Sequence[Sequence[int]], *, done: Iterable[int]) -> list[int]:
+    """One ring among the nodes not in `done`, in the direction of the edges, first node repeated at the end."""
+    finished = set(done)
+    node = next(i for i in range(len(parents)) if i not in finished)
+    seen: dict[int, int] = {}
+    path: list[int] = []
+    # Every node that is left has a parent that is left, so walking up must come round.
+    while node not in seen:
+        seen[node] = len(path)
+        path.append(node)
+        node = next(parent for parent in parents[node] if parent not in finished)
+    ring = path[seen[node] :]
+    ring.reverse()
+    return [*ring, ring[0]]
+
+
+def _edge_to_nowhere(edge: tuple[str, str], missing: str, index: dict[str, int]) -> GraphError:
+    near = get_close_matches(missing, index, n=1)
+    return GraphError(
+        f"the edge '{edge[0]}' -> '{edge[1]}' leads to nowhere: there is no '{missing}'",
+        hint=f"Did you mean '{near[0]}'?" if near else "",
+    )

@@ -1,0 +1,170 @@
+"""The events of a run: the lines of its journal, and what every service reports.
+
+An event is one JSON object; ``e`` names its kind. Jobs are meant by their index in ``workflow.jsonl`` (``j``), attempts by
+their number (``a``), batches by their id (``b``). ``t`` is the engine's clock, seconds since the epoch (UTC).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeAlias
+
+import msgspec
+
+from longshore.model.request import Request
+from longshore.model.state import Cause, JobState
+
+FORMAT = 1
+"""Version of the journal's format."""
+
+
+class Seal(msgspec.Struct, frozen=True, gc=False):
+    """How much of an earlier life counts: what it wrote beyond `bytes` is void."""
+
+    life: int
+    bytes: int
+
+
+class Life(msgspec.Struct, frozen=True, kw_only=True, tag_field="e", tag="life", omit_defaults=True):
+    """An engine begins; always the first event of its file."""
+
+    v: int
+    life: int
+    t: float
+    host: str
+    pid: int
+    boot: str
+    by: str
+    """``submit``, ``resume``, ``restart`` or ``cancel``."""
+    seals: Seal | None = None
+    longshore: str = ""
+
+
+class _Numbered(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag_field="e", omit_defaults=True):
+    n: int = 0
+    """Number of the event in its life; written by the journal."""
+    t: float = 0.0
+
+
+class Submitting(_Numbered, frozen=True, kw_only=True, gc=False, tag="submitting"):
+    """The intent to hand over a batch: durable before anything is started."""
+
+    b: str
+    tag: str
+    jobs: tuple[tuple[int, int], ...]
+    """Pairs (job, attempt)."""
+    request: Request | None = None
+
+
+class Submitted(_Numbered, frozen=True, kw_only=True, gc=False, tag="submitted"):
+    """The workload manager took the batch."""
+
+    b: str
+    id: str
+
+
+class Refused(_Numbered, frozen=True, kw_only=True, gc=False, tag="refused"):
+    """The batch was not started and never will be; its attempts do not count unless `spent`."""
+
+    b: str
+    why: str
+    spent: bool = False
+
+
+class Started(_Numbered, frozen=True, kw_only=True, gc=False, tag="started"):
+    """An attempt runs."""
+
+    j: int
+    a: int
+    host: str | None = None
+    at: float | None = None
+    """When, on the clock of the host it runs on."""
+
+
+class Ended(_Numbered, frozen=True, kw_only=True, gc=False, tag="ended"):
+    """An attempt ended and its outcome is known; a success when `cause` is absent."""
+
+    j: int
+    a: int
+    exit: int | None = None
+    signal: int | None = None
+    cause: Cause | None = None
+    reason: str | None = None
+    host: str | None = None
+    start: float | None = None
+    end: float | None = None
+    run_s: float | None = None
+    cpu_s: float | None = None
+    rss_b: int | None = None
+    extra: Mapping[str, str] = msgspec.field(default_factory=dict)
+
+
+class Lost(_Numbered, frozen=True, kw_only=True, gc=False, tag="lost"):
+    """An attempt is gone and its outcome cannot be known."""
+
+    j: int
+    a: int
+    why: str
+
+
+class Retry(_Numbered, frozen=True, kw_only=True, gc=False, tag="retry"):
+    """A job whose attempt ended badly will be tried again."""
+
+    j: int
+    a: int
+    """Number of the attempt to come."""
+    cause: Cause
+    request: Request | None = None
+    not_before: float | None = None
+
+
+class Failed(_Numbered, frozen=True, kw_only=True, gc=False, tag="failed"):
+    """A job has no attempt left; what descends from it is pruned."""
+
+    j: int
+    why: str
+
+
+class Steer(_Numbered, frozen=True, kw_only=True, gc=False, tag="steer"):
+    """Somebody changed the course of the run."""
+
+    who: str
+    act: str
+    select: Mapping[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
+    set: Mapping[str, str] = msgspec.field(default_factory=dict)
+
+
+class Deleted(_Numbered, frozen=True, kw_only=True, gc=False, tag="deleted"):
+    """Jobs are cancelled; what descends from them is deleted with the whole run, pruned otherwise."""
+
+    jobs: tuple[int, ...]
+
+
+class Restarted(_Numbered, frozen=True, kw_only=True, gc=False, tag="restarted"):
+    """Jobs are to run again, with a fresh budget of attempts."""
+
+    jobs: tuple[int, ...]
+    set: Mapping[str, str] = msgspec.field(default_factory=dict)
+
+
+class Finished(_Numbered, frozen=True, kw_only=True, gc=False, tag="finished"):
+    """Nothing of the run can move any more."""
+
+    state: JobState
+
+
+Event: TypeAlias = (
+    Life
+    | Submitting
+    | Submitted
+    | Refused
+    | Started
+    | Ended
+    | Lost
+    | Retry
+    | Failed
+    | Steer
+    | Deleted
+    | Restarted
+    | Finished
+)

@@ -1,0 +1,29 @@
+"""A file that jobs read or write."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class File(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """A file of a workflow.
+
+    Attributes
+    ----------
+    name
+        Unique in its graph.
+    path
+        Where it is or will be; a relative path lies in the run directory.
+    transfer
+        Whether the workload manager carries it to and from the job (BPS: ``wms_transfer``).
+    shared
+        Whether jobs may read one copy of it (BPS: ``job_shared``).
+    size_b
+        Bytes, where known beforehand.
+    """
+
+    name: str
+    path: str
+    transfer: bool = False
+    shared: bool = True
+    size_b: int | None = None

@@ -1,0 +1,63 @@
+"""What a workload manager runs: a command with its request, its environment and its rules for trying again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from longshore.model.request import Request
+from longshore.model.task import Command, DataId, Scalar
+
+
+class JobSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What all jobs of one profile share.
+
+    Attributes
+    ----------
+    request
+        What a job asks for at its first attempt.
+    defaulted
+        Configuration keys of the request that only the package's defaults set: these may be lowered to what a site has.
+    environment
+        Variables beside those the job inherits.
+    number_of_retries
+        Attempts after the first; 0 is none.
+    retry_unless_exit
+        Exit codes after which a job is not tried again.
+    working_directory
+        Where the command starts; ``None`` is the run directory.
+    site, cloud
+        Names of the sections that supplied values.
+    attributes
+        Every other job attribute of BPS that was given (``queue``, ``priority``, ``accountingGroup``, ...), for the
+        service to use or to refuse.
+    """
+
+    label: str
+    request: Request = msgspec.field(default_factory=Request)
+    defaulted: tuple[str, ...] = ()
+    environment: Mapping[str, str] = msgspec.field(default_factory=dict)
+    number_of_retries: int = 0
+    retry_unless_exit: tuple[int, ...] = ()
+    working_directory: str | None = None
+    site: str | None = None
+    cloud: str | None = None
+    attributes: Mapping[str, Scalar] = msgspec.field(default_factory=dict)
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True):
+    """One job of a workflow."""
+
+    name: str
+    label: str
+    command: Command
+    settings: JobSettings
+    tags: DataId = msgspec.field(default_factory=dict)
+    inputs: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
+    """Names of files of the workflow."""
+    environment: Mapping[str, str] = msgspec.field(default_factory=dict)
+    """Variables of this job alone; they win over those of `settings`."""
+    tasks: int = 1
+    """Number of tasks it runs."""

@@ -1,0 +1,45 @@
+"""What a job asks of a machine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+MIB = 1024 * 1024
+"""Bytes in the unit BPS calls MB."""
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An amount of each resource; ``None`` means that nothing is asked and nothing is known.
+
+    Attributes
+    ----------
+    cpus
+        Number of logical processors, at least 1.
+    memory_b, disk_b
+        Bytes.
+    walltime_s
+        Seconds.
+    resources
+        Amount per name, for any other resource a site counts.
+    """
+
+    cpus: int = 1
+    memory_b: int | None = None
+    disk_b: int | None = None
+    walltime_s: float | None = None
+    resources: Mapping[str, int] = msgspec.field(default_factory=dict)
+
+    def amounts(self) -> dict[str, int]:
+        """Amount per countable resource that is asked for, in a stable order (walltime is not counted)."""
+        asked = {"cpus": self.cpus}
+        if self.memory_b is not None:
+            asked["memory"] = self.memory_b
+        if self.disk_b is not None:
+            asked["disk"] = self.disk_b
+        return asked | {name: self.resources[name] for name in sorted(self.resources)}
+
+    def key(self) -> tuple[object, ...]:
+        """A hashable value, equal for equal requests."""
+        return (self.cpus, self.memory_b, self.disk_b, self.walltime_s, tuple(sorted(self.resources.items())))

@@ -1,0 +1,99 @@
+"""The states of a job and of a run, why an attempt ended badly, and the exit status that stands for each state.
+
+States and numbers are those of LSST's BPS (``WmsStates``), so that a script written for ``bps status`` keeps working.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from types import MappingProxyType
+
+
+class JobState(StrEnum):
+    """The only states users and JSON ever see."""
+
+    UNKNOWN = "UNKNOWN"
+    """No answer."""
+    MISFIT = "MISFIT"
+    """A scheduler's word that fits none of the others."""
+    UNREADY = "UNREADY"
+    """Parents are not done."""
+    READY = "READY"
+    """Ours to start; a retry that waits is READY with a reason."""
+    PENDING = "PENDING"
+    """Handed to a scheduler, not yet running."""
+    RUNNING = "RUNNING"
+    DELETED = "DELETED"
+    """Cancelled."""
+    HELD = "HELD"
+    SUCCEEDED = "SUCCEEDED"
+    FAILED = "FAILED"
+    """Ended badly, and no attempt is left."""
+    PRUNED = "PRUNED"
+    """An ancestor failed or was cancelled."""
+
+
+class Cause(StrEnum):
+    """Why an attempt ended badly, or why a job waits."""
+
+    EXIT = "EXIT"
+    SIGNAL = "SIGNAL"
+    OOM = "OOM"
+    WALLTIME = "WALLTIME"
+    OUTPUT = "OUTPUT"
+    LOST = "LOST"
+    SUBMIT = "SUBMIT"
+    PEND_TIMEOUT = "PEND_TIMEOUT"
+    HELD = "HELD"
+    PREEMPTED = "PREEMPTED"
+    CANCELLED = "CANCELLED"
+    PREDICATE = "PREDICATE"
+
+
+EXIT_STATUS: Mapping[JobState, int] = MappingProxyType(
+    {
+        JobState.UNKNOWN: 10,
+        JobState.MISFIT: 11,
+        JobState.UNREADY: 12,
+        JobState.READY: 13,
+        JobState.PENDING: 14,
+        JobState.RUNNING: 15,
+        JobState.DELETED: 16,
+        JobState.HELD: 17,
+        JobState.SUCCEEDED: 0,
+        JobState.FAILED: 19,
+        JobState.PRUNED: 20,
+    }
+)
+"""Exit status of ``longshore status`` per state; BPS's numbers."""
+
+TERMINAL = frozenset({JobState.DELETED, JobState.SUCCEEDED, JobState.FAILED, JobState.PRUNED})
+"""States a job does not leave by itself."""
+
+_CANNOT_MOVE = TERMINAL | {JobState.HELD}
+
+
+def run_state(counts: Mapping[JobState, int], *, expected: int, cancelled: bool = False) -> JobState:
+    """The state of a run from the states of its jobs.
+
+    Parameters
+    ----------
+    counts
+        Number of jobs per state, the final job included.
+    expected
+        Number of jobs the run has. Counts that do not add up to it make the state UNKNOWN.
+    cancelled
+        Whether somebody cancelled the run.
+    """
+    if sum(counts.values()) != expected or counts.get(JobState.UNKNOWN):
+        return JobState.UNKNOWN
+    if any(count and state not in _CANNOT_MOVE for state, count in counts.items()):
+        return JobState.RUNNING
+    if cancelled:
+        return JobState.DELETED
+    if counts.get(JobState.FAILED) or counts.get(JobState.PRUNED):
+        return JobState.FAILED
+    if counts.get(JobState.HELD):
+        return JobState.HELD
+    return JobState.DELETED if counts.get(JobState.DELETED) else JobState.SUCCEEDED

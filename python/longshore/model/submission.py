@@ -1,0 +1,40 @@
+"""One handing over of a run, and what names a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+
+class Submission(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A run was handed to its workload manager; a restart adds another."""
+
+    id: str
+    """The run's id as users give it: our own, or the workload manager's."""
+    by: str
+    """``submit`` or ``restart``."""
+    at: float
+    """Seconds since the epoch (UTC)."""
+    user: str
+    host: str
+    notes: tuple[str, ...] = ()
+    """What the user should know, such as how the engine was detached."""
+
+
+class RunCard(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """``run.json``: who a run is. Everything else about it is in the files beside."""
+
+    format: int
+    """Version of the run directory's layout."""
+    id: str
+    name: str
+    service: str
+    longshore: str
+    created_at: float
+    expected: int
+    """Number of jobs, the final one included."""
+    labels: Mapping[str, int]
+    """Number of jobs per label, in the order of the pipeline."""
+    attributes: Mapping[str, str] = msgspec.field(default_factory=dict)
+    submissions: tuple[Submission, ...] = ()

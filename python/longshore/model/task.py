@@ -1,0 +1,44 @@
+"""A task, one unit of work, and the graph of them: what every source of work is turned into."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+
+import msgspec
+
+from longshore.model.dag import Dag
+from longshore.model.file import File
+
+Scalar: TypeAlias = str | int | float | bool
+DataId: TypeAlias = Mapping[str, Scalar]
+"""Dimension name to value, such as ``{"visit": 101, "detector": 3}``."""
+Command: TypeAlias = str | tuple[str, ...]
+"""A line for the POSIX shell, or the words of a program and its arguments."""
+
+
+class Task(msgspec.Struct, frozen=True, kw_only=True):
+    """One unit of work (BPS: a quantum)."""
+
+    name: str
+    label: str
+    """Its kind (BPS: the pipetask label)."""
+    data_id: DataId = msgspec.field(default_factory=dict)
+    command: Command | None = None
+    """What its source says it runs; a ``runQuantumCommand`` of the user's replaces it."""
+    inputs: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
+    """Names of files of the graph."""
+
+
+class TaskGraph(msgspec.Struct, frozen=True, kw_only=True):
+    """All tasks of a payload, their order and their files."""
+
+    name: str
+    dag: Dag[Task]
+    files: Mapping[str, File] = msgspec.field(default_factory=dict)
+    """File per name, for every name in a task's inputs and outputs."""
+    directories: Sequence[str] = ()
+    """Directories that tasks expect to find, made when the run is prepared; relative ones lie in the run directory."""
+    programs: Mapping[str, str] = msgspec.field(default_factory=dict)
+    """Text of programs that tasks run, per path relative to the run directory."""
