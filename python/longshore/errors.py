@@ -140,7 +140,9 @@ class CycleError(GraphError):
 
     def __init__(self, ring: Sequence[str], *, origin: Origin | None = None, hint: str = "") -> None:
         self.ring = tuple(ring)
-        super().__init__("the graph has a cycle: " + " -> ".join(f"'{name}'" for name in ring), origin=origin, hint=hint)
+        super().__init__(
+            "the graph has a cycle: " + " -> ".join(f"'{name}'" for name in ring), origin=origin, hint=hint
+        )
 
 
 class RequestError(PreparationError):

@@ -12,7 +12,7 @@ from longshore.model.task import TaskGraph
 class ClusteringAlgorithm(Protocol):
     """A way of packing, chosen by ``clusterAlgorithm``."""
 
-    def __call__(self, graph: TaskGraph, settings: Mapping[str, Any]) -> ClusteredGraph:
+    def __call__(self, graph: TaskGraph, settings: Mapping[str, Any], /) -> ClusteredGraph:
         """Return every task in exactly one cluster, with the order between clusters that follows.
 
         Raises

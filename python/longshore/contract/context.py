@@ -98,7 +98,7 @@ class RunPaths(msgspec.Struct, frozen=True):
 
 
 def file_name(name: str) -> str:
-    """A name as one component of a path: ``/`` becomes ``_``, and an overlong name is cut and told apart by its hash."""
+    """A name as one component of a path: ``/`` becomes ``_``; an overlong name is cut and told apart by its hash."""
     plain = name.replace("/", "_").replace("\0", "_")
     if plain in {"", ".", ".."}:
         plain = f"_{plain}"

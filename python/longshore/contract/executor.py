@@ -142,7 +142,11 @@ class Executor(ABC):
 
     @abstractmethod
     def cancel(self, attempts: Iterable[tuple[int, int]], *, grace_s: float) -> CancelOutcome:
-        """End attempts (job, attempt): TERM, and KILL after the grace. Their ends are told by `poll`. Twice is no error."""
+        """End attempts (job, attempt): TERM, then KILL after the grace. `poll` tells their ends; twice is no error."""
+
+    def sweep(self) -> CancelOutcome:
+        """End what jobs of a cancelled run left behind, where the manager does not see to that itself."""
+        return CancelOutcome(ended=0)
 
     @abstractmethod
     def probe(self) -> PingReport:

@@ -1,7 +1,7 @@
 """What every workload manager must be able to do for Longshore.
 
-A service renders a workflow to files without touching the world, hands the run over, and tells what became of it as the same
-events for all. A service for a manager without a DAG engine of its own need only be an `Executor`:
+A service renders a workflow to files without touching the world, hands the run over, and tells what became of it as the
+same events for all. A service for a manager without a DAG engine of its own need only be an `Executor`:
 `longshore.engine.service.EngineService` is the rest. `longshore.testing.conformance` holds either kind to this page.
 """
 

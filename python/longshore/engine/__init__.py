@@ -1,0 +1,1 @@
+"""Our own controller of runs, for workload managers that only know single jobs."""

@@ -106,10 +106,18 @@ def index_by_name(nodes: Sequence[Named]) -> dict[str, int]:
 
 
 def adjacency(size: int, edges: Iterable[tuple[int, int]]) -> tuple[list[list[int]], list[list[int]]]:
-    """Parents and children per node; repeated edges are dropped."""
+    """Parents and children per node; repeated edges are dropped.
+
+    Raises
+    ------
+    GraphError
+        An edge leads to no node.
+    """
     parents: list[list[int]] = [[] for _ in range(size)]
     children: list[list[int]] = [[] for _ in range(size)]
     for parent, child in edges:
+        if not (0 <= parent < size and 0 <= child < size):
+            raise GraphError(f"the edge {parent} -> {child} leads to nowhere: there are {size} nodes, counted from 0")
         parents[child].append(parent)
         children[parent].append(child)
     for neighbours in (parents, children):

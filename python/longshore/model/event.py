@@ -1,7 +1,7 @@
 """The events of a run: the lines of its journal, and what every service reports.
 
-An event is one JSON object; ``e`` names its kind. Jobs are meant by their index in ``workflow.jsonl`` (``j``), attempts by
-their number (``a``), batches by their id (``b``). ``t`` is the engine's clock, seconds since the epoch (UTC).
+An event is one JSON object; ``e`` names its kind. Jobs are meant by their index in ``workflow.jsonl`` (``j``), attempts
+by their number (``a``), batches by their id (``b``). ``t`` is the engine's clock, seconds since the epoch (UTC).
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ class Workflow:
 
     def __iter__(self) -> Iterator[Job]:
         """Iterate over the jobs, parents first, the final job last."""
-        yield from (job for _, job in self.graph.nodes(data="job"))
+        yield from (data["job"] for _, data in self.graph.nodes(data=True))
         if self.final:
             yield self.final
 

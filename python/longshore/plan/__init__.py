@@ -1,0 +1,1 @@
+"""From tasks to jobs: packing, translating, ordering; all of it pure."""

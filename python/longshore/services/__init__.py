@@ -1,0 +1,1 @@
+"""Services, one folder each, strangers to each other."""

@@ -1,0 +1,193 @@
+"""Brings the layers of configuration together, and fixes what a run needs to know before anything is built."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from longshore.app.services import BUILT_IN, short_name
+from longshore.config.check import Finding, Severity, check
+from longshore.config.merge import Layer, LayerRank, layer_from_mapping, merge
+from longshore.config.search import Config
+from longshore.errors import ConfigError
+from longshore.origin import Origin
+from longshore.world.clock import timestamp
+from longshore.world.etc import shipped
+from longshore.world.host import user_name
+from longshore.world.yamlfile import FileRead, load_layers, read_yaml, set_layer
+
+SERVICE_VARIABLE: Final = "BPS_WMS_SERVICE_CLASS"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Configuration:
+    """The configuration of one run.
+
+    Attributes
+    ----------
+    path
+        The user's file.
+    layers
+        Everything that was merged, weakest first.
+    config
+        The merged whole.
+    files
+        Every file of the user's that was read.
+    env
+        The environment, with ``PWD`` as it really is.
+    service
+        Name of the workload manager's service, with the place it was written.
+    site
+        Name of the site.
+    """
+
+    path: Path
+    layers: tuple[Layer, ...]
+    config: Config
+    files: tuple[FileRead, ...]
+    env: Mapping[str, str]
+    service: str
+    service_origin: Origin | None
+    site: str
+
+    def search(self, key: str) -> Any:
+        """The value of a key for the run as a whole, its variables filled in; empty text where there is none."""
+        return self.config.search(key, current={"curr_site": self.site}, env=self.env).value
+
+    def text(self, key: str) -> str:
+        """The value of a key as text.
+
+        Raises
+        ------
+        ConfigError
+            It is a list or a map.
+        """
+        found = self.config.search(key, current={"curr_site": self.site}, env=self.env)
+        if isinstance(found.value, list | dict):
+            raise ConfigError(f"'{key}' must be text, not a list or a map", origin=found.origin)
+        return "" if found.value is None else str(found.value)
+
+    def origin(self, key: str) -> Origin | None:
+        """Where the value of a key was written."""
+        return self.config.search(key, current={"curr_site": self.site}, env=self.env).origin
+
+    def with_defined(self, **values: str) -> Configuration:
+        """The configuration with more of what Longshore itself defines (BPS: ``bps_defined``)."""
+        layer = layer_from_mapping({"bps_defined": values}, "bps_defined", LayerRank.COMMAND_LINE)
+        layers = (*self.layers, layer)
+        return replace(self, layers=layers, config=Config(merge(layers)))
+
+
+def load_configuration(
+    path: Path, *, options: Mapping[str, str], sets: Iterable[str], now: float
+) -> tuple[Configuration, list[Finding]]:
+    """Read and merge all layers of a run's configuration.
+
+    Parameters
+    ----------
+    path
+        The user's file.
+    options
+        Values of named options of the command line, per key of ``bps_cmdline``.
+    sets
+        ``KEY=VALUE`` of the option ``--set``.
+    now
+        The run's moment, for ``{timestamp}``; seconds since the epoch.
+
+    Returns
+    -------
+    tuple
+        The configuration, and the warnings about it.
+
+    Raises
+    ------
+    ConfigError
+        A file cannot be read, or a value is wrong.
+    UsageError
+        A ``--set`` cannot be understood.
+    """
+    env = {**os.environ, "PWD": str(Path.cwd())}
+    loaded = load_layers(path, env=env)
+    given = [
+        _shipped_layer("defaults", LayerRank.DEFAULTS, "etc", "defaults.yaml"),
+        _computed(path, now),
+        *_environment(env),
+        *loaded.layers,
+        layer_from_mapping({"bps_cmdline": dict(options)}, "command line", LayerRank.COMMAND_LINE),
+        set_layer(sets),
+    ]
+    # Service and site choose layers of their own, and so are looked up before these are there.
+    first = Config(merge(given))
+    wanted = first.search("wmsServiceClass", env=env)
+    service = str(wanted.value or "local")
+    site = _site(first, env, service)
+    layers = (*given, *_service_layer(service), *_site_layer(site))
+    root = merge(layers)
+    configuration = Configuration(
+        path=path,
+        layers=layers,
+        config=Config(root),
+        files=loaded.files,
+        env=env,
+        service=service,
+        service_origin=wanted.origin,
+        site=site,
+    )
+    return configuration, _checked(configuration)
+
+
+def _computed(path: Path, now: float) -> Layer:
+    values = {
+        "bps_defined": {"timestamp": timestamp(now)},
+        "operator": user_name(),
+        "payloadName": path.stem,
+    }
+    return layer_from_mapping(values, "computed", LayerRank.DEFAULTS)
+
+
+def _environment(env: Mapping[str, str]) -> list[Layer]:
+    service = env.get(SERVICE_VARIABLE)
+    if not service:
+        return []
+    origin = Origin(f"${SERVICE_VARIABLE}", layer=LayerRank.ENVIRONMENT.label)
+    return [layer_from_mapping({"wmsServiceClass": service}, "environment", LayerRank.ENVIRONMENT, origin)]
+
+
+def _site(config: Config, env: Mapping[str, str], service: str) -> str:
+    site = config.search("computeSite", env=env).value
+    # Without a name there is one place only where the local service can run jobs.
+    return str(site) if site else ("local" if short_name(service) == "local" else "")
+
+
+def _service_layer(service: str) -> list[Layer]:
+    short = short_name(service)
+    if short not in BUILT_IN:
+        return []
+    return [_shipped_layer(short, LayerRank.SERVICE, "etc", "wms", f"{short}.yaml")]
+
+
+def _site_layer(site: str) -> list[Layer]:
+    if not site or not shipped("config", "sites", f"{site}.yaml").is_file():
+        return []
+    return [_shipped_layer(site, LayerRank.SITE, "config", "sites", f"{site}.yaml")]
+
+
+def _shipped_layer(name: str, rank: LayerRank, *parts: str) -> Layer:
+    return Layer(name, rank, read_yaml(shipped(*parts), rank=rank))
+
+
+def _checked(configuration: Configuration) -> list[Finding]:
+    """The warnings; an error is raised, with the number of others."""
+    schema = msgspec.json.decode(shipped("etc", "schema", "config.json").read_bytes())
+    findings = check(configuration.config.root, schema)
+    errors = [finding for finding in findings if finding.severity is Severity.ERROR]
+    if errors:
+        first = errors[0]
+        others = f" (and {len(errors) - 1} more errors)" if errors[1:] else ""
+        raise ConfigError(first.message + others, origin=first.origin, hint=first.hint)
+    return findings

@@ -1,0 +1,40 @@
+"""Asks a workload manager whether it can be used."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from longshore.app.configuration import SERVICE_VARIABLE, load_configuration
+from longshore.app.prepare import service_context
+from longshore.app.services import find_service
+from longshore.contract.context import Context, PingReport, RunPaths, Site
+
+
+def ping(name: str | None, *, path: Path | None = None, now: float = 0.0) -> PingReport:
+    """Ask.
+
+    Parameters
+    ----------
+    name
+        Name of the service; without it the environment's choice, then the local one.
+    path
+        A configuration that says what the service is to be asked with.
+    now
+        The moment, for that configuration.
+
+    Raises
+    ------
+    UnknownServiceError
+        There is no such service.
+    """
+    here = RunPaths(Path.cwd())
+    if path is not None:
+        options = {"wmsServiceClass": name} if name else {}
+        configuration, _ = load_configuration(path, options=options, sets=(), now=now)
+        service = find_service(configuration.service, origin=configuration.service_origin)
+        report = service_context(configuration, service, here).probe
+        if report is not None:
+            return report
+    service = find_service(name or os.environ.get(SERVICE_VARIABLE) or "local")
+    return service.ping(Context(settings={}, site=Site(name=""), paths=here, templates={}))

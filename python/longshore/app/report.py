@@ -1,0 +1,243 @@
+"""Sums a run up from its events: the only place where anything is counted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace
+
+from longshore.app.runs import OpenRun
+from longshore.app.services import find_service
+from longshore.contract.context import RunPaths, Unreachable
+from longshore.engine.fold import SHOWN, Code, RunState, shown_counts
+from longshore.engine.journal import lives
+from longshore.errors import LongshoreError
+from longshore.model.codec import decode_name
+from longshore.model.event import Ended, Event, Finished, Life, Lost, Restarted, Started, Submitting
+from longshore.model.report import JobReport, RunReport
+from longshore.model.snapshot import Snapshot
+from longshore.model.state import Cause, JobState, run_state
+from longshore.model.submission import RunCard
+from longshore.world.clock import timestamp
+from longshore.world.registry import entries
+from longshore.world.rundir import open_workflow, read_card, read_snapshot
+
+_ENDS = frozenset({JobState.DELETED, JobState.FAILED, JobState.SUCCEEDED, JobState.HELD})
+_UNWATCHED = (Code.PENDING, Code.RUNNING)
+
+
+@dataclass
+class _History:
+    """What the report of a job needs beside its state."""
+
+    last: dict[int, Ended | Lost]
+    started: dict[int, Started]
+    first_start: float | None = None
+    finished: Finished | None = None
+
+    def take(self, event: Event) -> None:
+        match event:
+            case Started():
+                self.started[event.j] = event
+                if self.first_start is None:
+                    self.first_start = event.at or event.t
+            case Ended() | Lost():
+                self.last[event.j] = event
+            case Submitting():
+                for job, _ in event.jobs:
+                    self.started.pop(job, None)
+            case Finished():
+                self.finished = event
+            case Life() | Restarted():
+                self.finished = None
+            case _:
+                pass
+
+
+def report_run(opened: OpenRun, *, details: bool) -> RunReport:
+    """The state of one run, from its whole history.
+
+    Parameters
+    ----------
+    opened
+        The run.
+    details
+        Whether to say of every job where it stands.
+
+    Raises
+    ------
+    RunUnreadableError
+        Its directory is torn.
+    """
+    run, card = opened.run, opened.card
+    # Asked before the events are read: an engine that ends in between has written its last event by then.
+    alive = opened.service.alive(run)
+    answer = opened.service.events(run)
+    names: list[str] = []
+    profiles: list[int] = []
+    parents: list[tuple[int, ...]] = []
+    with open_workflow(run) as (header, _, lines):
+        for line in lines:
+            job = decode_name(line)
+            names.append(job.name)
+            profiles.append(job.s)
+            parents.append(job.p)
+    labels = list(dict.fromkeys(settings.label for settings in header.settings))
+    place = [labels.index(settings.label) for settings in header.settings]
+    state = RunState(parents, [place[profile] for profile in profiles], final=header.final)
+    history = _History({}, {})
+    if not isinstance(answer, Unreachable):
+        for event in answer[0]:
+            state.apply(event)
+            history.take(event)
+    unwatched = alive is not True and not state.finished
+    counts = [_shown_row(row, unwatched=unwatched) for row in state.counts]
+    totals = {name: sum(row[name] for row in counts) for name in JobState}
+    overall = run_state(totals, expected=card.expected, cancelled=state.cancelled)
+    notes = _notes(opened, unwatched=unwatched, life=state.life, answer=answer)
+    if unwatched:
+        overall = JobState.UNKNOWN
+    elif overall in _ENDS and not state.finished:
+        overall = JobState.RUNNING
+    return _of_card(
+        card,
+        run,
+        state=overall,
+        counts=totals,
+        labels=dict(zip(labels, counts, strict=True)),
+        started_at=history.first_start,
+        finished_at=history.finished.t if history.finished else None,
+        notes=notes,
+        jobs=_Jobs(run=run, state=state, history=history, names=names, labels=labels, unwatched=unwatched).all()
+        if details
+        else None,
+    )
+
+
+def status_run(opened: OpenRun) -> RunReport:
+    """The state of one run, from its engine's newest snapshot where that is as good as the whole history."""
+    snapshot = read_snapshot(opened.run)
+    if snapshot is None or not _is_news(opened, snapshot):
+        return report_run(opened, details=False)
+    return _of_card(
+        opened.card,
+        opened.run,
+        state=snapshot.state,
+        counts=snapshot.counts,
+        labels=snapshot.labels,
+        notes=(snapshot.note,) if snapshot.note else (),
+        finished_at=snapshot.at if snapshot.finished else None,
+    )
+
+
+def list_runs() -> tuple[list[RunReport], list[str]]:
+    """The state of every run the registry knows, and a line about each that cannot be read."""
+    reports = []
+    broken = []
+    for entry in entries():
+        run = RunPaths(Path(entry.path))
+        try:
+            card = read_card(run)
+            reports.append(status_run(OpenRun(run=run, card=card, service=find_service(card.service))))
+        except LongshoreError as error:
+            broken.append(f"run '{entry.id}' cannot be shown: {error.message}")
+    return reports, broken
+
+
+def _is_news(opened: OpenRun, snapshot: Snapshot) -> bool:
+    """Whether the snapshot says all: a finished run that nobody took up again, or a living engine's newest."""
+    numbers = lives(opened.run.journal)
+    if not numbers or numbers[-1][0] != snapshot.life:
+        return False
+    return snapshot.finished or opened.service.alive(opened.run) is True
+
+
+def _shown_row(row: Iterable[int], *, unwatched: bool) -> dict[JobState, int]:
+    """Counts of a label; what no engine watches is unknown."""
+    shown = shown_counts(row)
+    if unwatched:
+        for code in _UNWATCHED:
+            shown[JobState.UNKNOWN] += shown[SHOWN[code]]
+            shown[SHOWN[code]] = 0
+    return shown
+
+
+def _notes(opened: OpenRun, *, unwatched: bool, life: Life | None, answer: object) -> tuple[str, ...]:
+    if isinstance(answer, Unreachable):
+        return (f"the workload manager does not answer: {answer.why}",)
+    snapshot = read_snapshot(opened.run)
+    if unwatched:
+        since = snapshot.at if snapshot and life and snapshot.life == life.life else life.t if life else None
+        when = f" since {timestamp(since)}" if since is not None else ""
+        return (f"engine not running{when}: longshore resume {opened.card.id}",)
+    return (snapshot.note,) if snapshot and snapshot.note else ()
+
+
+def _of_card(card: RunCard, run: RunPaths, **rest: Any) -> RunReport:
+    attributes = card.attributes
+    first = card.submissions[0] if card.submissions else None
+    return RunReport(
+        id=card.id,
+        name=card.name,
+        path=str(run.root),
+        service=card.service,
+        expected=card.expected,
+        operator=attributes.get("bps_operator", ""),
+        project=attributes.get("bps_project", ""),
+        campaign=attributes.get("bps_campaign", ""),
+        payload=attributes.get("bps_payload", ""),
+        site=attributes.get("bps_runsite", ""),
+        user=first.user if first else "",
+        submitted_at=first.at if first else card.created_at,
+        **rest,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Jobs:
+    """The jobs of a run, one report each."""
+
+    run: RunPaths
+    state: RunState
+    history: _History
+    names: list[str]
+    labels: list[str]
+    unwatched: bool
+
+    def all(self) -> tuple[JobReport, ...]:
+        return tuple(map(self.of, range(self.state.size)))
+
+    def of(self, job: int) -> JobReport:
+        code, attempts = self.state.code[job], self.state.attempts[job]
+        name, label = self.names[job], self.labels[self.state.labels[job]]
+        start = self.history.started.get(job)
+        # A job that runs again is told of by its newest attempt, not by how the one before it ended.
+        end = None if code in _UNWATCHED else self.history.last.get(job)
+        ended = end if isinstance(end, Ended) else None
+        report = JobReport(
+            name=name,
+            label=label,
+            state=JobState.UNKNOWN if self.unwatched and code in _UNWATCHED else SHOWN[code],
+            attempts=attempts,
+            host=start.host if start else ended.host if ended else None,
+            started_at=start.at if start else ended.start if ended else None,
+            log=str(self.run.log_of(job, name, label, attempts)) if attempts else None,
+        )
+        if isinstance(end, Lost):
+            return replace(report, cause=Cause.LOST, reason=end.why)
+        if ended is None:
+            return report
+        return replace(
+            report,
+            cause=ended.cause,
+            reason=ended.reason,
+            exit_code=ended.exit,
+            signal=ended.signal,
+            finished_at=ended.end,
+            run_s=ended.run_s,
+            cpu_s=ended.cpu_s,
+            peak_memory_b=ended.rss_b,
+        )

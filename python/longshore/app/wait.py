@@ -1,0 +1,31 @@
+"""Follows a run to its end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from longshore.app.report import report_run, status_run
+from longshore.app.runs import OpenRun
+from longshore.model.report import RunReport
+from longshore.model.state import JobState
+
+_LOOK_S = 0.2
+
+
+def wait_for(opened: OpenRun, show: Callable[[RunReport], None]) -> RunReport:
+    """Look at a run until it moves no more, and return its report with every job.
+
+    Parameters
+    ----------
+    opened
+        The run.
+    show
+        Called with the newest report at every look.
+    """
+    while True:
+        report = status_run(opened)
+        show(report)
+        if report.state is not JobState.RUNNING:
+            return report_run(opened, details=True)
+        time.sleep(_LOOK_S)

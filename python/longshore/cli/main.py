@@ -1,0 +1,129 @@
+"""``longshore``: finds the subcommand, runs it, and turns whatever goes wrong into a message and an exit status."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from typing import Any, Final
+
+import click
+
+from longshore import __version__
+from longshore.errors import LongshoreError
+
+COMMANDS: Final = {
+    "submit": "Prepare a run and hand it to a workload manager.",
+    "report": "Show runs, or one run in detail.",
+    "status": "Say in one word how a run stands; the exit status says it too.",
+    "resume": "Take up a run whose engine died.",
+    "cancel": "End a run, or some of its jobs.",
+    "ping": "Ask a workload manager whether it can be used.",
+}
+"""Subcommands in the order a user meets them, each in a module of that name, imported only when it is called."""
+
+HIDDEN: Final = {"drive": "Be the engine of a run, in the foreground."}
+
+INTERRUPTED: Final = 130
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported when they are needed."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Names of the commands shown in the help."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import a command."""
+        if cmd_name not in COMMANDS and cmd_name not in HIDDEN:
+            return None
+        command: click.Command = importlib.import_module(f"longshore.cli.{cmd_name}").command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list of commands without importing any."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find a command, or name the nearest."""
+        if args and args[0] not in COMMANDS and args[0] not in HIDDEN:
+            from difflib import get_close_matches
+
+            near = get_close_matches(args[0], COMMANDS, n=1)
+            hint = f" Did you mean '{near[0]}'?" if near else ""
+            ctx.fail(f"There is no command '{args[0]}'.{hint}")
+        return super().resolve_command(ctx, args)
+
+
+@click.group(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Example: longshore submit montage.yaml --wait",
+)
+@click.version_option(__version__, prog_name="longshore")
+@click.option("--log-level", multiple=True, metavar="LEVEL|COMPONENT=LEVEL", help="How much to say (default INFO).")
+@click.option("--long-log", is_flag=True, help="Begin log lines with time, level and component.")
+@click.option("--log-file", multiple=True, type=click.Path(dir_okay=False), help="Also log to a file (.json: as JSON).")
+@click.option("--log-tty/--no-log-tty", default=True, help="Log to the terminal (default: yes).")
+@click.option("--log-label", multiple=True, metavar="KEY=VALUE", help="Add a field to every line of a JSON log.")
+@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
+@click.pass_context
+def longshore(_ctx: click.Context, /, **options: Any) -> None:
+    """Load workflows onto compute sites: layered YAML in, jobs on a workload manager out."""
+    from longshore.cli.logs import set_up
+
+    set_up(
+        levels=options["log_level"],
+        long=options["long_log"],
+        files=options["log_file"],
+        terminal=options["log_tty"],
+        labels=options["log_label"],
+    )
+
+
+def main(args: list[str] | None = None) -> None:
+    """Run the command line and exit."""
+    words = sys.argv[1:] if args is None else args
+    try:
+        status = longshore.main(words, prog_name="longshore", standalone_mode=False)
+        sys.stdout.flush()
+    except click.ClickException as error:
+        error.show()
+        status = error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        status = INTERRUPTED
+    except BrokenPipeError:
+        # Whoever reads our output has seen enough. Python would complain once more when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        status = 0
+    except LongshoreError as error:
+        status = _tell(error, words)
+    except Exception as error:  # noqa: BLE001 - the last door: a user sees a line, and how to see more
+        status = _tell(_unexpected(error), words, error)
+    sys.exit(status if isinstance(status, int) else 0)
+
+
+def _tell(error: LongshoreError, words: list[str], cause: Exception | None = None) -> int:
+    if "--debug" in words:
+        import traceback
+
+        traceback.print_exception(cause or error)
+    if "--json" in words:
+        from longshore.cli.show_json import dumps, error_document
+
+        click.echo(dumps(error_document(error)))
+    from longshore.cli.show_text import error_text
+
+    click.echo(error_text(error), err=True)
+    return error.exit_status
+
+
+def _unexpected(error: Exception) -> LongshoreError:
+    what = f"{type(error).__name__}: {error}".strip().rstrip(":")
+    return LongshoreError(
+        f"unexpected: {what}", hint="This is a fault of Longshore's: 'longshore --debug ...' shows where it comes from."
+    )

@@ -1,0 +1,81 @@
+"""Options that several commands share, and how a run is watched."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from longshore.model.report import RunReport
+from longshore.model.state import JobState
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+RUN_ID = click.option(
+    "--id", "reference", metavar="RUN", help="The run: its id, the beginning of its id, its directory, or @last."
+)
+JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of text.")
+SERVICE = click.option("--wms-service-class", metavar="NAME", help="The workload manager's service.")
+
+
+def chosen_run(reference: str | None, argument: str | None) -> str | None:
+    """The run a command is about, named by ``--id`` as in BPS or simply as an argument.
+
+    Raises
+    ------
+    click.UsageError
+        Both are given.
+    """
+    if reference and argument and reference != argument:
+        raise click.UsageError(f"Two runs are named: '{argument}' and --id '{reference}'.")
+    return reference or argument
+
+
+class Progress:
+    """Shows how a run gets on: one line that is rewritten on a terminal, a line per change elsewhere."""
+
+    def __init__(self) -> None:
+        self._terminal = sys.stderr.isatty()
+        self._shown = ""
+        self._tenth = -1
+
+    def show(self, report: RunReport) -> None:
+        """Show the newest report."""
+        line = _progress(report)
+        if line == self._shown:
+            return
+        if self._terminal:
+            click.echo(f"\r\x1b[K{line}", nl=False, err=True)
+        elif self._is_another_tenth(report):
+            click.echo(line, err=True)
+        self._shown = line
+
+    def close(self) -> None:
+        """Leave the line."""
+        if self._terminal and self._shown:
+            click.echo("\r\x1b[K", nl=False, err=True)
+
+    def _is_another_tenth(self, report: RunReport) -> bool:
+        before, self._tenth = self._tenth, 10 * report.counts.get(JobState.SUCCEEDED, 0) // max(report.expected, 1)
+        return self._tenth != before
+
+
+def _progress(report: RunReport) -> str:
+    done = report.counts.get(JobState.SUCCEEDED, 0)
+    parts = [f"{report.id}: {done}/{report.expected} succeeded"]
+    counted = ((state, report.counts.get(state, 0)) for state in _WORTH_A_WORD)
+    parts += [f"{count} {state.lower()}" for state, count in counted if count]
+    return ", ".join([*parts, *report.notes])
+
+
+_WORTH_A_WORD = (
+    JobState.RUNNING,
+    JobState.PENDING,
+    JobState.READY,
+    JobState.HELD,
+    JobState.FAILED,
+    JobState.DELETED,
+    JobState.PRUNED,
+)

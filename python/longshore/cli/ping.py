@@ -1,0 +1,31 @@
+"""``longshore ping``."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import click
+
+from longshore.cli.options import JSON, SERVICE
+
+
+@click.command(epilog="Example: longshore ping --wms-service-class local")
+@SERVICE
+@click.option("--config", type=click.Path(path_type=Path), help="Ask with what this file says of the service.")
+@JSON
+@click.pass_context
+def command(ctx: click.Context, wms_service_class: str | None, config: Path | None, as_json: bool) -> None:
+    """Ask a workload manager whether it can be used, and what it has."""
+    from longshore.app.ping import ping
+
+    report = ping(wms_service_class, path=config, now=time.time())
+    if as_json:
+        from longshore.cli.show_json import dumps, ping_document
+
+        click.echo(dumps(ping_document(report, as_of=time.time())))
+    else:
+        from longshore.cli.show_text import ping_text
+
+        click.echo(ping_text(report))
+    ctx.exit(0 if report.ok else 4)

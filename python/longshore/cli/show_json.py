@@ -1,0 +1,209 @@
+"""Turns reports, answers of services and errors into the JSON documents that ``etc/schema`` describes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from longshore.cli.show_text import timestamp, wall_seconds
+from longshore.contract.context import PingReport
+from longshore.errors import LongshoreError
+from longshore.model.report import JobReport, RunReport
+from longshore.model.state import EXIT_STATUS, JobState
+
+SCHEMA_VERSION = 1
+"""Additions leave it as it is; it grows when something is taken away or changes its meaning."""
+
+_UNSAFE = re.compile("[\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+"""Legal in a JSON text, or at least in a Python string, but harmful to a terminal, a line reader or an encoder."""
+
+
+def report_document(reports: Sequence[RunReport], *, as_of: float, details: bool) -> dict[str, Any]:
+    """Return runs as ``report --json`` gives them.
+
+    Parameters
+    ----------
+    reports
+        The runs, in the order to give them.
+    as_of
+        When the reports were true, in seconds since the epoch.
+    details
+        Whether to list the jobs of each run that has them.
+    """
+    return {**_head("report", as_of), "runs": [_run(report, details=details) for report in reports]}
+
+
+def status_document(report: RunReport, *, as_of: float | None = None) -> dict[str, Any]:
+    """Return the state of one run as ``status --json`` gives it."""
+    return {
+        **_head("status", as_of),
+        "id": report.id,
+        "name": report.name,
+        "state": report.state.value,
+        "exit_status": EXIT_STATUS[report.state],
+        "counts": _counts(report.counts),
+        "expected": report.expected,
+        "notes": list(report.notes),
+    }
+
+
+def submit_document(
+    run_id: str,
+    name: str,
+    submit_dir: str,
+    *,
+    service: str,
+    site: str,
+    jobs: int,
+    notes: Sequence[str] = (),
+    state: JobState | None = None,
+    as_of: float | None = None,
+) -> dict[str, Any]:
+    """Return a run that was handed over, as ``submit --json`` gives it.
+
+    Parameters
+    ----------
+    jobs
+        Number of jobs, the final one included.
+    state
+        How the run ended, where the command waited for it.
+    """
+    document: dict[str, Any] = {
+        **_head("submit", as_of),
+        "id": run_id,
+        "name": name,
+        "submit_dir": submit_dir,
+        "service": service,
+        "site": site,
+        "jobs": jobs,
+        "notes": list(notes),
+    }
+    if state is not None:
+        document |= {"state": state.value, "exit_status": EXIT_STATUS[state]}
+    return document
+
+
+def resume_document(
+    run_id: str, name: str, submit_dir: str, notes: Sequence[str] = (), *, as_of: float | None = None
+) -> dict[str, Any]:
+    """Return a run that was taken up again, as ``resume --json`` gives it."""
+    return {
+        **_head("resume", as_of),
+        "id": run_id,
+        "name": name,
+        "submit_dir": submit_dir,
+        "notes": list(notes),
+    }
+
+
+def ping_document(report: PingReport, *, as_of: float | None = None) -> dict[str, Any]:
+    """Return the answer of a service as ``ping --json`` gives it."""
+    return {
+        **_head("ping", as_of),
+        "service": report.service,
+        "ok": report.ok,
+        "message": report.message,
+        "details": dict(report.details),
+        "capacity": None if report.capacity is None else dict(report.capacity),
+    }
+
+
+def error_document(error: LongshoreError) -> dict[str, Any]:
+    """Return an error as every command gives it under ``--json``."""
+    origin = error.origin
+    place = origin and {
+        "file": origin.file,
+        "line": origin.line or None,
+        "column": origin.column or None,
+        "layer": origin.layer,
+    }
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "error": {
+            "code": error.code,
+            "message": error.message,
+            "origin": place,
+            "hint": error.hint,
+            "exit_status": error.exit_status,
+        },
+    }
+
+
+def dumps(document: Mapping[str, Any]) -> str:
+    r"""Return a document as indented JSON that any terminal and any encoding of it can bear.
+
+    Names of files need not be text: what has no UTF-8 form (a lone surrogate) is written as a ``\u`` escape, and reads
+    back as the same name.
+    """
+    try:
+        text = msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
+    except UnicodeEncodeError:
+        # Imported here: only a name that is no text needs it, and it takes ten times as long.
+        import json
+
+        text = json.dumps(document, indent=2, ensure_ascii=False)
+    return _UNSAFE.sub(lambda match: f"\\u{ord(match.group()):04x}", text)
+
+
+def _head(kind: str, as_of: float | None) -> dict[str, Any]:
+    return {"schema_version": SCHEMA_VERSION, "kind": kind, "as_of": _time(as_of)}
+
+
+def _time(at: float | None) -> str | None:
+    return None if at is None else timestamp(at, timespec="milliseconds")
+
+
+def _counts(counts: Mapping[JobState, int]) -> dict[str, int]:
+    """Every state, so that a reader need not ask whether it is there."""
+    return {state.value: counts.get(state, 0) for state in JobState}
+
+
+def _run(report: RunReport, *, details: bool) -> dict[str, Any]:
+    run: dict[str, Any] = {
+        "id": report.id,
+        "name": report.name,
+        "path": report.path,
+        "service": report.service,
+        "state": report.state.value,
+        "expected": report.expected,
+        "counts": _counts(report.counts),
+        "labels": {label: _counts(counts) for label, counts in report.labels.items()},
+        "operator": report.operator,
+        "project": report.project,
+        "campaign": report.campaign,
+        "payload": report.payload,
+        "site": report.site,
+        "user": report.user,
+        "submitted_at": _time(report.submitted_at),
+        "started_at": _time(report.started_at),
+        "finished_at": _time(report.finished_at),
+        "wall_s": wall_seconds(report),
+        "percent_succeeded": report.percent_succeeded,
+        "notes": list(report.notes),
+    }
+    if details and report.jobs is not None:
+        run["jobs"] = [_job(job) for job in report.jobs]
+    return run
+
+
+def _job(job: JobReport) -> dict[str, Any]:
+    return {
+        "name": job.name,
+        "label": job.label,
+        "state": job.state.value,
+        "cause": None if job.cause is None else job.cause.value,
+        "reason": job.reason,
+        "attempts": job.attempts,
+        "exit_code": job.exit_code,
+        "signal": job.signal,
+        "host": job.host,
+        "started_at": _time(job.started_at),
+        "finished_at": _time(job.finished_at),
+        "run_s": job.run_s,
+        "cpu_s": job.cpu_s,
+        "peak_memory_b": job.peak_memory_b,
+        "log": job.log,
+    }

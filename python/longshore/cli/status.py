@@ -1,0 +1,35 @@
+"""``longshore status``."""
+
+from __future__ import annotations
+
+import time
+
+import click
+
+from longshore.cli.options import JSON, RUN_ID, chosen_run
+
+
+@click.command(epilog="Example: longshore status --id @last && echo all done")
+@RUN_ID
+@click.argument("run", required=False)
+@JSON
+@click.pass_context
+def command(ctx: click.Context, reference: str | None, run: str | None, as_json: bool) -> None:
+    """Say how a run stands. Exit status: 0 SUCCEEDED, 10 UNKNOWN, 15 RUNNING, 16 DELETED, 17 HELD, 19 FAILED."""
+    from longshore.app.report import status_run
+    from longshore.app.runs import open_run
+    from longshore.model.state import EXIT_STATUS
+
+    chosen = chosen_run(reference, run)
+    if not chosen:
+        raise click.UsageError("Name the run: --id RUN.")
+    report = status_run(open_run(chosen))
+    if as_json:
+        from longshore.cli.show_json import dumps, status_document
+
+        click.echo(dumps(status_document(report, as_of=time.time())))
+    else:
+        click.echo(report.state)
+        for note in report.notes:
+            click.echo(f"longshore: {note}", err=True)
+    ctx.exit(EXIT_STATUS[report.state])

@@ -1,0 +1,192 @@
+"""Holds a merged configuration to its schema and says everything that is wrong with it at once, in file order."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from enum import StrEnum
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from longshore.config.interpolate import Field, parse, shown
+from longshore.config.merge import PACKAGED, Node, plain
+from longshore.config.search import did_you_mean
+from longshore.origin import Origin
+
+if TYPE_CHECKING:
+    from jsonschema.exceptions import ValidationError
+
+
+class Severity(StrEnum):
+    """Whether a run may be submitted all the same."""
+
+    ERROR = "error"
+    WARNING = "warning"
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """Something about the configuration that its author should know."""
+
+    message: str
+    origin: Origin
+    hint: str = ""
+    severity: Severity = Severity.ERROR
+
+
+def check(root: Node, schema: Mapping[str, Any]) -> list[Finding]:
+    """Everything that is wrong with a configuration, and what looks wrong.
+
+    Parameters
+    ----------
+    root
+        The merged configuration, or a single layer.
+    schema
+        JSON Schema 2020-12 with local references only.
+    """
+    findings = [*_against_schema(root, schema), *_deprecated(root), *_misspelled(root, schema)]
+    return sorted(findings, key=lambda finding: (finding.origin.file, finding.origin.line, finding.origin.column))
+
+
+# ------------------------------------------------------------------------------------------------------- the schema
+
+
+def _against_schema(root: Node, schema: Mapping[str, Any]) -> Iterator[Finding]:
+    from jsonschema import Draft202012Validator  # 50 ms, which commands that read no configuration need not pay
+
+    for error in Draft202012Validator(schema).iter_errors(plain(root)):
+        path = list(error.absolute_path)
+        yield Finding(message=_message(error, path), origin=_origin_at(root, path), hint=_hint(error))
+
+
+def _message(error: ValidationError, path: Sequence[str | int]) -> str:
+    """What is wrong in our words, where we have any."""
+    key = ".".join(map(str, path))
+    rule: Any = error.validator_value
+    said = shown(error.instance)
+    match error.validator:
+        case "type":
+            return f"'{key}' must be {_any_of(rule)}, not {said}"
+        case "enum":
+            return f"'{key}' must be one of {', '.join(repr(each) for each in rule)}, not {said}"
+        case "minimum" | "exclusiveMinimum":
+            return f"'{key}' must be {'more than' if error.validator[0] == 'e' else 'at least'} {rule}, not {said}"
+        case "pattern":
+            return f"'{key}' cannot be {said}"
+        case "required":
+            return f"'{key}' lacks {error.message.split(' is a required')[0]}"
+        case _:
+            return f"'{key}': {error.message[:200]}"
+
+
+_IN_WORDS: Mapping[str, str] = {
+    "string": "text",
+    "integer": "a whole number",
+    "number": "a number",
+    "boolean": "true or false",
+    "array": "a list",
+    "object": "a map",
+}
+
+
+def _any_of(types: str | Sequence[str]) -> str:
+    """Types of JSON in words; null, which unsets anything, is not worth a word."""
+    names = [types] if isinstance(types, str) else types
+    words = [_IN_WORDS[name] for name in names if name != "null"]
+    return " or ".join(words)
+
+
+def _hint(error: ValidationError) -> str:
+    """What the schema says of the key."""
+    described = error.schema.get("description", "") if isinstance(error.schema, dict) else ""
+    return str(described)
+
+
+def _origin_at(root: Node, path: Iterable[str | int]) -> Origin:
+    """Where the value at a path was written."""
+    node = root
+    for step in path:
+        if isinstance(node.value, dict):
+            node = node.value[str(step)]
+        elif isinstance(node.value, list):
+            node = node.value[int(step)]
+    return node.origin
+
+
+# --------------------------------------------------------------------------------------- what the schema cannot say
+
+
+def _deprecated(root: Node) -> Iterator[Finding]:
+    top = root.value if isinstance(root.value, dict) else {}
+    for section in (root, top.get("payload"), top.get("bps_cmdline")):
+        if section is not None and isinstance(section.value, dict) and "outCollection" in section.value:
+            yield Finding(
+                message="'outCollection' is deprecated",
+                origin=section.value["outCollection"].origin,
+                hint="Use 'outputRun'.",
+            )
+
+
+def _misspelled(root: Node, schema: Mapping[str, Any]) -> Iterator[Finding]:
+    """Keys that nothing uses as a variable and that are nearly, but not quite, known ones."""
+    suspects = list(_unknown_keys(root, schema, schema, ""))
+    if not suspects:
+        return
+    used = set(_variables(root))
+    for key, node, place, known in suspects:
+        # Any key may be a variable of the user's own, so only what is very near a known one is worth a word.
+        if key not in used and (guess := did_you_mean(key, known, likeness=0.85)):
+            yield Finding(
+                message=f"nothing knows the key '{place}{key}'",
+                origin=node.origin,
+                hint=guess,
+                severity=Severity.WARNING,
+            )
+
+
+def _unknown_keys(
+    node: Node, schema: Mapping[str, Any], whole: Mapping[str, Any], place: str
+) -> Iterator[tuple[str, Node, str, set[str]]]:
+    """Keys of a map, and of the maps in it, that the schema has no word for, with the words it has instead."""
+    if not isinstance(node.value, dict):
+        return
+    properties, others = _keys_of(schema, whole)
+    for key, item in node.value.items():
+        if key in properties:
+            yield from _unknown_keys(item, properties[key], whole, f"{place}{key}.")
+        elif others is not None:
+            yield from _unknown_keys(item, others, whole, f"{place}{key}.")
+        elif properties and item.origin.layer not in PACKAGED:
+            yield key, item, place, set(properties)
+
+
+def _keys_of(
+    schema: Mapping[str, Any], whole: Mapping[str, Any]
+) -> tuple[dict[str, Mapping[str, Any]], Mapping[str, Any] | None]:
+    """Schema per key that a schema names, and the schema of all others if it says anything of them."""
+    properties: dict[str, Mapping[str, Any]] = {}
+    others: Mapping[str, Any] | None = None
+    for each in (schema, *schema.get("allOf", ())):
+        if "$ref" in each:
+            more, those = _keys_of(whole["$defs"][each["$ref"].removeprefix("#/$defs/")], whole)
+            properties |= more
+            others = others or those
+        properties |= each.get("properties", {})
+        if isinstance(each.get("additionalProperties"), dict):
+            others = each["additionalProperties"]
+    return properties, others
+
+
+_NAMED = re.compile(r"[^\W\d]\w*")
+
+
+def _variables(node: Node) -> Iterator[str]:
+    """Every name that some text uses as a variable."""
+    if isinstance(node.value, str) and "{" in node.value:
+        for part in parse(node.value):
+            if isinstance(part, Field):
+                yield from _NAMED.findall(part.name)
+    elif isinstance(node.value, dict | list):
+        below = node.value.values() if isinstance(node.value, dict) else node.value
+        yield from chain.from_iterable(map(_variables, below))

@@ -1,0 +1,362 @@
+"""Turns the configuration, a label and a place into what the jobs of that label share and what waits for each."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, TypeAlias
+
+from longshore.config.interpolate import Template, shown, undelayed_env
+from longshore.config.merge import PACKAGED, Node, plain
+from longshore.config.search import Config, Expander, Hit, Scope, did_you_mean, empty
+from longshore.config.settings import count, exit_codes, memory, requested, walltime
+from longshore.errors import ConfigError, UndefinedVariableError
+from longshore.model.job import JobSettings
+from longshore.model.request import Request
+from longshore.origin import Origin
+
+CommandTemplate: TypeAlias = Template | tuple[Template, ...]
+
+REQUEST_KEYS: Final = ("requestCpus", "requestMemory", "requestDisk", "requestWalltime", "requestResources")
+ATTRIBUTE_KEYS: Final = (
+    "queue",
+    "priority",
+    "category",
+    "accountingGroup",
+    "accountingUser",
+    "mailTo",
+    "whenToMail",
+    "concurrencyLimit",
+    "abortOnValue",
+    "abortReturnValue",
+    "preCmdline",
+    "postCmdline",
+    "preemptible",
+)
+# Not `profile` and `attrs`: they are maps of one manager's own keys, which its service reads whole. Not `computeSite`
+# and `computeCloud` either: those are `JobSettings.site` and `cloud`.
+DEFAULT_MEMORY_RETRIES: Final = 5
+"""Retries when memory is to grow and nobody says how often (BPS: ``DEFAULT_MEM_RETRIES``)."""
+
+_MAY_BE_ABSENT: Final = frozenset({"inCollection", "dataQuery"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobProfile:
+    """What the jobs of one label at one place are made from.
+
+    Attributes
+    ----------
+    settings
+        What they share. Of `JobSettings.attributes`, ``requestMemoryMax`` is in bytes and ``memoryMultiplier`` is there
+        only when memory is to grow.
+    command
+        ``runQuantumCommand``: a line for the POSIX shell, or a program and its arguments; ``None`` where there is none.
+    environment
+        Variables whose values differ from job to job.
+    request
+        Keys of the request whose values differ from job to job; a resource NAME as ``requestResources.NAME``.
+    """
+
+    settings: JobSettings
+    command: CommandTemplate | None = None
+    environment: Mapping[str, Template] = field(default_factory=dict)
+    request: Mapping[str, Template] = field(default_factory=dict)
+
+    def request_of(self, values: Mapping[str, Any]) -> Request:
+        """What a job asks for, given the values of the free names.
+
+        Raises
+        ------
+        ConfigError
+            With these values, one of the amounts is not right.
+        """
+        if not self.request:
+            return self.settings.request
+        base = self.settings.request
+        amounts: dict[str, Any] = {"resources": dict(base.resources)}
+        for key, template in self.request.items():
+            text = template.render(values)
+            name, _, resource = key.partition(".")
+            if resource:
+                amounts["resources"][resource] = count(text, key, template.origin)
+            else:
+                amounts |= _amount(name, text, template.origin)
+        # Replacing alone would not do: what is not given must stay what all jobs share.
+        shared = {"cpus": base.cpus, "memory_b": base.memory_b, "disk_b": base.disk_b, "walltime_s": base.walltime_s}
+        return Request(**(shared | amounts))
+
+
+def compile_profile(
+    config: Config,
+    label: str,
+    *,
+    cluster: str | None = None,
+    site: str | None = None,
+    cloud: str | None = None,
+    free: frozenset[str],
+    env: Mapping[str, str],
+) -> JobProfile:
+    """Search all values of the jobs of a label, once.
+
+    Parameters
+    ----------
+    config
+        The merged configuration.
+    label
+        Label of the jobs' tasks; chooses the section of ``pipetask``.
+    cluster
+        Chooses the section of ``cluster``; without it the label does, as in BPS.
+    site, cloud
+        Choose the sections of ``site`` and ``cloud``; without them ``computeSite`` and ``computeCloud`` do.
+    free
+        Names whose values are known per job only. They win over variables of the configuration and stay fields.
+    env
+        Environment variables where the run is submitted.
+
+    Raises
+    ------
+    ConfigError
+        A value is wrong, or (as `UndefinedVariableError`) a command uses a variable that nothing defines.
+    """
+    current = {"curr_pipetask": label, "curr_cluster": cluster or label}
+    compiler = _Compiler(config, Scope(current=current, env=env, free=free), label, cluster or label)
+    site = site or compiler.text("computeSite")
+    if site:
+        compiler.go_to("curr_site", site)
+    cloud = cloud or compiler.text("computeCloud")
+    if cloud:
+        compiler.go_to("curr_cloud", cloud)
+    request, defaulted, per_job = compiler.request()
+    environment, changing = compiler.environment()
+    settings = JobSettings(
+        label=label,
+        request=request,
+        defaulted=defaulted,
+        environment=environment,
+        number_of_retries=compiler.retries(),
+        retry_unless_exit=compiler.checked("retryUnlessExit", exit_codes, ()),
+        working_directory=compiler.text("workingDirectory"),
+        site=site,
+        cloud=cloud,
+        attributes=compiler.attributes(),
+    )
+    return JobProfile(settings=settings, command=compiler.command(), environment=changing, request=per_job)
+
+
+class _Compiler:
+    """The searches for one profile; variables that several values use are worked out once."""
+
+    def __init__(self, config: Config, scope: Scope, label: str, job_label: str) -> None:
+        self.config = config
+        self._names = {"label": label, "jobLabel": job_label}
+        self._begin(scope)
+
+    def _begin(self, scope: Scope) -> None:
+        self.scope = scope
+        self._values = Expander(self.config, scope)
+        # What all jobs share cannot wait for a job, but the label they share is known.
+        known = {name: value for name, value in self._names.items() if name in scope.free}
+        shared = replace(scope, current={**scope.current, **known}, free=frozenset(scope.free).difference(known))
+        self._shared = Expander(self.config, shared)
+
+    def go_to(self, chooser: str, name: str) -> None:
+        """Search on with one more section chosen."""
+        self._begin(replace(self.scope, current={**self.scope.current, chooser: name}))
+
+    # ---------------------------------------------------------------------------------------- what all jobs share
+
+    def constant(self, key: str) -> tuple[Any, Origin | None]:
+        """The value of a key that may not differ from job to job, and where it was written; ``None`` for none."""
+        hit = self.config.lookup(key, self.scope)
+        if hit is None:
+            return None, None
+        if not isinstance(hit.value, str):
+            return hit.plain(), hit.origin
+        template = self._shared.template(hit.value, hit.origin, name=key)
+        if template.names:
+            raise ConfigError(
+                f"'{key}' must be the same for all jobs of a label, but {shown(hit.value)} uses "
+                + ", ".join(f"'{name}'" for name in sorted(template.names)),
+                origin=hit.origin,
+            )
+        return template.render({}), hit.origin
+
+    def text(self, key: str) -> str | None:
+        """The text under a key; ``None`` where there is none."""
+        value, origin = self.constant(key)
+        if isinstance(value, list | dict | bool):
+            raise ConfigError(f"'{key}' must be text, not {shown(value)}", origin=origin)
+        return None if value is None or not str(value) else str(value)
+
+    def checked(self, key: str, check: Any, otherwise: Any) -> Any:
+        """The value under a key, as `check` reads it; `otherwise` where there is none, or null."""
+        value, origin = self.constant(key)
+        return otherwise if value is None else check(value, key, origin)
+
+    def multiplier(self) -> float | None:
+        """The factor by which memory grows; ``None`` where it does not."""
+        value, origin = self.constant("memoryMultiplier")
+        try:
+            factor = 1.0 if value is None or isinstance(value, bool) else float(value)
+        except (ValueError, TypeError):
+            factor = math.nan
+        if not math.isfinite(factor):
+            raise ConfigError(f"'memoryMultiplier' must be a number, not {shown(value)}", origin=origin)
+        return factor if factor > 1 else None
+
+    def retries(self) -> int:
+        """How often a job is tried again."""
+        otherwise = DEFAULT_MEMORY_RETRIES if self.multiplier() else 0
+        retries: int = self.checked("numberOfRetries", count, otherwise)
+        return retries
+
+    def attributes(self) -> dict[str, str | int | float | bool]:
+        """What only some workload managers know, as far as it is given."""
+        given: dict[str, str | int | float | bool] = {}
+        if factor := self.multiplier():
+            given["memoryMultiplier"] = factor
+        if most := self.checked("requestMemoryMax", memory, 0):
+            given["requestMemoryMax"] = most
+        for key in ATTRIBUTE_KEYS:
+            value, origin = self.constant(key)
+            if isinstance(value, list | dict):
+                raise ConfigError(f"'{key}' must be one value, not {shown(value)}", origin=origin)
+            if value is not None and value != "":
+                given[key] = value
+        return given
+
+    # ------------------------------------------------------------------------------------------------- the request
+
+    def request(self) -> tuple[Request, tuple[str, ...], dict[str, Template]]:
+        """What all jobs ask for, the keys of it that nobody chose, and what differs from job to job."""
+        amounts: dict[str, Any] = {}
+        defaulted = []
+        per_job: dict[str, Template] = {}
+        for key in REQUEST_KEYS:
+            hit = self.config.lookup(key, self.scope)
+            if hit is None or hit.value is None:
+                continue
+            if hit.origin and hit.origin.layer in PACKAGED:
+                defaulted.append(key)
+            if key == "requestResources":
+                amounts["resources"] = self._resources(key, hit, per_job)
+                continue
+            value = self._given(key, hit.plain(), hit.origin)
+            if isinstance(value, Template):
+                per_job[key] = value
+            else:
+                amounts |= _amount(key, value, hit.origin)
+        return Request(**amounts), tuple(defaulted), per_job
+
+    def _given(self, key: str, value: Any, origin: Origin | None) -> Any:
+        """A value with its variables filled in, or a template where it waits for a job."""
+        if not isinstance(value, str):
+            return value
+        template = self._values.template(value, origin, name=key)
+        return template if template.names else template.render({})
+
+    def _resources(self, key: str, hit: Hit, per_job: dict[str, Template]) -> dict[str, int]:
+        if hit.node is None or not isinstance(hit.node.value, dict):
+            raise ConfigError(
+                f"'{key}' must be a map, not {shown(hit.value)}",
+                origin=hit.origin,
+                hint=f"For example '{key}: {{gpu: 1}}'.",
+            )
+        amounts: dict[str, int] = {}
+        for name, node in hit.node.value.items():
+            value = self._given(f"{key}.{name}", plain(node), node.origin)
+            if isinstance(value, Template):
+                requested({name: 0}, key, node.origin)
+                per_job[f"{key}.{name}"] = value
+            else:
+                amounts |= requested({name: value}, key, node.origin)
+        return amounts
+
+    # --------------------------------------------------------------------------------------------- the environment
+
+    def environment(self) -> tuple[dict[str, str], dict[str, Template]]:
+        """Variables that all jobs share, and those that differ from job to job; maps of all sections merged."""
+        merged: dict[str, Node] = {}
+        for part in reversed(list(self.config.parts(self.scope.current))):
+            node = part.get("environment")
+            if node is None or node.value is None:
+                continue
+            if not isinstance(node.value, dict):
+                raise ConfigError(f"'environment' must be a map, not {shown(node.value)}", origin=node.origin)
+            merged |= node.value
+        shared: dict[str, str] = {}
+        changing: dict[str, Template] = {}
+        for name, node in merged.items():
+            if isinstance(node.value, list | dict):
+                raise ConfigError(f"'environment.{name}' must be one value, not a list or map", origin=node.origin)
+            if node.value is None:
+                continue  # what a weaker section sets is taken back
+            value = self._given(f"environment.{name}", node.value, node.origin)
+            _check_variable(name, value, node.origin)
+            if isinstance(value, Template):
+                changing[name] = value
+            else:
+                shared[name] = str(value)
+        return shared, changing
+
+    # -------------------------------------------------------------------------------------------------- the command
+
+    def command(self) -> CommandTemplate | None:
+        """``runQuantumCommand``: for the shell if it is text, word by word if it is a list."""
+        key = "runQuantumCommand"
+        hit = self.config.lookup(key, self.scope)
+        if hit is None or hit.value is None:
+            return None
+        words = hit.value if isinstance(hit.value, list) else [hit.value]
+        nodes = [word if isinstance(word, Node) else Node(word, hit.origin or Origin(key)) for word in words]
+        if not nodes:
+            raise ConfigError(f"'{key}' names no program", origin=hit.origin)
+        for node in nodes:
+            if isinstance(node.value, bool) or not isinstance(node.value, str | int | float):
+                raise ConfigError(
+                    f"'{key}' must be text or a list of texts, not {shown(plain(node))}",
+                    origin=node.origin,
+                    hint="Words such as true and no must be quoted in YAML to be text.",
+                )
+        if not str(nodes[0].value).strip():
+            raise ConfigError(f"'{key}' names no program", origin=hit.origin)
+        if isinstance(hit.value, list):
+            word_by_word = Expander(self.config, replace(self.scope, undefined=self._undefined))
+            return tuple(word_by_word.template(str(node.value), node.origin) for node in nodes)
+        # The shell of the job expands what is left here.
+        for_shell = Expander(self.config, replace(self.scope, undefined=self._undefined, expand_env=False))
+        line = for_shell.template(str(hit.value), hit.origin)
+        return Template(
+            tuple(undelayed_env(part) if isinstance(part, str) else part for part in line.parts), line.origin
+        )
+
+    def _undefined(self, name: str, origin: Origin | None) -> str:
+        """What stands for an undefined variable of a command: nothing where BPS's commands rely on that."""
+        extra = name.startswith("extra") and name.endswith("Options")
+        if extra or name.endswith("PreCmdOpts") or name in _MAY_BE_ABSENT:
+            return empty(name, origin)
+        guess = did_you_mean(name, self.config.names(self.scope))
+        raise UndefinedVariableError(
+            f"the command uses '{{{name}}}', which nothing defines",
+            origin=origin,
+            hint=f"{guess} If no variable is meant, double the braces: '{{{{{name}}}}}'.".strip(),
+        )
+
+
+def _amount(key: str, value: Any, origin: Origin | None) -> dict[str, Any]:
+    """One field of a request; an amount of 0 asks for nothing, as in BPS."""
+    if key == "requestCpus":
+        return {"cpus": count(value, key, origin, least=1)}
+    if key == "requestWalltime":
+        return {"walltime_s": walltime(value, key, origin) or None}
+    return {"memory_b" if key == "requestMemory" else "disk_b": memory(value, key, origin) or None}
+
+
+def _check_variable(name: str, value: Any, origin: Origin | None) -> None:
+    """Refuse what the operating system cannot hold as an environment variable."""
+    if not name or "=" in name or "\0" in name:
+        raise ConfigError(f"{shown(name)} cannot be the name of an environment variable", origin=origin)
+    if "\0" in str(value):
+        raise ConfigError(f"the environment variable '{name}' has a NUL in its value", origin=origin)

@@ -1,0 +1,51 @@
+"""Orders to the engine of a run: files that any process of the user may leave, taken in the order of their names."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final, Literal
+
+import msgspec
+
+from longshore.contract.context import RunPaths
+
+_SUFFIX: Final = ".json"
+
+
+class Order(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Something to do; nothing selected means the whole run."""
+
+    who: str
+    act: Literal["cancel"]
+    jobs: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
+    set: Mapping[str, str] = msgspec.field(default_factory=dict)
+
+
+def leave(run: RunPaths, order: Order) -> Path:
+    """Leave an order, whole or not at all, and return where it lies until it is taken."""
+    run.steer.mkdir(exist_ok=True)
+    path = run.steer / f"{time.time_ns():020}-{os.getpid()}{_SUFFIX}"
+    draft = path.with_suffix(".part")
+    draft.write_bytes(msgspec.json.encode(order))
+    draft.replace(path)
+    return path
+
+
+def waiting(run: RunPaths) -> list[tuple[Path, Order]]:
+    """The orders nobody has taken yet, oldest first. One that cannot be read is set aside, not obeyed."""
+    try:
+        names = sorted(name for name in os.listdir(run.steer) if name.endswith(_SUFFIX))
+    except FileNotFoundError:
+        return []
+    orders = []
+    for name in names:
+        path = run.steer / name
+        try:
+            orders.append((path, msgspec.json.decode(path.read_bytes(), type=Order)))
+        except msgspec.MsgspecError:
+            path.rename(path.with_suffix(".unreadable"))
+    return orders

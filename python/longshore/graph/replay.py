@@ -1,0 +1,127 @@
+"""What was recorded of a task, scaled, into the command line of the replay program (``bin/replay.py``)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from typing import Any
+
+import msgspec
+
+from longshore.errors import ConfigError
+
+ROOT = "data"
+"""Folder of the run directory where tasks find their inputs and leave their outputs."""
+
+MOST = 2**63 - 1
+"""No amount is larger than what a system can count."""
+
+SCALES: Mapping[str, float] = {"timeScale": 0.01, "memoryScale": 0, "outputScale": 0.001}
+"""Defaults of the numbers that the recorded amounts are multiplied by, per key of the ``replay`` map."""
+
+PROGRAMS: Mapping[str, str] = {"python": "python3", "program": "replay.py"}
+"""Defaults of the interpreter and of the replay program's path; whoever prepares a run knows better ones."""
+
+_LONGEST_COMMAND_B = 100_000
+"""What is longer goes into a file: Linux takes 128 KiB for one word, and a wrapper may make one of a whole line."""
+
+
+class Replay(msgspec.Struct, frozen=True, kw_only=True):
+    """How tasks are replayed: the ``replay`` map of the configuration, checked."""
+
+    python: str
+    program: str
+    time_scale: float
+    memory_scale: float
+    output_scale: float
+
+    def command(
+        self,
+        *,
+        name: str,
+        run_s: float | None,
+        cpu_percent: float | None,
+        memory_b: float | None,
+        inputs: Iterable[tuple[str, int]],
+        outputs: Iterable[tuple[str, int]],
+        words_file: str,
+    ) -> tuple[tuple[str, ...], dict[str, str]]:
+        """Words that repeat a task, and the text of the file that holds them where they are too many.
+
+        Parameters
+        ----------
+        name
+            What the program calls the task in messages.
+        run_s, cpu_percent, memory_b
+            What was recorded; ``None`` where it was not.
+        inputs, outputs
+            Path relative to `ROOT` and recorded size in bytes, of each file to check and to make.
+        words_file
+            Path of that file, relative to the run directory.
+        """
+        seconds = min(max(run_s or 0.0, 0.0) * self.time_scale, float(MOST))
+        cpu = min(max(cpu_percent or 0.0, 0.0) / 100, 1.0)
+        memory = _scaled(memory_b or 0.0, self.memory_scale)
+        words = ["--name", name, "--seconds", _plain(seconds), "--cpu", _plain(cpu)]
+        if memory:
+            words += "--memory", str(memory)
+        words += "--root", ROOT
+        for option, files in (("--input", inputs), ("--output", outputs)):
+            for path, size_b in files:
+                words += option, f"{_scaled(size_b, self.output_scale)}:{path}"
+        program = (self.python, "-I", "-S", self.program)
+        if sum(len(word.encode()) + 1 for word in words) <= _LONGEST_COMMAND_B:
+            return (*program, *words), {}
+        text = msgspec.json.format(msgspec.json.encode(words), indent=1).decode()
+        return (*program, f"@{words_file}"), {words_file: text + "\n"}
+
+
+def read_replay(settings: Mapping[str, Any]) -> Replay:
+    """Check a ``replay`` map.
+
+    Raises
+    ------
+    ConfigError
+        It has a key that is unknown, or a scale that is none.
+    """
+    known = [*SCALES, *PROGRAMS]
+    for key in settings:
+        if key not in known:
+            near = get_close_matches(str(key), known, n=1)
+            hint = f"Did you mean '{near[0]}'?" if near else f"There are {', '.join(SCALES)}."
+            raise ConfigError(f"there is no 'replay.{key}'", hint=hint)
+    return Replay(
+        python=str(settings.get("python", PROGRAMS["python"])),
+        program=str(settings.get("program", PROGRAMS["program"])),
+        time_scale=_scale(settings, "timeScale"),
+        memory_scale=_scale(settings, "memoryScale"),
+        output_scale=_scale(settings, "outputScale"),
+    )
+
+
+def _scale(settings: Mapping[str, Any], key: str) -> float:
+    default = SCALES[key]
+    given = settings.get(key, default)
+    # Text is tried as well, because a value that was put together from variables is text.
+    try:
+        value = math.nan if isinstance(given, bool) else float(given)
+    except (TypeError, ValueError, OverflowError):
+        value = math.nan
+    if not 0 <= value < math.inf:
+        raise ConfigError(
+            f"'replay.{key}' must be a number, 0 or more, not {given!r}",
+            hint=f"It multiplies what was recorded; 1 repeats it in full, and the default is {default}.",
+        )
+    return value
+
+
+def _scaled(amount: float, scale: float) -> int:
+    exact = min(max(amount, 0) * scale, float(MOST))
+    nearest = round(exact)
+    # 100 * 0.07 is 7.000000000000001, and still means 7.
+    return nearest if math.isclose(exact, nearest, rel_tol=1e-12) else math.ceil(exact)
+
+
+def _plain(number: float) -> str:
+    return f"{round(number, 6):.15g}"

@@ -1,0 +1,149 @@
+"""Workflows and events as lines of JSON, and back.
+
+``workflow.jsonl`` holds a header, then one line per job, parents first and the final job last, then one line per file.
+A job is known everywhere else by the number of its line, counted from 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from longshore.errors import RunUnreadableError
+from longshore.model.event import Event
+from longshore.model.job import JobSettings
+from longshore.model.task import Command
+
+if TYPE_CHECKING:
+    from longshore.model.workflow import Workflow
+
+FORMAT: Final = 1
+"""Version of ``workflow.jsonl``."""
+
+
+class Header(msgspec.Struct, frozen=True, kw_only=True):
+    """First line of ``workflow.jsonl``."""
+
+    v: int
+    name: str
+    jobs: int
+    files: int
+    final: bool
+    """Whether the last job is the final one."""
+    settings: tuple[JobSettings, ...]
+    """What jobs share; each job names its entry."""
+    attributes: Mapping[str, str]
+
+
+class StoredJob(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    """A job as it stands in its line."""
+
+    name: str
+    s: int
+    """Index of its settings in the header."""
+    p: tuple[int, ...] = ()
+    """Indices of its parents."""
+    c: Command
+    tags: Mapping[str, str | int | float | bool] = msgspec.field(default_factory=dict)
+    inputs: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
+    env: Mapping[str, str] = msgspec.field(default_factory=dict)
+    tasks: int = 1
+
+
+class JobLinks(msgspec.Struct, frozen=True, gc=False):
+    """The little of a job that its order needs; the rest of the line is skipped."""
+
+    s: int
+    p: tuple[int, ...] = ()
+
+
+class JobName(msgspec.Struct, frozen=True, gc=False):
+    """The little of a job that a report needs."""
+
+    name: str
+    s: int
+    p: tuple[int, ...] = ()
+
+
+_encode = msgspec.json.Encoder(enc_hook=dict).encode
+_header = msgspec.json.Decoder(Header).decode
+decode_job = msgspec.json.Decoder(StoredJob).decode
+"""A job from its line."""
+decode_links = msgspec.json.Decoder(JobLinks).decode
+decode_name = msgspec.json.Decoder(JobName).decode
+decode_event = msgspec.json.Decoder(Event).decode
+"""An event from its line."""
+
+
+def encode_line(record: Any) -> bytes:
+    """A record as one line of JSON, with its line feed."""
+    return _encode(record) + b"\n"
+
+
+def workflow_lines(workflow: Workflow) -> Iterator[bytes]:
+    """The lines of ``workflow.jsonl``; the same workflow always gives the same bytes."""
+    jobs = list(workflow)
+    settings: dict[int, int] = {}
+    distinct: list[JobSettings] = []
+    for job in jobs:
+        # Jobs of one profile share one object, so identity is enough, and hashing its maps is not needed.
+        if settings.setdefault(id(job.settings), len(distinct)) == len(distinct):
+            distinct.append(job.settings)
+    yield encode_line(
+        Header(
+            v=FORMAT,
+            name=workflow.name,
+            jobs=len(jobs),
+            files=len(workflow.files),
+            final=workflow.final is not None,
+            settings=tuple(distinct),
+            attributes=workflow.attributes,
+        )
+    )
+    index = {job.name: number for number, job in enumerate(jobs)}
+    for job in jobs:
+        yield encode_line(
+            StoredJob(
+                name=job.name,
+                s=settings[id(job.settings)],
+                p=tuple(index[parent] for parent in workflow.parents(job.name)),
+                c=job.command,
+                tags=job.tags,
+                inputs=job.inputs,
+                outputs=job.outputs,
+                env=job.environment,
+                tasks=job.tasks,
+            )
+        )
+    yield from map(encode_line, workflow.files.values())
+
+
+def decode_header(line: bytes, *, path: str) -> Header:
+    """The header from its line.
+
+    Raises
+    ------
+    RunUnreadableError
+        It is none, or of a newer format.
+    """
+    try:
+        header = _header(line)
+    except msgspec.MsgspecError as error:
+        raise RunUnreadableError(f"'{path}' cannot be read: {error}") from error
+    if header.v > FORMAT:
+        raise RunUnreadableError(
+            f"'{path}' has format {header.v}; this Longshore reads up to {FORMAT}",
+            hint="Use the version that wrote it, or a newer one.",
+        )
+    return header
+
+
+def job_lines(lines: Iterable[bytes], header: Header) -> Iterator[bytes]:
+    """The lines of the jobs, given all lines after the header."""
+    for number, line in zip(range(header.jobs), lines, strict=False):
+        if not line.endswith(b"\n"):
+            raise RunUnreadableError(f"the workflow '{header.name}' is torn: line {number + 2} is cut off")
+        yield line

@@ -1,0 +1,98 @@
+"""What a command is in words a kernel takes, and what a job finds in its environment."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import zip_longest
+from typing import Final
+
+from longshore.model.request import MIB, Request
+from longshore.model.task import Command
+
+SHELL: Final = "/bin/sh"
+
+_NEEDS_SHELL: Final = re.compile(r"[\x00-\x08\x0a-\x1f|&;<>()$`\\\"'*?\[\]#~{}!]|^\s*[A-Za-z_]\w*=")
+"""Signs that mean something to a POSIX shell (2.2, with the bracket and brace of some shells), and an assignment."""
+
+_MARK: Final = "<ENV:"
+_DELAYED: Final = re.compile(r"<ENV:([A-Za-z_]\w*)>")
+"""BPS's way of naming a variable of the job's environment before there is a job."""
+
+_BUILT_IN: Final = re.compile(
+    r"[!.:\[{}]|alias|bg|break|case|cd|command|continue|do|done|echo|elif|else|esac|eval|exec|exit|export|fc|fg|fi|for"
+    r"|getopts|hash|if|in|jobs|kill|local|newgrp|printf|pwd|read|readonly|return|set|shift|test|then|time|times|trap|type"
+    r"|ulimit|umask|unalias|unset|until|wait|while"
+)
+"""Words that only a shell understands, or understands in its own way (POSIX 2.4, 2.14 and 1.6)."""
+
+
+def argv_of(command: Command) -> tuple[str, ...]:
+    """The words to execute for a command.
+
+    A line in which nothing needs a shell is split at its blanks and executed as it is, which is the same and faster.
+    """
+    if not isinstance(command, str):
+        return command
+    if not _NEEDS_SHELL.search(command):
+        words = tuple(word for word in command.replace("\t", " ").split(" ") if word)
+        if words and not _BUILT_IN.fullmatch(words[0]):
+            return words
+    return (SHELL, "-c", command)
+
+
+def as_line(command: Command) -> str:
+    """A command as one line for a POSIX shell."""
+    return command if isinstance(command, str) else " ".join(map(_quoted, command))
+
+
+def with_variables(command: Command, environment: Mapping[str, str]) -> Command:
+    """A command with each ``<ENV:X>`` replaced by the job's own variable, and by nothing where it has none.
+
+    A line for the shell has none of them: there it is ``${X}``, and the shell's affair.
+    """
+    if isinstance(command, str) or not any(_MARK in word for word in command):
+        return command
+    return tuple(_DELAYED.sub(lambda found: environment.get(found[1], ""), word) for word in command)
+
+
+def program_of(command: Command) -> str | None:
+    """The program a command starts, where that can be told without a shell."""
+    words = argv_of(command)
+    return None if words[:2] == (SHELL, "-c") and isinstance(command, str) else words[0]
+
+
+def job_variables(*, name: str, label: str, attempt: int, request: Request, run_dir: str) -> dict[str, str]:
+    """The variables in which a job finds its own values; absent where there is no value."""
+    variables = {
+        "LONGSHORE_JOB_NAME": name,
+        "LONGSHORE_JOB_LABEL": label,
+        "LONGSHORE_JOB_ATTEMPT": str(attempt),
+        "LONGSHORE_JOB_RUN_DIR": run_dir,
+        "LONGSHORE_JOB_CPUS": str(request.cpus),
+    }
+    if request.memory_b is not None:
+        variables["LONGSHORE_JOB_MEMORY_MB"] = str(request.memory_b // MIB)
+    if request.disk_b is not None:
+        variables["LONGSHORE_JOB_DISK_MB"] = str(request.disk_b // MIB)
+    for resource, amount in request.resources.items():
+        variables[f"LONGSHORE_JOB_RESOURCE_{_variable(resource)}"] = str(amount)
+    return variables
+
+
+def _quoted(word: str) -> str:
+    """A word for a shell, its delayed variables left for that shell to fill in."""
+    pieces = _DELAYED.split(word)
+    if len(pieces) == 1:
+        return shlex.quote(word)
+    literal = (shlex.quote(text) if text else "" for text in pieces[::2])
+    return "".join(text + variable for text, variable in zip_longest(literal, _references(pieces[1::2]), fillvalue=""))
+
+
+def _references(names: Iterable[str]) -> Iterator[str]:
+    return (f'"${{{name}}}"' for name in names)
+
+
+def _variable(name: str) -> str:
+    return re.sub(r"\W", "_", name, flags=re.ASCII).upper()

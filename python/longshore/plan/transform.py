@@ -1,0 +1,126 @@
+"""Turns clusters of tasks into the generic workflow: each cluster a job, made from the profile of its label."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from longshore.config.profile import JobProfile
+from longshore.errors import PreparationError
+from longshore.model.cluster import Cluster, ClusteredGraph
+from longshore.model.job import Job, JobSettings
+from longshore.model.request import Request
+from longshore.model.task import Command, Task
+from longshore.model.workflow import Workflow
+from longshore.plan.commands import as_line
+
+PER_JOB = frozenset({"label", "jobName", "jobLabel"})
+"""Names whose values every job has of its own, beside the dimensions of its data ID."""
+
+
+def free_names(clustered: ClusteredGraph) -> dict[str, frozenset[str]]:
+    """Names whose values are known per job only, per label of clusters."""
+    names: dict[str, set[str]] = {}
+    for cluster in clustered.dag.nodes:
+        names.setdefault(cluster.label, set(PER_JOB)).update(cluster.tags)
+    return {label: frozenset(these) for label, these in names.items()}
+
+
+def transform(
+    clustered: ClusteredGraph,
+    profiles: Mapping[str, JobProfile],
+    *,
+    name: str,
+    attributes: Mapping[str, str],
+) -> Workflow:
+    """Make the workflow.
+
+    Parameters
+    ----------
+    clustered
+        The clusters and their order.
+    profiles
+        Profile per label.
+    name
+        The run's name.
+    attributes
+        What is known of the run as a whole.
+
+    Raises
+    ------
+    PreparationError
+        A task has no command.
+    ConfigError
+        With the values of some job, a request is not right.
+    """
+    shared: dict[tuple[str, tuple[object, ...]], JobSettings] = {}
+    nodes = clustered.dag.nodes
+    return Workflow(
+        name,
+        (_job(cluster, profiles[cluster.label], shared) for cluster in nodes),
+        ((nodes[parent].name, nodes[child].name) for parent, child in clustered.dag.edges()),
+        files=clustered.source.files,
+        attributes=attributes,
+    )
+
+
+def _job(cluster: Cluster, profile: JobProfile, shared: dict[tuple[str, tuple[object, ...]], JobSettings]) -> Job:
+    values = {**cluster.tags, "label": cluster.label, "jobName": cluster.name, "jobLabel": cluster.label}
+    request = profile.request_of(values)
+    return Job(
+        name=cluster.name,
+        label=cluster.label,
+        command=_command(cluster, profile, values),
+        settings=_with_request(cluster.label, profile.settings, request, shared),
+        tags=cluster.tags,
+        inputs=tuple(dict.fromkeys(name for task in cluster.tasks for name in task.inputs)),
+        outputs=tuple(dict.fromkeys(name for task in cluster.tasks for name in task.outputs)),
+        environment={variable: template.render(values) for variable, template in profile.environment.items()},
+        tasks=len(cluster.tasks),
+    )
+
+
+def _with_request(
+    label: str,
+    settings: JobSettings,
+    request: Request,
+    shared: dict[tuple[str, tuple[object, ...]], JobSettings],
+) -> JobSettings:
+    """The settings with a job's own request; jobs that ask for the same keep sharing one object."""
+    if request is settings.request:
+        return settings
+    key = (label, request.key())
+    if key not in shared:
+        shared[key] = msgspec.structs.replace(settings, request=request)
+    return shared[key]
+
+
+def _command(cluster: Cluster, profile: JobProfile, values: Mapping[str, Any]) -> Command:
+    commands = list(_commands(cluster, profile, values))
+    # One failing task ends the job: those after it may need what it did not make.
+    return commands[0] if len(commands) == 1 else " && ".join(f"{{ {as_line(command)}\n}}" for command in commands)
+
+
+def _commands(cluster: Cluster, profile: JobProfile, values: Mapping[str, Any]) -> Iterator[Command]:
+    for task in cluster.tasks:
+        own = {**values, **task.data_id, "label": task.label}
+        template = profile.command
+        if template is None:
+            if task.command is None:
+                raise _no_command(task)
+            yield task.command
+        elif isinstance(template, tuple):
+            yield tuple(word.render(own) for word in template)
+        else:
+            # A value of a job's is data, whatever signs it has in it: the shell must see one word.
+            yield template.render(own, quote=shlex.quote)
+
+
+def _no_command(task: Task) -> PreparationError:
+    return PreparationError(
+        f"task '{task.name}' has no command",
+        hint=f"Give one to all its kind: pipetask: {{{task.label}: {{runQuantumCommand: ...}}}}.",
+    )

@@ -1,0 +1,1 @@
+"""The local service: jobs run on the machine that submits them."""

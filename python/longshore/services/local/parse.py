@@ -1,0 +1,134 @@
+"""Turns the keeper's records into events."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+from typing import TypeAlias
+
+import msgspec
+
+from longshore.model.event import Ended, Started
+from longshore.model.state import Cause
+
+_NOT_FOUND = 127
+_NOT_RUNNABLE = 126
+"""What a POSIX shell exits with when a program is not found, or cannot be executed (2.8.2)."""
+
+
+class KeeperBegan(msgspec.Struct, frozen=True, tag_field="r", tag="keeper"):
+    """First record of a keeper."""
+
+    pid: int
+    host: str
+    boot: str
+
+
+class Got(msgspec.Struct, frozen=True, tag_field="r", tag="got"):
+    """A batch reached the keeper; its members may have been started from here on."""
+
+    b: str
+    m: tuple[tuple[int, int], ...]
+
+
+class StartRecord(msgspec.Struct, frozen=True, gc=False, tag_field="r", tag="start"):
+    """A process was started."""
+
+    j: int
+    a: int
+    pid: int
+    t: float
+    up: float
+
+
+class EndRecord(msgspec.Struct, frozen=True, gc=False, tag_field="r", tag="end"):
+    """A process ended, or could not be started."""
+
+    j: int
+    a: int
+    t: float
+    s: int | None = None
+    run: float | None = None
+    cpu: float | None = None
+    rss: int | None = None
+    err: str | None = None
+    no: int | None = None
+
+
+class Closed(msgspec.Struct, frozen=True, tag_field="r", tag="closed"):
+    """The keeper has read every order there ever was."""
+
+
+Record: TypeAlias = KeeperBegan | Got | StartRecord | EndRecord | Closed
+decode_record = msgspec.json.Decoder(Record).decode
+"""A record from its line."""
+
+
+def started(record: StartRecord, *, host: str) -> Started:
+    """The event of a start."""
+    return Started(j=record.j, a=record.a, host=host, at=record.t)
+
+
+def ended(record: EndRecord, *, host: str) -> Ended:
+    """The event of an end."""
+    if record.s is None:
+        code = _NOT_FOUND if record.no == errno.ENOENT else _NOT_RUNNABLE
+        return Ended(j=record.j, a=record.a, exit=code, cause=Cause.EXIT, reason=record.err, host=host, end=record.t)
+    return ended_with_status(
+        record.j,
+        record.a,
+        record.s,
+        host=host,
+        end=record.t,
+        run_s=record.run,
+        cpu_s=record.cpu,
+        rss_b=record.rss,
+    )
+
+
+def ended_with_status(
+    job: int,
+    attempt: int,
+    status: int,
+    *,
+    host: str,
+    end: float,
+    run_s: float | None = None,
+    cpu_s: float | None = None,
+    rss_b: int | None = None,
+) -> Ended:
+    """The event of an end from a wait status."""
+    code: int | None = None
+    number: int | None = None
+    cause: Cause | None = None
+    reason: str | None = None
+    if os.WIFSIGNALED(status):
+        number = os.WTERMSIG(status)
+        cause = Cause.SIGNAL
+        reason = f"killed by {signal_name(number)}"
+    else:
+        code = os.waitstatus_to_exitcode(status)
+        cause = Cause.EXIT if code else None
+    return Ended(
+        j=job,
+        a=attempt,
+        exit=code,
+        signal=number,
+        cause=cause,
+        reason=reason,
+        host=host,
+        start=end - run_s if run_s is not None else None,
+        end=end,
+        run_s=run_s,
+        cpu_s=cpu_s,
+        rss_b=rss_b,
+    )
+
+
+def signal_name(number: int) -> str:
+    """A signal's name, or its number where it has none."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

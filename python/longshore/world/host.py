@@ -1,0 +1,77 @@
+"""Who and where we are: user, host, boot, the processors and memory of this machine, and which processes live."""
+
+from __future__ import annotations
+
+import getpass
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+_PROC = Path("/proc")
+_START_TICKS = 19
+"""Place of a process's start time in ``/proc/PID/stat``, counted from the state that follows the name (see proc(5))."""
+
+
+def user_name() -> str:
+    """The login name of whoever runs this, or the number where there is no name."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return str(os.getuid())
+
+
+def host_name() -> str:
+    """This host's own name."""
+    return os.uname().nodename
+
+
+def boot_id() -> str:
+    """The kernel's name for this boot; empty where it has none."""
+    try:
+        return (_PROC / "sys/kernel/random/boot_id").read_text("ascii").strip()
+    except OSError:
+        return ""
+
+
+def usable_cpus() -> int:
+    """Processors this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+def physical_memory() -> int:
+    """Memory of this machine, in bytes."""
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def started_at(pid: int) -> float | None:
+    """Seconds from boot to the start of a process; ``None`` when there is none of that number, or only its remains."""
+    try:
+        stat = (_PROC / str(pid) / "stat").read_text("utf-8", errors="replace")
+    except OSError:
+        return None
+    # The name in parentheses may itself hold spaces and parentheses.
+    fields = stat.rpartition(")")[2].split()
+    if fields[0] in "ZX":
+        return None
+    return int(fields[_START_TICKS]) / os.sysconf("SC_CLK_TCK")
+
+
+def is_same_process(pid: int, up: float) -> bool:
+    """Whether the process of that number is the one that was started about `up` seconds after boot."""
+    start = started_at(pid)
+    return start is not None and abs(start - up) < 1.0
+
+
+def processes_with(variable: str, value: str) -> Iterator[tuple[int, dict[str, str]]]:
+    """Processes we may look into whose environment has that variable and value, with their environment."""
+    wanted = f"{variable}={value}".encode()
+    for entry in os.listdir(_PROC):
+        if not entry.isdigit():
+            continue
+        try:
+            words = (_PROC / entry / "environ").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if wanted in words:
+            pairs = (word.decode(errors="surrogateescape").partition("=") for word in words if word)
+            yield int(entry), {name: text for name, _, text in pairs}

@@ -1,0 +1,150 @@
+"""Where the user's runs are: one small file per run in the user's state directory, which can be deleted and rebuilt."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from longshore.contract.context import RunPaths
+from longshore.errors import RunNotFoundError
+
+_LETTERS: Final = "abcdefghjkmnpqrstvwxyz"
+_SIGNS: Final = "0123456789" + _LETTERS
+"""Signs of an id, in the order in which text sorts, without i, l, o and u, which are easily misread (Crockford)."""
+_EPOCH: Final = 1_735_689_600
+"""2025-01-01, where ids begin."""
+LAST: Final = "@last"
+"""The name of the run that was submitted last."""
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
+    """What the registry knows of a run."""
+
+    id: str
+    path: str
+    name: str
+    service: str
+    created_at: float
+
+
+def state_folder() -> Path:
+    """The folder of what Longshore remembers for this user (``XDG_STATE_HOME``)."""
+    given = os.environ.get("XDG_STATE_HOME", "")
+    # The specification says that a relative path is to be ignored.
+    base = Path(given) if given.startswith("/") else Path("~/.local/state").expanduser()
+    return base / "longshore"
+
+
+def run_id(seconds: float) -> str:
+    """The id of a run that begins at that moment: six signs, a letter first, later ones sorting behind earlier ones."""
+    rest = max(0, int(seconds) - _EPOCH)
+    signs = ""
+    for _ in range(5):
+        rest, digit = divmod(rest, len(_SIGNS))
+        signs = _SIGNS[digit] + signs
+    return _LETTERS[rest % len(_LETTERS)] + signs
+
+
+def reserve_id(now: float) -> str:
+    """An id that no run of this user has; two runs that begin in the same second get two.
+
+    A state directory that cannot be written costs the run its entry, not its life: it is then named by its path.
+    """
+    folder = state_folder() / "runs"
+    moment = now
+    while True:
+        name = run_id(moment)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / f"{name}.json").touch(exist_ok=False)
+        except FileExistsError:
+            moment += 1
+        except OSError:
+            return name
+        else:
+            return name
+
+
+def register(entry: Entry) -> bool:
+    """Write a run's file; return whether that was possible."""
+    path = state_folder() / "runs" / f"{entry.id}.json"
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft.write_bytes(msgspec.json.encode(entry) + b"\n")
+        draft.replace(path)
+    except OSError:
+        return False
+    return True
+
+
+def forget(run: str) -> None:
+    """Remove a run's file."""
+    try:
+        (state_folder() / "runs" / f"{run}.json").unlink()
+    except OSError:
+        return
+
+
+def entries() -> Iterator[Entry]:
+    """All runs that are known, oldest first."""
+    folder = state_folder() / "runs"
+    try:
+        names = sorted(os.listdir(folder))
+    except OSError:
+        return
+    for name in names:
+        entry = _read(folder / name) if name.endswith(".json") else None
+        if entry:
+            yield entry
+
+
+def find_run(reference: str) -> RunPaths:
+    """The directory of a run.
+
+    Parameters
+    ----------
+    reference
+        An id, the unique beginning of one, a path, or ``@last``.
+
+    Raises
+    ------
+    RunNotFoundError
+        Nothing, or more than one run, is meant by it.
+    """
+    exact = _read(state_folder() / "runs" / f"{reference}.json") if reference.isalnum() else None
+    if exact:
+        return RunPaths(Path(exact.path))
+    if "/" in reference or Path(reference).is_dir():
+        return RunPaths(Path(reference).resolve())
+    known = list(entries())
+    if reference == LAST:
+        if known:
+            return RunPaths(Path(max(known, key=lambda entry: (entry.created_at, entry.id)).path))
+        raise RunNotFoundError("there is no last run: none is known to this user", hint=_HINT)
+    fitting = [entry for entry in known if reference and entry.id.startswith(reference)]
+    if len(fitting) == 1:
+        return RunPaths(Path(fitting[0].path))
+    if fitting:
+        raise RunNotFoundError(
+            f"'{reference}' is the beginning of {len(fitting)} run ids: {', '.join(entry.id for entry in fitting[:8])}",
+            hint="Give more of the id.",
+        )
+    near = get_close_matches(reference, [entry.id for entry in known], n=1)
+    raise RunNotFoundError(f"no run '{reference}' is known", hint=f"Did you mean '{near[0]}'?" if near else _HINT)
+
+
+_HINT: Final = "A run is named by its id, the beginning of its id, the path of its submit directory, or @last."
+
+
+def _read(path: Path) -> Entry | None:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Entry)
+    except (OSError, msgspec.MsgspecError):
+        # Reserved and not yet written, or damaged: the run directory itself still is the truth.
+        return None

@@ -1,0 +1,199 @@
+"""Makes, writes and reads run directories; what is half made never gets the run directory's name."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, TypeVar
+
+import msgspec
+
+from longshore.contract.context import RenderedFile, RunPaths
+from longshore.errors import FilesError, RunNotFoundError, RunUnreadableError
+from longshore.model.codec import Header, decode_header, job_lines
+from longshore.model.snapshot import Snapshot
+from longshore.model.submission import RunCard
+
+FORMAT: Final = 1
+"""Version of the run directory's layout."""
+
+_Record = TypeVar("_Record")
+
+
+@contextmanager
+def new_run_directory(target: Path) -> Iterator[RunPaths]:
+    """Make a run directory: the body fills a draft, which gets its name if the body ends well, and vanishes if not.
+
+    Raises
+    ------
+    FilesError
+        Something of that name is there already, or the directory cannot be written, or the disk is full.
+    """
+    _refuse_if_there(target)
+    made = _first_missing(target.parent)
+    draft = target.parent / f".{target.name[:200]}.draft-{os.getpid()}"
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        draft.mkdir()
+        yield RunPaths(draft)
+        _refuse_if_there(target)
+        draft.rename(target)
+    except BaseException as error:
+        shutil.rmtree(draft, ignore_errors=True)
+        _remove_empty(made, target.parent)
+        if isinstance(error, OSError):
+            raise _cannot_write(target, error) from error
+        raise
+
+
+def remove_run_directory(run: RunPaths) -> None:
+    """Remove a run directory that was prepared and never handed over."""
+    shutil.rmtree(run.root, ignore_errors=True)
+
+
+def write_lines(path: Path, lines: Iterable[bytes]) -> None:
+    """Write lines to a new file, and have them on disk when this returns."""
+    with path.open("wb", buffering=1 << 20) as file:
+        file.writelines(lines)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def write_rendered(run: RunPaths, files: Iterable[RenderedFile]) -> int:
+    """Write what a service rendered, a piece at a time; return how many files that were."""
+    count = 0
+    for rendered in files:
+        path = run.root / rendered.path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("w", encoding="utf-8", newline="") as file:
+            file.writelines(rendered.chunks())
+        path.chmod(rendered.mode)
+        count += 1
+    return count
+
+
+def write_card(run: RunPaths, card: RunCard) -> None:
+    """Write ``run.json``, whole or not at all."""
+    _write_whole(run.card, msgspec.json.format(msgspec.json.encode(card), indent=2) + b"\n")
+
+
+def read_card(run: RunPaths) -> RunCard:
+    """Read ``run.json``.
+
+    Raises
+    ------
+    RunNotFoundError
+        The directory is none of a run.
+    RunUnreadableError
+        It cannot be read, or is of a newer format.
+    """
+    try:
+        text = run.card.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        raise RunNotFoundError(
+            f"'{run.root}' is not a run directory: there is no '{run.card.name}' in it",
+            hint="Give the directory that 'Submit dir:' named, or the id that 'Run Id:' named.",
+        ) from None
+    except OSError as error:
+        raise RunUnreadableError(f"'{run.card}' cannot be read: {error.strerror}") from error
+    found = _decode(text, _Version, run.card).format
+    if found > FORMAT:
+        raise RunUnreadableError(
+            f"'{run.root}' has format {found}; this Longshore reads up to {FORMAT}",
+            hint="Use the version that wrote it, or a newer one.",
+        )
+    return _decode(text, RunCard, run.card)
+
+
+def write_snapshot(run: RunPaths, snapshot: Snapshot) -> None:
+    """Write ``status.json``, whole or not at all."""
+    _write_whole(run.status, msgspec.json.encode(snapshot))
+
+
+def read_snapshot(run: RunPaths) -> Snapshot | None:
+    """Read ``status.json``; ``None`` when there is none, or none that can be read."""
+    try:
+        return msgspec.json.decode(run.status.read_bytes(), type=Snapshot)
+    except (OSError, msgspec.MsgspecError):
+        # It can be made anew from the journal at any time.
+        return None
+
+
+@contextmanager
+def open_workflow(run: RunPaths) -> Iterator[tuple[Header, int, Iterator[bytes]]]:
+    """Open ``workflow.jsonl``: its header, the byte at which its jobs begin, and the lines of the jobs.
+
+    Raises
+    ------
+    RunUnreadableError
+        It is missing, torn, or of a newer format.
+    """
+    try:
+        file = run.workflow.open("rb", buffering=1 << 20)
+    except OSError as error:
+        raise RunUnreadableError(f"'{run.workflow}' cannot be read: {error.strerror}") from error
+    with file:
+        first = file.readline()
+        header = decode_header(first, path=str(run.workflow))
+        yield header, len(first), job_lines(file, header)
+
+
+class _Version(msgspec.Struct):
+    format: int
+
+
+def _decode(text: bytes, kind: type[_Record], path: Path) -> _Record:
+    try:
+        return msgspec.json.decode(text, type=kind)
+    except msgspec.MsgspecError as error:
+        raise RunUnreadableError(f"'{path}' cannot be read: {error}") from error
+
+
+def _write_whole(path: Path, text: bytes) -> None:
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        draft.write_bytes(text)
+        draft.replace(path)
+    except OSError:
+        draft.unlink(missing_ok=True)
+        raise
+
+
+def _refuse_if_there(target: Path) -> None:
+    if os.path.lexists(target):
+        raise FilesError(
+            f"cannot create directory '{target}': directory already exists",
+            hint="A run never overwrites another: change 'submitPath', or remove the old directory if it is not needed.",
+        )
+
+
+def _cannot_write(target: Path, error: OSError) -> FilesError:
+    where = error.filename or target
+    hint = "Choose another place with 'submitPath'."
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        hint = f"Make room on that disk, or choose another place with 'submitPath'. '{target}' was not made."
+    return FilesError(f"cannot write the run directory '{target}': '{where}': {error.strerror}", hint=hint)
+
+
+def _first_missing(folder: Path) -> Path | None:
+    missing = None
+    while not folder.exists() and folder != folder.parent:
+        missing, folder = folder, folder.parent
+    return missing
+
+
+def _remove_empty(first: Path | None, last: Path) -> None:
+    """Remove the folders made on the way to a run directory, as far as nobody else has put anything in."""
+    if first is None:
+        return
+    for folder in (last, *last.parents):
+        try:
+            folder.rmdir()
+        except OSError:
+            return
+        if folder == first:
+            return

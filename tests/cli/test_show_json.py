@@ -1,0 +1,294 @@
+"""JSON for programs: every document is what its schema says, whatever the records hold."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import jsonschema
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from longshore.cli.show_json import (
+    dumps,
+    error_document,
+    ping_document,
+    report_document,
+    resume_document,
+    status_document,
+    submit_document,
+)
+from longshore.contract.context import PingReport
+from longshore.errors import ConfigError, CycleError, LongshoreError
+from longshore.model.report import JobReport, RunReport
+from longshore.model.state import Cause, JobState
+from longshore.origin import Origin
+from longshore.world.etc import shipped
+
+KINDS = ("error", "ping", "report", "resume", "status", "submit")
+SCHEMAS: Mapping[str, Any] = {
+    kind: json.loads(shipped("etc", "schema", f"{kind}.json").read_text("utf-8")) for kind in KINDS
+}
+NOON = 1763640000.1239
+
+
+def check(kind: str, document: Mapping[str, Any]) -> None:
+    """Hold what a program reads, not what was written, to the schema."""
+    validator = jsonschema.Draft202012Validator(
+        SCHEMAS[kind], format_checker=jsonschema.Draft202012Validator.FORMAT_CHECKER
+    )
+    validator.validate(json.loads(dumps(document)))
+
+
+odd_text = st.text(st.characters(exclude_categories=[]), max_size=12)
+times = st.none() | st.floats(allow_nan=False, allow_infinity=False)
+amounts = st.none() | st.floats(min_value=0, allow_nan=False, allow_infinity=False)
+counts = st.dictionaries(st.sampled_from(JobState), st.integers(0, 10**9))
+jobs = st.builds(
+    JobReport,
+    name=odd_text,
+    label=odd_text,
+    state=st.sampled_from(JobState),
+    cause=st.none() | st.sampled_from(Cause),
+    reason=st.none() | odd_text,
+    attempts=st.integers(0, 2**62),
+    exit_code=st.none() | st.integers(-(2**31), 2**32),
+    signal=st.none() | st.integers(1, 64),
+    host=st.none() | odd_text,
+    started_at=times,
+    finished_at=times,
+    run_s=amounts,
+    cpu_s=amounts,
+    peak_memory_b=st.none() | st.integers(0, 2**62),
+    log=st.none() | odd_text,
+)
+
+
+def reports_of(labels: Mapping[str, Mapping[JobState, int]]) -> st.SearchStrategy[RunReport]:
+    """Runs whose counts add up; a state that no job is in may be missing, as it may in life."""
+    total = {state: sum(label.get(state, 0) for label in labels.values()) for state in JobState}
+    return st.builds(
+        RunReport,
+        **dict.fromkeys(("id", "name", "path", "service", "operator", "project", "campaign"), odd_text),
+        **dict.fromkeys(("payload", "site", "user"), odd_text),
+        **dict.fromkeys(("submitted_at", "started_at", "finished_at"), times),
+        state=st.sampled_from(JobState),
+        expected=st.just(sum(total.values())),
+        counts=st.just({state: count for state, count in total.items() if count}),
+        labels=st.just(labels),
+        notes=st.lists(odd_text, max_size=2).map(tuple),
+        jobs=st.none() | st.lists(jobs, max_size=3).map(tuple),
+    )
+
+
+reports = st.dictionaries(odd_text, counts, max_size=3).flatmap(reports_of)
+
+
+def run(**more: Any) -> RunReport:
+    plain: dict[str, Any] = {
+        "id": "k7f3a",
+        "name": "u_ada_run",
+        "path": "/data/submit/run",
+        "service": "local",
+        "state": JobState.FAILED,
+        "expected": 3,
+        "counts": {JobState.SUCCEEDED: 1, JobState.FAILED: 1, JobState.PRUNED: 1},
+        "labels": {"isr": {JobState.SUCCEEDED: 1, JobState.FAILED: 1}, "calibrate": {JobState.PRUNED: 1}},
+    }
+    return RunReport(**{**plain, **more})
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_schemas_are_schemas(kind: str) -> None:
+    schema = SCHEMAS[kind]
+    jsonschema.Draft202012Validator.check_schema(schema)
+    assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+    assert schema["$id"] == f"urn:longshore:schema:{kind}"
+    assert schema["additionalProperties"] is True
+
+
+def objects(schema: Any) -> Iterator[dict[str, Any]]:
+    """Every part of a schema that describes an object by its members."""
+    if isinstance(schema, dict):
+        if "required" in schema:
+            yield schema
+        for part in schema.values():
+            yield from objects(part)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_schemas_explain_every_member(kind: str) -> None:
+    for described in objects(SCHEMAS[kind]):
+        assert described["title"]
+        assert described["description"]
+        assert set(described["required"]) <= set(described["properties"])
+        if described["title"] != "Counts":
+            assert all(member["description"] for member in described["properties"].values())
+
+
+@pytest.mark.parametrize("name", ["time", "state", "counts"])
+def test_schemas_agree_on_what_they_share(name: str) -> None:
+    """They are repeated, so that each schema can be used by itself."""
+    found = [schema["$defs"][name] for schema in SCHEMAS.values() if name in schema["$defs"]]
+    assert len(found) > 1
+    assert all(each == found[0] for each in found)
+
+
+def test_schemas_know_every_state_and_cause() -> None:
+    definitions = SCHEMAS["report"]["$defs"]
+    assert definitions["state"]["enum"] == definitions["counts"]["required"] == list(JobState)
+    assert definitions["job"]["properties"]["cause"]["enum"] == [*Cause, None]
+
+
+@given(st.lists(reports, max_size=3), st.booleans())
+def test_every_report_is_what_its_schema_says(given_reports: list[RunReport], details: bool) -> None:
+    document = report_document(given_reports, as_of=NOON, details=details)
+    check("report", document)
+    for report, shown in zip(given_reports, document["runs"], strict=True):
+        assert sum(shown["counts"].values()) == shown["expected"]
+        assert ("jobs" in shown) == (details and report.jobs is not None)
+        assert set(shown) - {"jobs"} == set(SCHEMAS["report"]["$defs"]["run"]["required"])
+        for job in shown.get("jobs", []):
+            assert set(job) == set(SCHEMAS["report"]["$defs"]["job"]["required"])
+
+
+@given(reports)
+def test_every_status_is_what_its_schema_says(report: RunReport) -> None:
+    check("status", status_document(report))
+    check("status", status_document(report, as_of=NOON))
+
+
+@given(odd_text, st.none() | st.sampled_from(JobState))
+def test_every_submit_and_resume_is_what_its_schema_says(odd: str, state: JobState | None) -> None:
+    submitted = submit_document(odd, odd, odd, service=odd, site=odd, jobs=3, notes=[odd], state=state, as_of=NOON)
+    check("submit", submitted)
+    assert ("state" in submitted) == ("exit_status" in submitted) == (state is not None)
+    check("resume", resume_document(odd, odd, odd, [odd], as_of=NOON))
+
+
+@given(odd_text, st.none() | st.dictionaries(odd_text, st.integers(0, 2**62), max_size=3))
+def test_every_ping_is_what_its_schema_says(odd: str, capacity: dict[str, int] | None) -> None:
+    check("ping", ping_document(PingReport(service=odd, ok=True, message=odd, details={odd: odd}, capacity=capacity)))
+
+
+def error_classes(root: type[LongshoreError]) -> Iterator[type[LongshoreError]]:
+    yield root
+    for child in root.__subclasses__():
+        yield from error_classes(child)
+
+
+@pytest.mark.parametrize("error_class", list(error_classes(LongshoreError)))
+def test_every_error_is_what_its_schema_says(error_class: type[LongshoreError]) -> None:
+    if error_class is CycleError:
+        check("error", error_document(CycleError(["a", "b", "a"])))
+        return
+    for origin in (None, Origin("--set"), Origin("a.yaml", 1, 2, "user"), Origin("\udcff", 1, 2)):
+        check("error", error_document(error_class("'x' is wrong", origin=origin, hint="Write y.")))
+
+
+@pytest.mark.parametrize(
+    ("state", "exit_status"), list(zip(JobState, [10, 11, 12, 13, 14, 15, 16, 17, 0, 19, 20], strict=True))
+)
+def test_status_gives_the_exit_status_of_bps(state: JobState, exit_status: int) -> None:
+    """BPS's row 67."""
+    assert status_document(run(state=state))["exit_status"] == exit_status
+
+
+def test_a_report_in_full() -> None:
+    job = JobReport(
+        name="isr_2",
+        label="isr",
+        state=JobState.FAILED,
+        cause=Cause.EXIT,
+        attempts=2,
+        exit_code=3,
+        started_at=NOON,
+        run_s=1.5,
+        log="logs/isr/00/isr_2.2.log",
+    )
+    report = run(submitted_at=NOON - 1, started_at=NOON, finished_at=NOON + 2.5, jobs=(job,), notes=("a note",))
+    document = report_document([report], as_of=NOON, details=True)
+    assert {name: document[name] for name in document if name != "runs"} == {
+        "schema_version": 1,
+        "kind": "report",
+        "as_of": "2025-11-20T12:00:00.123Z",
+    }
+    shown = document["runs"][0]
+    assert shown["counts"]["FAILED"] == 1
+    assert shown["counts"]["HELD"] == 0
+    assert list(shown["labels"]) == ["isr", "calibrate"]
+    assert shown["labels"]["calibrate"]["PRUNED"] == 1
+    assert (shown["submitted_at"], shown["finished_at"]) == ("2025-11-20T11:59:59.123Z", "2025-11-20T12:00:02.623Z")
+    assert (shown["wall_s"], shown["percent_succeeded"]) == (pytest.approx(2.5), 33)
+    assert shown["jobs"] == [
+        {
+            "name": "isr_2",
+            "label": "isr",
+            "state": "FAILED",
+            "cause": "EXIT",
+            "reason": None,
+            "attempts": 2,
+            "exit_code": 3,
+            "signal": None,
+            "host": None,
+            "started_at": "2025-11-20T12:00:00.123Z",
+            "finished_at": None,
+            "run_s": 1.5,
+            "cpu_s": None,
+            "peak_memory_b": None,
+            "log": "logs/isr/00/isr_2.2.log",
+        }
+    ]
+
+
+def test_an_error_in_full() -> None:
+    error = ConfigError("'x' is no number", origin=Origin("a.yaml", 3, 5, "user"), hint="Write 3.")
+    assert error_document(error) == {
+        "schema_version": 1,
+        "error": {
+            "code": "configuration",
+            "message": "'x' is no number",
+            "origin": {"file": "a.yaml", "line": 3, "column": 5, "layer": "user"},
+            "hint": "Write 3.",
+            "exit_status": 3,
+        },
+    }
+    assert error_document(ConfigError("'x'", origin=Origin("--set")))["error"]["origin"] == {
+        "file": "--set",
+        "line": None,
+        "column": None,
+        "layer": "",
+    }
+
+
+def test_schemas_refuse_what_is_wrong() -> None:
+    """A schema that takes anything would hold nothing."""
+    document = report_document([run()], as_of=NOON, details=False)
+    del document["runs"][0]["counts"]["HELD"]
+    with pytest.raises(jsonschema.ValidationError):
+        check("report", document)
+    with pytest.raises(jsonschema.ValidationError):
+        check("status", {**status_document(run()), "as_of": "2025-11-20 12:00"})
+    with pytest.raises(jsonschema.ValidationError):
+        check("submit", {**submit_document("a", "b", "c", service="local", site="", jobs=1), "state": "FAILED"})
+
+
+texts = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**63) | odd_text,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(odd_text, inner, max_size=3),
+)
+
+
+@given(st.dictionaries(st.text(max_size=5), texts, max_size=4))
+def test_what_is_written_reads_back(document: dict[str, Any]) -> None:
+    written = dumps(document)
+    written.encode()
+    assert not set(written) & {chr(number) for number in (*range(10), *range(11, 32), *range(127, 160), 0x2028, 0x2029)}
+    assert json.loads(written) == json.loads(json.dumps(document))
+
+
+def test_names_stay_readable() -> None:
+    assert dumps({"name": "日本 é"}) == '{\n  "name": "日本 é"\n}'
+    assert dumps({"name": "日本 \udcff\x9b"}) == '{\n  "name": "日本 \\udcff\\u009b"\n}'

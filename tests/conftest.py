@@ -1,0 +1,96 @@
+"""What every test gets: an environment of its own, and the command line as a program."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+
+import longshore
+
+_PACKAGE_PARENT = Path(longshore.__file__).resolve().parent.parent
+
+_KEPT = frozenset({"LONGSHORE_POOLS"})
+"""Variables that speak to the tests, not to Longshore."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ran:
+    """What became of a command."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+    @property
+    def json(self) -> Any:
+        """Its output, read as one JSON value."""
+        return json.loads(self.stdout)
+
+
+class Cli(Protocol):
+    """Runs ``longshore`` with some arguments; what it prints and its exit status are the caller's to judge."""
+
+    def __call__(
+        self,
+        *args: str | Path,
+        cwd: Path | None = None,
+        env: Mapping[str, str] | None = None,
+        stdin: str = "",
+        timeout: float = 120,
+    ) -> Ran: ...
+
+
+@pytest.fixture(autouse=True)
+def own_environment(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home of the test's own, away from its `tmp_path`, and no variable that changes what Longshore does."""
+    home = tmp_path_factory.mktemp("home")
+    for name in os.environ:
+        if name.startswith(("LONGSHORE_", "BPS_")) and name not in _KEPT:
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(home / ".config"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(home / ".local" / "state"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(home / ".cache"))
+    return home
+
+
+@pytest.fixture
+def cli(tmp_path: Path) -> Cli:
+    """The command line in a process of its own, started in `tmp_path` unless told otherwise."""
+
+    def run(
+        *args: str | Path,
+        cwd: Path | None = None,
+        env: Mapping[str, str] | None = None,
+        stdin: str = "",
+        timeout: float = 120,
+    ) -> Ran:
+        # The package under test is found from any directory, however this process found it.
+        path = os.pathsep.join(filter(None, [str(_PACKAGE_PARENT), os.environ.get("PYTHONPATH")]))
+        done = subprocess.run(
+            [sys.executable, "-m", "longshore", *map(str, args)],
+            cwd=cwd or tmp_path,
+            env={**os.environ, "PYTHONPATH": path, **(env or {})},
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+        )
+        return Ran(returncode=done.returncode, stdout=done.stdout, stderr=done.stderr)
+
+    return run
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say above the last line what failed before the tests, where ``bin/test`` ran them."""
+    if failed := os.environ.get("BIN_TEST_FAILED"):
+        terminalreporter.write_line(f"bin/test: failed before the tests: {failed}", red=True)

@@ -1,0 +1,108 @@
+"""The order of the house: floors, the front door, names and sizes."""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCE = ROOT / "python"
+PACKAGE = SOURCE / "longshore"
+MODULES = sorted(PACKAGE.rglob("*.py"))
+
+PURE_IN_ENGINE = ("fold", "decide", "policy", "queue", "pool")
+"""Modules of the engine that do no I/O. Those that exist must be named in the contract of pyproject.toml."""
+
+BANNED_NAMES = {"utils", "helpers", "common", "base", "manager"}
+
+MOST_LINES = 450
+EXCUSE = "one file because"
+"""What the docstring of a longer module must say, followed by the reason."""
+
+
+def relative(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def test_import_contracts_hold() -> None:
+    done = subprocess.run(
+        [Path(sys.executable).with_name("lint-imports"), "--no-cache", "--no-logo"],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(SOURCE)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_pure_modules_of_the_engine_are_held_to_it() -> None:
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]["contracts"]
+    held = {name for contract in contracts if contract["type"] == "forbidden" for name in contract["source_modules"]}
+    there = {f"longshore.engine.{name}" for name in PURE_IN_ENGINE if list((PACKAGE / "engine").glob(f"{name}*"))}
+    assert there == {name for name in held if name.startswith("longshore.engine.")}
+
+
+def front_door_imports(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Every line and name of ``from longshore import name``."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and not node.level and node.module == "longshore":
+            yield from ((node.lineno, alias.name) for alias in node.names)
+
+
+def test_nobody_inside_uses_the_front_door() -> None:
+    found = [
+        f"{relative(path)}:{line}: {name}"
+        for path in MODULES
+        for line, name in front_door_imports(ast.parse(path.read_text("utf-8")))
+        if name != "__version__"
+    ]
+    assert not found, "write `from longshore.<module> import <name>`"
+
+
+def test_the_front_door_is_seen() -> None:
+    tree = ast.parse("from longshore import model\nfrom longshore.model import dag\nfrom . import x\n")
+    assert list(front_door_imports(tree)) == [(1, "model")]
+
+
+def test_nothing_is_named_after_nothing() -> None:
+    paths = [path for path in PACKAGE.rglob("*") if "__pycache__" not in path.parts]
+    assert not [relative(path) for path in paths if path.stem.strip("_") in BANNED_NAMES]
+
+
+def test_a_module_is_of_a_size_to_read() -> None:
+    too_long = {}
+    for path in MODULES:
+        text = path.read_text("utf-8")
+        lines = text.count("\n")
+        if lines > MOST_LINES and EXCUSE not in " ".join((ast.get_docstring(ast.parse(text)) or "").split()):
+            too_long[relative(path)] = lines
+    assert not too_long, f"divide what has over {MOST_LINES} lines, or say in its docstring '{EXCUSE} ...'"
+
+
+def test_a_module_says_what_it_does() -> None:
+    texts = {path: path.read_text("utf-8") for path in MODULES}
+    assert not [relative(path) for path, text in texts.items() if text and not ast.get_docstring(ast.parse(text))]
+
+
+def test_programs_that_run_without_the_package_need_only_the_standard_library() -> None:
+    foreign = {
+        f"{relative(path)}: {name}"
+        for path in (*(ROOT / "bin").glob("*.py"), PACKAGE / "engine" / "keeper.py")
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        for name in imported(node)
+        if name.partition(".")[0] not in sys.stdlib_module_names
+    }
+    assert not foreign
+
+
+def imported(node: ast.AST) -> list[str]:
+    """Names of the modules that a node of the tree imports."""
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    return [node.module or "."] if isinstance(node, ast.ImportFrom) else []
