@@ -164,7 +164,7 @@ class TestTemplate:
 
     def test_a_missing_value(self) -> None:
         template = Template(parse("{a}/{b:03}"), Origin("f", 3, 4))
-        with pytest.raises(UndefinedVariableError, match="'{b}' has no value here") as caught:
+        with pytest.raises(UndefinedVariableError, match=r"'{b}' has no value here") as caught:
             template.render({"a": 1})
         assert caught.value.origin == Origin("f", 3, 4)
         assert template.render({"a": 1}, missing="") == "1/"

@@ -56,7 +56,7 @@ def test_a_value_knows_all_it_replaced() -> None:
     assert isinstance(node.value, dict)
     node = node.value["a"]
     seen = []
-    while node:
+    while node is not None:
         seen.append((node.value, node.origin.layer))
         node = node.overrode
     assert seen == [(int(rank), rank.label) for rank in sorted(LayerRank, reverse=True)]

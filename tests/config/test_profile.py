@@ -1,4 +1,4 @@
-"""What the jobs of a label get: searched once, wrong values named with their place, and only the rest left to the job."""
+"""What the jobs of a label get: searched once, wrong values named with their place, the rest left to the job."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from longshore.config.interpolate import Field, Template
-from longshore.config.merge import LayerRank, merge
+from longshore.config.merge import Layer, LayerRank, merge
 from longshore.config.profile import JobProfile, compile_profile
 from longshore.config.search import Config
 from longshore.errors import ConfigError, ReferenceRingError, UndefinedVariableError
 from longshore.model.request import MIB, Request
-from longshore.world.yamlfile import Layer, parse_yaml
+from longshore.world.yamlfile import parse_yaml
 
 ENV = {"HOME": "/home/me", "PWD": "/work", "FOO": "fooval"}
 
@@ -49,7 +49,8 @@ class TestRequest:
 
     def test_everything_said(self) -> None:
         profile = profile_of(
-            "{requestCpus: 2, requestMemory: 1.5G, requestDisk: 100, requestWalltime: 1:30:00, requestResources: {gpu: 1}}"
+            "{requestCpus: 2, requestMemory: 1.5G, requestDisk: 100, requestWalltime: 1:30:00,"
+            " requestResources: {gpu: 1}}"
         )
         assert profile.settings.request == Request(
             cpus=2, memory_b=1536 * MIB, disk_b=100 * MIB, walltime_s=5400.0, resources={"gpu": 1}
@@ -84,13 +85,14 @@ class TestRequest:
 
     def test_values_of_a_job(self) -> None:
         profile = profile_of(
-            "{requestCpus: 3, requestMemory: '{size}M', requestWalltime: '{hours}:00', requestResources: {a: 1, gpu: '{n}'}}",
+            "{requestCpus: 3, requestMemory: '{size}M', requestWalltime: '{hours}:00',"
+            " requestResources: {a: 1, gpu: '{n}'}}",
             free="size hours n",
         )
         assert set(profile.request) == {"requestMemory", "requestWalltime", "requestResources.gpu"}
         asked = profile.request_of({"size": 7, "hours": 2, "n": 4})
         assert asked == Request(cpus=3, memory_b=7 * MIB, walltime_s=7200.0, resources={"a": 1, "gpu": 4})
-        with pytest.raises(ConfigError, match=r"file.yaml:1:34: 'requestMemory' must be an amount"):
+        with pytest.raises(ConfigError, match=r"file.yaml:1:33: 'requestMemory' must be an amount"):
             profile.request_of({"size": "x", "hours": 2, "n": 4})
 
     def test_without_values_of_a_job_it_is_the_very_same(self) -> None:
@@ -184,7 +186,10 @@ class TestRetries:
 
 class TestAttributes:
     def test_what_is_given_is_kept(self) -> None:
-        text = "{preemptible: false, requestMemoryMax: 4G, accountingGroup: 'g.{label}', mailTo: '', queue: null, attrs: {a: 1}}"
+        text = (
+            "{preemptible: false, requestMemoryMax: 4G, accountingGroup: 'g.{label}', mailTo: '', queue: null,"
+            " attrs: {a: 1}}"
+        )
         assert profile_of(text, free="label visit").settings.attributes == {
             "preemptible": False,
             "requestMemoryMax": 4096 * MIB,
@@ -304,7 +309,7 @@ class TestCommand:
         ]
 
     def test_an_undefined_variable_in_a_variable_has_its_own_place(self) -> None:
-        with pytest.raises(UndefinedVariableError, match="file.yaml:2:5: the command uses '{zzz}'") as caught:
+        with pytest.raises(UndefinedVariableError, match=r"file.yaml:2:4: the command uses '{zzz}'") as caught:
             profile_of("runQuantumCommand: ['x', '{a}']\na: '{zzz}'")
         assert caught.value.hint.startswith("If no variable")
 
@@ -335,7 +340,10 @@ class TestCommand:
 
 
 def test_cost_grows_with_labels_not_with_jobs() -> None:
-    text = "runQuantumCommand: 'x {visit} {queue} {label}'\nqueue: '{a}'\na: b\nenvironment: {A: '{visit}', B: 1}\nrequestMemory: '{m}'"
+    text = (
+        "runQuantumCommand: 'x {visit} {queue} {label}'\nqueue: '{a}'\na: b\n"
+        "environment: {A: '{visit}', B: 1}\nrequestMemory: '{m}'"
+    )
     config = config_of(text)
     start = time.perf_counter()
     profiles = [

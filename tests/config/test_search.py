@@ -1,4 +1,4 @@
-"""The search order of BPS, row by row of what BPS was seen to do, and the places where Longshore does the sane thing."""
+"""The search order of BPS, row by row of what BPS was seen to do, and where Longshore does the sane thing."""
 
 from __future__ import annotations
 
@@ -111,7 +111,13 @@ def test_rows_14_to_26(row: int, text: str, options: dict[str, Any], expected: s
 
 @pytest.mark.parametrize(
     ("template", "expected"),
-    [("{label}/{v1}/{v2}/", "l/12345/"), ("{label}/{v1}/{v2}", "l/12345"), ("", "."), ("/", "/")],
+    [
+        ("{label}/{v1}/{v2}/", "l/12345/"),
+        ("{label}/{v1}/{v2}", "l/12345"),
+        ("{v2}/{v1}", "12345"),
+        ("", "."),
+        ("/", "/"),
+    ],
 )
 def test_row_23_sub_directories_are_tidied(template: str, expected: str) -> None:
     config = with_values(subDirTemplate=template)
@@ -288,7 +294,8 @@ def test_did_you_mean() -> None:
 
 
 def test_tidy_path() -> None:
-    assert tidy_path("a//b/./c/../d/") == "a/b/d/"
+    assert tidy_path("a//b/./c/../d/") == "a/b/d"
+    assert tidy_path("a//b", slash=True) == "a/b/"
 
 
 TEXT = st.text("{}ab.:$<>03 ", max_size=12)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import sys
 from collections.abc import Mapping, Sequence
@@ -46,6 +45,8 @@ class _Json(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         moment = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
         fields = {"time": moment, "level": record.levelname, "name": record.name, "message": record.getMessage()}
+        import json
+
         return json.dumps(fields | ({"labels": dict(self._labels)} if self._labels else {}))
 
 

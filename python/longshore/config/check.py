@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
@@ -69,7 +69,7 @@ def _message(error: ValidationError, path: Sequence[str | int]) -> str:
         case "type":
             return f"'{key}' must be {_any_of(rule)}, not {said}"
         case "enum":
-            return f"'{key}' must be one of {', '.join(repr(each) for each in rule)}, not {said}"
+            return f"'{key}' must be one of {', '.join(str(each) for each in rule if each is not None)}, not {said}"
         case "minimum" | "exclusiveMinimum":
             return f"'{key}' must be {'more than' if error.validator[0] == 'e' else 'at least'} {rule}, not {said}"
         case "pattern":
@@ -107,10 +107,8 @@ def _origin_at(root: Node, path: Iterable[str | int]) -> Origin:
     """Where the value at a path was written."""
     node = root
     for step in path:
-        if isinstance(node.value, dict):
-            node = node.value[str(step)]
-        elif isinstance(node.value, list):
-            node = node.value[int(step)]
+        # A path leads through maps and lists only.
+        node = node.value[str(step)] if isinstance(node.value, dict) else cast("list[Node]", node.value)[int(step)]
     return node.origin
 
 

@@ -153,7 +153,7 @@ class Config:
 
     def lookup(self, key: str, scope: Scope) -> Hit | None:
         """Find a key, and leave its value as it was written."""
-        if key and not key[0].isalnum() and key[0] != "_":
+        if is_delimited(key):
             node = self.at(*key[1:].split(key[0]))
             return None if node is None else Hit(node.value, node)
         for values in (scope.current, self._current):
@@ -281,7 +281,7 @@ class Expander:
             return hit.plain()
         text = with_fields_as_text(self.template(hit.value, hit.origin, name=key).parts)
         # BPS tidies this one up, for dimensions that a job lacks leave doubled slashes in it.
-        return tidy_path(text) if key == "subDirTemplate" else text
+        return tidy_path(text, slash=hit.value.endswith("/")) if key == "subDirTemplate" else text
 
     def template(self, text: str, origin: Origin | None, *, name: str = "") -> Template:
         """A text with all variables filled in but the free ones.
@@ -360,16 +360,23 @@ class Expander:
         )
 
 
-def tidy_path(path: str) -> str:
-    """A path without doubled slashes and dots; a slash at its end stays."""
+def is_delimited(key: str) -> bool:
+    """Whether a key names a place, by the delimiter that it begins with."""
+    return bool(key) and not key[0].isalnum() and key[0] != "_"
+
+
+def tidy_path(path: str, *, slash: bool = False) -> str:
+    """A path without doubled slashes and dots, with or without a slash at its end."""
     tidy = posixpath.normpath(path)
-    return f"{tidy}/" if path.endswith("/") and not tidy.endswith("/") else tidy
+    return f"{tidy}/" if slash and not tidy.endswith("/") else tidy
 
 
 def did_you_mean(name: str, known: Iterable[str], *, likeness: float = 0.7) -> str:
     """A question for the user with the nearest name there is, if it is alike enough, or nothing."""
-    near = get_close_matches(name, sorted(known), n=1, cutoff=likeness)
-    return f"Did you mean '{near[0]}'?" if near else ""
+    # Capitals in the wrong place are the likeliest mistake, and no great one.
+    lowered = {each.lower(): each for each in sorted(known)}
+    near = get_close_matches(name.lower(), lowered, n=1, cutoff=likeness)
+    return f"Did you mean '{lowered[near[0]]}'?" if near else ""
 
 
 def _map_of(node: Node) -> Mapping[str, Node]:

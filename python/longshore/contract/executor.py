@@ -92,10 +92,19 @@ MemberEvent: TypeAlias = Started | Ended | Lost
 
 
 class Polled(msgspec.Struct, frozen=True, kw_only=True):
-    """What is new since a mark."""
+    """What is new since a mark.
+
+    Attributes
+    ----------
+    events
+        Starts and ends.
+    never
+        Members (job, attempt) that were taken, never started, and never will be: they cost no attempt.
+    """
 
     events: Sequence[MemberEvent]
     mark: Mark
+    never: Sequence[tuple[int, int]] = ()
 
 
 class Found(msgspec.Struct, frozen=True):

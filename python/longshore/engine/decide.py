@@ -58,6 +58,10 @@ class Scheduler:
         self._limits = limits
         self._tag = tag
         self._batches = 0
+        self._waiting = 0
+        """Jobs handed over and not yet running, those of this round included."""
+        self.more = False
+        """Whether the newest round ended before all that fits was started."""
         self._queue = ReadyQueue(pressures(state.children, lambda _: 1.0))
         self._later: list[tuple[float, int]] = []
         self._held: dict[int, dict[str, int]] = {}
@@ -85,11 +89,13 @@ class Scheduler:
         """The batches to hand over now, best first; the caller makes them durable, applies them and hands them over."""
         self._settle()
         self._take_in(now)
+        self._waiting = sum(row[Code.PENDING] for row in self.state.counts)
         batches: list[Submitting] = []
         started = 0
         while started < _ONE_AT_A_TIME and (batch := self._next_batch()):
             batches.append(batch)
             started += len(batch.jobs)
+        self.more = started >= _ONE_AT_A_TIME
         return batches
 
     def finish(self) -> Finished | None:
@@ -118,14 +124,15 @@ class Scheduler:
     def _pop(self, only: Hashable | None) -> tuple[int, Hashable] | None:
         while (found := self._queue.pop(self._fits, only=only)) is not None:
             job, key = found
-            # It may have been cancelled since it was queued, or queued twice by a restart.
-            if self.state.code[job] == Code.READY and job not in self._held:
+            # It may have been cancelled since it was queued.
+            if self.state.code[job] == Code.READY:
                 self._take(job, key)
+                self._waiting += 1
                 return job, key
         return None
 
     def _fits(self, key: Hashable) -> bool:
-        if self._limits.max_waiting is not None and len(self._held) >= self._limits.max_waiting:
+        if self._limits.max_waiting is not None and self._waiting >= self._limits.max_waiting:
             return False
         return self.pool is None or self.pool.fits(self._amounts[key])
 
@@ -146,7 +153,8 @@ class Scheduler:
     def _take_in(self, now: float) -> None:
         state = self.state
         freed, state.freed = state.freed, []
-        for job in freed:
+        # A history read back names a job once for every time it became ready.
+        for job in dict.fromkeys(freed):
             due = state.not_before.get(job)
             if due is not None and due > now:
                 heappush(self._later, (due, job))

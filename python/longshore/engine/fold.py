@@ -28,7 +28,7 @@ from longshore.model.event import (
     Submitting,
 )
 from longshore.model.request import Request
-from longshore.model.state import JobState
+from longshore.model.state import Cause, JobState
 
 
 class Code(IntEnum):
@@ -165,17 +165,24 @@ class RunState:
 
     def _refused(self, event: Refused) -> None:
         batch = self.batches.pop(event.b, None)
-        for job, attempt in batch.jobs if batch else ():
+        for job, attempt in event.jobs if event.jobs is not None else batch.jobs if batch else ():
             if self.active.get(job) != event.b or not self.expects(job, attempt):
                 continue
             del self.active[job]
             if event.spent:
-                self._end_badly(job, Lost(j=job, a=attempt, why=event.why))
+                self._end_badly(job, Ended(t=event.t, j=job, a=attempt, cause=Cause.SUBMIT, reason=event.why))
             else:
                 self.attempts[job] -= 1
-                self._become(job, Code.DELETED if job in self.dying else Code.READY)
-                self.dying.discard(job)
+                self._take_back(job)
         self._release_final()
+
+    def _take_back(self, job: int) -> None:
+        if job in self.dying:
+            self.dying.discard(job)
+            self._become(job, Code.DELETED)
+            self._prune_below(job)
+        else:
+            self._become(job, Code.READY)
 
     def _started(self, event: Started) -> None:
         if self.expects(event.j, event.a):
@@ -272,6 +279,7 @@ class RunState:
         self.finished = None
         for job in event.jobs:
             self.tries[job] = self.lost[job] = 0
+            self.not_before.pop(job, None)
             self._become(job, Code.UNREADY)
         for job in event.jobs:
             if not self.waiting[job] and job != self.final:

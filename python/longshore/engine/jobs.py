@@ -6,9 +6,12 @@ import os
 from array import array
 from collections import ChainMap
 
+import msgspec
+
 from longshore.contract.context import RunPaths
 from longshore.contract.executor import Member
-from longshore.model.codec import Header, StoredJob, decode_job, decode_links
+from longshore.errors import RunUnreadableError
+from longshore.model.codec import Header, JobLinks, StoredJob, decode_job, decode_links
 from longshore.model.job import JobSettings
 from longshore.model.request import Request
 from longshore.plan.commands import job_variables, with_variables
@@ -39,12 +42,16 @@ class JobTable:
             self.header: Header = header
             offset = begin
             for line in lines:
-                links = decode_links(line)
+                links = _links_of(line, run)
                 self.parents.append(links.p)
                 self.profile_of.append(links.s)
                 self._offsets.append(offset)
                 self._lengths.append(len(line))
                 offset += len(line)
+        if len(self.parents) < header.jobs:
+            raise RunUnreadableError(
+                f"'{run.workflow}' is torn: it has {len(self.parents)} of its {header.jobs} jobs"
+            )
         self._inherited = dict(os.environ)
         self._file = os.open(run.workflow, os.O_RDONLY)
         self.labels: list[str] = list(dict.fromkeys(settings.label for settings in header.settings))
@@ -88,3 +95,10 @@ class JobTable:
     def close(self) -> None:
         """Let the file go."""
         os.close(self._file)
+
+
+def _links_of(line: bytes, run: RunPaths) -> JobLinks:
+    try:
+        return decode_links(line)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise RunUnreadableError(f"'{run.workflow}' has a line that is no job: {error}") from error

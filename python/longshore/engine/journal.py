@@ -104,8 +104,15 @@ def lives(folder: Path) -> list[tuple[int, Path]]:
     return sorted((int(number), path) for number, path in numbered if number.isdigit())
 
 
-def read_events(folder: Path) -> Iterator[Event]:
+def read_events(folder: Path, *, seal: Seal | None = None) -> Iterator[Event]:
     """All events of a run that count, in order.
+
+    Parameters
+    ----------
+    folder
+        The run's journal folder.
+    seal
+        A seal about to be put on the newest life, which may still be writing.
 
     Raises
     ------
@@ -114,6 +121,8 @@ def read_events(folder: Path) -> Iterator[Event]:
     """
     files = [(number, path, path.read_bytes()) for number, path in lives(folder)]
     seals = _seals(files)
+    if seal:
+        seals[seal.life] = seal.bytes
     for number, path, text in files:
         end = seals.get(number, len(text))
         for line in text[:end].splitlines(keepends=True):
@@ -151,7 +160,7 @@ def _seals(files: Iterable[tuple[int, Path, bytes]]) -> dict[int, int]:
 def _decode(line: bytes, path: Path) -> Event:
     try:
         event: Event = decode_event(line)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise RunUnreadableError(f"'{path}' has a line that is no event: {error}") from error
     return event
 
@@ -164,11 +173,11 @@ def _create_exclusively(path: Path, text: bytes) -> None:
     # A link, unlike a rename, fails when the name is taken; unlike O_EXCL it never shows an empty file.
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     draft.unlink(missing_ok=True)
-    with draft.open("wb") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
     try:
+        with draft.open("wb") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
         os.link(draft, path)
     except FileExistsError:
         raise SubmissionRefusedError(
@@ -176,7 +185,7 @@ def _create_exclusively(path: Path, text: bytes) -> None:
             hint="There is nothing to do: that engine runs it.",
         ) from None
     finally:
-        draft.unlink()
+        draft.unlink(missing_ok=True)
     folder = os.open(path.parent, os.O_RDONLY)
     try:
         os.fsync(folder)

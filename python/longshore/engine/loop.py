@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -103,8 +104,12 @@ class Engine:
         self._jobs = JobTable(run)
         self.state = RunState(self._jobs.parents, self._jobs.label_of, final=self._jobs.header.final)
         number, seal = next_life(run.journal)
-        for event in read_events(run.journal):
+        for event in read_events(run.journal, seal=seal):
             self.state.apply(event)
+        # Looked up before the life begins: what is left from here on was left by somebody who knows of the restart.
+        self._outdated = [path for path, _ in orders.waiting(run)] if by == "restart" else []
+        self._obeyed: set[Path] = set()
+        """Orders that were taken, and perhaps could not be removed yet."""
         self.life = Life(
             v=FORMAT,
             life=number,
@@ -125,6 +130,8 @@ class Engine:
         self._said = ""
         self._pause = (0.0, "")
         """Until when nothing is started, on the clock that never jumps, and why."""
+        self._doubtful = set(self.state.active.values())
+        """Batches of earlier lives: whether they were taken was perhaps written down, but never seen by this life."""
         self._told: set[tuple[int, int]] = set()
         """Attempts the executor was asked to end."""
         self._looked_at = -_NAP_S
@@ -166,11 +173,14 @@ class Engine:
         finally:
             self._executor.close()
             self._jobs.close()
+            self._journal.close()
         assert self.state.finished is not None
         return self.state.finished.state
 
     def restart(self) -> int:
         """Give every job that is over and did not succeed another chance; return how many there are."""
+        for path in self._outdated:
+            path.unlink(missing_ok=True)
         again = self.state.not_succeeded()
         if again:
             self._note_event(Restarted(jobs=tuple(again)))
@@ -182,7 +192,6 @@ class Engine:
         self._note = why if self._clock.elapsed() < until else ""
         self._poll()
         self._obey()
-        self._end_cancelled()
         for judgement in self._scheduler.judgements():
             self._note_event(judgement)
         starts = [] if self._clock.elapsed() < until else self._scheduler.starts(self._clock.now())
@@ -193,10 +202,13 @@ class Engine:
             self._note_event(finished)
         if not self._commit():
             return False
+        self._end_cancelled()
         for start in starts:
             self._hand_over(start)
-        self._write_snapshot(last=finished is not None)
-        return finished is not None
+        # The last event may be of an earlier round, which could not write it.
+        last = self.state.finished is not None
+        self._write_snapshot(last=last)
+        return last
 
     def _poll(self) -> None:
         answer = self._executor.poll(self._mark)
@@ -207,6 +219,9 @@ class Engine:
         for event in answer.events:
             if self.state.expects(event.j, event.a):
                 self._note_event(self._as_cancelled(event))
+        for job, attempt in answer.never:
+            if self.state.expects(job, attempt):
+                self._give_back(self.state.active[job], ((job, attempt),))
         self._find_unanswered()
 
     def _as_cancelled(self, event: MemberEvent) -> MemberEvent:
@@ -216,23 +231,36 @@ class Engine:
         return event
 
     def _find_unanswered(self) -> None:
-        """Look up the batches whose handing over was never answered: an earlier life died in between."""
-        if not self.state.batches:
+        """Look up the batches of which it is not certain that they were taken: a life died in between."""
+        doubtful = self._doubtful | self.state.batches.keys()
+        if not doubtful:
             return
-        unanswered = dict(self.state.batches)
-        found = self._executor.find([batch.tag for batch in unanswered.values()])
+        found = self._executor.find(sorted(doubtful))
         if isinstance(found, Unreachable):
-            self._waits(f"it cannot be told what became of {len(unanswered)} batches: {found.why}")
+            self._waits(f"it cannot be told what became of {len(doubtful)} batches: {found.why}")
             return
-        for batch in unanswered.values():
-            if batch.tag in found.taken:
-                self._note_event(Submitted(b=batch.b, id=batch.tag))
-            else:
-                self._note_event(BatchRefused(b=batch.b, why="it never reached the workload manager"))
+        self._doubtful = set()
+        members: dict[str, list[tuple[int, int]]] = {}
+        for job, batch in self.state.active.items():
+            members.setdefault(batch, []).append((job, self.state.attempts[job]))
+        for batch in sorted(doubtful):
+            taken = found.taken.get(batch, frozenset())
+            if taken and batch in self.state.batches:
+                self._note_event(Submitted(b=batch, id=batch))
+            if missing := tuple(member for member in members.get(batch, ()) if member not in taken):
+                self._give_back(batch, missing)
+
+    def _give_back(self, batch: str, members: tuple[tuple[int, int], ...]) -> None:
+        """Take back attempts that were handed over and certainly never started."""
+        self._note_event(BatchRefused(b=batch, why="it never reached the workload manager", jobs=members))
 
     def _hand_over(self, start: Submitting) -> None:
-        if self._journal.superseded:
-            raise Superseded
+        self._stop_if_superseded()
+        until, why = self._pause
+        if self._clock.elapsed() < until:
+            # Not now was the answer to another batch of this round, and it holds for all.
+            self._note_event(BatchRefused(b=start.b, why=why))
+            return
         assert start.request is not None
         batch = Batch(
             id=start.b,
@@ -250,8 +278,7 @@ class Engine:
                 self._note_event(BatchRefused(b=start.b, why=answer.why, spent=True))
             case Throttled():
                 self._note_event(BatchRefused(b=start.b, why=answer.why))
-                self._pause = (self._clock.elapsed() + answer.retry_after_s, answer.why)
-                self._waits(answer.why)
+                self._start_nothing_for(answer.retry_after_s, answer.why)
             case _:
                 # Unsure: it stays unanswered, and the next round looks it up.
                 self._waits(answer.why)
@@ -262,20 +289,28 @@ class Engine:
             return
         self._looked_at = self._clock.elapsed()
         for path, order in orders.waiting(self._run):
-            selected = {name: words for name, words in (("jobs", order.jobs), ("labels", order.labels)) if words}
-            self._say(f"{order.who} orders: {order.act} {selected or 'the whole run'}")
-            self._note_event(Steer(who=order.who, act=order.act, select=selected, set=order.set))
-            if selected:
-                self._note_event(Deleted(jobs=tuple(self._selected(order))))
+            if path not in self._obeyed:
+                self._obeyed.add(path)
+                self._take_order(order)
             if self._commit():
                 path.unlink(missing_ok=True)
+
+    def _take_order(self, order: orders.Order) -> None:
+        selected = {name: words for name, words in (("jobs", order.jobs), ("labels", order.labels)) if words}
+        self._say(f"{order.who} orders: {order.act} {selected or 'the whole run'}")
+        self._note_event(Steer(who=order.who, act=order.act, select=selected, set=order.set))
+        if selected:
+            self._note_event(Deleted(jobs=tuple(self._selected(order))))
 
     def _end_cancelled(self) -> None:
         """Have the executor end what was cancelled; a life that begins amid a cancellation asks again."""
         if not self.state.dying:
             return
-        attempts = {(job, self.state.attempts[job]) for job in self.state.dying} - self._told
+        # Nobody can end what is perhaps not there: a batch that was never answered is looked up first.
+        known = (job for job in self.state.dying if self.state.active[job] not in self.state.batches)
+        attempts = {(job, self.state.attempts[job]) for job in known} - self._told
         if attempts:
+            self._stop_if_superseded()
             self._told |= attempts
             self._executor.cancel(attempts, grace_s=self._settings.grace_s)
 
@@ -291,16 +326,22 @@ class Engine:
 
     def _commit(self) -> bool:
         """Make durable what is known; nothing may be done before that, so a full disk makes the engine wait."""
-        if self._journal.superseded:
-            raise Superseded
+        self._stop_if_superseded()
         try:
             self._journal.commit()
         except OSError as error:
             why = f"the journal cannot be written: {error.strerror}"
-            self._pause = (self._clock.elapsed() + _RETRY_DISK_S, why)
-            self._waits(why)
+            self._start_nothing_for(_RETRY_DISK_S, why)
             return False
         return True
+
+    def _stop_if_superseded(self) -> None:
+        if self._journal.superseded:
+            raise Superseded
+
+    def _start_nothing_for(self, seconds: float, why: str) -> None:
+        self._pause = max(self._pause, (self._clock.elapsed() + seconds, why))
+        self._waits(why)
 
     def _waits(self, why: str) -> None:
         """Say why, once, and show it in the snapshot of this round."""
@@ -310,7 +351,11 @@ class Engine:
 
     def _nap(self) -> float:
         due = self._scheduler.next_wake()
-        if self.state.freed or self.state.undecided:
+        until, _ = self._pause
+        if (pause := until - self._clock.elapsed()) > 0:
+            # Nothing that is ready can start: being awake would only keep the workload manager busy.
+            return min(_NAP_S, pause)
+        if self.state.freed or self.state.undecided or self._scheduler.more:
             return 0.0
         return _NAP_S if due is None else max(0.0, min(_NAP_S, due - self._clock.now()))
 
@@ -319,6 +364,7 @@ class Engine:
         news = self._journal.number != self._snapshot_number
         if not (last or age >= _HEARTBEAT_S or (news and age >= _SNAPSHOT_S)):
             return
+        self._stop_if_superseded()
         self._snapshot_at, self._snapshot_number = self._clock.elapsed(), self._journal.number
         try:
             self._journal.flush()

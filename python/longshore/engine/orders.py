@@ -46,6 +46,9 @@ def waiting(run: RunPaths) -> list[tuple[Path, Order]]:
         path = run.steer / name
         try:
             orders.append((path, msgspec.json.decode(path.read_bytes(), type=Order)))
-        except msgspec.MsgspecError:
+        except FileNotFoundError:
+            # Another engine has taken the run up, and this order with it.
+            continue
+        except (msgspec.MsgspecError, UnicodeDecodeError):
             path.rename(path.with_suffix(".unreadable"))
     return orders

@@ -49,4 +49,5 @@ def judge(end: Ended | Lost, *, tries: int, lost: int, rules: RetryRules) -> Ret
         return Failed(j=end.j, why=f"exit code {end.exit} is in retryUnlessExit")
     if tries - lost <= rules.retries:
         return Retry(j=end.j, a=end.a + 1, cause=cause)
-    return Failed(j=end.j, why=f"no attempt left: numberOfRetries is {rules.retries}")
+    why = f": {end.reason}" if end.reason else ""
+    return Failed(j=end.j, why=f"no attempt left: numberOfRetries is {rules.retries}{why}")

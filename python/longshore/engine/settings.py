@@ -54,5 +54,5 @@ def read(run: RunPaths) -> EngineSettings:
     path = run.root / PATH
     try:
         return msgspec.json.decode(path.read_bytes(), type=EngineSettings)
-    except (OSError, msgspec.MsgspecError) as error:
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise RunUnreadableError(f"'{path}' cannot be read: {error}") from error

@@ -64,11 +64,15 @@ class Submitted(_Numbered, frozen=True, kw_only=True, gc=False, tag="submitted")
 
 
 class Refused(_Numbered, frozen=True, kw_only=True, gc=False, tag="refused"):
-    """The batch was not started and never will be; its attempts do not count unless `spent`."""
+    """The batch, or those members of it that are named, was not started and never will be.
+
+    Its attempts do not count unless `spent`.
+    """
 
     b: str
     why: str
     spent: bool = False
+    jobs: tuple[tuple[int, int], ...] | None = None
 
 
 class Started(_Numbered, frozen=True, kw_only=True, gc=False, tag="started"):

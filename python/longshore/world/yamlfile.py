@@ -10,7 +10,8 @@ from typing import Final
 import msgspec
 
 from longshore.config.interpolate import expand_env, shown
-from longshore.config.merge import Layer, LayerRank, Node, overlay
+from longshore.config.merge import Layer, LayerRank, Node, overlay, plain, tree
+from longshore.config.search import is_delimited
 from longshore.errors import ConfigError, UsageError
 from longshore.origin import Origin
 from longshore.world.yamltext import DEEPEST, MOST_NODES, Sized, read_document
@@ -93,7 +94,8 @@ def load_layers(path: Path, *, env: Mapping[str, str], rank: LayerRank = LayerRa
 def set_layer(pairs: Iterable[str], *, name: str = "--set") -> Layer:
     """The layer of ``KEY=VALUE`` pairs of the command line.
 
-    A plain key goes under ``bps_cmdline``, a dotted one (``site.local.queue``, ``.queue``) to its place.
+    A plain key goes under ``bps_cmdline``; one with dots (``site.local.queue``), or with a delimiter in front
+    (``.queue``, ``/site/local/queue``), to its place.
 
     VALUE is read as YAML, except that nothing at all is the empty text. A later pair wins over an earlier one.
 
@@ -107,7 +109,7 @@ def set_layer(pairs: Iterable[str], *, name: str = "--set") -> Layer:
     root = Node({}, origin)
     for pair in pairs:
         key, equals, text = pair.partition("=")
-        delimiter = key[0] if key and not key[0].isalnum() and key[0] != "_" else "."
+        delimiter = key[:1] if is_delimited(key) else "."
         path = key.removeprefix(delimiter).split(delimiter)
         if not equals or not all(path):
             raise UsageError(
@@ -115,10 +117,11 @@ def set_layer(pairs: Iterable[str], *, name: str = "--set") -> Layer:
                 hint=f"For example: {name} queue=long {name} site.local.requestCpus=2",
             )
         try:
-            value = parse_yaml(text, name, rank=rank) if text else Node("", origin)
+            value = plain(parse_yaml(text, name, rank=rank)) if text else ""
         except ConfigError as error:
             raise UsageError(f"the value in {shown(pair)} cannot be read: {error.message}", hint=error.hint) from error
-        root = overlay(root, _wrapped(Node(value.value, origin), path if len(path) > 1 else ["bps_cmdline", *path]))
+        place = path if len(path) > 1 or is_delimited(key) else ["bps_cmdline", *path]
+        root = overlay(root, _wrapped(tree(value, origin), place))
     return Layer(name, rank, root)
 
 

@@ -20,7 +20,7 @@ except ImportError:  # pragma: no cover - PyYAML built without libyaml reads the
     from yaml import SafeLoader as _SafeLoader  # type: ignore[assignment]
 
 DEEPEST: Final = 100
-MOST_NODES: Final = 1_000_000
+MOST_NODES: Final = 500_000
 """Values of one document with its aliases written out: nine lines of aliases can stand for billions."""
 
 _TAG: Final = "tag:yaml.org,2002:"
@@ -258,17 +258,21 @@ def _number(text: str) -> float | str:
 
 def _syntax_error(error: yaml.MarkedYAMLError, text: str, place: Origin) -> ConfigError:
     mark = error.problem_mark or error.context_mark
-    origin = Origin(place.file, mark.line + 1, mark.column + 1, place.layer) if mark else place
     problem = (error.problem or "it has an error")[:200]
     said = f"this is not YAML: {problem}" + (f" ({error.context[:100]})" if error.context else "")
-    # Lines as libyaml counts them, not as Python's splitlines does.
-    lines = re.split("\r\n|[\r\n\x85\u2028\u2029]", text) if mark else []
-    line = lines[mark.line] if mark and mark.line < len(lines) else ""
+    # Lines as libyaml counts them, not as Python's splitlines does. It puts the end of a text a line behind the last.
+    lines = re.split("\r\n|[\r\n\x85\u2028\u2029]", text)
+    at, column = (mark.line, mark.column) if mark else (0, 0)
+    if at >= len(lines):
+        at, column = len(lines) - 1, len(lines[-1])
+    origin = Origin(place.file, at + 1, column + 1, place.layer)
     hint = ""
-    if mark and "\t" in line[: mark.column + 1]:
+    if "\t" in lines[at][: column + 1]:
         hint = "Indent with spaces; YAML does not allow tabs there."
     elif "mapping values are not allowed" in problem:
         hint = "Text with ': ' in it must be quoted, and keys of one map must begin in one column."
+    elif error.context == "while scanning a tag":
+        hint = "There must be a space behind a tag such as '!delete'."
     elif "cannot start any token" in problem:
         hint = "Text that begins with '%', '@' or '`' must be quoted."
     return ConfigError(said, origin=origin, hint=hint)

@@ -57,6 +57,8 @@ class KeeperFile:
         self.began: KeeperBegan | None = None
         self.taken: dict[str, frozenset[_Attempt]] = {}
         """Members per tag of every batch it got."""
+        self.sent: set[_Attempt] = set()
+        """Members that this engine ordered it to start, and that it has not yet got."""
         self.unstarted: set[_Attempt] = set()
         self.running: dict[_Attempt, StartRecord] = {}
         self.closed = False
@@ -81,6 +83,7 @@ class KeeperFile:
             case Got():
                 members = frozenset(record.m)
                 self.taken[record.b] = members
+                self.sent -= members
                 self.unstarted |= members
             case StartRecord():
                 self.unstarted.discard((record.j, record.a))
@@ -151,6 +154,8 @@ class LocalClient:
             order = _encode({"o": "run", "b": tag, "m": members}) + b"\n"
             try:
                 self._send(order)
+                assert self._own is not None
+                self._own.sent |= {(member["j"], member["a"]) for member in members}
             except BrokenPipeError:
                 # It was killed. What it did not get it will never start; what it got is settled by `poll`.
                 if not again:
@@ -159,18 +164,21 @@ class LocalClient:
             else:
                 return
 
-    def poll(self) -> list[MemberEvent]:
-        """All that is new in the files of all keepers."""
+    def poll(self) -> tuple[list[MemberEvent], list[_Attempt]]:
+        """All that is new in the files of all keepers, and the members that died with their keeper's orders."""
         self._kill_doomed()
         events: list[MemberEvent] = []
+        never: list[_Attempt] = []
         for name, file in list(self._files.items()):
             lives = file.keeper_lives()
             events.extend(self._events_of(file.read()))
             if not lives and file is not self._own_and_alive():
                 events.extend(self._settle(file))
+                never.extend(sorted(file.sent))
+                file.sent.clear()
                 if not file.running:
                     del self._files[name]
-        return events
+        return events, never
 
     def find(self, tags: Iterable[str]) -> dict[str, frozenset[_Attempt]] | None:
         """Members per tag that reached a keeper; ``None`` while one that lost its engine still reads its orders."""

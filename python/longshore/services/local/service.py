@@ -94,7 +94,8 @@ class LocalExecutor(Executor):
     def poll(self, since: Mark) -> Polled | Unreachable:
         """Return what keepers have written since the last call; the first call of a life tells all there is."""
         self._polls += 1
-        return Polled(events=self._opened()[0].poll(), mark=str(self._polls))
+        events, never = self._opened()[0].poll()
+        return Polled(events=events, never=never, mark=str(self._polls))
 
     def cancel(self, attempts: Iterable[tuple[int, int]], *, grace_s: float) -> CancelOutcome:
         """Ask the attempts' process groups to end; `poll` kills them when the grace is over."""

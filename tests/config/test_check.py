@@ -1,0 +1,152 @@
+"""Everything wrong with a configuration is said at once, in the order of the file, in words of our own."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from longshore.config.check import Finding, Severity, check
+from longshore.config.merge import LayerRank, layer_from_mapping, merge
+from longshore.world.etc import shipped
+from longshore.world.yamlfile import parse_yaml
+
+SCHEMA: dict[str, Any] = json.loads(shipped("etc", "schema", "config.json").read_text("utf-8"))
+
+
+def findings_of(text: str, rank: LayerRank = LayerRank.FILE) -> list[Finding]:
+    return check(parse_yaml(text, "f.yaml", rank=rank), SCHEMA)
+
+
+def said(text: str) -> list[str]:
+    return [f"{finding.origin}: {finding.severity}: {finding.message}" for finding in findings_of(text)]
+
+
+def test_nothing_to_say() -> None:
+    text = """
+        mine: {anything: [1, 2]}
+        payload: {payloadName: x, dataQuery: 'visit = {visit}', visit: 5}
+        pipetask: {isr: {requestMemory: '{mem}', requestCpus: 2}, flat: x}
+        cluster: {c: {pipetasks: 'a, b', requestWalltime: 1:30:00, partitionMaxSize: null}}
+        site: {s: {queue: long, slurm: {partition: x}}}
+        requestMemory: 'bpsEval(max, [1, 2])'
+        retryUnlessExit: [1, 2]
+        runQuantumCommand: [echo, 1]
+        resources: {cpus: 3.5, licence: 2}
+    """
+    assert findings_of(text) == []
+
+
+def test_all_at_once_and_in_order() -> None:
+    text = (
+        "pipetask:\n  isr:\n    requestCpus: two\n    retryUnlessExit: [1, many]\nrequestMemory: -5\n"
+        "makeIdLink: [1]\nfinalJob: {whenRun: SOMETIMES}\ncluster: 3\nnumberOfRetries: 1.5\nrequestDisk: lots\n"
+    )
+    assert said(text) == [
+        "f.yaml:3:18: error: 'pipetask.isr.requestCpus' cannot be 'two'",
+        "f.yaml:4:26: error: 'pipetask.isr.retryUnlessExit.1' must be a whole number, not 'many'",
+        "f.yaml:5:16: error: 'requestMemory' must be at least 0, not '-5'",
+        "f.yaml:6:13: error: 'makeIdLink' must be true or false or text, not '[1]'",
+        "f.yaml:7:21: error: 'finalJob.whenRun' must be one of ALWAYS, SUCCESS, NEVER, not 'SOMETIMES'",
+        "f.yaml:8:10: error: 'cluster' must be a map, not '3'",
+        "f.yaml:9:18: error: 'numberOfRetries' must be a whole number or text, not '1.5'",
+        "f.yaml:10:14: error: 'requestDisk' cannot be 'lots'",
+    ]
+
+
+def test_the_hint_says_what_the_key_is() -> None:
+    assert findings_of("requestMemory: lots")[0].hint == "Memory of a job, in MB or with a unit."
+
+
+def test_row_78_out_collection_is_deprecated() -> None:
+    assert said("outCollection: x\npayload: {outCollection: y}") == [
+        "f.yaml:1:16: error: 'outCollection' is deprecated",
+        "f.yaml:2:26: error: 'outCollection' is deprecated",
+    ]
+    assert findings_of("payload: {outCollection: y}")[0].hint == "Use 'outputRun'."
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "guess"),
+    [
+        ("requestMemroy: 5", "requestMemroy", "requestMemory"),
+        ("payload: {outputrun: x}", "payload.outputrun", "outputRun"),
+        ("pipetask: {isr: {requestCPUs: 2}}", "pipetask.isr.requestCPUs", "requestCpus"),
+        ("cluster: {c: {dimension: x}}", "cluster.c.dimension", "dimensions"),
+        ("site: {s: {queues: x}}", "site.s.queues", "queue"),
+        ("finalJob: {whenRuns: ALWAYS}", "finalJob.whenRuns", "whenRun"),
+        ("replay: {timescale: 1}", "replay.timescale", "timeScale"),
+        ("bps_cmdline: {requestMemroy: 1}", "bps_cmdline.requestMemroy", "requestMemory"),
+    ],
+)
+def test_nearly_a_known_key(text: str, key: str, guess: str) -> None:
+    (finding,) = findings_of(text)
+    assert finding.severity is Severity.WARNING
+    assert finding.message == f"nothing knows the key '{key}'"
+    assert finding.hint == f"Did you mean '{guess}'?"
+
+
+def test_variables_of_ones_own_are_no_misspellings() -> None:
+    assert findings_of("outputs: 5\nlist: ['{outputs:03}']") == []
+    assert findings_of("myVeryOwn: 1") == []
+    assert findings_of("requestMemroy: 5", LayerRank.DEFAULTS) == []
+
+
+def test_a_finding_points_into_the_layer_that_won() -> None:
+    weak = layer_from_mapping({"requestCpus": "two"}, "weak", LayerRank.DEFAULTS)
+    strong = layer_from_mapping({"requestCpus": "three"}, "strong", LayerRank.FILE)
+    (finding,) = check(merge([weak, strong]), SCHEMA)
+    assert (finding.origin.file, finding.message) == ("strong", "'requestCpus' cannot be 'three'")
+
+
+def test_rules_we_have_no_words_for() -> None:
+    root = parse_yaml("a: [1, 1]\nb: 5\nc: {}", "f.yaml")
+    schema = {
+        "properties": {
+            "a": {"uniqueItems": True},
+            "b": {"exclusiveMinimum": 5, "type": ["string", "integer"]},
+            "c": {"required": ["d"]},
+        },
+    }
+    assert [finding.message for finding in check(root, schema)] == [
+        "'a': [1, 1] has non-unique elements",
+        "'b' must be more than 5, not '5'",
+        "'c' lacks 'd'",
+    ]
+    assert check(root, {"properties": {"a": False}})[0].hint == ""
+
+
+def test_no_map_at_all() -> None:
+    assert [finding.message for finding in findings_of("[1]")] == ["'' must be a map, not '[1]'"]
+
+
+def test_thousands_of_lines_take_no_time() -> None:
+    lines = ["pipetask:"]
+    for i in range(1250):
+        lines += [f"  task{i}:", f"    requestMemory: {i}", f"    queue: 'q{i}'", f"    mine{i}: '{{x}}'"]
+    start = time.perf_counter()
+    assert findings_of("\n".join(lines)) == []
+    # About 0.25 s on a quiet machine.
+    assert time.perf_counter() - start < 3
+
+
+KEYS = st.sampled_from(
+    [*SCHEMA["$defs"]["job"]["properties"], *SCHEMA["properties"], "outCollection", "x", "requestMemroy"]
+)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text("{}ab1", max_size=4),
+    lambda below: st.lists(below, max_size=2) | st.dictionaries(KEYS, below, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(KEYS, VALUES, max_size=4))
+@settings(deadline=None)  # the first one imports jsonschema
+def test_anything_can_be_checked(values: dict[str, Any]) -> None:
+    for finding in check(layer_from_mapping(values, "x", LayerRank.FILE).root, SCHEMA):
+        assert finding.message
+        assert len(finding.message) < 500

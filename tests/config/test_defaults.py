@@ -1,0 +1,186 @@
+"""The shipped defaults, their comments and the schema say the same, and what they give a job is what BPS would."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from longshore.config.check import check
+from longshore.config.interpolate import Template
+from longshore.config.merge import Layer, LayerRank, Node, merge, plain
+from longshore.config.profile import JobProfile, compile_profile
+from longshore.config.search import Config
+from longshore.config.settings import parse_pool
+from longshore.model.request import MIB, Request
+from longshore.world.etc import shipped
+from longshore.world.yamlfile import parse_yaml, read_yaml
+
+SCHEMA: dict[str, Any] = json.loads(shipped("etc", "schema", "config.json").read_text("utf-8"))
+FILES = ["defaults.yaml", "lsst.yaml"]
+ENV = {"PWD": "/work", "CTRL_MPEXEC_DIR": "/mpexec", "DAF_BUTLER_DIR": "/butler"}
+_KEY = re.compile(r"^( *)(#?)([A-Za-z_]\w*):(?: |$)(.*)")
+_PROSE = re.compile(r"^ *# (.*)$")
+
+
+def documented(name: str) -> Iterator[tuple[tuple[str, ...], str, str]]:
+    """Place of each key, commented out or not, the comment above it, and its line with what would be its value."""
+    stack: list[tuple[int, str]] = []
+    prose: list[str] = []
+    for line in shipped("etc", name).read_text("utf-8").splitlines():
+        if found := _PROSE.match(line):
+            prose.append(found[1])
+            continue
+        if key := _KEY.match(line):
+            stack = [step for step in stack if step[0] < len(key[1])]
+            yield (*(step[1] for step in stack), key[3]), " ".join(prose), f"{key[3]}: {key[4]}"
+            if not key[2]:
+                stack.append((len(key[1]), key[3]))
+        prose = []
+
+
+DOCUMENTED = [(name, *each) for name in FILES for each in documented(name)]
+
+
+def described(place: tuple[str, ...]) -> dict[str, Any]:
+    """What the schema says of a place."""
+    here: dict[str, Any] = SCHEMA
+    for key in place:
+        here = properties(here)[key]
+        if "$ref" in here:
+            here = SCHEMA["$defs"][here["$ref"].removeprefix("#/$defs/")]
+    return here
+
+
+def properties(schema: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for part in schema.get("allOf", []):
+        found |= properties(SCHEMA["$defs"][part["$ref"].removeprefix("#/$defs/")])
+    found |= schema.get("properties", {})
+    return found
+
+
+def keys_of(value: Any, place: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    if isinstance(value, dict):
+        for key, below in value.items():
+            yield (*place, key)
+            yield from keys_of(below, (*place, key))
+
+
+def layer(name: str) -> Layer:
+    return Layer(name, LayerRank.DEFAULTS, read_yaml(shipped("etc", name), rank=LayerRank.DEFAULTS))
+
+
+def config_of(*names: str, text: str = "{}") -> Config:
+    mine = Layer("mine", LayerRank.FILE, parse_yaml(text, "mine.yaml"))
+    return Config(merge([*map(layer, names), mine]))
+
+
+@pytest.mark.parametrize(("name", "place", "comment", "line"), DOCUMENTED)
+def test_every_key_has_a_comment_which_the_schema_repeats(
+    name: str, place: tuple[str, ...], comment: str, line: str
+) -> None:
+    assert comment, f"{'.'.join(place)} of {name} has no comment above it"
+    entry = described(place)
+    assert entry["description"] == comment
+    assert entry["title"]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_every_key_that_is_read_was_seen_as_documented(name: str) -> None:
+    assert set(keys_of(plain(layer(name).root))) <= {place for _, place, _, _ in DOCUMENTED}
+
+
+@pytest.mark.parametrize(("name", "place", "comment", "line"), DOCUMENTED)
+def test_every_example_is_a_right_value(name: str, place: tuple[str, ...], comment: str, line: str) -> None:
+    text = "\n".join([*("  " * i + f"{key}:" for i, key in enumerate(place[:-1])), "  " * (len(place) - 1) + line])
+    if not line.endswith((": ", ">-")):
+        assert check(parse_yaml(text, name), SCHEMA) == []
+
+
+def test_the_schema_is_one_and_everything_in_it_is_described() -> None:
+    Draft202012Validator.check_schema(SCHEMA)
+    assert SCHEMA["$id"] == "urn:longshore:schema:config"
+    for part in (SCHEMA, *SCHEMA["$defs"].values()):
+        for key, entry in part.get("properties", {}).items():
+            assert "$ref" in entry or (entry["title"] and entry["description"].endswith(".")), key
+        assert part["title"]
+        assert part["description"]
+
+
+@pytest.mark.parametrize("names", [["defaults.yaml"], FILES])
+def test_the_defaults_are_right(names: list[str]) -> None:
+    assert check(merge(map(layer, names)), SCHEMA) == []
+
+
+def test_service_and_site_files_are_read() -> None:
+    assert plain(read_yaml(shipped("etc", "wms", "local.yaml"))) == {}
+    site = read_yaml(shipped("config", "sites", "local.yaml"))
+    assert plain(site) == {"service": "local"}
+    assert check(Node({"site": Node({"local": site}, site.origin)}, site.origin), SCHEMA) == []
+
+
+def test_the_example_of_a_pool_is_one() -> None:
+    example = next(line for _, place, _, line in DOCUMENTED if place == ("resources",))
+    node = parse_yaml(example, "x").value
+    assert isinstance(node, dict)
+    assert parse_pool(node["resources"]) == {
+        "cpus": 8,
+        "memory": 16 * 1024 * MIB,
+        "disk": 100 * 1024 * MIB,
+        "licence": 2,
+    }
+
+
+def test_what_a_job_gets_by_default() -> None:
+    config = config_of("defaults.yaml")
+    settings = compile_profile(config, "isr", free=frozenset(), env=ENV).settings
+    assert settings.request == Request(cpus=1, memory_b=2048 * MIB)
+    assert settings.defaulted == ("requestCpus", "requestMemory")
+    assert settings.number_of_retries == 5
+    assert settings.retry_unless_exit == (1, 2)
+    assert settings.attributes == {"memoryMultiplier": 2.0, "preemptible": True}
+    assert settings.working_directory == "/work"
+    assert not config.search("memoryLimit").found
+    assert not config.search("finalJob").found
+
+
+def test_names_and_paths() -> None:
+    config = config_of("defaults.yaml", text="{operator: me, payload: {payloadName: p}, bps_defined: {timestamp: T}}")
+    assert config.get("outputRun") == "u/me/p/T"
+    assert config.get("submitPath", env=ENV) == "/work/submit/u/me/p/T"
+    assert config.get("idLinkPath", env=ENV) == "/work/bps_links"
+    current = {"label": "isr", "visit": 101, "band": "r"}
+    assert config.search("subDirTemplate", current=current).value == "isr/r/101"
+
+
+def test_commands_of_lsst() -> None:
+    config = config_of(
+        *FILES, text="{payload: {butlerConfig: repo, inCollection: in}, pipelineYaml: p.yaml, qgraphFile: q}"
+    )
+    free = frozenset({"qgraphFile", "qgraphNodeId"})
+
+    def command_of(profile: JobProfile) -> str:
+        assert isinstance(profile.command, Template)
+        return str(profile.command)
+
+    options = "--long-log --log-level=VERBOSE"
+    isr = compile_profile(config, "isr", free=free, env=ENV)
+    program = "${{CTRL_MPEXEC_DIR}}/bin/pipetask"
+    assert command_of(isr) == f"{program} {options} run-qbb repo {{qgraphFile}} --qgraph-node-id {{qgraphNodeId}} "
+    init = compile_profile(config, "pipetaskInit", free=free, env=ENV)
+    assert command_of(init).startswith(f"{program} {options} pre-exec-init-qbb repo ")
+    assert config.get("createQuantumGraph", env=ENV) == (
+        f"/mpexec/bin/pipetask {options} qgraph --butler-config repo -i in -o u// --output-run u///"
+        ' --pipeline p.yaml --save-qgraph q --qgraph-datastore-records -d "" '
+    )
+    final = config.at("finalJob")
+    assert config.search("requestCpus", searchobj=final).value == 16
+    command = config.search("command1", searchobj=final, env=ENV).value
+    assert command == (
+        f"/butler/bin/butler {options} aggregate-graph q repo -j 16 --register-dataset-types --update-output-chain "
+    )
