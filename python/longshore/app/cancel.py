@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import msgspec
 
 from longshore.app.report import report_run, status_run
-from longshore.app.runs import OpenRun
+from longshore.app.runs import OpenRun, open_run
 from longshore.contract.executor import CancelOutcome
 from longshore.contract.service import Selection
+from longshore.errors import LongshoreError, RunNotFoundError
 from longshore.model.report import RunReport
-from longshore.model.state import JobState
+from longshore.model.state import TERMINAL, JobState
+from longshore.plan.special import FINAL
+from longshore.world.registry import entries
 
 _LOOK_S = 0.1
+_SHOWN = 10
+"""Names spelled out in a message."""
 
 
 def cancel(opened: OpenRun, selection: Selection, *, wait_s: float, show: Callable[[RunReport], None]) -> RunReport:
@@ -35,17 +40,74 @@ def cancel(opened: OpenRun, selection: Selection, *, wait_s: float, show: Callab
     -------
     RunReport
         How the run stands: of what is still alive then, `RunReport.notes` tells.
+
+    Raises
+    ------
+    RunNotFoundError
+        The run has no job or label of a name that is selected.
     """
+    if not selection.everything:
+        _check_names(opened, selection)
     outcome: CancelOutcome = opened.service.cancel(opened.run, selection)
     deadline = time.monotonic() + wait_s
     report = status_run(opened)
-    while selection.everything and report.state is JobState.RUNNING and time.monotonic() < deadline:
+    while selection.everything and _goes_on(report) and time.monotonic() < deadline:
         show(report)
         time.sleep(_LOOK_S)
         report = status_run(opened)
     report = report_run(opened, details=True)
-    alive = [job.name for job in report.jobs or () if job.state is JobState.RUNNING]
-    notes = [*report.notes, *outcome.alive]
-    if selection.everything and alive:
-        notes.append(f"still alive: {', '.join(alive[:10])}" + (f" and {len(alive) - 10} more" if alive[10:] else ""))
-    return msgspec.structs.replace(report, notes=tuple(notes))
+    return msgspec.structs.replace(report, notes=tuple(_notes(report, selection, outcome)))
+
+
+def runs_of(user: str) -> list[OpenRun]:
+    """The runs of a user that are not over, oldest first; what cannot be opened is left out."""
+    found = []
+    for entry in entries():
+        try:
+            opened = open_run(entry.path)
+            report = status_run(opened)
+        except LongshoreError:
+            continue
+        if report.user == user and report.state not in TERMINAL:
+            found.append(opened)
+    return found
+
+
+def _goes_on(report: RunReport) -> bool:
+    """Whether anything but the final job still moves."""
+    if report.state is not JobState.RUNNING:
+        return False
+    return any(_moving(counts) for label, counts in report.labels.items() if label != FINAL)
+
+
+def _moving(counts: object) -> bool:
+    return isinstance(counts, dict) and any(
+        count for state, count in counts.items() if state not in TERMINAL and state is not JobState.UNREADY
+    )
+
+
+def _notes(report: RunReport, selection: Selection, outcome: CancelOutcome) -> Iterable[str]:
+    yield from report.notes
+    yield from outcome.alive
+    if not selection.everything:
+        return
+    alive = [job.name for job in report.jobs or () if job.state is JobState.RUNNING and job.label != FINAL]
+    if alive:
+        more = f" and {len(alive) - _SHOWN} more" if alive[_SHOWN:] else ""
+        yield f"still alive: {', '.join(alive[:_SHOWN])}{more}"
+    final = next((job for job in report.jobs or () if job.label == FINAL), None)
+    if final and final.state not in TERMINAL:
+        yield f"the final job runs in any case; to skip it: longshore cancel {report.id} --no-final"
+
+
+def _check_names(opened: OpenRun, selection: Selection) -> None:
+    report = report_run(opened, details=True)
+    names = {job.name for job in report.jobs or ()}
+    for kind, wanted, there in (("job", selection.jobs, names), ("label", selection.labels, set(report.labels))):
+        for name in wanted:
+            if name not in there:
+                from difflib import get_close_matches
+
+                near = get_close_matches(name, sorted(there), n=1)
+                hint = f"Did you mean '{near[0]}'?" if near else f"'longshore report {opened.card.id}' shows them."
+                raise RunNotFoundError(f"run '{opened.card.id}' has no {kind} '{name}'", hint=hint)

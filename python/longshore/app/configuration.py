@@ -12,9 +12,9 @@ import msgspec
 
 from longshore.app.services import BUILT_IN, short_name
 from longshore.config.check import Finding, Severity, check
-from longshore.config.merge import Layer, LayerRank, layer_from_mapping, merge
-from longshore.config.search import Config
-from longshore.errors import ConfigError
+from longshore.config.merge import PACKAGED, Layer, LayerRank, layer_from_mapping, merge
+from longshore.config.search import Config, Scope
+from longshore.errors import ConfigError, FilesError
 from longshore.origin import Origin
 from longshore.world.clock import timestamp
 from longshore.world.etc import shipped
@@ -72,9 +72,33 @@ class Configuration:
             raise ConfigError(f"'{key}' must be text, not a list or a map", origin=found.origin)
         return "" if found.value is None else str(found.value)
 
+    def flag(self, key: str) -> bool:
+        """The value of a key as yes or no; no where there is none.
+
+        Raises
+        ------
+        ConfigError
+            It is neither.
+        """
+        value = self.search(key)
+        word = str(value).lower()
+        if word not in {"true", "false", "", "none"}:
+            raise ConfigError(f"'{key}' must be true or false, not '{value}'", origin=self.origin(key))
+        return word == "true"
+
     def origin(self, key: str) -> Origin | None:
         """Where the value of a key was written."""
         return self.config.search(key, current={"curr_site": self.site}, env=self.env).origin
+
+    def written(self, key: str, label: str) -> Origin | None:
+        """Where the user wrote what a key (``requestResources.gpu``: that of its map) is for a label, if anywhere."""
+        name, _, below = key.partition(".")
+        current = {"curr_pipetask": label, "curr_cluster": label, "curr_site": self.site}
+        hit = self.config.lookup(name, Scope(current=current, env=self.env))
+        node = hit.node if hit else None
+        if node and below and isinstance(node.value, dict):
+            node = node.value.get(below)
+        return node.origin if node and node.origin.layer not in PACKAGED else None
 
     def with_defined(self, **values: str) -> Configuration:
         """The configuration with more of what Longshore itself defines (BPS: ``bps_defined``)."""
@@ -111,7 +135,8 @@ def load_configuration(
     UsageError
         A ``--set`` cannot be understood.
     """
-    env = {**os.environ, "PWD": str(Path.cwd())}
+    env = {**os.environ, "PWD": str(current_directory())}
+    _refuse_odd_name(path.absolute())
     loaded = load_layers(path, env=env)
     given = [
         _shipped_layer("defaults", LayerRank.DEFAULTS, "etc", "defaults.yaml"),
@@ -126,7 +151,7 @@ def load_configuration(
     wanted = first.search("wmsServiceClass", env=env)
     service = str(wanted.value or "local")
     site = _site(first, env, service)
-    layers = (*given, *_service_layer(service), *_site_layer(site))
+    layers = (*_default_site(site), *given, *_service_layer(service), *_site_layer(site))
     root = merge(layers)
     configuration = Configuration(
         path=path,
@@ -139,6 +164,32 @@ def load_configuration(
         site=site,
     )
     return configuration, _checked(configuration)
+
+
+def current_directory() -> Path:
+    """Where we are.
+
+    Raises
+    ------
+    FilesError
+        It was removed.
+    """
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        raise FilesError(
+            "the current directory is gone: it was removed or moved", hint="Go to another one: cd ~"
+        ) from None
+
+
+def _refuse_odd_name(path: Path) -> None:
+    """Refuse a path that is no text: run directories hold text, and name the file it came from in many places."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        raise ConfigError(
+            f"the path '{path}' is not UTF-8 text", hint="Rename what is not, or use a locale such as C.UTF-8."
+        ) from None
 
 
 def _computed(path: Path, now: float) -> Layer:
@@ -162,6 +213,11 @@ def _site(config: Config, env: Mapping[str, str], service: str) -> str:
     site = config.search("computeSite", env=env).value
     # Without a name there is one place only where the local service can run jobs.
     return str(site) if site else ("local" if short_name(service) == "local" else "")
+
+
+def _default_site(site: str) -> list[Layer]:
+    # As a value it is found by whoever searches; one of a task's own, or any other, wins over it.
+    return [layer_from_mapping({"computeSite": site}, "computed", LayerRank.DEFAULTS)] if site else []
 
 
 def _service_layer(service: str) -> list[Layer]:

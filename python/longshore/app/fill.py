@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import yaml
 
+from longshore.app.begin import Begun
 from longshore.app.configuration import Configuration
+from longshore.config.finaljob import WhenRun, final_commands, when_run
 from longshore.config.merge import Node, plain
-from longshore.contract.context import Context, RunPaths
-from longshore.contract.service import WmsService
+from longshore.contract.context import RunPaths
 from longshore.model.codec import workflow_lines
-from longshore.model.task import TaskGraph
 from longshore.model.workflow import Workflow
+from longshore.plan.special import FINAL, FINAL_SCRIPT, final_script
 from longshore.world.rundir import write_lines, write_rendered
 
 
@@ -26,39 +28,74 @@ class Plan:
 
     Attributes
     ----------
+    workflow
+        The jobs.
     payload
         The files of the payload, kept with the user's YAML.
+    directories
+        Folders to make.
+    programs
+        Text of programs that jobs run, per path.
+    copies
+        Files that are copied as they are, per path.
+    executables
+        Which of these paths are to be executable.
     """
 
-    configuration: Configuration
-    graph: TaskGraph
-    payload: tuple[Path, ...]
+    begun: Begun
     workflow: Workflow
-    service: WmsService
-    ctx: Context
+    payload: tuple[Path, ...] = ()
+    directories: Sequence[str] = ()
+    programs: Mapping[str, str] = field(default_factory=dict)
+    copies: Mapping[str, Path] = field(default_factory=dict)
+    executables: frozenset[str] = frozenset()
 
 
 def fill(draft: RunPaths, plan: Plan) -> None:
     """Write all files of a run but ``run.json``."""
-    configuration, graph, workflow = plan.configuration, plan.graph, plan.workflow
+    begun, workflow = plan.begun, plan.workflow
+    configuration = begun.configuration
     _write_inputs(draft, plan)
     (draft.root / f"{workflow.name}_config.yaml").write_text(_effective(configuration), "utf-8")
     origins = dict(_origins(configuration.config.root))
     draft.origins.write_bytes(msgspec.json.format(msgspec.json.encode(origins), indent=1) + b"\n")
     write_lines(draft.workflow, workflow_lines(workflow))
-    for directory in graph.directories:
+    for directory in plan.directories:
         (draft.root / directory).mkdir(parents=True, exist_ok=True)
-    for name, text in graph.programs.items():
+    for name, text in plan.programs.items():
+        _made(draft.root / name).write_text(text, "utf-8")
+    for name, source in plan.copies.items():
+        shutil.copy2(source, _made(draft.root / name))
+    for name in plan.executables:
         path = draft.root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, "utf-8")
+        path.chmod(path.stat().st_mode | 0o111)
     draft.journal.mkdir()
-    write_rendered(draft, plan.service.render(workflow, plan.ctx))
+    write_rendered(draft, begun.service.render(workflow, begun.ctx))
+
+
+def _made(path: Path) -> Path:
+    """The path, with the folder it lies in."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def final_programs(configuration: Configuration) -> dict[str, str]:
+    """The script of the final job, if there is one, per path in the run directory.
+
+    Raises
+    ------
+    ConfigError
+        One of its commands is wrong.
+    """
+    if when_run(configuration.config) is WhenRun.NEVER:
+        return {}
+    current = {"curr_pipetask": FINAL, "curr_cluster": FINAL, "curr_site": configuration.site}
+    return {FINAL_SCRIPT: final_script(final_commands(configuration.config, current=current, env=configuration.env))}
 
 
 def _write_inputs(draft: RunPaths, plan: Plan) -> None:
     draft.inputs.mkdir()
-    contents = [(read.path, read.content) for read in plan.configuration.files]
+    contents = [(read.path, read.content) for read in plan.begun.configuration.files]
     contents += [(path, path.read_bytes()) for path in plan.payload]
     for number, (path, content) in enumerate(contents):
         target = draft.inputs / path.name

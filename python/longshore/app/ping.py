@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from longshore.app.configuration import SERVICE_VARIABLE, load_configuration
-from longshore.app.prepare import service_context
+from longshore.app.begin import service_context
+from longshore.app.configuration import SERVICE_VARIABLE, current_directory, load_configuration
 from longshore.app.services import find_service
 from longshore.contract.context import Context, PingReport, RunPaths, Site
 
@@ -28,7 +28,7 @@ def ping(name: str | None, *, path: Path | None = None, now: float = 0.0) -> Pin
     UnknownServiceError
         There is no such service.
     """
-    here = RunPaths(Path.cwd())
+    here = RunPaths(current_directory())
     if path is not None:
         options = {"wmsServiceClass": name} if name else {}
         configuration, _ = load_configuration(path, options=options, sets=(), now=now)

@@ -3,50 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from longshore import __version__
-from longshore.app.configuration import Configuration, load_configuration
-from longshore.app.fill import Plan, fill
+from longshore.app.begin import Begun, begin, run_attributes
+from longshore.app.fill import Plan, fill, final_programs
 from longshore.app.programs import check_programs
-from longshore.app.services import find_service
 from longshore.app.sources import acquire
 from longshore.app.teller import Teller
-from longshore.config.merge import plain
+from longshore.config.finaljob import WhenRun, when_run
+from longshore.config.merge import Node
 from longshore.config.profile import JobProfile, compile_profile
-from longshore.config.settings import count, parse_pool, walltime
-from longshore.contract.context import Context, PingReport, Problem, RunPaths, Site
-from longshore.contract.service import WmsService
-from longshore.errors import ConfigError, RequestError
+from longshore.contract.context import Problem, RunPaths
+from longshore.errors import RequestError
 from longshore.model.cluster import ClusteredGraph
 from longshore.model.submission import RunCard
+from longshore.model.task import TaskGraph
+from longshore.model.workflow import Workflow
 from longshore.plan.cluster import single_task
 from longshore.plan.fit import fitted
+from longshore.plan.special import FINAL, INIT, SpecialJobs, final_job, init_job
 from longshore.plan.transform import free_names, transform
-from longshore.world.etc import shipped, template_texts
 from longshore.world.rundir import FORMAT, new_run_directory, write_card
-
-_RUN_ATTRIBUTES = {
-    "operator": "bps_operator",
-    "project": "bps_project",
-    "campaign": "bps_campaign",
-    "payloadName": "bps_payload",
-}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Prepared:
     """A run that only waits to be handed over."""
 
-    run: RunPaths
+    begun: Begun
     card: RunCard
-    service: WmsService
-    site: str
-    configuration: Configuration
+
+    @property
+    def run(self) -> RunPaths:
+        """Its directory."""
+        return self.begun.run
 
 
 def prepare(
@@ -56,121 +50,175 @@ def prepare(
 
     Parameters
     ----------
-    path
-        The user's file.
-    options, sets, now
-        As for `load_configuration`.
+    path, options, sets, now, tell
+        As for `begin`.
     run_id
         The run's id.
-    tell
-        Takes notes and progress.
 
     Raises
     ------
     LongshoreError
         Something is wrong; nothing is left behind.
     """
-    configuration, warnings = load_configuration(path, options=options, sets=sets, now=now)
-    for warning in warnings:
-        tell.note(f"{warning.origin}: {warning.message}" + (f" {warning.hint}" if warning.hint else ""))
-    configuration = name_run(configuration)
-    service = find_service(configuration.service, origin=configuration.service_origin)
+    begun = begin(path, options=options, sets=sets, now=now, tell=tell)
     tell.stage("reading the payload")
-    graph, payload = acquire(configuration)
-    clustered = single_task(graph, {})
-    run = RunPaths(Path(configuration.text("submitPath")).absolute())
-    ctx = service_context(configuration, service, run)
-    tell.stage(f"making jobs of {len(clustered.dag)} tasks")
-    profiles = compile_profiles(configuration, clustered, ctx.probe, tell)
+    graph, payload = acquire(begun.configuration)
+    tell.stage(f"making jobs of {_counted(len(graph.dag), 'task')}")
+    clustered = pack(graph)
+    workflow = make_workflow(begun, clustered, tell)
+    tell.stage(f"writing {_counted(len(workflow), 'job')} to '{begun.run.root}'")
+    return write(plan_of(begun, graph, payload, workflow), run_id=run_id, now=now)
+
+
+def pack(graph: TaskGraph) -> ClusteredGraph:
+    """Pack the tasks."""
+    return single_task(graph, {})
+
+
+def make_workflow(begun: Begun, clustered: ClusteredGraph, tell: Teller) -> Workflow:
+    """Turn clusters into jobs, and refuse what can never run.
+
+    Raises
+    ------
+    ConfigError
+        A value is wrong.
+    PreparationError
+        A job has no command, asks for more than there is, or its program is missing.
+    """
+    profiles = _Profiles(begun)
     workflow = transform(
-        clustered, profiles, name=configuration.text("uniqProcName"), attributes=run_attributes(configuration)
+        clustered,
+        {label: profiles.of(label, free=names) for label, names in free_names(clustered).items()},
+        name=begun.configuration.text("uniqProcName"),
+        attributes=run_attributes(begun.configuration),
+        special=_special_jobs(begun, profiles),
     )
-    plan = Plan(configuration=configuration, graph=graph, payload=payload, workflow=workflow, service=service, ctx=ctx)
-    refuse(service.check(workflow, ctx), tell)
-    if service.runs_here:
-        check_programs(workflow, configuration.env)
-    tell.stage(f"writing {len(workflow)} jobs to '{run.root}'")
+    for note in profiles.notes:
+        tell.note(note)
+    check(begun, workflow, tell)
+    return workflow
+
+
+class _Profiles:
+    """Compiles profiles, and lowers what nobody asked for to what there is."""
+
+    def __init__(self, begun: Begun) -> None:
+        self._begun = begun
+        self._capacity = (begun.ctx.probe.capacity if begun.ctx.probe else None) or {}
+        self.notes: dict[str, None] = {}
+
+    def of(
+        self,
+        label: str,
+        *,
+        free: frozenset[str] = frozenset(),
+        searchobj: Node | None = None,
+        with_command: bool = True,
+    ) -> JobProfile:
+        """The profile of a label; see `compile_profile`."""
+        configuration = self._begun.configuration
+        profile = compile_profile(
+            configuration.config,
+            label,
+            free=free,
+            env=configuration.env,
+            searchobj=searchobj,
+            with_command=with_command,
+        )
+        settings, lowered = fitted(profile.settings, self._capacity)
+        self.notes |= dict.fromkeys(lowered)
+        return replace(profile, settings=settings)
+
+
+def fitted_profile(begun: Begun, label: str, *, searchobj: Node, tell: Teller) -> JobProfile:
+    """The profile of a job that has a section of its own and no ``runQuantumCommand``."""
+    profiles = _Profiles(begun)
+    profile = profiles.of(label, searchobj=searchobj, with_command=False)
+    for note in profiles.notes:
+        tell.note(note)
+    return profile
+
+
+def _special_jobs(begun: Begun, profiles: _Profiles) -> SpecialJobs:
+    """The init job and the final job, as far as the configuration wants them."""
+    config = begun.configuration.config
+    init = None
+    if begun.configuration.flag("runInit"):
+        # The command of all tasks, at the root, is none for a job that belongs to no task.
+        own = config.at("pipetask", INIT, "runQuantumCommand") is not None
+        init = init_job(profiles.of(INIT, with_command=own))
+    when = when_run(config)
+    if when is WhenRun.NEVER:
+        return SpecialJobs(init=init)
+    final = final_job(profiles.of(FINAL, searchobj=config.at("finalJob"), with_command=False))
+    last = when is WhenRun.SUCCESS
+    return SpecialJobs(init=init, last=final if last else None, final=None if last else final)
+
+
+def plan_of(begun: Begun, graph: TaskGraph, payload: tuple[Path, ...], workflow: Workflow) -> Plan:
+    """What the run directory of a payload is made from."""
+    return Plan(
+        begun=begun,
+        workflow=workflow,
+        payload=payload,
+        directories=graph.directories,
+        programs={**graph.programs, **final_programs(begun.configuration)},
+    )
+
+
+def check(begun: Begun, workflow: Workflow, tell: Teller) -> None:
+    """Refuse what can never run.
+
+    Raises
+    ------
+    RequestError
+        A job asks for more than there is.
+    FilesError
+        A program is missing.
+    """
+    problems = begun.service.check(workflow, begun.ctx)
+    refuse([_placed(problem, begun, workflow) for problem in problems], tell)
+    if begun.service.runs_here:
+        check_programs(workflow, begun.configuration)
+
+
+def _placed(problem: Problem, begun: Begun, workflow: Workflow) -> Problem:
+    """The problem, with the place where what it is about was written."""
+    if problem.origin or not (problem.key and problem.job):
+        return problem
+    origin = begun.configuration.written(problem.key, workflow[problem.job].label)
+    return msgspec.structs.replace(problem, origin=origin)
+
+
+def write(plan: Plan, *, run_id: str, now: float) -> Prepared:
+    """Write the run directory.
+
+    Raises
+    ------
+    FilesError
+        It cannot be written; nothing is left behind.
+    """
+    begun, workflow = plan.begun, plan.workflow
     card = RunCard(
         format=FORMAT,
         id=run_id,
         name=workflow.name,
-        service=configuration.service,
+        service=begun.configuration.service,
         longshore=__version__,
         created_at=now,
         expected=len(workflow),
         labels=workflow.counts(),
         attributes=dict(workflow.attributes),
+        id_links=begun.configuration.text("idLinkPath") if begun.configuration.flag("makeIdLink") else None,
     )
-    with new_run_directory(run.root) as draft:
+    with new_run_directory(begun.run.root) as draft:
         fill(draft, plan)
         write_card(draft, card)
-    return Prepared(run=run, card=card, service=service, site=configuration.site, configuration=configuration)
+    return Prepared(begun=begun, card=card)
 
 
-def name_run(configuration: Configuration) -> Configuration:
-    """Fix the run's name and directory, as BPS does, from ``outputRun`` and ``submitPath``."""
-    if configuration.config.at("payload", "outCollection") or configuration.config.at("outCollection"):
-        raise ConfigError("'outCollection' is deprecated. Replace all references to it with 'outputRun'")
-    output_run = configuration.text("outputRun")
-    if not output_run or not configuration.text("submitPath"):
-        raise ConfigError("'outputRun' and 'submitPath' must have a value", hint="They have defaults; leave them out.")
-    return configuration.with_defined(uniqProcName=output_run.replace("/", "_"))
-
-
-def service_context(configuration: Configuration, service: WmsService, run: RunPaths) -> Context:
-    """What the service may know, with what its probe found."""
-    site = configuration.config.at("site", configuration.site)
-    ctx = Context(
-        settings=service_settings(configuration),
-        site=Site(name=configuration.site, settings=plain(site) if site else {}, origin=site.origin if site else None),
-        paths=run,
-        templates=template_texts(service.name) | {"longshore-job": shipped("bin", "longshore-job").read_text("utf-8")},
-    )
-    return msgspec.structs.replace(ctx, probe=service.ping(ctx))
-
-
-def service_settings(configuration: Configuration) -> dict[str, Any]:
-    """The service's own settings: how an engine treats jobs, and what its executor has to know."""
-    lost = configuration.search("retryOnLost")
-    grace = configuration.search("killGrace")
-    written = configuration.config.search("resources", current={"curr_site": configuration.site}).written
-    return {
-        "retries_on_lost": count(lost, "retryOnLost", configuration.origin("retryOnLost")) if lost != "" else 1,
-        "grace_s": walltime(grace, "killGrace", configuration.origin("killGrace")) if grace != "" else 10.0,
-        "executor": {"pool": parse_pool(written)} if written else {},
-    }
-
-
-def compile_profiles(
-    configuration: Configuration, clustered: ClusteredGraph, probe: PingReport | None, tell: Teller
-) -> dict[str, JobProfile]:
-    """Search the configuration once per label, and lower what nobody asked for to what there is."""
-    capacity = (probe.capacity if probe else None) or {}
-    profiles: dict[str, JobProfile] = {}
-    notes: dict[str, None] = {}
-    for label, free in free_names(clustered).items():
-        profile = compile_profile(
-            configuration.config, label, site=configuration.site or None, free=free, env=configuration.env
-        )
-        settings, lowered = fitted(profile.settings, capacity)
-        notes |= dict.fromkeys(lowered)
-        profiles[label] = JobProfile(
-            settings=settings, command=profile.command, environment=profile.environment, request=profile.request
-        )
-    for note in notes:
-        tell.note(note)
-    return profiles
-
-
-def run_attributes(configuration: Configuration) -> dict[str, str]:
-    """What reports show of the run as a whole, under BPS's names."""
-    attributes = {name: configuration.text(key) for key, name in _RUN_ATTRIBUTES.items()}
-    return {
-        "bps_isjob": "True",
-        **attributes,
-        "bps_run": configuration.text("uniqProcName"),
-        "bps_runsite": configuration.site,
-    }
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")
 
 
 def refuse(problems: list[Problem], tell: Teller) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +23,11 @@ from longshore.model.report import JobReport, RunReport
 from longshore.model.snapshot import Snapshot
 from longshore.model.state import Cause, JobState, run_state
 from longshore.model.submission import RunCard
-from longshore.world.clock import timestamp
 from longshore.world.registry import entries
 from longshore.world.rundir import open_workflow, read_card, read_snapshot
 
 _ENDS = frozenset({JobState.DELETED, JobState.FAILED, JobState.SUCCEEDED, JobState.HELD})
+_MOST_GONE = 8
 _UNWATCHED = (Code.PENDING, Code.RUNNING)
 
 
@@ -134,16 +136,24 @@ def status_run(opened: OpenRun) -> RunReport:
 
 
 def list_runs() -> tuple[list[RunReport], list[str]]:
-    """The state of every run the registry knows, and a line about each that cannot be read."""
+    """The state of every run the registry knows, and a line about those that cannot be read."""
     reports = []
     broken = []
+    gone = []
     for entry in entries():
         run = RunPaths(Path(entry.path))
         try:
             card = read_card(run)
             reports.append(status_run(OpenRun(run=run, card=card, service=find_service(card.service))))
         except LongshoreError as error:
-            broken.append(f"run '{entry.id}' cannot be shown: {error.message}")
+            if os.path.lexists(run.root):
+                broken.append(f"run '{entry.id}' cannot be shown: {error.message}")
+            else:
+                gone.append(entry.id)
+    if gone:
+        # Runs are removed by removing their directories: that is no reason for a line about each of them for ever.
+        more = f" and {len(gone) - _MOST_GONE} more" if gone[_MOST_GONE:] else ""
+        broken.append(f"removed or moved: {', '.join(gone[-_MOST_GONE:])}{more}")
     return reports, broken
 
 
@@ -171,9 +181,13 @@ def _notes(opened: OpenRun, *, unwatched: bool, life: Life | None, answer: objec
     snapshot = read_snapshot(opened.run)
     if unwatched:
         since = snapshot.at if snapshot and life and snapshot.life == life.life else life.t if life else None
-        when = f" since {timestamp(since)}" if since is not None else ""
+        when = f" since {_moment(since)}" if since is not None else ""
         return (f"engine not running{when}: longshore resume {opened.card.id}",)
     return (snapshot.note,) if snapshot and snapshot.note else ()
+
+
+def _moment(at: float) -> str:
+    return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
 def _of_card(card: RunCard, run: RunPaths, **rest: Any) -> RunReport:

@@ -1,15 +1,36 @@
-"""Takes up a run whose engine died."""
+"""Takes up runs whose engine died."""
 
 from __future__ import annotations
 
-import msgspec
+from dataclasses import dataclass
 
-from longshore.app.runs import OpenRun
-from longshore.model.submission import Submission
+from longshore.app.report import status_run
+from longshore.app.runs import OpenRun, open_run
+from longshore.errors import LongshoreError
+from longshore.model.state import JobState
+from longshore.world.registry import entries
 
 
-def resume(opened: OpenRun) -> Submission | None:
-    """Start another engine for a run; ``None`` when it has nothing left to do.
+@dataclass(frozen=True, kw_only=True)
+class Resumed:
+    """What became of a run that was to be taken up.
+
+    Attributes
+    ----------
+    notes
+        What the user should know.
+    failed
+        Whether it could not be taken up.
+    """
+
+    notes: tuple[str, ...]
+    failed: bool = False
+
+
+def resume(opened: OpenRun) -> Resumed:
+    """Start another engine for a run.
+
+    The run goes on as it was: what is recorded is a new life of the engine, in the journal, and no new submission.
 
     Raises
     ------
@@ -17,5 +38,22 @@ def resume(opened: OpenRun) -> Submission | None:
         Its engine is alive, or no other could be started.
     """
     submission = opened.service.resume(opened.run)
-    # The run goes on as it was: what is recorded is a new engine's life, in the journal, and not a new submission.
-    return msgspec.structs.replace(submission, id=opened.card.id) if submission else None
+    return Resumed(notes=submission.notes if submission else ("nothing to resume: every job of the run is over",))
+
+
+def resume_all() -> list[tuple[OpenRun, Resumed]]:
+    """Take up every known run that has lost its engine; one that cannot be does not keep the others from it."""
+    outcomes = []
+    for entry in entries():
+        try:
+            opened = open_run(entry.path)
+            if status_run(opened).state is not JobState.UNKNOWN:
+                continue
+        except LongshoreError:
+            # Gone or unreadable: not a run that can be taken up. `report` names it.
+            continue
+        try:
+            outcomes.append((opened, resume(opened)))
+        except LongshoreError as error:
+            outcomes.append((opened, Resumed(notes=(error.message,), failed=True)))
+    return outcomes

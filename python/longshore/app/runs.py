@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 
-from longshore.app.services import find_service
+from longshore.app.services import find_service, short_name
 from longshore.contract.context import RunPaths
 from longshore.contract.service import WmsService
+from longshore.errors import RunNotFoundError, UnknownServiceError
 from longshore.model.submission import RunCard
 from longshore.world.registry import find_run
 from longshore.world.rundir import read_card
@@ -21,16 +23,33 @@ class OpenRun:
     service: WmsService
 
 
-def open_run(reference: str) -> OpenRun:
+def open_run(reference: str, *, service: str | None = None) -> OpenRun:
     """Open a run.
+
+    Parameters
+    ----------
+    reference
+        Its id, the beginning of its id, its path, or ``@last``.
+    service
+        The service it is said to belong to; the run itself knows better.
 
     Raises
     ------
     RunNotFoundError
         There is none of that name, or it cannot be read.
     UnknownServiceError
-        Its service is not installed here.
+        Its service is not installed here, or is not the one it is said to belong to.
     """
     run = find_run(reference)
+    if not os.path.lexists(run.root):
+        raise RunNotFoundError(
+            f"there is no run directory '{run.root}'",
+            hint="If the run was moved, name it by its new path; if it was removed, there is no more to know of it.",
+        )
     card = read_card(run)
+    if service and short_name(service) != short_name(card.service):
+        raise UnknownServiceError(
+            f"run '{card.id}' belongs to the service '{card.service}', not to '{service}'",
+            hint="Leave --wms-service-class out: a run knows its service.",
+        )
     return OpenRun(run=run, card=card, service=find_service(card.service))

@@ -57,7 +57,7 @@ def find_service(name: str, *, origin: Origin | None = None) -> WmsService:
     if short in BUILT_IN:
         kind = _import(BUILT_IN[short], name, origin)
     elif short in found:
-        kind = found[short].load()
+        kind = _import(found[short].value.replace(":", "."), name, origin)
     elif "." in short:
         kind = _import(short, name, origin)
     else:
@@ -65,6 +65,10 @@ def find_service(name: str, *, origin: Origin | None = None) -> WmsService:
     if not (isinstance(kind, type) and issubclass(kind, WmsService)):
         raise UnknownServiceError(
             f"'{name}' is no service: it does not derive from longshore.contract.service.WmsService", origin=origin
+        )
+    if missing := sorted(getattr(kind, "__abstractmethods__", ())):
+        raise UnknownServiceError(
+            f"'{name}' is no whole service: it lacks " + ", ".join(f"'{method}'" for method in missing), origin=origin
         )
     return kind()
 
@@ -79,8 +83,9 @@ def _registered() -> dict[str, EntryPoint]:
 def _import(path: str, name: str, origin: Origin | None) -> Any:
     module, _, attribute = path.rpartition(".")
     try:
+        # Without a module, or with a dot in front, the name is relative to nothing: ValueError and TypeError.
         return getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
+    except (ImportError, AttributeError, ValueError, TypeError) as error:
         raise UnknownServiceError(
             f"the service '{name}' cannot be imported: {error}",
             origin=origin,

@@ -17,6 +17,8 @@ from longshore.origin import Origin
 from longshore.world.etc import shipped
 
 _LSST: Final = ("pipelineYaml", "qgraphFile")
+PAYLOAD_KEYS: Final = ("pipeline", "wfformat", *_LSST)
+"""Every key that can name a payload."""
 _REPLAY: Final = "programs/replay.py"
 
 
@@ -40,7 +42,7 @@ def acquire(configuration: Configuration) -> tuple[TaskGraph, tuple[Path, ...]]:
         raise ConfigError(
             "no payload is named",
             origin=Origin(str(configuration.path)),
-            hint=f"Name one with one of the keys {', '.join(SOURCES)}.",
+            hint=f"Say what to run, for example: {next(iter(SOURCES))}: FILE",
         )
     if named[1:]:
         raise ConfigError(
@@ -51,6 +53,7 @@ def acquire(configuration: Configuration) -> tuple[TaskGraph, tuple[Path, ...]]:
     if named[0] in _LSST:
         raise PreparationError(
             f"'{named[0]}' names a payload of LSST's, and this version reads none",
+            origin=configuration.origin(named[0]),
             hint=f"It reads {', '.join(SOURCES)}.",
         )
     return SOURCES[named[0]](configuration, named[0])
@@ -65,14 +68,18 @@ def payload_path(configuration: Configuration, key: str) -> Path:
         It is in neither place.
     """
     name = configuration.text(key)
-    places = dict.fromkeys([Path(name), configuration.path.parent / name])
+    places = (Path(name), configuration.path.parent / name)
     for path in places:
         if path.is_file():
             return path
+    looked = dict.fromkeys(path.absolute() for path in places)
+    odd = next((path for path in looked if path.exists()), None)
     raise FilesError(
-        f"'{key}' names the file '{name}', which is not there",
+        f"'{key}' names the file '{name}', which is " + ("no file" if odd else "not there"),
         origin=configuration.origin(key),
-        hint="Looked for " + " and ".join(f"'{path}'" for path in places) + ".",
+        hint=f"'{odd}' is something else."
+        if odd
+        else "Looked for " + " and ".join(f"'{path}'" for path in looked) + ".",
     )
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from longshore.app.prepare import Prepared, prepare
-from longshore.app.teller import Teller
+from longshore.app.teller import Keeping, Teller
 from longshore.contract.context import RunPaths
 from longshore.errors import LongshoreError
 from longshore.model.submission import RunCard
@@ -21,10 +21,17 @@ from longshore.world.rundir import remove_run_directory, write_card
 
 @dataclass(frozen=True, kw_only=True)
 class Submitted:
-    """A run that was handed over."""
+    """A run that was handed over.
+
+    Attributes
+    ----------
+    reference
+        What the user can name it by: its id, or its directory where ids cannot be remembered.
+    """
 
     run: RunPaths
     card: RunCard
+    reference: str
     site: str
     notes: tuple[str, ...]
 
@@ -48,32 +55,50 @@ def submit(path: Path, *, options: Mapping[str, str], sets: tuple[str, ...], tel
     LongshoreError
         The run could not be prepared or was not taken; nothing is left behind.
     """
-    now = time.time()
-    run_id = reserve_id(now)
+    keeping = Keeping(tell)
+    # The moment is that of the id, so that two runs of one second have two names and directories as well.
+    run_id, moment = reserve_id(time.time())
     try:
-        prepared = prepare(path, options=options, sets=sets, run_id=run_id, now=now, tell=tell)
-        return _hand_over(prepared, tell)
+        prepared = prepare(path, options=options, sets=sets, run_id=run_id, now=moment, tell=keeping)
     except BaseException:
         forget(run_id)
         raise
+    return hand_over(prepared, keeping)
 
 
-def _hand_over(prepared: Prepared, tell: Teller) -> Submitted:
+def hand_over(prepared: Prepared, tell: Keeping) -> Submitted:
+    """Hand a prepared run over.
+
+    Raises
+    ------
+    LongshoreError
+        It was not taken; its directory is gone again.
+    """
     run, card = prepared.run, prepared.card
     entry = Entry(id=card.id, path=str(run.root), name=card.name, service=card.service, created_at=card.created_at)
     registered = register(entry)
+    name = card.id if registered else str(run.root)
     tell.stage("handing the run over")
     try:
-        submission = prepared.service.submit(run)
+        submission = prepared.begun.service.submit(run)
     except LongshoreError:
         remove_run_directory(run)
+        forget(card.id)
+        raise
+    except KeyboardInterrupt:
+        # Too late to take it back: what runs already must not lose its directory.
+        tell.note(f"interrupted while the run was handed over; it may go on. To end it: longshore cancel {name}")
         raise
     card = msgspec.structs.replace(card, submissions=(submission,))
-    write_card(run, card)
-    notes = list(submission.notes)
+    try:
+        write_card(run, card)
+    except OSError as error:
+        tell.note(f"the run goes on, but '{run.card}' could not be brought up to date: {error.strerror}")
+    for note in submission.notes:
+        tell.note(note)
     if not registered:
-        notes.append(f"'{state_folder()}' cannot be written: name this run by its directory, not by its id")
-    configuration = prepared.configuration
-    if configuration.search("makeIdLink") is True:
-        notes.append(link_by_id(Path(configuration.text("idLinkPath")), submission.id, run.root))
-    return Submitted(run=run, card=card, site=prepared.site, notes=tuple(notes))
+        tell.note(f"'{state_folder()}' cannot be written: name this run by its directory, not by its id")
+    if card.id_links:
+        tell.note(link_by_id(Path(card.id_links), submission.id, run.root))
+    site = prepared.begun.configuration.site
+    return Submitted(run=run, card=card, reference=name, site=site, notes=tuple(tell.notes))

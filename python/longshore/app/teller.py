@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Protocol
 
 
@@ -23,3 +24,20 @@ class Silent:
 
     def stage(self, text: str) -> None:
         """Drop it."""
+
+
+@dataclass
+class Keeping:
+    """Passes on what there is to tell, and keeps the notes."""
+
+    tell: Teller
+    notes: list[str] = field(default_factory=list)
+
+    def note(self, text: str) -> None:
+        """Pass a note on and keep it."""
+        self.notes.append(text)
+        self.tell.note(text)
+
+    def stage(self, text: str) -> None:
+        """Pass it on."""
+        self.tell.stage(text)

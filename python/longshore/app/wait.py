@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from longshore.app.report import report_run, status_run
 from longshore.app.runs import OpenRun
+from longshore.errors import RunNotFoundError
 from longshore.model.report import RunReport
 from longshore.model.state import JobState
 
@@ -22,10 +23,23 @@ def wait_for(opened: OpenRun, show: Callable[[RunReport], None]) -> RunReport:
         The run.
     show
         Called with the newest report at every look.
+
+    Raises
+    ------
+    RunNotFoundError
+        Its directory is gone, or cannot be read.
     """
-    while True:
-        report = status_run(opened)
-        show(report)
-        if report.state is not JobState.RUNNING:
-            return report_run(opened, details=True)
-        time.sleep(_LOOK_S)
+    try:
+        while True:
+            report = status_run(opened)
+            show(report)
+            if report.state is not JobState.RUNNING:
+                return report_run(opened, details=True)
+            time.sleep(_LOOK_S)
+    except RunNotFoundError:
+        if opened.run.root.exists():
+            raise
+        raise RunNotFoundError(
+            f"'{opened.run.root}' is gone: the run directory was removed or moved while it was watched",
+            hint="If it was moved, name the run by its new path.",
+        ) from None

@@ -4,19 +4,31 @@ from __future__ import annotations
 
 import logging
 import sys
+import threading
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Final
+from typing import Final, Self
 
 from longshore.errors import UsageError
 
 LOGGER: Final = logging.getLogger("longshore")
+_LONG_S: Final = 1.0
+"""What ends before that needs no word while it lasts."""
 _EXTRA: Final = {"TRACE": 5, "VERBOSE": 15}
 """Levels of LSST's beside Python's own."""
 
 
 class Teller:
-    """Tells the user of a use case through the log."""
+    """Tells the user of a use case through the log: notes at once, stages when they take a while."""
+
+    def __init__(self) -> None:
+        self._late: threading.Timer | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end_stage()
 
     def note(self, text: str) -> None:
         """Something the user should know."""
@@ -24,7 +36,17 @@ class Teller:
 
     def stage(self, text: str) -> None:
         """A stage begins that may take a while."""
-        LOGGER.info(text)
+        self._end_stage()
+        if LOGGER.isEnabledFor(_EXTRA["VERBOSE"]):
+            LOGGER.log(_EXTRA["VERBOSE"], text)
+            return
+        self._late = threading.Timer(_LONG_S, LOGGER.info, (text + " ...",))
+        self._late.daemon = True
+        self._late.start()
+
+    def _end_stage(self) -> None:
+        if self._late:
+            self._late.cancel()
 
 
 class _Short(logging.Formatter):

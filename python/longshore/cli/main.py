@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
 import sys
@@ -10,21 +11,29 @@ from typing import Any, Final
 import click
 
 from longshore import __version__
-from longshore.errors import LongshoreError
+from longshore.cli.options import INTERRUPTED
+from longshore.errors import LongshoreError, UsageError
 
 COMMANDS: Final = {
     "submit": "Prepare a run and hand it to a workload manager.",
     "report": "Show runs, or one run in detail.",
     "status": "Say in one word how a run stands; the exit status says it too.",
     "resume": "Take up a run whose engine died.",
+    "restart": "Run again what did not succeed.",
     "cancel": "End a run, or some of its jobs.",
+    "submitcmd": "Run one script of your own as a job.",
+    "acquire": "Make the graph of tasks, and stop.",
+    "cluster": "Pack the tasks too, and stop.",
+    "transform": "Make the jobs too, and stop.",
+    "prepare": "Write the run directory too, and stop.",
     "ping": "Ask a workload manager whether it can be used.",
 }
-"""Subcommands in the order a user meets them, each in a module of that name, imported only when it is called."""
+"""Subcommands in the order a user meets them."""
 
 HIDDEN: Final = {"drive": "Be the engine of a run, in the foreground."}
 
-INTERRUPTED: Final = 130
+_MODULES: Final = dict.fromkeys(["acquire", "cluster", "transform", "prepare"], "stages")
+"""Module of the commands that do not have one of their own name; all are imported only when they are called."""
 
 
 class LazyGroup(click.Group):
@@ -38,7 +47,8 @@ class LazyGroup(click.Group):
         """Import a command."""
         if cmd_name not in COMMANDS and cmd_name not in HIDDEN:
             return None
-        command: click.Command = importlib.import_module(f"longshore.cli.{cmd_name}").command
+        module = importlib.import_module(f"longshore.cli.{_MODULES.get(cmd_name, cmd_name)}")
+        command: click.Command = getattr(module, cmd_name if cmd_name in _MODULES else "command")
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -54,8 +64,10 @@ class LazyGroup(click.Group):
             from difflib import get_close_matches
 
             near = get_close_matches(args[0], COMMANDS, n=1)
-            hint = f" Did you mean '{near[0]}'?" if near else ""
-            ctx.fail(f"There is no command '{args[0]}'.{hint}")
+            raise UsageError(
+                f"there is no command '{args[0]}'",
+                hint=f"Did you mean '{near[0]}'?" if near else f"There are {', '.join(COMMANDS)}.",
+            )
         return super().resolve_command(ctx, args)
 
 
@@ -90,18 +102,25 @@ def main(args: list[str] | None = None) -> None:
     words = sys.argv[1:] if args is None else args
     try:
         status = longshore.main(words, prog_name="longshore", standalone_mode=False)
-        sys.stdout.flush()
-    except click.ClickException as error:
+        if sys.stdout:  # there is none when it was closed before we began
+            sys.stdout.flush()
+    except click.exceptions.NoArgsIsHelpError as error:
         error.show()
         status = error.exit_code
+    except click.ClickException as error:
+        status = _tell(_usage(error), words)
     except (click.Abort, KeyboardInterrupt):
-        status = INTERRUPTED
+        status = _interrupted(words)
     except BrokenPipeError:
-        # Whoever reads our output has seen enough. Python would complain once more when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # Whoever reads our output has seen enough.
+        _drop_output()
         status = 0
     except LongshoreError as error:
         status = _tell(error, words)
+    except OSError as error:
+        # What is ours to write is guarded where it is written; this is, as a rule, the output itself.
+        _drop_output()
+        status = _tell(_failed_io(error), words, error)
     except Exception as error:  # noqa: BLE001 - the last door: a user sees a line, and how to see more
         status = _tell(_unexpected(error), words, error)
     sys.exit(status if isinstance(status, int) else 0)
@@ -120,6 +139,54 @@ def _tell(error: LongshoreError, words: list[str], cause: Exception | None = Non
 
     click.echo(error_text(error), err=True)
     return error.exit_status
+
+
+def _interrupted(words: list[str]) -> int:
+    """Whoever reads JSON gets some, even of a command that was interrupted."""
+    if "--json" in words:
+        from longshore.cli.show_json import SCHEMA_VERSION, dumps
+
+        error = {
+            "code": "interrupted",
+            "message": "interrupted",
+            "origin": None,
+            "hint": "",
+            "exit_status": INTERRUPTED,
+        }
+        click.echo(dumps({"schema_version": SCHEMA_VERSION, "error": error}))
+    return INTERRUPTED
+
+
+def _drop_output() -> None:
+    """Write no more: what is still buffered would fail once again when Python flushes at exit."""
+    if sys.stdout:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _usage(error: click.ClickException) -> LongshoreError:
+    """An error of click's, in our words and our two lines."""
+    ctx = getattr(error, "ctx", None)
+    see = f"See: {ctx.command_path if ctx else 'longshore'} -h"
+    if not isinstance(error, click.NoSuchOption):
+        text = error.format_message().removesuffix(".")
+        return UsageError(text[:1].lower() + text[1:], hint=see)
+    from difflib import get_close_matches
+
+    near = get_close_matches(error.option_name, error.possibilities or (), n=1, cutoff=0.75)
+    guess = f"Did you mean '{near[0]}'? " if near else ""
+    if not near and ctx and ctx.parent is None:
+        guess = "Options of a command stand behind its name. "
+    elif ctx and ctx.parent and any(error.option_name in each.opts for each in ctx.parent.command.params):
+        guess = f"It stands before the command: longshore {error.option_name} ... {ctx.info_name} ... "
+    return UsageError(f"there is no option '{error.option_name}'", hint=guess + see)
+
+
+def _failed_io(error: OSError) -> LongshoreError:
+    if error.filename:
+        return LongshoreError(f"'{error.filename}' cannot be used: {error.strerror}")
+    if error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EBADF}:
+        return LongshoreError(f"the output cannot be written: {error.strerror}")
+    return _unexpected(error)
 
 
 def _unexpected(error: Exception) -> LongshoreError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import click
 
@@ -17,6 +17,9 @@ RUN_ID = click.option(
     "--id", "reference", metavar="RUN", help="The run: its id, the beginning of its id, its directory, or @last."
 )
 JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of text.")
+INTERRUPTED: Final = 130
+"""Exit status of a command that was interrupted (128 and the number of SIGINT)."""
+
 SERVICE = click.option("--wms-service-class", metavar="NAME", help="The workload manager's service.")
 
 
@@ -26,11 +29,15 @@ def chosen_run(reference: str | None, argument: str | None) -> str | None:
     Raises
     ------
     click.UsageError
-        Both are given.
+        Both are given, or nothing stands where a name should.
     """
     if reference and argument and reference != argument:
         raise click.UsageError(f"Two runs are named: '{argument}' and --id '{reference}'.")
-    return reference or argument
+    chosen = argument if reference is None else reference
+    if chosen == "":
+        # An empty variable of a shell script must not mean "all runs".
+        raise click.UsageError("The name of the run is empty.")
+    return chosen
 
 
 class Progress:

@@ -12,7 +12,9 @@ from longshore.cli.options import JSON, SERVICE
 
 @click.command(epilog="Example: longshore ping --wms-service-class local")
 @SERVICE
-@click.option("--config", type=click.Path(path_type=Path), help="Ask with what this file says of the service.")
+@click.option(
+    "--config", type=click.Path(path_type=Path, readable=False), help="Ask with what this file says of the service."
+)
 @JSON
 @click.pass_context
 def command(ctx: click.Context, wms_service_class: str | None, config: Path | None, as_json: bool) -> None:

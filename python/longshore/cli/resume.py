@@ -9,29 +9,36 @@ import click
 from longshore.cli.options import JSON, RUN_ID, chosen_run
 
 
-@click.command(epilog="Example: longshore resume @last")
+@click.command(epilog="Example: longshore resume @last    or, after a reboot: longshore resume --all")
 @RUN_ID
 @click.argument("run", required=False)
+@click.option("--all", "everything", is_flag=True, help="Every run whose engine died.")
 @JSON
-def command(reference: str | None, run: str | None, as_json: bool) -> None:
+@click.pass_context
+def command(ctx: click.Context, /, reference: str | None, run: str | None, everything: bool, as_json: bool) -> None:
     """Take up a run whose engine died. What succeeded is not run again; what still runs is adopted."""
-    from longshore.app.resume import resume
+    from longshore.app.resume import resume, resume_all
     from longshore.app.runs import open_run
+    from longshore.cli.show_json import dumps, resume_document
 
     chosen = chosen_run(reference, run)
-    if not chosen:
-        raise click.UsageError("Name the run: longshore resume RUN.")
-    opened = open_run(chosen)
-    submission = resume(opened)
-    notes = submission.notes if submission else ("nothing to resume: every job of the run is over",)
-    if as_json:
-        from longshore.cli.show_json import dumps, resume_document
-
+    if bool(chosen) == everything:
+        raise click.UsageError("Name the run, as in 'longshore resume RUN', or say --all.")
+    if chosen:
+        opened = open_run(chosen)
+        outcomes = [(opened, resume(opened))]
+    else:
+        outcomes = resume_all()
+    documents = []
+    for opened, outcome in outcomes:
         path = str(opened.run.root)
-        click.echo(dumps(resume_document(opened.card.id, opened.card.name, path, notes, as_of=time.time())))
-        return
-    for note in notes:
-        click.echo(f"longshore: {note}", err=True)
-    click.echo(f"Submit dir: {opened.run.root}")
-    click.echo(f"Run Id: {opened.card.id}")
-    click.echo(f"Run Name: {opened.card.name}")
+        documents.append(resume_document(opened.card.id, opened.card.name, path, outcome.notes, as_of=time.time()))
+        if not as_json:
+            for note in outcome.notes:
+                click.echo(f"longshore: {note}", err=True)
+            click.echo(f"Submit dir: {path}\nRun Id: {opened.card.id}\nRun Name: {opened.card.name}")
+    if as_json:
+        click.echo(dumps(documents[0] if chosen else {"schema_version": 1, "kind": "resume_all", "runs": documents}))
+    elif not outcomes:
+        click.echo("longshore: nothing to resume: no known run has lost its engine", err=True)
+    ctx.exit(6 if any(outcome.failed for _, outcome in outcomes) else 0)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -13,6 +14,9 @@ from longshore.contract.context import PingReport
 from longshore.errors import LongshoreError
 from longshore.model.report import JobReport, RunReport
 from longshore.model.state import EXIT_STATUS, JobState
+
+if TYPE_CHECKING:
+    from longshore.app.stages import Done
 
 SCHEMA_VERSION = 1
 """Additions leave it as it is; it grows when something is taken away or changes its meaning."""
@@ -96,6 +100,59 @@ def resume_document(
         "name": name,
         "submit_dir": submit_dir,
         "notes": list(notes),
+    }
+
+
+def restart_document(
+    run_id: str,
+    name: str,
+    submit_dir: str,
+    *,
+    labels: Mapping[str, Mapping[JobState, int]],
+    unfinished: int,
+    submitted: bool,
+    notes: Sequence[str] = (),
+    as_of: float | None = None,
+) -> dict[str, Any]:
+    """Return what runs again, and whether it does already, as ``restart --json`` gives it."""
+    return {
+        **_head("restart", as_of),
+        "id": run_id,
+        "name": name,
+        "submit_dir": submit_dir,
+        "submitted": submitted,
+        "again": {label: {state.value: count for state, count in counts.items()} for label, counts in labels.items()},
+        "unfinished": unfinished,
+        "notes": list(notes),
+    }
+
+
+def stages_document(stages: Sequence[Done], *, submit_dir: Path | None, as_of: float | None = None) -> dict[str, Any]:
+    """Return what stages made and took, as ``acquire``, ``cluster``, ``transform`` and ``prepare`` give it."""
+    return {
+        **_head("stages", as_of),
+        "stages": [
+            {
+                "stage": done.stage.value,
+                "made": done.made,
+                "counts": dict(done.counts),
+                "labels": dict(done.labels),
+                "seconds": round(done.seconds, 6),
+                "peak_memory_b": done.peak_memory_b,
+            }
+            for done in stages
+        ],
+        "submit_dir": str(submit_dir) if submit_dir else None,
+    }
+
+
+def cancel_document(reports: Sequence[RunReport], *, as_of: float | None = None) -> dict[str, Any]:
+    """Return how runs stand after they were cancelled, as ``cancel --json`` gives it."""
+    runs = [status_document(report, as_of=as_of) for report in reports]
+    unwanted = ("schema_version", "kind", "as_of")
+    return {
+        **_head("cancel", as_of),
+        "runs": [{key: value for key, value in run.items() if key not in unwanted} for run in runs],
     }
 
 

@@ -151,6 +151,9 @@ def _unknown_keys(
         return
     properties, others = _keys_of(schema, whole)
     for key, item in node.value.items():
+        if f"{key.rstrip('0123456789')}1" in properties:
+            # One of a series, such as command2: the schema names the first.
+            continue
         if key in properties:
             yield from _unknown_keys(item, properties[key], whole, f"{place}{key}.")
         elif others is not None:

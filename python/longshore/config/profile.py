@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 from longshore.config.interpolate import Template, shown, undelayed_env
@@ -97,6 +98,8 @@ def compile_profile(
     cloud: str | None = None,
     free: frozenset[str],
     env: Mapping[str, str],
+    searchobj: Node | None = None,
+    with_command: bool = True,
 ) -> JobProfile:
     """Search all values of the jobs of a label, once.
 
@@ -114,6 +117,10 @@ def compile_profile(
         Names whose values are known per job only. They win over variables of the configuration and stay fields.
     env
         Environment variables where the run is submitted.
+    searchobj
+        A section that wins over all others, such as ``finalJob``.
+    with_command
+        Whether the jobs run ``runQuantumCommand``.
 
     Raises
     ------
@@ -121,7 +128,8 @@ def compile_profile(
         A value is wrong, or (as `UndefinedVariableError`) a command uses a variable that nothing defines.
     """
     current = {"curr_pipetask": label, "curr_cluster": cluster or label}
-    compiler = _Compiler(config, Scope(current=current, env=env, free=free), label, cluster or label)
+    scope = Scope(current=current, env=env, free=free, searchobj=searchobj)
+    compiler = _Compiler(config, scope, label, cluster or label)
     site = site or compiler.text("computeSite")
     if site:
         compiler.go_to("curr_site", site)
@@ -142,7 +150,8 @@ def compile_profile(
         cloud=cloud,
         attributes=compiler.attributes(),
     )
-    return JobProfile(settings=settings, command=compiler.command(), environment=changing, request=per_job)
+    command = compiler.command() if with_command else None
+    return JobProfile(settings=settings, command=command, environment=changing, request=per_job)
 
 
 class _Compiler:
@@ -325,24 +334,36 @@ class _Compiler:
         if isinstance(hit.value, list):
             word_by_word = Expander(self.config, replace(self.scope, undefined=self._undefined))
             return tuple(word_by_word.template(str(node.value), node.origin) for node in nodes)
-        # The shell of the job expands what is left here.
-        for_shell = Expander(self.config, replace(self.scope, undefined=self._undefined, expand_env=False))
-        line = for_shell.template(str(hit.value), hit.origin)
-        return Template(
-            tuple(undelayed_env(part) if isinstance(part, str) else part for part in line.parts), line.origin
-        )
+        return shell_line(str(hit.value), hit.origin, self.config, self.scope)
 
     def _undefined(self, name: str, origin: Origin | None) -> str:
-        """What stands for an undefined variable of a command: nothing where BPS's commands rely on that."""
-        extra = name.startswith("extra") and name.endswith("Options")
-        if extra or name.endswith("PreCmdOpts") or name in _MAY_BE_ABSENT:
-            return empty(name, origin)
-        guess = did_you_mean(name, self.config.names(self.scope))
-        raise UndefinedVariableError(
-            f"the command uses '{{{name}}}', which nothing defines",
-            origin=origin,
-            hint=f"{guess} If no variable is meant, double the braces: '{{{{{name}}}}}'.".strip(),
-        )
+        return _undefined_in_command(name, origin, self.config, self.scope)
+
+
+def shell_line(text: str, origin: Origin | None, config: Config, scope: Scope) -> Template:
+    """A command as a line for the shell of the job, which expands the environment variables that are left in it.
+
+    Raises
+    ------
+    UndefinedVariableError
+        It uses a variable that nothing defines.
+    """
+    undefined = partial(_undefined_in_command, config=config, scope=scope)
+    line = Expander(config, replace(scope, undefined=undefined, expand_env=False)).template(text, origin)
+    return Template(tuple(undelayed_env(part) if isinstance(part, str) else part for part in line.parts), line.origin)
+
+
+def _undefined_in_command(name: str, origin: Origin | None, config: Config, scope: Scope) -> str:
+    """What stands for an undefined variable of a command: nothing where BPS's commands rely on that."""
+    extra = name.startswith("extra") and name.endswith("Options")
+    if extra or name.endswith("PreCmdOpts") or name in _MAY_BE_ABSENT:
+        return empty(name, origin)
+    guess = did_you_mean(name, config.names(scope))
+    raise UndefinedVariableError(
+        f"the command uses '{{{name}}}', which nothing defines",
+        origin=origin,
+        hint=f"{guess} If no variable is meant, double the braces: '{{{{{name}}}}}'.".strip(),
+    )
 
 
 def _amount(key: str, value: Any, origin: Origin | None) -> dict[str, Any]:

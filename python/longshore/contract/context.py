@@ -129,6 +129,8 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
 
     message: str
     job: str | None = None
+    key: str = ""
+    """Configuration key that asks for it, so that whoever has the configuration can say where that was written."""
     origin: Origin | None = None
     hint: str = ""
     fatal: bool = True

@@ -24,10 +24,19 @@ if TYPE_CHECKING:
 
 
 class Selection(msgspec.Struct, frozen=True, kw_only=True):
-    """Which jobs of a run are meant; nothing named means all of them."""
+    """Which jobs of a run are meant; nothing named means all of them.
+
+    Attributes
+    ----------
+    jobs, labels
+        Names.
+    final_too
+        Whether all of them includes the final job, which otherwise runs even after a cancellation.
+    """
 
     jobs: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
+    final_too: bool = False
 
     @property
     def everything(self) -> bool:

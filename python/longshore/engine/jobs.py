@@ -5,16 +5,17 @@ from __future__ import annotations
 import os
 from array import array
 from collections import ChainMap
+from functools import cached_property
 
 import msgspec
 
 from longshore.contract.context import RunPaths
 from longshore.contract.executor import Member
 from longshore.errors import RunUnreadableError
-from longshore.model.codec import Header, JobLinks, StoredJob, decode_job, decode_links
+from longshore.model.codec import Header, JobLinks, StoredJob, decode_file, decode_job, decode_links
 from longshore.model.job import JobSettings
 from longshore.model.request import Request
-from longshore.plan.commands import job_variables, with_variables
+from longshore.plan.commands import job_variables, with_files, with_variables
 from longshore.world.rundir import open_workflow
 
 
@@ -48,10 +49,10 @@ class JobTable:
                 self._offsets.append(offset)
                 self._lengths.append(len(line))
                 offset += len(line)
+        self._end = offset
+        """Where the lines of the jobs end and those of the files begin."""
         if len(self.parents) < header.jobs:
-            raise RunUnreadableError(
-                f"'{run.workflow}' is torn: it has {len(self.parents)} of its {header.jobs} jobs"
-            )
+            raise RunUnreadableError(f"'{run.workflow}' is torn: it has {len(self.parents)} of its {header.jobs} jobs")
         self._inherited = dict(os.environ)
         self._file = os.open(run.workflow, os.O_RDONLY)
         self.labels: list[str] = list(dict.fromkeys(settings.label for settings in header.settings))
@@ -86,11 +87,19 @@ class JobTable:
             job=job,
             attempt=attempt,
             name=stored.name,
-            command=with_variables(stored.c, ChainMap(environment, self._inherited)),
+            command=with_variables(with_files(stored.c, self._paths), ChainMap(environment, self._inherited)),
             environment=environment,
             working_directory=settings.working_directory or run_dir,
             log=str(self._run.log_of(job, stored.name, settings.label, attempt)),
         )
+
+    @cached_property
+    def _paths(self) -> dict[str, str]:
+        """Path per name of a file; read only for the sake of commands that name files."""
+        with self._run.workflow.open("rb") as file:
+            file.seek(self._end)
+            files = [decode_file(line) for line in file]
+        return {file.name: file.path for file in files}
 
     def close(self) -> None:
         """Let the file go."""

@@ -117,7 +117,7 @@ def read_events(folder: Path, *, seal: Seal | None = None) -> Iterator[Event]:
     Raises
     ------
     RunUnreadableError
-        A file is of a newer format, or a line that counts is no event.
+        A file is of a newer format, or a line that counts is gone or is no event.
     """
     files = [(number, path, path.read_bytes()) for number, path in lives(folder)]
     seals = _seals(files)
@@ -125,6 +125,8 @@ def read_events(folder: Path, *, seal: Seal | None = None) -> Iterator[Event]:
         seals[seal.life] = seal.bytes
     for number, path, text in files:
         end = seals.get(number, len(text))
+        if len(text) < end:
+            raise RunUnreadableError(f"'{path}' is torn: it has {len(text)} of the {end} bytes that were sealed")
         for line in text[:end].splitlines(keepends=True):
             # The newest life may be writing its last line just now.
             if line.endswith(b"\n"):

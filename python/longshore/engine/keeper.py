@@ -1,20 +1,21 @@
 """The keeper: starts the jobs of a run on this machine, writes down how they end, and outlives the engine.
 
-It is a program of its own, copied into the run directory and run as ``python -I -S keeper.py RECORDS``. It knows
+It is a program of its own, copied into the run directory and run as ``python -I -S keeper.py RECORDS TMP``. It knows
 nothing of Longshore: orders come as lines of JSON on its standard input, records go as lines of JSON to the file
-RECORDS, and a byte on its standard output tells the engine that there is something new to read. When its input closes
-it starts nothing more, waits for the jobs that run, and ends.
+RECORDS, and a byte on its standard output tells the engine that there is something new to read. Attempts get their
+``TMPDIR``, named JOB.ATTEMPT, in the folder TMP. When its input closes it starts nothing more, waits for the jobs that
+run, removes TMP, and ends.
 
 Orders, by ``o``::
 
     {"o": "env", "id": 0, "env": {...}}                                 an environment, for later orders to refer to
     {"o": "run", "b": TAG, "m": [{"j": JOB, "a": ATTEMPT, "argv": [...], "e": ID, "v": {more environment},
-                                  "cwd": ..., "log": ..., "tmp": ...}]}
+                                  "cwd": ..., "log": ...}]}
     {"o": "kill", "m": [[JOB, ATTEMPT]], "sig": NUMBER}                 a signal to the whole process group
 
 Records, by ``r``::
 
-    {"r": "keeper", "pid", "host", "boot"}      first
+    {"r": "keeper", "pid", "host", "boot", "tmp"}      first
     {"r": "got", "b": TAG, "m": [[j, a]]}       written before any member is started
     {"r": "start", "j", "a", "pid", "t", "up"}  t: epoch seconds; up: seconds since boot, to know the process again by
     {"r": "end", "j", "a", "t", "s": wait status, "run": seconds, "cpu": seconds, "rss": bytes or null}
@@ -77,8 +78,9 @@ class Records:
 class Keeper:
     """Starts processes and reaps them."""
 
-    def __init__(self, records: Records) -> None:
+    def __init__(self, records: Records, tmp: str) -> None:
         self.records = records
+        self.tmp = tmp
         self.environments: dict[int, dict[str, str]] = {}
         self.running: dict[int, tuple[int, int, float, str]] = {}
         self.programs: dict[tuple[str, str], str] = {}
@@ -110,36 +112,49 @@ class Keeper:
     def start(self, member: Member) -> dict[str, object]:
         """Start one attempt and return its record."""
         job, attempt = member["j"], member["a"]
+        tmp = os.path.join(self.tmp, "%d.%d" % (job, attempt))
         environment = dict(self.environments[member["e"]])
-        environment.update(member["v"])
+        environment.update(member["v"], TMPDIR=tmp)
+        # Taken before the start: loading the program, on a busy network disk, can take longer than the tolerance with
+        # which a process is known again.
+        up = time.clock_gettime(time.CLOCK_BOOTTIME)
         try:
-            self.make_folder(os.path.dirname(member["log"]))
-            os.makedirs(member["tmp"], 0o700)
-            os.chdir(member["cwd"])
-            pid = os.posix_spawn(
+            pid = self.spawn(member, environment)
+        except (OSError, ValueError) as error:
+            return self.not_started(member, error, tmp)
+        self.running[pid] = (job, attempt, time.monotonic(), tmp)
+        return {"r": "start", "j": job, "a": attempt, "pid": pid, "t": time.time(), "up": up}
+
+    def spawn(self, member: Member, environment: dict[str, str]) -> int:
+        """Start a process and return its number."""
+        if not member["argv"]:
+            raise ValueError("the command has no words")
+        self.make_folder(os.path.dirname(member["log"]))
+        os.makedirs(environment["TMPDIR"], 0o700)
+        os.chdir(member["cwd"])
+        # Opened here and not in the new process, so that an error names the log and not the program.
+        log = os.open(member["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+        try:
+            return os.posix_spawn(
                 self.program(member["argv"][0], environment.get("PATH", os.defpath)),
                 member["argv"],
                 environment,
                 file_actions=[
                     (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-                    (os.POSIX_SPAWN_OPEN, 1, member["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666),
-                    (os.POSIX_SPAWN_DUP2, 1, 2),
+                    (os.POSIX_SPAWN_DUP2, log, 1),
+                    (os.POSIX_SPAWN_DUP2, log, 2),
                 ],
                 setsid=True,
                 setsigmask=[],
                 setsigdef=_RESET,
             )
-        except (OSError, ValueError) as error:
-            return self.not_started(member, error)
-        began = time.monotonic()
-        self.running[pid] = (job, attempt, began, member["tmp"])
-        up = time.clock_gettime(time.CLOCK_BOOTTIME)
-        return {"r": "start", "j": job, "a": attempt, "pid": pid, "t": time.time(), "up": up}
+        finally:
+            os.close(log)
 
-    def not_started(self, member: Member, error: Exception) -> dict[str, object]:
+    def not_started(self, member: Member, error: Exception, tmp: str) -> dict[str, object]:
         """Say in the log and in a record why an attempt could not be started."""
         text = getattr(error, "strerror", None) or str(error)
-        named = getattr(error, "filename", None) or member["argv"][0]
+        named = getattr(error, "filename", None) or "".join(member["argv"][:1])
         why = "cannot start '%s': %s" % (named, text)
         if getattr(error, "errno", None) == errno.ENOEXEC:
             why += " (its first line must name an interpreter, as in #!/bin/sh)"
@@ -149,7 +164,7 @@ class Keeper:
         except OSError:
             # The record says it as well; a log that cannot be written may be the very reason.
             pass
-        self.clean(member["tmp"])
+        self.clean(tmp)
         number = getattr(error, "errno", None)
         return {"r": "end", "j": member["j"], "a": member["a"], "t": time.time(), "err": why, "no": number}
 
@@ -171,7 +186,9 @@ class Keeper:
                     break
             else:
                 raise FileNotFoundError(errno.ENOENT, "no such program on the PATH of the job", word)
-            self.programs[word, path] = found
+            # What a relative folder of the PATH leads to depends on where the job starts.
+            if os.path.isabs(found):
+                self.programs[word, path] = found
         return found
 
     def reap(self) -> None:
@@ -220,7 +237,18 @@ class Keeper:
         except FileNotFoundError:
             pass
         except OSError:
-            self.cleaners.add(os.posix_spawn("/bin/rm", ["rm", "-rf", "--", tmp], os.environ))
+            self.remove(tmp)
+
+    def remove(self, tmp: str) -> None:
+        """Remove a folder and all in it, in a process of its own."""
+        # It must not hold the pipes: the engine tells by them whether the keeper lives.
+        nowhere = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in (0, 1)]
+        try:
+            remove = self.program("rm", os.environ.get("PATH", os.defpath))
+            self.cleaners.add(os.posix_spawn(remove, ["rm", "-rf", "--", tmp], os.environ, file_actions=nowhere))
+        except OSError:
+            # No more processes can be made, say; what stays behind does no harm but to the space it takes.
+            pass
 
 
 def send(group: int, number: int) -> None:
@@ -256,8 +284,9 @@ def main() -> None:
     signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
     orphans_come_home()
     records = Records(sys.argv[1])
-    records.add({"r": "keeper", "pid": os.getpid(), "host": os.uname().nodename, "boot": boot_id()})
-    keeper = Keeper(records)
+    tmp = sys.argv[2]
+    records.add({"r": "keeper", "pid": os.getpid(), "host": os.uname().nodename, "boot": boot_id(), "tmp": tmp})
+    keeper = Keeper(records, tmp)
     unread = b""
     inputs = [0, woken]
     while inputs[0] == 0 or keeper.running or keeper.cleaners or keeper.deferred or records.unwritten:
@@ -279,6 +308,11 @@ def main() -> None:
             if not text:
                 records.add({"r": "closed"})
                 inputs = [woken]
+    try:
+        os.rmdir(tmp)
+    except OSError:
+        # It was never made, somebody else was faster, or something in it could not be removed.
+        pass
 
 
 if __name__ == "__main__":

@@ -106,8 +106,6 @@ class Engine:
         number, seal = next_life(run.journal)
         for event in read_events(run.journal, seal=seal):
             self.state.apply(event)
-        # Looked up before the life begins: what is left from here on was left by somebody who knows of the restart.
-        self._outdated = [path for path, _ in orders.waiting(run)] if by == "restart" else []
         self._obeyed: set[Path] = set()
         """Orders that were taken, and perhaps could not be removed yet."""
         self.life = Life(
@@ -179,8 +177,6 @@ class Engine:
 
     def restart(self) -> int:
         """Give every job that is over and did not succeed another chance; return how many there are."""
-        for path in self._outdated:
-            path.unlink(missing_ok=True)
         again = self.state.not_succeeded()
         if again:
             self._note_event(Restarted(jobs=tuple(again)))

@@ -35,6 +35,12 @@ def leave(run: RunPaths, order: Order) -> Path:
     return path
 
 
+def discard(run: RunPaths) -> None:
+    """Take all orders back that nobody has taken."""
+    for path, _ in waiting(run):
+        path.unlink(missing_ok=True)
+
+
 def waiting(run: RunPaths) -> list[tuple[Path, Order]]:
     """The orders nobody has taken yet, oldest first. One that cannot be read is set aside, not obeyed."""
     try:

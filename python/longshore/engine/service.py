@@ -67,6 +67,8 @@ class EngineService(WmsService):
         end = self._finished(run)
         if end and end.state == JobState.SUCCEEDED:
             raise SubmissionRefusedError(f"'{run.root}' has nothing to run again: every job succeeded")
+        # What was ordered before was meant for the submission that is over.
+        orders.discard(run)
         return self._begin(run, "restart")
 
     def cancel(self, run: RunPaths, selection: Selection) -> CancelOutcome:
@@ -74,12 +76,22 @@ class EngineService(WmsService):
         active = self._count_active(run)
         if self._finished(run):
             return CancelOutcome(ended=0)
-        order = orders.Order(who=user_name(), act="cancel", jobs=selection.jobs, labels=selection.labels)
+        order = orders.Order(
+            who=user_name(),
+            act="cancel",
+            jobs=selection.jobs,
+            labels=selection.labels,
+            set={"final": "no"} if selection.final_too else {},
+        )
         path = orders.leave(run, order)
-        if not self.alive(run):
-            self._begin(run, "cancel")
-        while path.exists() and self.alive(run):
-            time.sleep(_POLL_S)
+        while path.exists():
+            if self.alive(run):
+                time.sleep(_POLL_S)
+            elif self._finished(run):
+                # It came to its end of itself before the order was taken.
+                orders.discard(run)
+            else:
+                self._begin(run, "cancel")
         return CancelOutcome(ended=active)
 
     def events(self, run: RunPaths, mark: Mark = "") -> tuple[Iterator[Event], Mark] | Unreachable:

@@ -13,6 +13,7 @@ import msgspec
 
 from longshore.errors import RunUnreadableError
 from longshore.model.event import Event
+from longshore.model.file import File
 from longshore.model.job import JobSettings
 from longshore.model.task import Command
 
@@ -74,6 +75,8 @@ decode_job = msgspec.json.Decoder(StoredJob).decode
 """A job from its line."""
 decode_links = msgspec.json.Decoder(JobLinks).decode
 decode_name = msgspec.json.Decoder(JobName).decode
+decode_file = msgspec.json.Decoder(File).decode
+"""A file from its line."""
 decode_event = msgspec.json.Decoder(Event).decode
 """An event from its line."""
 

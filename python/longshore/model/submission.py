@@ -38,3 +38,5 @@ class RunCard(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Number of jobs per label, in the order of the pipeline."""
     attributes: Mapping[str, str] = msgspec.field(default_factory=dict)
     submissions: tuple[Submission, ...] = ()
+    id_links: str | None = None
+    """Directory in which a link named by the id of each submission is made."""

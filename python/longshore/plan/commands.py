@@ -13,16 +13,20 @@ from longshore.model.task import Command
 
 SHELL: Final = "/bin/sh"
 
-_NEEDS_SHELL: Final = re.compile(r"[\x00-\x08\x0a-\x1f|&;<>()$`\\\"'*?\[\]#~{}!]|^\s*[A-Za-z_]\w*=")
+_NEEDS_SHELL: Final = re.compile(r"[\x00-\x08\x0a-\x1f|&;<>()$`\\\"'*?\[\]#~{}!]|^\s*[A-Za-z_]\w*\+?=")
 """Signs that mean something to a POSIX shell (2.2, with the bracket and brace of some shells), and an assignment."""
 
 _MARK: Final = "<ENV:"
-_DELAYED: Final = re.compile(r"<ENV:([A-Za-z_]\w*)>")
+_DELAYED: Final = re.compile(r"<ENV:([A-Za-z_]\w*)>", re.ASCII)
 """BPS's way of naming a variable of the job's environment before there is a job."""
+
+_FILE_MARK: Final = "<FILE:"
+_FILE: Final = re.compile(r"<FILE:([^<>]+)>")
+"""BPS's way of naming a file of the workflow before it is known where that will be."""
 
 _BUILT_IN: Final = re.compile(
     r"[!.:\[{}]|alias|bg|break|case|cd|command|continue|do|done|echo|elif|else|esac|eval|exec|exit|export|fc|fg|fi|for"
-    r"|getopts|hash|if|in|jobs|kill|local|newgrp|printf|pwd|read|readonly|return|set|shift|test|then|time|times|trap|type"
+    r"|getopts|hash|if|in|jobs|kill|local|newgrp|printf|pwd|read|readonly|return|set|shift|source|test|then|time|times|trap|type"
     r"|ulimit|umask|unalias|unset|until|wait|while"
 )
 """Words that only a shell understands, or understands in its own way (POSIX 2.4, 2.14 and 1.6)."""
@@ -44,7 +48,33 @@ def argv_of(command: Command) -> tuple[str, ...]:
 
 def as_line(command: Command) -> str:
     """A command as one line for a POSIX shell."""
-    return command if isinstance(command, str) else " ".join(map(_quoted, command))
+    if isinstance(command, str):
+        return command
+    line = " ".join(map(_quoted, command)) or "''"
+    if command and _BUILT_IN.fullmatch(command[0]):
+        # The program is meant, which the kernel would start, and not what the shell has of that name.
+        return f"env {line}"
+    # Quoted, it is no assignment.
+    return f"''{line}" if command and "=" in command[0] else line
+
+
+def with_files(command: Command, paths: Mapping[str, str]) -> Command:
+    """A command with each ``<FILE:x>`` replaced by the path of the workflow's file of that name.
+
+    A path that is not absolute lies in the run directory, which the job knows.
+    """
+    if isinstance(command, str):
+        return _FILE.sub(lambda found: as_line((_placed(paths, found),)), command) if _FILE_MARK in command else command
+    if not any(_FILE_MARK in word for word in command):
+        return command
+    return tuple(_FILE.sub(lambda found: _placed(paths, found), word) for word in command)
+
+
+def _placed(paths: Mapping[str, str], found: re.Match[str]) -> str:
+    path = paths.get(found[1])
+    if path is None:
+        return found[0]
+    return path if path.startswith("/") else f"<ENV:LONGSHORE_JOB_RUN_DIR>/{path}"
 
 
 def with_variables(command: Command, environment: Mapping[str, str]) -> Command:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -11,11 +12,13 @@ import msgspec
 from longshore.config.profile import JobProfile
 from longshore.errors import PreparationError
 from longshore.model.cluster import Cluster, ClusteredGraph
+from longshore.model.dag import Dag
 from longshore.model.job import Job, JobSettings
 from longshore.model.request import Request
 from longshore.model.task import Command, Task
 from longshore.model.workflow import Workflow
 from longshore.plan.commands import as_line
+from longshore.plan.special import SpecialJobs
 
 PER_JOB = frozenset({"label", "jobName", "jobLabel"})
 """Names whose values every job has of its own, beside the dimensions of its data ID."""
@@ -35,6 +38,7 @@ def transform(
     *,
     name: str,
     attributes: Mapping[str, str],
+    special: SpecialJobs,
 ) -> Workflow:
     """Make the workflow.
 
@@ -48,6 +52,8 @@ def transform(
         The run's name.
     attributes
         What is known of the run as a whole.
+    special
+        The jobs that belong to no task.
 
     Raises
     ------
@@ -58,13 +64,25 @@ def transform(
     """
     shared: dict[tuple[str, tuple[object, ...]], JobSettings] = {}
     nodes = clustered.dag.nodes
+    jobs = (_job(cluster, profiles[cluster.label], shared) for cluster in nodes)
+    edges = ((nodes[parent].name, nodes[child].name) for parent, child in clustered.dag.edges())
     return Workflow(
         name,
-        (_job(cluster, profiles[cluster.label], shared) for cluster in nodes),
-        ((nodes[parent].name, nodes[child].name) for parent, child in clustered.dag.edges()),
+        chain(filter(None, [special.init]), jobs, filter(None, [special.last])),
+        chain(edges, _special_edges(clustered.dag, special)),
+        final=special.final,
         files=clustered.source.files,
         attributes=attributes,
     )
+
+
+def _special_edges(dag: Dag[Cluster], special: SpecialJobs) -> Iterator[tuple[str, str]]:
+    """The init job before all that wait for nothing, the last one after all that nothing waits for."""
+    for position, cluster in enumerate(dag.nodes):
+        if special.init and not dag.parents[position]:
+            yield special.init.name, cluster.name
+        if special.last and not dag.children[position]:
+            yield cluster.name, special.last.name
 
 
 def _job(cluster: Cluster, profile: JobProfile, shared: dict[tuple[str, tuple[object, ...]], JobSettings]) -> Job:

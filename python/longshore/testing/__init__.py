@@ -1,0 +1,1 @@
+"""Fakes for tests of a plugin, shipped with the package."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 
@@ -13,7 +14,8 @@ def link_by_id(folder: Path, run_id: str, target: Path) -> str:
     link = folder / run_id
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        if link.is_symlink() and link.resolve() == target.resolve():
+        # `Path.resolve` would fail on a link that leads to itself.
+        if link.is_symlink() and os.path.realpath(link) == os.path.realpath(target):
             return f"Made id softlink: {link}"
         link.symlink_to(target, target_is_directory=True)
     except FileExistsError:

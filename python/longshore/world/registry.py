@@ -50,8 +50,8 @@ def run_id(seconds: float) -> str:
     return _LETTERS[rest % len(_LETTERS)] + signs
 
 
-def reserve_id(now: float) -> str:
-    """An id that no run of this user has; two runs that begin in the same second get two.
+def reserve_id(now: float) -> tuple[str, float]:
+    """An id that no run of this user has, and the moment it stands for: of two runs of one second, the second's next.
 
     A state directory that cannot be written costs the run its entry, not its life: it is then named by its path.
     """
@@ -65,9 +65,9 @@ def reserve_id(now: float) -> str:
         except FileExistsError:
             moment += 1
         except OSError:
-            return name
+            return name, moment
         else:
-            return name
+            return name, moment
 
 
 def register(entry: Entry) -> bool:
@@ -79,16 +79,16 @@ def register(entry: Entry) -> bool:
         draft.write_bytes(msgspec.json.encode(entry) + b"\n")
         draft.replace(path)
     except OSError:
+        # What was reserved goes too: a full disk lets us make names, but nothing under them.
+        _remove(draft)
+        forget(entry.id)
         return False
     return True
 
 
 def forget(run: str) -> None:
     """Remove a run's file."""
-    try:
-        (state_folder() / "runs" / f"{run}.json").unlink()
-    except OSError:
-        return
+    _remove(state_folder() / "runs" / f"{run}.json")
 
 
 def entries() -> Iterator[Entry]:
@@ -120,8 +120,9 @@ def find_run(reference: str) -> RunPaths:
     exact = _read(state_folder() / "runs" / f"{reference}.json") if reference.isalnum() else None
     if exact:
         return RunPaths(Path(exact.path))
-    if "/" in reference or Path(reference).is_dir():
-        return RunPaths(Path(reference).resolve())
+    # `os.path`, unlike `Path`, has an answer for names that are too long and for links that go round in a circle.
+    if "/" in reference or (reference and os.path.isdir(reference)):  # noqa: PTH112
+        return RunPaths(Path(os.path.realpath(reference)))
     known = list(entries())
     if reference == LAST:
         if known:
@@ -140,6 +141,13 @@ def find_run(reference: str) -> RunPaths:
 
 
 _HINT: Final = "A run is named by its id, the beginning of its id, the path of its submit directory, or @last."
+
+
+def _remove(path: Path) -> None:
+    try:
+        path.unlink()
+    except OSError:
+        return
 
 
 def _read(path: Path) -> Entry | None:

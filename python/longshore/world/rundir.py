@@ -39,6 +39,11 @@ def new_run_directory(target: Path) -> Iterator[RunPaths]:
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         draft.mkdir()
+    except OSError as error:
+        # A draft that is there already is somebody else's, on another host say.
+        _remove_empty(made, target.parent)
+        raise _cannot_write(target, error) from error
+    try:
         yield RunPaths(draft)
         _refuse_if_there(target)
         draft.rename(target)
@@ -176,12 +181,13 @@ def _cannot_write(target: Path, error: OSError) -> FilesError:
     hint = "Choose another place with 'submitPath'."
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         hint = f"Make room on that disk, or choose another place with 'submitPath'. '{target}' was not made."
-    return FilesError(f"cannot write the run directory '{target}': '{where}': {error.strerror}", hint=hint)
+    return FilesError(f"cannot write the run directory '{target}': '{where}': {error.strerror or error}", hint=hint)
 
 
 def _first_missing(folder: Path) -> Path | None:
     missing = None
-    while not folder.exists() and folder != folder.parent:
+    # `os.path.exists`, unlike `Path.exists`, takes a name that is too long, or a folder that is closed to us, for a no.
+    while not os.path.exists(folder) and folder != folder.parent:  # noqa: PTH110
         missing, folder = folder, folder.parent
     return missing
 
@@ -193,6 +199,9 @@ def _remove_empty(first: Path | None, last: Path) -> None:
     for folder in (last, *last.parents):
         try:
             folder.rmdir()
+        except FileNotFoundError:
+            # It was not made any more when making the ones above it had filled the disk.
+            pass
         except OSError:
             return
         if folder == first:

@@ -184,7 +184,8 @@ class _Reader:
             if not path.exists():
                 raise ConfigError(f"there is no file {shown(path, 200)}", origin=origin)
             if not path.is_file():
-                raise ConfigError(f"{shown(path, 200)} is not a file", origin=origin)
+                kind = "a file but a directory" if path.is_dir() else "a file"
+                raise ConfigError(f"{shown(path, 200)} is not {kind}", origin=origin)
             if path.stat().st_size > _LARGEST_FILE:
                 raise ConfigError(f"{shown(path, 200)} is larger than {_LARGEST_FILE // 1024**2} MiB", origin=origin)
             content = path.read_bytes()
@@ -228,10 +229,11 @@ class _Reader:
                     return candidate
         except OSError as error:
             raise ConfigError(f"{shown(wanted, 200)} cannot be read: {error.strerror}", origin=name.origin) from error
+        looked = dict.fromkeys(candidate.absolute() for candidate in candidates)
         raise ConfigError(
             f"the included file {shown(wanted, 200)} does not exist",
             origin=name.origin,
-            hint=f"It was looked for as {shown(candidates[0].absolute(), 200)} and {shown(beside.absolute(), 200)}.",
+            hint=f"It was looked for as {' and '.join(shown(path, 200) for path in looked)}.",
         )
 
     def _taken_in(self, name: Node, depth: int) -> Sized:

@@ -10,8 +10,10 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import Any, Final
 
@@ -40,6 +42,10 @@ _Attempt = tuple[int, int]
 RUN_DIR_VARIABLE: Final = "LONGSHORE_JOB_RUN_DIR"
 _DRAIN_S: Final = 20.0
 """How long a keeper that lost its engine may take to read the orders that were already sent."""
+_BEGIN_S: Final = 30.0
+"""How long a keeper may take to begin."""
+_END_S: Final = 2.0
+"""How long a keeper may take to end when there is nothing left for it to do."""
 
 
 class KeeperFile:
@@ -55,10 +61,8 @@ class KeeperFile:
         self.path = path
         self._offset = 0
         self.began: KeeperBegan | None = None
-        self.taken: dict[str, frozenset[_Attempt]] = {}
-        """Members per tag of every batch it got."""
-        self.sent: set[_Attempt] = set()
-        """Members that this engine ordered it to start, and that it has not yet got."""
+        self.sent: dict[str, frozenset[_Attempt]] = {}
+        """Members per tag of batches that this engine ordered it to start, and that it has not yet got."""
         self.unstarted: set[_Attempt] = set()
         self.running: dict[_Attempt, StartRecord] = {}
         self.closed = False
@@ -73,7 +77,7 @@ class KeeperFile:
             return []
         whole = text[: text.rfind(b"\n") + 1]
         self._offset += len(whole)
-        records = [decode_record(line) for line in whole.splitlines()]
+        records = list(_decoded(whole))
         for record in records:
             self._note(record)
         return records
@@ -81,10 +85,8 @@ class KeeperFile:
     def _note(self, record: Record) -> None:
         match record:
             case Got():
-                members = frozenset(record.m)
-                self.taken[record.b] = members
-                self.sent -= members
-                self.unstarted |= members
+                self.sent.pop(record.b, None)
+                self.unstarted.update(record.m)
             case StartRecord():
                 self.unstarted.discard((record.j, record.a))
                 self.running[record.j, record.a] = record
@@ -95,6 +97,10 @@ class KeeperFile:
                 self.began = record
             case Closed():
                 self.closed = True
+
+    def attempts(self) -> set[_Attempt]:
+        """Every attempt that is not over."""
+        return self.running.keys() | self.unstarted.union(*self.sent.values())
 
     def keeper_lives(self) -> bool:
         """Whether the keeper still holds the lock on its file."""
@@ -131,16 +137,11 @@ class LocalClient:
         self._keeper: subprocess.Popen[bytes] | None = None
         self._own: KeeperFile | None = None
         self._own_path: Path | None = None
-        self._tmp: Path | None = None
         self._doomed: dict[_Attempt, float] = {}
         """When an attempt that was asked to end is killed, on the monotonic clock."""
+        self._events: list[MemberEvent] = []
+        self._never: list[_Attempt] = []
         keeper_program.orphans_come_home()
-
-    def tmp_of(self, job: int, attempt: int) -> str:
-        """Path of an attempt's temporary directory."""
-        if self._tmp is None:
-            self._tmp = _private_folder(f"longshore-{os.getuid()}-{self._run.root.name[:40]}-{os.getpid()}")
-        return str(self._tmp / f"{job}.{attempt}")
 
     def start(self, tag: str, members: list[dict[str, Any]]) -> None:
         """Order a keeper to start attempts.
@@ -155,7 +156,7 @@ class LocalClient:
             try:
                 self._send(order)
                 assert self._own is not None
-                self._own.sent |= {(member["j"], member["a"]) for member in members}
+                self._own.sent[tag] = frozenset((member["j"], member["a"]) for member in members)
             except BrokenPipeError:
                 # It was killed. What it did not get it will never start; what it got is settled by `poll`.
                 if not again:
@@ -167,36 +168,54 @@ class LocalClient:
     def poll(self) -> tuple[list[MemberEvent], list[_Attempt]]:
         """All that is new in the files of all keepers, and the members that died with their keeper's orders."""
         self._kill_doomed()
-        events: list[MemberEvent] = []
-        never: list[_Attempt] = []
+        self._collect()
+        events, self._events = self._events, []
+        never, self._never = self._never, []
+        return events, never
+
+    def _collect(self) -> None:
         for name, file in list(self._files.items()):
-            lives = file.keeper_lives()
-            events.extend(self._events_of(file.read()))
-            if not lives and file is not self._own_and_alive():
-                events.extend(self._settle(file))
-                never.extend(sorted(file.sent))
+            # Asked before the file is read: one that ends in between has written its last record by then.
+            lives = file.keeper_lives() or file is self._own_and_alive()
+            self._events.extend(self._events_of(file.read()))
+            if not lives:
+                self._events.extend(self._settle(file))
+                never = sorted(frozenset().union(*file.sent.values()))
+                self._never.extend(never)
+                self._spare(never)
                 file.sent.clear()
                 if not file.running:
+                    self._forget_folder(file)
                     del self._files[name]
-        return events, never
 
     def find(self, tags: Iterable[str]) -> dict[str, frozenset[_Attempt]] | None:
         """Members per tag that reached a keeper; ``None`` while one that lost its engine still reads its orders."""
+        wanted = set(tags)
         deadline = time.monotonic() + _DRAIN_S
         while True:
-            files = _keeper_files(self._run.keeper)
-            for file in files.values():
-                file.read()
-            if all(file.closed or not file.keeper_lives() for file in files.values() if file.path != self._own_path):
-                wanted = set(tags)
-                return {tag: who for file in files.values() for tag, who in file.taken.items() if tag in wanted}
+            files = _keeper_files(self._run.keeper).values()
+            # Asked before the files are read, as in `_collect`.
+            reading = {file.path for file in files if file.keeper_lives()} - {self._own_path}
+            # What this engine sent to its own keeper is as good as taken; should that keeper die, `poll` says never.
+            own = self._own_and_alive()
+            taken = {tag: members for tag, members in own.sent.items() if tag in wanted} if own else {}
+            for file in files:
+                taken |= {
+                    record.b: frozenset(record.m)
+                    for record in file.read()
+                    if isinstance(record, Got) and record.b in wanted
+                }
+            if all(file.closed for file in files if file.path in reading):
+                return taken
             if time.monotonic() > deadline:
                 return None
             time.sleep(0.02)
 
     def end(self, attempts: Iterable[_Attempt], *, grace_s: float) -> int:
         """Ask attempts to end, and kill them when the grace is over; return how many there are."""
-        wanted = set(attempts) - self._doomed.keys()
+        self._collect()
+        there = frozenset().union(*(file.attempts() for file in self._files.values()))
+        wanted = (there & set(attempts)) - self._doomed.keys()
         self._signal(wanted, signal.SIGTERM)
         for attempt in wanted:
             self._doomed[attempt] = time.monotonic() + grace_s
@@ -211,6 +230,8 @@ class LocalClient:
 
     def wait(self, timeout_s: float) -> None:
         """Return when the keeper has written something, or after a time."""
+        if self._events or self._never:
+            return
         soonest = min(self._doomed.values(), default=float("inf")) - time.monotonic()
         timeout_s = max(0.0, min(timeout_s, soonest))
         if self._keeper is None or self._keeper.stdout is None:
@@ -224,9 +245,8 @@ class LocalClient:
     def close(self) -> None:
         """Let the keeper go: it waits for what runs, and ends."""
         if self._keeper:
-            self._forget_keeper()
-        if self._tmp and not any(file.running for file in self._files.values()):
-            shutil.rmtree(self._tmp, ignore_errors=True)
+            assert self._own is not None
+            self._let_go(wait_s=0.0 if self._own.attempts() else _END_S)
 
     def _send(self, order: bytes) -> None:
         if self._keeper is None:
@@ -239,13 +259,13 @@ class LocalClient:
 
     def _start_keeper(self) -> None:
         program = self._run.keeper / "keeper.py"
-        if not program.exists():
-            shutil.copyfile(keeper_program.__file__, program)
+        _copy_whole(Path(keeper_program.__file__), program)
         number = 1
         while (path := self._run.keeper / f"{self._life:04}.{number}.jsonl").exists():
             number += 1
+        tmp = tempfile.mkdtemp(prefix=f"{_prefix()}{self._run.root.name[:40]}-")
         self._keeper = subprocess.Popen(
-            [sys.executable, "-I", "-S", str(program), str(path)],
+            [sys.executable, "-I", "-S", str(program), str(path), tmp],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             bufsize=0,
@@ -253,18 +273,37 @@ class LocalClient:
         )
         self._own = self._files[path.name] = KeeperFile(path)
         self._own_path = path
+        assert self._keeper.stdout is not None
+        pipe = self._keeper.stdout.fileno()
+        if not (select.select([pipe], [], [], _BEGIN_S)[0] and os.read(pipe, 65536)):
+            # Sent to one that ends at once, orders would come back as never started, for ever.
+            self._forget_keeper()
+            Path(tmp).rmdir()
+            raise OSError(f"it ended before it began; its words are in '{self._run.engine_log}'")
         # The standard library's encoder, because the environment may hold bytes that are no text.
         self._send(json.dumps({"o": "env", "id": 0, "env": dict(os.environ)}).encode() + b"\n")
 
     def _own_and_alive(self) -> KeeperFile | None:
-        # A keeper that was started a moment ago may not have taken its lock yet.
-        return self._own if self._keeper and self._keeper.poll() is None else None
+        if self._keeper and self._keeper.poll() is not None:
+            self._forget_keeper()
+        return self._own if self._keeper else None
 
     def _forget_keeper(self) -> None:
+        """Be done with a keeper that died, or does not begin."""
+        assert self._keeper is not None
+        self._keeper.kill()
+        self._let_go(wait_s=None)
+
+    def _let_go(self, *, wait_s: float | None) -> None:
         assert self._keeper is not None
         for pipe in (self._keeper.stdin, self._keeper.stdout):
             if pipe:
                 pipe.close()
+        try:
+            self._keeper.wait(wait_s)
+        except subprocess.TimeoutExpired:
+            # It goes on without us, as it should; `Popen` would complain about that.
+            self._keeper.returncode = 0
         self._keeper = None
 
     def _events_of(self, records: Iterable[Record]) -> Iterator[MemberEvent]:
@@ -277,35 +316,42 @@ class LocalClient:
 
     def _settle(self, file: KeeperFile) -> Iterator[MemberEvent]:
         """What became of the attempts of a keeper that is gone."""
-        same_boot = file.began is not None and file.began.boot == boot_id()
-        for attempt in sorted(file.unstarted):
-            # It may have been started in the last moment of the keeper, before that could be written down.
-            self._kill_unrecorded(attempt)
-            yield Lost(j=attempt[0], a=attempt[1], why="its keeper was killed while starting it")
+        # They may have been started in the last moment of the keeper, before that could be written down.
+        if file.unstarted and _is_of_this_boot(file):
+            self._kill_marked(file.unstarted)
+        for job, number in sorted(file.unstarted):
+            yield Lost(j=job, a=number, why="its keeper was killed while starting it")
+        self._spare(file.unstarted)
         file.unstarted.clear()
         for attempt, start in list(file.running.items()):
-            outcome = self._outcome(attempt, start, same_boot=same_boot)
+            outcome = self._outcome(attempt, start, file)
             if outcome is not None:
                 del file.running[attempt]
-                self._doomed.pop(attempt, None)
+                self._spare([attempt])
+                self._forget_folder(file, attempt)
                 yield outcome
 
-    def _outcome(self, attempt: _Attempt, start: StartRecord, *, same_boot: bool) -> MemberEvent | None:
+    def _outcome(self, attempt: _Attempt, start: StartRecord, file: KeeperFile) -> MemberEvent | None:
         job, number = attempt
-        if not same_boot:
-            return Lost(j=job, a=number, why="the machine was restarted while it ran")
+        if not _is_of_this_boot(file):
+            host = file.began.host if file.began else self._host
+            what = "the machine was restarted while it ran" if host == self._host else f"it ran on '{host}'"
+            return Lost(j=job, a=number, why=what)
         try:
-            # As reaper of orphans this process is now the parent, if it was the keeper's.
-            pid, status, usage = os.wait4(start.pid, os.WNOHANG)
+            # As reaper of orphans this process is now the parent, if it was the keeper's. Not yet reaped, the process
+            # keeps its number, so that what it leaves behind in its group can be ended without hitting a stranger.
+            there = os.waitid(os.P_PID, start.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         except ChildProcessError:
             if is_same_process(start.pid, start.up):
                 return None
+            self._kill_marked({attempt})
             return Lost(
                 j=job, a=number, why="nobody was there to see how it ended: its keeper and the engine were gone"
             )
-        if not pid:
+        if there is None:
             return None
         _signal_group(start.pid, signal.SIGKILL)
+        _, status, usage = os.wait4(start.pid, 0)
         now = time.time()
         return ended_with_status(
             job,
@@ -318,10 +364,27 @@ class LocalClient:
             rss_b=usage.ru_maxrss * 1024,
         )
 
-    def _kill_unrecorded(self, attempt: _Attempt) -> None:
+    def _kill_marked(self, attempts: Collection[_Attempt]) -> None:
+        """Kill every process of these attempts, known by what their environment says."""
+        marks = {f"{job}.{number}" for job, number in attempts}
         for pid, environment in processes_with(RUN_DIR_VARIABLE, str(self._run.root)):
-            if environment.get("LONGSHORE_JOB_INDEX") == f"{attempt[0]}.{attempt[1]}":
+            if environment.get("LONGSHORE_JOB_INDEX") in marks:
                 _signal_process(pid, signal.SIGKILL)
+
+    def _spare(self, attempts: Iterable[_Attempt]) -> None:
+        """Forget the end that was planned for attempts that are over."""
+        for attempt in attempts:
+            self._doomed.pop(attempt, None)
+
+    def _forget_folder(self, file: KeeperFile, attempt: _Attempt | None = None) -> None:
+        """Remove what a keeper that is gone could not: the temporary directory of an attempt, or the folder of all."""
+        if file.began is None or file.began.host != self._host:
+            return
+        folder = Path(file.began.tmp)
+        if not folder.name.startswith(_prefix()):
+            # Only what we name is removed, whatever a file that others may write says.
+            return
+        shutil.rmtree(folder / f"{attempt[0]}.{attempt[1]}" if attempt else folder, ignore_errors=True)
 
     def _kill_doomed(self) -> None:
         now = time.monotonic()
@@ -332,10 +395,15 @@ class LocalClient:
                 # A process in the kernel's hands does not die at once: asked again in a second.
                 self._doomed[attempt] = now + 1.0
 
-    def _signal(self, attempts: set[_Attempt], number: signal.Signals) -> None:
+    def _signal(self, attempts: AbstractSet[_Attempt], number: signal.Signals) -> None:
         ours = self._own_and_alive()
         if ours and attempts:
-            self._send(_encode({"o": "kill", "m": sorted(attempts), "sig": int(number)}) + b"\n")
+            try:
+                self._send(_encode({"o": "kill", "m": sorted(attempts), "sig": int(number)}) + b"\n")
+            except BrokenPipeError:
+                # It died this very moment; its jobs are ended as those of any other keeper that is gone.
+                self._forget_keeper()
+                ours = None
         for file in self._files.values():
             if file is ours:
                 continue
@@ -349,12 +417,32 @@ def _keeper_files(folder: Path) -> dict[str, KeeperFile]:
     return {path.name: KeeperFile(path) for path in sorted(folder.glob("*.jsonl"))}
 
 
-def _private_folder(name: str) -> Path:
-    # TMPDIR as the user has it; the fallback is the one POSIX names.
-    parent = Path(os.environ.get("TMPDIR") or "/tmp")  # noqa: S108
-    folder = parent / name
-    folder.mkdir(mode=0o700)
-    return folder
+def _prefix() -> str:
+    """What the name of every temporary folder of this user's begins with."""
+    return f"longshore-{os.getuid()}-"
+
+
+def _decoded(text: bytes) -> Iterator[Record]:
+    for line in text.splitlines():
+        try:
+            yield decode_record(line)
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            # A machine that lost its power can leave zeros in a file; what they hide is settled as lost.
+            continue
+
+
+def _is_of_this_boot(file: KeeperFile) -> bool:
+    return file.began is not None and file.began.boot == boot_id()
+
+
+def _copy_whole(source: Path, target: Path) -> None:
+    """Copy a file, whole or not at all."""
+    draft = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        shutil.copyfile(source, draft)
+        draft.replace(target)
+    finally:
+        draft.unlink(missing_ok=True)
 
 
 def _signal_group(group: int, number: signal.Signals) -> None:

@@ -23,6 +23,8 @@ class KeeperBegan(msgspec.Struct, frozen=True, tag_field="r", tag="keeper"):
     pid: int
     host: str
     boot: str
+    tmp: str
+    """Folder of the temporary directories of attempts."""
 
 
 class Got(msgspec.Struct, frozen=True, tag_field="r", tag="got"):

@@ -8,9 +8,11 @@ from functools import partial
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from longshore.contract.context import Context, RenderedFile, RunPaths
 from longshore.model.job import Job
-from longshore.plan.commands import as_line, job_variables
+from longshore.plan.commands import as_line, job_variables, with_files
 
 if TYPE_CHECKING:
     from longshore.model.workflow import Workflow
@@ -33,15 +35,17 @@ def _text(text: str) -> Iterator[str]:
 
 def table(workflow: Workflow, ctx: Context) -> Iterator[str]:
     """One line per job, as ``longshore-job`` reads it."""
+    paths = {name: file.path for name, file in workflow.files.items()}
     for number, job in enumerate(workflow):
-        yield "\t".join(map(_one_line, _fields(number, job, ctx.paths))) + "\n"
+        placed = msgspec.structs.replace(job, command=with_files(job.command, paths))
+        yield "\t".join(map(_one_line, _fields(number, placed, ctx.paths))) + "\n"
 
 
 def _fields(number: int, job: Job, paths: RunPaths) -> tuple[str, ...]:
     run_dir = str(paths.root)
     variables = job_variables(name=job.name, label=job.label, attempt=1, request=job.settings.request, run_dir=run_dir)
     environment = {**job.settings.environment, **job.environment, **variables}
-    words = " ".join(f"{name}={shlex.quote(value)}" for name, value in environment.items())
+    words = " ".join(shlex.quote(f"{name}={value}") for name, value in environment.items())
     folder = job.settings.working_directory or run_dir
     log = str(paths.root / paths.log_of(number, job.name, job.label, 1))
     return (str(number), job.name, "1", folder, log, words, as_line(job.command))

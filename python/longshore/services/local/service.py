@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from longshore.contract.context import Context, PingReport, Problem, RenderedFile, RunPaths, Unreachable
 from longshore.contract.executor import (
@@ -59,25 +59,18 @@ class LocalExecutor(Executor):
     def submit(self, batch: Batch) -> SubmitAnswer:
         """Order the keeper to start the batch."""
         client, run = self._opened()
-        members = []
-        for member in batch.members:
-            tmp = client.tmp_of(member.job, member.attempt)
-            members.append(
-                {
-                    "j": member.job,
-                    "a": member.attempt,
-                    "argv": argv_of(member.command),
-                    "e": 0,
-                    "v": {
-                        **member.environment,
-                        "TMPDIR": tmp,
-                        "LONGSHORE_JOB_INDEX": f"{member.job}.{member.attempt}",
-                    },
-                    "cwd": member.working_directory,
-                    "log": str(run.root / member.log),
-                    "tmp": tmp,
-                }
-            )
+        members = [
+            {
+                "j": member.job,
+                "a": member.attempt,
+                "argv": argv_of(member.command),
+                "e": 0,
+                "v": {**member.environment, "LONGSHORE_JOB_INDEX": f"{member.job}.{member.attempt}"},
+                "cwd": member.working_directory,
+                "log": str(run.root / member.log),
+            }
+            for member in batch.members
+        ]
         try:
             client.start(batch.tag, members)
         except OSError as error:
@@ -141,8 +134,10 @@ class LocalService(EngineService):
 
     def check(self, workflow: Workflow, ctx: Context) -> list[Problem]:
         """Return the requests that this machine can never grant."""
-        capacity = (ctx.probe.capacity if ctx.probe else None) or {}
+        capacity = ctx.probe.capacity if ctx.probe else None
         problems: list[Problem] = []
+        if capacity is None:
+            return problems
         judged: set[int] = set()
         for job in workflow:
             # Jobs of one profile share their settings and so their fate.
@@ -154,6 +149,9 @@ class LocalService(EngineService):
     def by_hand(self, workflow: Workflow, ctx: Context) -> Iterator[RenderedFile]:
         """Return the table of jobs and the program that runs one of them."""
         return render.by_hand(workflow, ctx)
+
+
+_KEYS: Final = {"cpus": "requestCpus", "memory": "requestMemory", "disk": "requestDisk"}
 
 
 def capacity_of(pool: Mapping[str, int] | None) -> dict[str, int]:
@@ -168,6 +166,7 @@ def _misfits(job: str, amounts: Mapping[str, int], capacity: Mapping[str, int]) 
                 yield Problem(
                     message=f"job '{job}' asks for {amount} of '{name}', which this machine does not count",
                     job=job,
+                    key=f"requestResources.{name}",
                     hint=f"Say how much there is: resources: {{{name}: {amount}}}, or correct the name.",
                 )
         elif amount > capacity[name]:
@@ -175,6 +174,7 @@ def _misfits(job: str, amounts: Mapping[str, int], capacity: Mapping[str, int]) 
             yield Problem(
                 message=f"job '{job}' asks for {asked} of '{name}', and there are only {there}",
                 job=job,
+                key=_KEYS.get(name, f"requestResources.{name}"),
                 hint=f"Ask for less, or, if the machine does have it, say so with resources: {{{name}: ...}}.",
             )
 

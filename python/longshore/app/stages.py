@@ -1,0 +1,135 @@
+"""Goes through the stages of a run up to one of them, and says what each made and what it took."""
+
+from __future__ import annotations
+
+import resource
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+
+from longshore.app.begin import begin
+from longshore.app.prepare import make_workflow, pack, plan_of, write
+from longshore.app.sources import acquire
+from longshore.app.teller import Teller
+from longshore.model.task import TaskGraph
+from longshore.model.workflow import Workflow
+from longshore.world.registry import run_id
+
+
+class Stage(StrEnum):
+    """The stages, in their order."""
+
+    ACQUIRE = "acquire"
+    CLUSTER = "cluster"
+    TRANSFORM = "transform"
+    PREPARE = "prepare"
+
+
+@dataclass(kw_only=True)
+class Done:
+    """A stage that is over.
+
+    Attributes
+    ----------
+    made
+        What it made, in words.
+    counts
+        Numbers of what it made: tasks, edges, files, clusters, jobs.
+    labels
+        Number of tasks, clusters or jobs per label.
+    seconds
+        Wall time.
+    peak_memory_b
+        The most memory this process has had up to its end, in bytes.
+    """
+
+    stage: Stage
+    made: str = ""
+    counts: dict[str, int] = field(default_factory=dict)
+    labels: dict[str, int] = field(default_factory=dict)
+    seconds: float = 0.0
+    peak_memory_b: int = 0
+
+
+def run_stages(
+    path: Path,
+    last: Stage,
+    *,
+    options: Mapping[str, str],
+    sets: tuple[str, ...],
+    tell: Teller,
+) -> tuple[list[Done], Path | None]:
+    """Go through the stages up to `last`.
+
+    Parameters
+    ----------
+    path, options, sets, tell
+        As for `begin`.
+    last
+        The last stage.
+
+    Returns
+    -------
+    tuple
+        What each stage did, and the run directory if one was written.
+
+    Raises
+    ------
+    LongshoreError
+        Something is wrong; nothing is left behind.
+    """
+    now = time.time()
+    # What is only prepared is not registered: its id is the moment's, and `submit` makes a run with one of its own.
+    begun = begin(path, options=options, sets=sets, now=now, tell=tell)
+    stages: list[Done] = []
+    with _measured(Stage.ACQUIRE, stages, tell) as done:
+        graph, payload = acquire(begun.configuration)
+        _count_tasks(done, graph)
+    if last is Stage.ACQUIRE:
+        return stages, None
+    with _measured(Stage.CLUSTER, stages, tell) as done:
+        clustered = pack(graph)
+        done.made = f"ClusteredQuantumGraph contains {len(clustered.dag)} cluster(s)"
+        done.counts = {"clusters": len(clustered.dag), "edges": sum(map(len, clustered.dag.children))}
+        done.labels = dict(Counter(cluster.label for cluster in clustered.dag.nodes))
+    if last is Stage.CLUSTER:
+        return stages, None
+    with _measured(Stage.TRANSFORM, stages, tell) as done:
+        workflow = make_workflow(begun, clustered, tell)
+        _count_jobs(done, workflow)
+    if last is Stage.TRANSFORM:
+        return stages, None
+    with _measured(Stage.PREPARE, stages, tell) as done:
+        prepared = write(plan_of(begun, graph, payload, workflow), run_id=run_id(now), now=now)
+        done.made = f"wrote '{prepared.run.root}'"
+        done.counts = {"jobs": len(workflow)}
+        done.labels = workflow.counts()
+    return stages, prepared.run.root
+
+
+@contextmanager
+def _measured(stage: Stage, stages: list[Done], tell: Teller) -> Iterator[Done]:
+    tell.stage(stage.value)
+    done = Done(stage=stage)
+    began = time.perf_counter()
+    yield done
+    done.seconds = time.perf_counter() - began
+    done.peak_memory_b = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    stages.append(done)
+
+
+def _count_tasks(done: Done, graph: TaskGraph) -> None:
+    edges = sum(map(len, graph.dag.children))
+    done.labels = dict(Counter(task.label for task in graph.dag.nodes))
+    done.made = f"{len(graph.dag)} tasks of {len(done.labels)} labels, {edges} edges, {len(graph.files)} files"
+    done.counts = {"tasks": len(graph.dag), "edges": edges, "files": len(graph.files)}
+
+
+def _count_jobs(done: Done, workflow: Workflow) -> None:
+    done.made = f"GenericWorkflow contains {len(workflow)} job(s) (including final)"
+    done.counts = {"jobs": len(workflow)}
+    done.labels = workflow.counts()

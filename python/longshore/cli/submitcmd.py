@@ -1,0 +1,50 @@
+"""``longshore submitcmd``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from longshore.cli.options import JSON
+from longshore.cli.submission import CONFIG_FILE, named_values, script_options, see_through
+
+
+@click.command(epilog="Example: longshore submitcmd script.yaml --wait")
+@CONFIG_FILE
+@script_options
+@click.option("--dry-run", is_flag=True, help="Write the run directory and stop.")
+@click.option("--wait", is_flag=True, help="Follow the run to its end; exit as 'status' does.")
+@JSON
+@click.pass_context
+def command(ctx: click.Context, /, config_file: Path, **options: Any) -> None:
+    """Run one script of your own as a job: the section customJob of FILE, no graph needed."""
+    from longshore.app.submit import Submitted
+    from longshore.app.submitcmd import submitcmd
+    from longshore.cli.logs import Teller
+
+    with Teller() as tell:
+        outcome = submitcmd(
+            config_file, options=named_values(options), sets=options["sets"], dry_run=options["dry_run"], tell=tell
+        )
+    if isinstance(outcome, Submitted):
+        ctx.exit(see_through(outcome, wait=options["wait"], as_json=options["as_json"]))
+    elif options["as_json"]:
+        import time
+
+        from longshore.cli.show_json import dumps, submit_document
+
+        document = submit_document(
+            outcome.card.id,
+            outcome.card.name,
+            str(outcome.run.root),
+            service=outcome.card.service,
+            site=outcome.begun.configuration.site,
+            jobs=outcome.card.expected,
+            notes=("dry run: nothing was handed over",),
+            as_of=time.time(),
+        )
+        click.echo(dumps(document))
+    else:
+        click.echo(f"Submit dir: {outcome.run.root}")

@@ -1,0 +1,75 @@
+"""Reads the section ``finalJob``: when the final job runs, and the lines it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+from longshore.config.merge import Node
+from longshore.config.profile import shell_line
+from longshore.config.search import Config, Scope
+from longshore.errors import ConfigError, PreparationError
+
+
+class WhenRun(StrEnum):
+    """When a final job runs."""
+
+    ALWAYS = "ALWAYS"
+    """Once all other jobs are over, whatever became of them, and after a cancellation too."""
+    SUCCESS = "SUCCESS"
+    """Once all other jobs have succeeded."""
+    NEVER = "NEVER"
+
+
+def when_run(config: Config) -> WhenRun:
+    """When the final job runs; NEVER without the section, ALWAYS where the section does not say.
+
+    Raises
+    ------
+    ConfigError
+        The section is no map, or says something else.
+    """
+    section = config.at("finalJob")
+    if section is None or section.value is None:
+        return WhenRun.NEVER
+    if not isinstance(section.value, dict):
+        raise ConfigError("'finalJob' must be a map", origin=section.origin)
+    node = section.value.get("whenRun")
+    if node is None or node.value is None:
+        return WhenRun.ALWAYS if _numbered(section.value) else WhenRun.NEVER
+    try:
+        return WhenRun(str(node.value))
+    except ValueError:
+        raise ConfigError(
+            f"'finalJob.whenRun' must be {', '.join(WhenRun)}, not '{node.value}'", origin=node.origin
+        ) from None
+
+
+def final_commands(config: Config, *, current: Mapping[str, str], env: Mapping[str, str]) -> list[str]:
+    """The lines ``command1``, ``command2``, ... up to the first number that is missing; an empty one is skipped.
+
+    Raises
+    ------
+    PreparationError
+        There is none that is not empty.
+    UndefinedVariableError
+        A line uses a variable that nothing defines.
+    """
+    section = config.at("finalJob")
+    nodes = _numbered(section.value) if section and isinstance(section.value, dict) else []
+    scope = Scope(current=current, env=env, searchobj=section)
+    lines = [shell_line(str(node.value or ""), node.origin, config, scope).render({}) for node in nodes]
+    if not any(line.strip() for line in lines):
+        raise PreparationError(
+            "the final job has no command",
+            origin=section.origin if section else None,
+            hint="Give it 'finalJob.command1', or say 'finalJob.whenRun: NEVER'.",
+        )
+    return lines
+
+
+def _numbered(section: Mapping[str, Node]) -> list[Node]:
+    nodes: list[Node] = []
+    while (node := section.get(f"command{len(nodes) + 1}")) is not None:
+        nodes.append(node)
+    return nodes

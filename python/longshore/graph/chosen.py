@@ -1,0 +1,141 @@
+"""Tells whose pipeline a YAML is, which files it needs, and takes a part of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import StrEnum
+
+from longshore.config.interpolate import shown
+from longshore.config.merge import Node, plain, without_deleted
+from longshore.errors import ConfigError
+from longshore.graph.description import NeededFile, describe, entries, texts, unknown
+from longshore.origin import Origin
+
+
+class PipelineKind(StrEnum):
+    """Who can read a pipeline."""
+
+    COMMANDS = "commands"
+    """Every task has a command: this package reads it."""
+    LSST = "lsst"
+    """Tasks name classes of LSST's, or the pipeline imports another."""
+
+
+def kind_of_pipeline(node: Node) -> PipelineKind:
+    """Whose pipeline this is.
+
+    Raises
+    ------
+    ConfigError
+        It is neither kind, or both at once.
+    """
+    top = entries(without_deleted(node), "the pipeline")
+    tasks = entries(top.get("tasks"), "'tasks'")
+    with_class = {label: task for label, task in tasks.items() if _names_class(task)}
+    with_command = {label: task for label, task in tasks.items() if _has(task, "command")}
+    if with_class and with_command:
+        one, other = next(iter(with_class)), next(iter(with_command))
+        message = f"the task '{one}' names a class of LSST's, and '{other}' a command: a pipeline has either"
+        if one == other:
+            message = f"the task '{one}' names both a class of LSST's and a command"
+        raise ConfigError(message, origin=with_class[one].origin)
+    if with_class or (not tasks and ("imports" in top or "instrument" in top)):
+        return PipelineKind.LSST
+    for label, task in tasks.items():
+        if label not in with_command:
+            hint = "Give it the line or the list of words that its jobs run."
+            raise ConfigError(f"the task '{label}' has no 'command'", origin=task.origin, hint=hint)
+    if not tasks:
+        raise ConfigError("the pipeline has no 'tasks'", origin=node.origin)
+    return PipelineKind.COMMANDS
+
+
+def _names_class(task: Node) -> bool:
+    # LSST's short form is the class alone.
+    return isinstance(task.value, str) or _has(task, "class")
+
+
+def _has(task: Node, key: str) -> bool:
+    return isinstance(task.value, dict) and key in task.value
+
+
+def needed_files(node: Node) -> list[NeededFile]:
+    """Tables to read and patterns to find files for, each once.
+
+    Raises
+    ------
+    ConfigError
+        The pipeline is not as it must be.
+    """
+    return describe(node).files
+
+
+def subset(node: Node, names: Iterable[str], origin: Origin | None = None) -> Node:
+    """The pipeline with some of its tasks; what the others would make must be there already.
+
+    Parameters
+    ----------
+    node
+        The pipeline.
+    names
+        Labels of tasks, or names in ``subsets``.
+    origin
+        Where they were asked for.
+
+    Raises
+    ------
+    ConfigError
+        There is no such label or subset.
+    """
+    node = without_deleted(node)
+    top = entries(node, "the pipeline")
+    tasks = entries(top.get("tasks"), "'tasks'")
+    subsets = {name: _labels(name, item, tasks) for name, item in entries(top.get("subsets"), "'subsets'").items()}
+    kept: set[str] = set()
+    for name in names:
+        if name in subsets:
+            kept.update(subsets[name])
+        elif name in tasks:
+            kept.add(name)
+        else:
+            raise unknown("subset or task", name, [*subsets, *tasks], origin, "the payload")
+    datasets = dict(entries(top.get("datasets"), "'datasets'"))
+    for label, task in tasks.items():
+        if label not in kept:
+            for name, path in _defined(task):
+                datasets.setdefault(name, path)
+    remaining = {label: _without_after(task, tasks.keys() - kept) for label, task in tasks.items() if label in kept}
+    datasets_origin = top["datasets"].origin if "datasets" in top else node.origin
+    changed = {"tasks": Node(remaining, top["tasks"].origin), "datasets": Node(dict(datasets), datasets_origin)}
+    return Node({**top, **changed}, node.origin)
+
+
+def _labels(name: str, node: Node, tasks: Iterable[str]) -> list[str]:
+    # LSST's own form is a map with the labels under `subset`.
+    items = node.value if isinstance(node.value, dict) else {"subset": node}
+    if "subset" not in items:
+        raise ConfigError(f"the subset '{name}' must be a list of labels, not {shown(plain(node))}", origin=node.origin)
+    labels = texts(items["subset"], f"the subset '{name}'")
+    for label, origin in labels.items():
+        if label not in tasks:
+            raise unknown("task", label, tasks, origin, f"the subset '{name}'")
+    return list(labels)
+
+
+def _defined(task: Node) -> Iterable[tuple[str, Node]]:
+    """Datasets that a task defines where it names them."""
+    items = task.value if isinstance(task.value, dict) else {}
+    for section in ("inputs", "outputs"):
+        defined = items[section].value if section in items else None
+        if isinstance(defined, dict):
+            yield from ((name, path) for name, path in defined.items() if path.value is not None)
+
+
+def _without_after(task: Node, dropped: set[str]) -> Node:
+    """A task that no longer waits for those that were dropped."""
+    if not isinstance(task.value, dict) or "after" not in task.value:
+        return task
+    after = task.value["after"]
+    labels = after.value if isinstance(after.value, list) else [after]
+    kept = [label for label in labels if not (isinstance(label.value, str) and label.value in dropped)]
+    return Node({**task.value, "after": Node(kept, after.origin)}, task.origin)

@@ -1,0 +1,299 @@
+"""Turns a parsed ``dataQuery`` and the values of its columns into conditions that are tested column by column."""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import repeat
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from longshore.config.interpolate import shown
+from longshore.graph.query import Column, Comparison, Connective, Expression, Glob, Literal, Membership, Operand, Test
+from longshore.graph.query import query_error
+from longshore.graph.tables import Kind, Value, kind_of
+from longshore.origin import Origin
+
+_OPERATORS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
+    "=": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+_TURNED: Final = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_NEGATED: Final = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
+_FLIPPED: Final = bytes([1, 0]) + bytes(range(2, 256))
+
+
+class Values(msgspec.Struct, frozen=True):
+    """What a column of a query stands for: a value for each value of a dimension.
+
+    Attributes
+    ----------
+    dimension
+        The dimension.
+    values
+        By the number of the dimension's value.
+    kind
+        What they all are.
+    """
+
+    dimension: str
+    values: Sequence[Value]
+    kind: Kind
+
+
+Resolve: TypeAlias = Callable[[Column], Values]
+"""Finds a column, or raises `ConfigError`."""
+Codes: TypeAlias = Mapping[str, Sequence[int]]
+"""Of some rows, the number of each dimension's value: a sequence per dimension."""
+
+
+class Mask(msgspec.Struct, frozen=True):
+    """A test of one dimension: 1 for each value that passes, else 0."""
+
+    dimension: str
+    passes: bytes
+
+
+class Pair(msgspec.Struct, frozen=True):
+    """A comparison of columns of two dimensions."""
+
+    operator: str
+    left: Values
+    right: Values
+
+
+class Constant(msgspec.Struct, frozen=True):
+    """A test of no dimension."""
+
+    passes: bool
+
+
+Step: TypeAlias = Mask | Pair | Constant | Connective
+
+
+class Condition(msgspec.Struct, frozen=True):
+    """One of the conditions that must all hold.
+
+    Attributes
+    ----------
+    dimensions
+        What it depends on.
+    steps
+        Tests and connectives in postfix order, without any NOT.
+    """
+
+    dimensions: frozenset[str]
+    steps: tuple[Step, ...]
+
+    @property
+    def equality(self) -> Pair | None:
+        """The comparison, if the condition is that two columns are equal and nothing else."""
+        step = self.steps[0]
+        return step if len(self.steps) == 1 and isinstance(step, Pair) and step.operator == "=" else None
+
+    def passes(self, codes: Codes, rows: int) -> bytes:
+        """1 for each row that satisfies the condition, else 0."""
+        # One large integer holds a byte per row: a connective is one step for all rows.
+        stack: list[int] = []
+        for step in self.steps:
+            if step is Connective.AND:
+                stack.append(stack.pop() & stack.pop())
+            elif step is Connective.OR:
+                stack.append(stack.pop() | stack.pop())
+            else:
+                stack.append(int.from_bytes(_tested(step, codes, rows), "little"))
+        return stack[0].to_bytes(rows, "little")
+
+
+def _tested(step: Step, codes: Codes, rows: int) -> bytes:
+    if isinstance(step, Mask):
+        return bytes(map(step.passes.__getitem__, codes[step.dimension]))
+    if isinstance(step, Pair):
+        left = map(step.left.values.__getitem__, codes[step.left.dimension])
+        right = map(step.right.values.__getitem__, codes[step.right.dimension])
+        return bytes(map(_OPERATORS[step.operator], left, right))
+    assert isinstance(step, Constant)
+    return bytes([step.passes]) * rows
+
+
+def bind(expression: Expression, resolve: Resolve, origin: Origin | None = None) -> list[Condition]:
+    """Conditions that must all hold for a query to hold.
+
+    Parameters
+    ----------
+    expression
+        The query.
+    resolve
+        Finds its columns.
+    origin
+        Where it was written.
+
+    Raises
+    ------
+    ConfigError
+        A column is not known, or a number is compared with a text.
+    """
+    if not expression:
+        return []
+    binder = _Binder(resolve, origin)
+    steps = [step if isinstance(step, Connective) else binder.step(step) for step in expression]
+    return [_condition(part) for part in _conjuncts(_without_not(steps))]
+
+
+def _condition(steps: Sequence[Step]) -> Condition:
+    dimensions: set[str] = set()
+    for step in steps:
+        if isinstance(step, Mask):
+            dimensions.add(step.dimension)
+        elif isinstance(step, Pair):
+            dimensions |= {step.left.dimension, step.right.dimension}
+    return Condition(frozenset(dimensions), tuple(steps))
+
+
+# ----------------------------------------------------------------------------------------------------------- the shape
+
+
+def _without_not(steps: Sequence[Step]) -> list[Step]:
+    """The same condition with each NOT carried down to the tests."""
+    done: list[Step] = []
+    negated = [False]
+    # From the end, that is from the top: whether what comes next is negated is known by then.
+    for step in reversed(steps):
+        negate = negated.pop()
+        if step is Connective.NOT:
+            negated.append(not negate)
+        elif isinstance(step, Connective):
+            negated += [negate, negate]
+            done.append(step if not negate else Connective.OR if step is Connective.AND else Connective.AND)
+        else:
+            done.append(_negated(step) if negate else step)
+    done.reverse()
+    return done
+
+
+def _negated(test: Mask | Pair | Constant) -> Step:
+    if isinstance(test, Mask):
+        return Mask(test.dimension, test.passes.translate(_FLIPPED))
+    if isinstance(test, Pair):
+        return Pair(_NEGATED[test.operator], test.left, test.right)
+    return Constant(not test.passes)
+
+
+def _conjuncts(steps: Sequence[Step]) -> list[Sequence[Step]]:
+    """The parts that the ANDs at the top join."""
+    begins: list[int] = []
+    """Where the expression that ends at each step begins."""
+    for position, step in enumerate(steps):
+        begins.append(begins[begins[-1] - 1] if isinstance(step, Connective) else position)
+    found: list[Sequence[Step]] = []
+    waiting = [len(steps) - 1]
+    while waiting:
+        end = waiting.pop()
+        if steps[end] is Connective.AND:
+            waiting += [end - 1, begins[end - 1] - 1]
+        else:
+            found.append(steps[begins[end] : end + 1])
+    return found
+
+
+# ----------------------------------------------------------------------------------------------------------- the tests
+
+
+class _Binder:
+    """Turns tests of a query into steps."""
+
+    def __init__(self, resolve: Resolve, origin: Origin | None) -> None:
+        self.resolve = resolve
+        self.origin = origin
+
+    def step(self, test: Test) -> Mask | Pair | Constant:
+        """A test with its columns found, worked out for each of their values where there is one column."""
+        if isinstance(test, Comparison):
+            return self._comparison(test)
+        side = self._side(test.operand)
+        if isinstance(test, Membership):
+            for literal in test.literals:
+                self._same_kind(side, literal, test.operand, literal)
+            return _mask(side, lambda values: _contained(values, test))
+        if _kind(side) is not Kind.TEXT:
+            hint = f"Compare it, as in '{_name(test.operand)} > 5'."
+            message = f"GLOB needs a column of text, and {shown(_name(test.operand))} holds numbers"
+            raise query_error(message, test.operand.at, self.origin, hint)
+        matches = re.compile(_expression(test.pattern), re.DOTALL).fullmatch
+        return _mask(side, lambda values: bytes([matches(str(value)) is not None for value in values]))
+
+    def _comparison(self, test: Comparison) -> Mask | Pair | Constant:
+        left, right = self._side(test.left), self._side(test.right)
+        self._same_kind(left, right, test.left, test.right)
+        compare = _OPERATORS[test.operator]
+        if isinstance(left, Literal) and isinstance(right, Values):
+            return self._comparison(Comparison(_TURNED[test.operator], test.right, test.left, test.at))
+        if isinstance(right, Literal):
+            value = right.value
+            return _mask(left, lambda values: bytes(map(compare, values, repeat(value))))
+        assert isinstance(left, Values)
+        if left.dimension == right.dimension:
+            return Mask(left.dimension, bytes(map(compare, left.values, right.values)))
+        return Pair(test.operator, left, right)
+
+    def _side(self, operand: Operand) -> Values | Literal:
+        return operand if isinstance(operand, Literal) else self.resolve(operand)
+
+    def _same_kind(self, left: Values | Literal, right: Values | Literal, one: Operand, other: Operand) -> None:
+        if _kind(left) is _kind(right):
+            return
+        hint = ""
+        for operand, beside in ((one, left), (other, right)):
+            if isinstance(operand, Literal) and isinstance(beside, Literal):
+                quoted = isinstance(operand.value, str)
+                hint = "Numbers stand without quotation marks." if quoted else f"Texts are quoted: '{operand.value}'."
+        message = f"{shown(_name(one))} ({_kind(left)}) cannot be compared with {shown(_name(other))} ({_kind(right)})"
+        raise query_error(message, other.at if isinstance(other, Literal) else one.at, self.origin, hint)
+
+
+def _name(operand: Operand) -> object:
+    return operand.value if isinstance(operand, Literal) else operand.name
+
+
+def _kind(side: Values | Literal) -> Kind:
+    return side.kind if isinstance(side, Values) else kind_of(side.value)
+
+
+def _mask(side: Values | Literal, test: Callable[[Sequence[Value]], bytes]) -> Mask | Constant:
+    if isinstance(side, Values):
+        return Mask(side.dimension, test(side.values))
+    return Constant(test([side.value]) == b"\1")
+
+
+def _contained(values: Sequence[Value], test: Membership) -> bytes:
+    found = bytes(map(test.values.__contains__, values))
+    if not test.ranges:
+        return found
+    return bytes([one or _in_ranges(value, test.ranges) for one, value in zip(found, values, strict=True)])
+
+
+def _in_ranges(value: Value, ranges: Iterable[range]) -> bool:
+    # A range looks through all its numbers for anything but an `int`.
+    return isinstance(value, int | float) and value == int(value) and any(int(value) in each for each in ranges)
+
+
+def _expression(pattern: str) -> str:
+    """The regular expression of a pattern with ``*``, ``?`` and backslashes."""
+    expression: list[str] = []
+    opened = False
+    for piece in re.findall(r"\*+|\?|\\.|[^*?\\]+|\\", pattern, re.DOTALL):
+        if piece[0] == "*":
+            # As short as can be, and never tried again: what is left over is the most there can be for the next.
+            expression.append(")(?>.*?" if opened else "(?>.*?")
+            opened = True
+        elif piece == "?":
+            expression.append(".")
+        else:
+            expression.append(re.escape(piece[1:] if piece[0] == "\\" and len(piece) > 1 else piece))
+    return "".join(expression) + (r"\Z)" if opened else "")

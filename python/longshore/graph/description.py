@@ -1,0 +1,397 @@
+"""Turns the YAML of a pipeline into what it declares: dimensions, relations, datasets and tasks, with names that exist."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+from longshore.config.interpolate import shown
+from longshore.config.merge import Node, plain, without_deleted
+from longshore.config.search import did_you_mean
+from longshore.errors import ConfigError, CycleError
+from longshore.graph.query import RESERVED
+from longshore.graph.tables import captured
+from longshore.model.dag import adjacency, find_ring, topological_order
+from longshore.origin import Origin
+
+_TOP: Final = ("description", "dimensions", "relations", "datasets", "tasks", "subsets")
+_TASK: Final = ("description", "dimensions", "command", "inputs", "outputs", "after")
+_PER_JOB: Final = frozenset({"label", "jobName", "jobLabel"})
+_IDENTIFIER = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_LABEL = re.compile(r"[^\s/,#\x00-\x1f\x7f]+")
+
+
+class FileKind(StrEnum):
+    """How the content of a file becomes values."""
+
+    TABLE = "table"
+    GLOB = "glob"
+
+
+class NeededFile(msgspec.Struct, frozen=True):
+    """A file that must be read, or a pattern whose files must be found, before the pipeline can be."""
+
+    kind: FileKind
+    name: str
+    """The path or pattern as it was written, by which `read_pipeline` asks for the table."""
+    origin: Origin
+
+
+class DimensionEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """A dimension and where its values are: in the YAML, in a range (both ends included, and a step), or in a file."""
+
+    name: str
+    origin: Origin
+    values: tuple[Node, ...] = ()
+    range: tuple[int, int, int] | None = None
+    file: NeededFile | None = None
+    column: str = ""
+
+
+class RelationEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """A table that joins dimensions; its columns by dimension, or ``None`` where all columns are dimensions."""
+
+    name: str
+    origin: Origin
+    rows: tuple[Node, ...] = ()
+    file: NeededFile | None = None
+    columns: Mapping[str, str] | None = None
+
+
+class DatasetEntry(msgspec.Struct, frozen=True):
+    """A kind of file, and the template of its path."""
+
+    name: str
+    path: Node
+
+
+class TaskEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """A kind of task. Names have the places where they were written."""
+
+    label: str
+    origin: Origin
+    command: Node
+    dimensions: tuple[str, ...]
+    inputs: Mapping[str, Origin]
+    outputs: Mapping[str, Origin]
+    after: Mapping[str, Origin]
+
+
+class Description(msgspec.Struct, frozen=True, kw_only=True):
+    """What a pipeline declares, all names checked but those inside of templates."""
+
+    origin: Origin
+    dimensions: Mapping[str, DimensionEntry]
+    relations: Mapping[str, RelationEntry]
+    datasets: Mapping[str, DatasetEntry]
+    tasks: Mapping[str, TaskEntry]
+
+    @property
+    def makers(self) -> dict[str, str]:
+        """Label of the tasks that make a dataset, per dataset that is made."""
+        return {dataset: task.label for task in self.tasks.values() for dataset in task.outputs}
+
+    @property
+    def files(self) -> list[NeededFile]:
+        """Files and patterns, each once."""
+        entries = (*self.dimensions.values(), *self.relations.values())
+        return list({(entry.file.kind, entry.file.name): entry.file for entry in entries if entry.file}.values())
+
+
+def describe(node: Node) -> Description:
+    """Read what a pipeline declares.
+
+    Raises
+    ------
+    ConfigError
+        Something is not as it must be, or names what is not there.
+    CycleError
+        Labels wait for each other.
+    """
+    top = entries(without_deleted(node), "the pipeline")
+    known_keys(top, _TOP, "a pipeline")
+    dimensions = _dimensions(top.get("dimensions"))
+    datasets = {name: DatasetEntry(name, _path(name, item)) for name, item in _named(top.get("datasets"), "datasets")}
+    tasks = entries(top.get("tasks"), "'tasks'")
+    if not tasks:
+        raise ConfigError("the pipeline has no 'tasks'", origin=node.origin)
+    for label, task in tasks.items():
+        datasets |= _defined_in_place(label, task, datasets)
+    for name, dataset in datasets.items():
+        if name in dimensions:
+            raise ConfigError(f"'{name}' is a dimension and cannot be a dataset as well", origin=dataset.path.origin)
+    description = Description(
+        origin=node.origin,
+        dimensions=dimensions,
+        relations={name: _relation(name, item, dimensions) for name, item in _named(top.get("relations"), "relations")},
+        datasets=datasets,
+        tasks={label: _task(label, item, dimensions, datasets, tasks) for label, item in tasks.items()},
+    )
+    _check_order(description)
+    return description
+
+
+# ---------------------------------------------------------------------------------------------------- shapes of values
+
+
+def entries(node: Node | None, what: str) -> dict[str, Node]:
+    """The items of a map; none where there is nothing."""
+    if node is None or node.value is None:
+        return {}
+    if not isinstance(node.value, dict):
+        raise ConfigError(f"{what} must be a map, not {shown(plain(node))}", origin=node.origin)
+    return node.value
+
+
+def texts(node: Node | None, what: str) -> dict[str, Origin]:
+    """Texts of a list, or a single one, with their places; none where there is nothing."""
+    if node is None or node.value is None:
+        return {}
+    found: dict[str, Origin] = {}
+    for item in node.value if isinstance(node.value, list) else [node]:
+        if not isinstance(item.value, str) or not item.value:
+            raise ConfigError(f"{what} must be a list of names, not {shown(plain(item))}", origin=item.origin)
+        if item.value in found:
+            raise ConfigError(f"{what} names '{item.value}' twice", origin=item.origin)
+        found[item.value] = item.origin
+    return found
+
+
+def text(node: Node, what: str) -> str:
+    """A text that is not empty."""
+    if not isinstance(node.value, str) or not node.value.strip() or "\0" in node.value:
+        raise ConfigError(f"{what} must be text, not {shown(plain(node))}", origin=node.origin)
+    return node.value
+
+
+def known_keys(items: Mapping[str, Node], known: Collection[str], what: str, hint: str = "") -> None:
+    """Refuse keys that nobody reads."""
+    for key, item in items.items():
+        if key not in known:
+            otherwise = hint or f"Known are {', '.join(known)}."
+            raise ConfigError(
+                f"{what} has no key '{key}'", origin=item.origin, hint=did_you_mean(key, known) or otherwise
+            )
+
+
+def _named(node: Node | None, section: str) -> Iterator[tuple[str, Node]]:
+    for name, item in entries(node, f"'{section}'").items():
+        yield _identifier(name, section, item.origin), item
+
+
+def _identifier(name: str, section: str, origin: Origin) -> str:
+    if not _IDENTIFIER.fullmatch(name):
+        hint = "Names are letters, digits and underscores, and do not begin with a digit."
+        raise ConfigError(f"{shown(name)} cannot be a name in '{section}'", origin=origin, hint=hint)
+    if name in _PER_JOB or (name.upper() in RESERVED and section == "dimensions"):
+        raise ConfigError(f"'{name}' means something else and cannot be a name in '{section}'", origin=origin)
+    return name
+
+
+def unknown(kind: str, name: str, known: Iterable[str], origin: Origin | None, where: str) -> ConfigError:
+    """The error for a name that is not there."""
+    known = list(known)
+    hint = did_you_mean(name, known) or (f"There are {', '.join(known[:20])}." if known else "There are none.")
+    return ConfigError(f"{where} names the {kind} {shown(name)}, which is not there", origin=origin, hint=hint)
+
+
+# ------------------------------------------------------------------------------------------- dimensions and relations
+
+
+def _dimensions(node: Node | None) -> dict[str, DimensionEntry]:
+    declared = {name: _dimension(name, item) for name, item in _named(node, "dimensions")}
+    for entry in list(declared.values()):
+        if entry.file and entry.file.kind is FileKind.GLOB:
+            for name in captured(entry.file.name, entry.origin):
+                _identifier(name, "dimensions", entry.origin)
+                implied = DimensionEntry(name=name, origin=entry.origin, file=entry.file, column=name)
+                declared.setdefault(name, implied)
+    return declared
+
+
+def _dimension(name: str, node: Node) -> DimensionEntry:
+    what = f"the dimension '{name}'"
+    value = node.value
+    if isinstance(value, list) and value:
+        return DimensionEntry(name=name, origin=node.origin, values=tuple(value))
+    if value is None or value == []:
+        raise ConfigError(f"{what} has no values", origin=node.origin, hint="Give a list, or 'range', 'glob' or 'table'.")
+    if not isinstance(value, dict):
+        return DimensionEntry(name=name, origin=node.origin, values=(node,))
+    kinds = [key for key in ("range", "glob", "table") if key in value]
+    known_keys(value, ("range", "glob", "table", "column"), what)
+    if len(kinds) != 1:
+        raise ConfigError(f"{what} needs one of 'range', 'glob' and 'table'", origin=node.origin)
+    if "column" in value and kinds != ["table"]:
+        raise ConfigError(f"{what} has 'column' without 'table'", origin=value["column"].origin)
+    if kinds == ["range"]:
+        return DimensionEntry(name=name, origin=node.origin, range=_range(what, value["range"]))
+    file = _file(value, what)
+    if file.kind is FileKind.GLOB and name not in captured(file.name, file.origin):
+        message = f"the pattern of {what} does not capture it: '{{{name}}}' is not in {shown(file.name)}"
+        raise ConfigError(message, origin=file.origin)
+    column = text(value["column"], f"'column' of {what}") if "column" in value else name
+    return DimensionEntry(name=name, origin=file.origin, file=file, column=column)
+
+
+def _range(what: str, node: Node) -> tuple[int, int, int]:
+    values = [item.value for item in node.value] if isinstance(node.value, list) else []
+    numbers = [value for value in values if isinstance(value, int) and not isinstance(value, bool)]
+    if len(numbers) != len(values) or len(numbers) not in {2, 3}:
+        hint = "For example [0, 188], with both ends included, or [0, 188, 2], where 2 is the step."
+        raise ConfigError(f"'range' of {what} must be two or three whole numbers", origin=node.origin, hint=hint)
+    first, last, step = (*numbers, 1)[:3]
+    if step < 1:
+        raise ConfigError(f"the step in 'range' of {what} must be at least 1, not {step}", origin=node.origin)
+    if last < first:
+        raise ConfigError(f"{what} has no values: {last} is below {first}", origin=node.origin)
+    return first, last, step
+
+
+def _file(items: Mapping[str, Node], what: str) -> NeededFile:
+    kind = FileKind.TABLE if "table" in items else FileKind.GLOB
+    node = items[kind]
+    name = text(node, f"'{kind}' of {what}")
+    if kind is FileKind.GLOB and not captured(name, node.origin):
+        message = f"the pattern {shown(name)} captures nothing"
+        raise ConfigError(message, origin=node.origin, hint="Write '{name}' where a value of the dimension stands.")
+    return NeededFile(kind, name, node.origin)
+
+
+def _relation(name: str, node: Node, dimensions: Collection[str]) -> RelationEntry:
+    what = f"the relation '{name}'"
+    items = entries(node, what)
+    kinds = [key for key in ("rows", "glob", "table") if key in items]
+    known_keys(items, ("rows", "glob", "table", "columns"), what)
+    if len(kinds) != 1:
+        raise ConfigError(f"{what} needs one of 'table', 'glob' and 'rows'", origin=node.origin)
+    columns = _columns(items.get("columns"), what, dimensions)
+    if kinds != ["rows"]:
+        return RelationEntry(name=name, origin=items[kinds[0]].origin, file=_file(items, what), columns=columns)
+    rows = items["rows"]
+    if columns is None:
+        raise ConfigError(f"{what} has 'rows' but no 'columns'", origin=node.origin, hint="List its dimensions there.")
+    if not isinstance(rows.value, list) or not rows.value:
+        raise ConfigError(f"'rows' of {what} must be a list of lists", origin=rows.origin)
+    for row in rows.value:
+        if not isinstance(row.value, list) or len(row.value) != len(columns):
+            raise ConfigError(f"each row of {what} must be a list of {len(columns)} values", origin=row.origin)
+    return RelationEntry(name=name, origin=rows.origin, rows=tuple(rows.value), columns=columns)
+
+
+def _columns(node: Node | None, what: str, dimensions: Collection[str]) -> dict[str, str] | None:
+    if node is None or node.value is None:
+        return None
+    if isinstance(node.value, dict):
+        found = {name: text(item, f"'columns' of {what}") for name, item in node.value.items()}
+        places = {name: item.origin for name, item in node.value.items()}
+    else:
+        places = texts(node, f"'columns' of {what}")
+        found = {name: name for name in places}
+    for name in found:
+        if name not in dimensions:
+            raise unknown("dimension", name, dimensions, places[name], what)
+    if len(found) < 2:
+        raise ConfigError(f"{what} must have two dimensions or more", origin=node.origin)
+    return found
+
+
+# -------------------------------------------------------------------------------------------------- datasets and tasks
+
+
+def _path(name: str, node: Node) -> Node:
+    items = node.value if isinstance(node.value, dict) else {"path": node}
+    known_keys(items, ("path",), f"the dataset '{name}'")
+    if "path" not in items:
+        raise ConfigError(f"the dataset '{name}' has no 'path'", origin=node.origin)
+    text(items["path"], f"the path of the dataset '{name}'")
+    return items["path"]
+
+
+def _defined_in_place(label: str, node: Node, datasets: Mapping[str, DatasetEntry]) -> dict[str, DatasetEntry]:
+    """Datasets that a task defines where it names them."""
+    items = entries(node, f"the task '{label}'")
+    found: dict[str, DatasetEntry] = {}
+    for section in ("inputs", "outputs"):
+        if section not in items or not isinstance(items[section].value, dict):
+            continue
+        for name, item in _named(items[section], section):
+            if item.value is None:
+                continue
+            entry = DatasetEntry(name, _path(name, item))
+            other = found.get(name) or datasets.get(name)
+            if other and other.path.value != entry.path.value:
+                hint = f"The other one is at {other.path.origin}. Define it once, and name it elsewhere."
+                raise ConfigError(f"the dataset '{name}' has two paths", origin=item.origin, hint=hint)
+            found[name] = entry
+    return found
+
+
+def _task(
+    label: str,
+    node: Node,
+    dimensions: Mapping[str, DimensionEntry],
+    datasets: Mapping[str, DatasetEntry],
+    labels: Collection[str],
+) -> TaskEntry:
+    what = f"the task '{label}'"
+    if not _LABEL.fullmatch(label):
+        raise ConfigError(f"{shown(label)} cannot be the label of a task", origin=node.origin)
+    items = entries(node, what)
+    known_keys(items, _TASK, what, f"What its jobs ask for stands outside of the pipeline, under 'pipetask: {{{label}: ...}}'.")
+    if items.get("command", node).value is None or "command" not in items:
+        raise ConfigError(f"{what} has no 'command'", origin=node.origin)
+    task = TaskEntry(
+        label=label,
+        origin=node.origin,
+        command=items["command"],
+        dimensions=tuple(_checked(items.get("dimensions"), "dimension", dimensions, what)),
+        inputs=_checked(items.get("inputs"), "dataset", datasets, f"'inputs' of {what}"),
+        outputs=_checked(items.get("outputs"), "dataset", datasets, f"'outputs' of {what}"),
+        after=_checked(items.get("after"), "task", labels, f"'after' of {what}"),
+    )
+    for name, origin in task.outputs.items():
+        if name in task.inputs:
+            hint = "A task cannot wait for itself; give what it writes a name and a path of its own."
+            raise ConfigError(f"{what} reads and writes the dataset '{name}'", origin=origin, hint=hint)
+    if label in task.after:
+        raise ConfigError(f"{what} cannot come after itself", origin=task.after[label])
+    return task
+
+
+def _checked(node: Node | None, kind: str, known: Collection[str], where: str) -> dict[str, Origin]:
+    if node is not None and isinstance(node.value, dict):
+        found = {name: item.origin for name, item in node.value.items()}
+    else:
+        found = texts(node, where if where.startswith("'") else f"'{kind}s' of {where}")
+    for name, origin in found.items():
+        if name not in known:
+            raise unknown(kind, name, known, origin, where)
+    return found
+
+
+def _check_order(description: Description) -> None:
+    """Refuse two makers of a dataset, and labels that wait for each other."""
+    makers: dict[str, str] = {}
+    for label, task in description.tasks.items():
+        for name, origin in task.outputs.items():
+            if makers.setdefault(name, label) != label:
+                hint = "Give one of the two a dataset of its own."
+                message = f"the tasks '{makers[name]}' and '{label}' both make the dataset '{name}'"
+                raise ConfigError(message, origin=origin, hint=hint)
+    labels = list(description.tasks)
+    index = {label: position for position, label in enumerate(labels)}
+    edges = [
+        (index[before], index[label])
+        for label, task in description.tasks.items()
+        for before in (*task.after, *(makers[name] for name in task.inputs if name in makers))
+    ]
+    parents, children = adjacency(len(labels), edges)
+    order = topological_order(parents, children)
+    if len(order) < len(labels):
+        ring = [labels[position] for position in find_ring(parents, done=order)]
+        raise CycleError(ring, origin=description.tasks[ring[0]].origin, hint="Each waits for the one before it.")

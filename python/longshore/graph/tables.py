@@ -1,0 +1,368 @@
+"""Turns the text of tables, and the names of files that match a pattern, into columns of values."""
+
+from __future__ import annotations
+
+import csv
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from enum import StrEnum
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from longshore.config.interpolate import Field, Parts, parse, shown
+from longshore.config.search import did_you_mean
+from longshore.errors import ConfigError, GraphError
+from longshore.origin import Origin
+
+Value: TypeAlias = int | float | str
+"""What a dimension can be."""
+
+
+class Kind(StrEnum):
+    """What all values of a dimension or column are."""
+
+    NUMBER = "numbers"
+    TEXT = "text"
+
+
+class Table(msgspec.Struct, frozen=True, kw_only=True):
+    """Columns of equal length.
+
+    Attributes
+    ----------
+    name
+        What errors call it: the path of its file, or the pattern that it comes from.
+    columns
+        Cells per column; anything that JSON has, ``None`` for a cell that is not there.
+    lines
+        Line of each row in the file; empty for a table that is in no file.
+    untyped
+        Whether all cells are text because its format knows nothing else.
+    origin
+        Where it was asked for, or begins.
+    """
+
+    name: str
+    columns: Mapping[str, Sequence[Any]]
+    lines: Sequence[int] = ()
+    untyped: bool = False
+    origin: Origin | None = None
+
+    def place(self, row: int) -> Origin | None:
+        """Where a row stands."""
+        return Origin(self.name, self.lines[row], 1) if self.lines else self.origin
+
+    def column(self, name: str, origin: Origin | None) -> list[Value]:
+        """The values of a column, all numbers or all text.
+
+        Raises
+        ------
+        ConfigError
+            There is no such column, or a cell is empty, or holds what is neither text nor a number.
+        """
+        cells = self.cells(name, origin)
+        if self.untyped:
+            values = typed(set(cells))
+            return [values[cell] for cell in cells]
+        kind: Kind | None = None
+        for row, cell in enumerate(cells):
+            if kind is not None and kind is not kind_of(cell):
+                message = f"the column '{name}' of '{self.name}' holds numbers and text; {shown(cell)} differs from before"
+                raise ConfigError(message, origin=self.place(row))
+            kind = kind_of(cell)
+        return cells
+
+    def cells(self, name: str, origin: Origin | None) -> list[Value]:
+        """The cells of a column, each of them text or a number.
+
+        Raises
+        ------
+        ConfigError
+            As for `column`, but numbers and text may be mixed.
+        """
+        if name not in self.columns:
+            raise ConfigError(
+                f"'{self.name}' has no column '{name}'",
+                origin=origin,
+                hint=did_you_mean(name, self.columns) or "It has " + ", ".join(f"'{each}'" for each in self.columns) + ".",
+            )
+        cells = list(self.columns[name])
+        if not self.untyped:
+            for row, cell in enumerate(cells):
+                if not is_value(cell):
+                    said = "nothing" if cell is None else shown(cell)
+                    message = f"the column '{name}' of '{self.name}' has {said} where a text or a number must be"
+                    raise ConfigError(message, origin=self.place(row))
+        return cells
+
+
+def is_value(value: object) -> bool:
+    """Whether this can be the value of a dimension."""
+    return isinstance(value, str | int | float) and not isinstance(value, bool) and not _odd(value)
+
+
+def _odd(value: str | float) -> bool:
+    return isinstance(value, float) and not math.isfinite(value)
+
+
+def kind_of(value: object) -> Kind:
+    """Whether a value is a number or text."""
+    return Kind.TEXT if isinstance(value, str) else Kind.NUMBER
+
+
+# ------------------------------------------------------------------------------------------------------ text as numbers
+
+_INTEGER = re.compile(r"0|-?[1-9][0-9]{0,17}")
+_DECIMAL = re.compile(r"-?(?:0|[1-9][0-9]{0,15})\.[0-9]{1,17}")
+
+
+def number(text: str) -> int | float | None:
+    """The number that is written in exactly this way; ``None`` for any other text, such as ``007`` and ``1.50``."""
+    if _INTEGER.fullmatch(text):
+        return int(text)
+    if _DECIMAL.fullmatch(text) and repr(float(text)) == text:
+        return float(text)
+    return None
+
+
+def typed(texts: Iterable[str]) -> dict[str, Value]:
+    """Numbers for texts that are all written as numbers are, else the texts themselves."""
+    values: dict[str, Value] = {}
+    for text in texts:
+        value = number(text)
+        if value is None:
+            return {each: each for each in texts}
+        values[text] = value
+    # As text, 1 and 1.0 are two.
+    return values if len(set(values.values())) == len(values) else {each: each for each in texts}
+
+
+# ----------------------------------------------------------------------------------------------------------- the formats
+
+
+def parse_table(text: str, origin: Origin) -> Table:
+    """Read JSON Lines where the name of the file says so (``.jsonl``, ``.ndjson``, ``.json``), else CSV."""
+    is_json = origin.file.lower().endswith((".jsonl", ".ndjson", ".json"))
+    return parse_json_lines(text, origin) if is_json else parse_csv(text, origin)
+
+
+def parse_csv(text: str, origin: Origin) -> Table:
+    """Read comma-separated values whose first row names the columns.
+
+    Blank lines are skipped, and blanks behind a comma do not count.
+
+    Parameters
+    ----------
+    text
+        The content of the file.
+    origin
+        Its ``file`` is the table's path.
+
+    Raises
+    ------
+    ConfigError
+        There is no header, or a row is not as long as the header.
+    """
+    reader = csv.reader(text.removeprefix("\ufeff").splitlines(keepends=True), skipinitialspace=True, strict=True)
+    rows: list[list[str]] = []
+    lines: list[int] = []
+    try:
+        for row in reader:
+            if row:
+                rows.append(row)
+                lines.append(reader.line_num)
+    except csv.Error as error:
+        place = Origin(origin.file, reader.line_num, 1, origin.layer)
+        raise ConfigError(f"this is not CSV: {error}", origin=place) from error
+    names = _header(rows, lines, origin)
+    del rows[0], lines[0]
+    width = len(names)
+    for row, line in zip(rows, lines, strict=True):
+        if len(row) != width:
+            message = f"the row has {len(row)} values, but the header names {width} columns"
+            hint = "A value with a comma in it must be quoted."
+            raise ConfigError(message, origin=Origin(origin.file, line, 1, origin.layer), hint=hint)
+    columns = dict(zip(names, zip(*rows, strict=True), strict=True)) if rows else {name: () for name in names}
+    return Table(name=origin.file, columns=columns, lines=lines, untyped=True, origin=origin)
+
+
+def _header(rows: Sequence[Sequence[str]], lines: Sequence[int], origin: Origin) -> list[str]:
+    if not rows:
+        raise ConfigError("the table is empty: it has no row that names its columns", origin=origin)
+    names = [name.strip() for name in rows[0]]
+    place = Origin(origin.file, lines[0], 1, origin.layer)
+    for position, name in enumerate(names):
+        if not name:
+            raise ConfigError(f"column {position + 1} of the header has no name", origin=place)
+        if name in names[:position]:
+            raise ConfigError(f"the header names the column {shown(name)} twice", origin=place)
+    return names
+
+
+_decode_line = msgspec.json.Decoder(dict[str, Any]).decode
+
+
+def parse_json_lines(text: str, origin: Origin) -> Table:
+    """Read a JSON object per line, whose keys are columns; blank lines are skipped.
+
+    Raises
+    ------
+    ConfigError
+        A line is no JSON object.
+    """
+    rows: list[dict[str, Any]] = []
+    lines: list[int] = []
+    names: dict[str, None] = {}
+    for count, line in enumerate(text.removeprefix("\ufeff").split("\n"), start=1):
+        if not line.strip():
+            continue
+        place = Origin(origin.file, count, 1, origin.layer)
+        try:
+            row = _decode_line(line)
+        except msgspec.ValidationError:
+            raise ConfigError("the line is not a JSON object such as {\"visit\": 101}", origin=place) from None
+        except msgspec.DecodeError as error:
+            raise ConfigError(f"this is not JSON: {error}", origin=place) from None
+        except RecursionError:
+            raise ConfigError("this is nested too deeply", origin=place) from None
+        except UnicodeEncodeError:
+            raise ConfigError("this is not Unicode", origin=place) from None
+        rows.append(row)
+        lines.append(count)
+        names.update(dict.fromkeys(row))
+    if not rows:
+        raise ConfigError("the table is empty: it has no line with a JSON object", origin=origin)
+    columns = {name: [row.get(name) for row in rows] for name in names}
+    return Table(name=origin.file, columns=columns, lines=lines, origin=origin)
+
+
+# ------------------------------------------------------------------------------------------------------------------ globs
+
+_WILDCARD = re.compile(r"(\*\*/|\*+|\?)")
+
+
+def captured(pattern: str, origin: Origin | None = None) -> dict[str, str]:
+    """Names that a pattern captures, in its order, with their format specifications.
+
+    Raises
+    ------
+    ConfigError
+        Two captures touch, so that nobody could say where one ends, or a name is captured with two formats.
+    """
+    names: dict[str, str] = {}
+    before: object = ""
+    for part in parse(pattern):
+        if isinstance(part, Field):
+            if isinstance(before, Field) or (isinstance(before, str) and before.endswith("*")):
+                message = f"in the pattern {shown(pattern)} nothing stands between '{before}' and '{part}'"
+                raise ConfigError(message, origin=origin, hint="Put what ends the one and begins the other between them.")
+            if names.setdefault(part.name, part.spec) != part.spec:
+                message = f"the pattern {shown(pattern)} has two formats for '{part.name}'"
+                raise ConfigError(message, origin=origin)
+        elif isinstance(before, Field) and part.startswith("*"):
+            raise ConfigError(f"in the pattern {shown(pattern)} nothing stands between '{before}' and '*'", origin=origin)
+        before = part
+    return names
+
+
+def wildcards(pattern: str) -> str:
+    """The pattern as `glob.glob` wants it, with ``*`` for what is captured; it finds at least all that match."""
+    return "".join("*" if isinstance(part, Field) else part.replace("[", "[[]") for part in parse(pattern))
+
+
+def match_glob(pattern: str, paths: Iterable[str], origin: Origin | None = None) -> Table:
+    """Take the captured values out of the names of files.
+
+    ``{name}`` is some text without a slash, as short as can be; the same name twice must be the same text. A format
+    that writes numbers (``{exposure:06}``) makes a number of it. ``*``, ``?`` and ``**/`` are as in a shell.
+
+    Parameters
+    ----------
+    pattern
+        The pattern.
+    paths
+        What `wildcards` found, and perhaps more.
+    origin
+        Where the pattern was written.
+
+    Raises
+    ------
+    GraphError
+        Nothing matches.
+    """
+    specs = captured(pattern, origin)
+    matches = re.compile(_expression(parse(pattern)), re.DOTALL).fullmatch
+    rows = {row: None for path in sorted(paths) if (found := matches(path)) and (row := _row(found, specs)) is not None}
+    if not rows:
+        raise GraphError(
+            f"no file matches {shown(pattern, 200)}",
+            origin=origin,
+            hint="'{name}' stands for a part of one file or folder name, without any slash.",
+        )
+    columns: dict[str, Sequence[Any]] = {}
+    for (name, spec), cells in zip(specs.items(), zip(*rows, strict=True), strict=True):
+        values = {} if spec else typed(set(cells))
+        columns[name] = [values.get(cell, cell) for cell in cells]
+    return Table(name=pattern, columns=columns, origin=origin)
+
+
+def _row(found: re.Match[str], specs: Mapping[str, str]) -> tuple[Value, ...] | None:
+    """What a path captures; ``None`` if something is not written in the format that was given for it."""
+    values: list[Value] = []
+    for name, spec in specs.items():
+        text = found[name]
+        if spec:
+            digits = text.strip()
+            if not re.fullmatch(r"-?[0-9]{1,18}", digits, re.ASCII):
+                return None
+            try:
+                if format(int(digits), spec) != text:
+                    return None
+            except ValueError:
+                return None
+            values.append(int(digits))
+        else:
+            values.append(text)
+    return tuple(values)
+
+
+def _expression(parts: Parts) -> str:
+    """The regular expression of a pattern."""
+    names = [part.name for part in parts if isinstance(part, Field)]
+    pieces: list[str] = []
+    open_group = False
+    for piece, wild in _pieces(parts):
+        # What is shortest for one wildcard leaves the most to the next, so there is no need to ever try again; but not
+        # where the same text must come once more.
+        if wild:
+            pieces.append(")" if open_group else "")
+            open_group = piece not in {_FOLDERS, *(_capture(name) for name in names if names.count(name) > 1)}
+            pieces.append("(?>" if open_group else "")
+        pieces.append(piece)
+    return "".join(pieces) + r"\Z" + (")" if open_group else "")
+
+
+_FOLDERS: Final = "(?:[^/]+/)*?"
+
+
+def _capture(name: str) -> str:
+    return f"(?P<{name}>[^/]+?)"
+
+
+def _pieces(parts: Parts) -> Iterator[tuple[str, bool]]:
+    """Expressions of the parts, and whether each can be of any length."""
+    seen: set[str] = set()
+    for part in parts:
+        if isinstance(part, Field):
+            yield (f"(?P={part.name})", False) if part.name in seen else (_capture(part.name), True)
+            seen.add(part.name)
+            continue
+        for text in filter(None, _WILDCARD.split(part)):
+            if text == "**/":
+                yield _FOLDERS, True
+            elif text.startswith("*"):
+                yield "[^/]*?", True
+            else:
+                yield ("[^/]" if text == "?" else re.escape(text)), False

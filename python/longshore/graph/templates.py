@@ -1,0 +1,163 @@
+"""Turns templates of paths into the paths of tasks, and holds commands to what their tasks have."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import TypeAlias
+
+import msgspec
+
+from longshore.config.interpolate import Field, Template, format_value, parse, shown, unparse
+from longshore.config.merge import Node, plain
+from longshore.errors import ConfigError
+from longshore.graph.description import Description, TaskEntry, unknown
+from longshore.graph.dimensions import Dimension
+from longshore.origin import Origin
+
+Expand: TypeAlias = Callable[[Node, frozenset[str]], Template]
+"""Makes a template of a text, in which the names given stay fields and everything else is filled in."""
+
+
+def only_parse(node: Node, names: frozenset[str]) -> Template:
+    """A template of a text in which nothing is filled in."""
+    return Template(parse(str(node.value)), node.origin)
+
+
+class PathTemplate(msgspec.Struct, frozen=True, kw_only=True):
+    """The template of a dataset's path.
+
+    Attributes
+    ----------
+    dataset
+        The dataset's name.
+    pattern
+        The text around the fields, with ``%s`` for each.
+    fields
+        The fields.
+    dimensions
+        The dimensions among them, each once, in the order of the path.
+    origin
+        Where it was written.
+    """
+
+    dataset: str
+    pattern: str
+    fields: tuple[Field, ...]
+    dimensions: tuple[str, ...]
+    origin: Origin
+
+    def texts(self, dimensions: Mapping[str, Dimension], wanted: Mapping[str, Collection[int]]) -> list[list[str]]:
+        """For each field, what stands for each value of its dimension; nothing for values that are not wanted.
+
+        Raises
+        ------
+        ConfigError
+            A value cannot be written in that way, or cannot be part of a name of a file.
+        """
+        return [self._texts(field, dimensions[field.name], wanted[field.name]) for field in self.fields]
+
+    def _texts(self, field: Field, dimension: Dimension, wanted: Collection[int]) -> list[str]:
+        texts = [""] * len(dimension.values)
+        for code in wanted:
+            value = dimension.values[code]
+            text = texts[code] = format_value(value, field, self.origin)
+            if "/" in text or text in {"", ".", ".."} or "\0" in text:
+                message = f"the value {shown(repr(value))} of the dimension '{dimension.name}' cannot be a part of a path"
+                raise ConfigError(
+                    f"{message}, as the dataset '{self.dataset}' wants it",
+                    origin=self.origin,
+                    hint="In the name of a file a value must not be empty, '.' or '..', or have a slash in it.",
+                )
+        return texts
+
+    def paths(self, texts: Sequence[Sequence[str]], codes: Mapping[str, Sequence[int]], rows: int) -> list[str]:
+        """The path for each of some rows."""
+        if not self.fields:
+            return [self.pattern % ()] * rows
+        columns = [
+            map(these.__getitem__, codes[field.name]) for field, these in zip(self.fields, texts, strict=True)
+        ]
+        return list(map(self.pattern.__mod__, zip(*columns, strict=True)))
+
+
+def path_template(dataset: str, template: Template, dimensions: Collection[str]) -> PathTemplate:
+    """Make the template of a dataset's path.
+
+    Raises
+    ------
+    ConfigError
+        It has something in it that is no dimension.
+    """
+    origin = template.origin or Origin("")
+    for part in template.parts:
+        if isinstance(part, Field):
+            where = f"the path of the dataset '{dataset}'"
+            if part.name not in dimensions:
+                raise unknown("dimension", part.name, dimensions, origin, where)
+            if "/" in part.spec:
+                raise ConfigError(f"{where} has a slash in the format '{part}'", origin=origin)
+    # One path for all ways to spell it, so that two tasks that write one file are seen to.
+    parts = parse(posixpath.normpath(unparse(template.parts)))
+    fields = tuple(part for part in parts if isinstance(part, Field))
+    return PathTemplate(
+        dataset=dataset,
+        pattern="".join("%s" if isinstance(part, Field) else part.replace("%", "%%") for part in parts),
+        fields=fields,
+        dimensions=tuple(dict.fromkeys(field.name for field in fields)),
+        origin=origin,
+    )
+
+
+def check_commands(description: Description, uses: Mapping[str, Collection[str]]) -> None:
+    """Refuse commands that name a dimension or dataset which their task does not have.
+
+    Parameters
+    ----------
+    description
+        The pipeline.
+    uses
+        Dimensions in the path of each dataset.
+
+    Raises
+    ------
+    ConfigError
+        A command cannot be filled in. Names that the pipeline does not know are left to the configuration.
+    """
+    for task in description.tasks.values():
+        for word in _words(task):
+            for part in parse(str(word.value)):
+                if isinstance(part, Field):
+                    _check_field(description, task, word, part, uses)
+
+
+def _words(task: TaskEntry) -> Sequence[Node]:
+    words = task.command.value if isinstance(task.command.value, list) else [task.command]
+    if not words or not str(words[0].value).strip():
+        raise ConfigError(f"the command of the task '{task.label}' names no program", origin=task.command.origin)
+    for word in words:
+        if isinstance(word.value, bool) or not isinstance(word.value, str | int | float):
+            message = f"the command of the task '{task.label}' must be text or a list of texts, not {shown(plain(word))}"
+            hint = "Words such as true and no must be quoted in YAML to be text."
+            raise ConfigError(message, origin=word.origin, hint=hint)
+    return words
+
+
+def _check_field(
+    description: Description, task: TaskEntry, word: Node, field: Field, uses: Mapping[str, Collection[str]]
+) -> None:
+    name = field.name
+    what = f"the command of the task '{task.label}' uses '{{{name}}}'"
+    if name in description.dimensions and name not in task.dimensions:
+        hint = f"Its dimensions are {', '.join(task.dimensions) or 'none'}."
+        raise ConfigError(f"{what}, which is not one of its dimensions", origin=word.origin, hint=hint)
+    if name not in description.datasets:
+        return
+    if name not in task.inputs and name not in task.outputs:
+        raise ConfigError(f"{what}, which is neither its input nor its output", origin=word.origin)
+    if field.spec:
+        raise ConfigError(f"{what} with a format, but a path is written as it is", origin=word.origin)
+    alone = not isinstance(task.command.value, list) or word.value == f"{{{name}}}"
+    if not alone and not set(uses[name]) <= set(task.dimensions):
+        hint = f"Let '{{{name}}}' be an item of its own: each file becomes a word."
+        raise ConfigError(f"{what} inside of a word, but it can be several files", origin=word.origin, hint=hint)

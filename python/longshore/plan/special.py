@@ -1,0 +1,76 @@
+"""Makes the jobs that belong to no task: the one before all others, and the one after."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from longshore.config.profile import JobProfile
+from longshore.errors import PreparationError
+from longshore.model.job import Job
+
+INIT: Final = "pipetaskInit"
+FINAL: Final = "finalJob"
+FINAL_SCRIPT: Final = "final_job.bash"
+"""Where the final job's script lies, relative to the run directory."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpecialJobs:
+    """The jobs of a workflow that belong to no task, as far as there are any.
+
+    Attributes
+    ----------
+    init
+        Before all others.
+    last
+        After all others, if they succeed.
+    final
+        After all others, whatever becomes of them.
+    """
+
+    init: Job | None = None
+    last: Job | None = None
+    final: Job | None = None
+
+
+def init_job(profile: JobProfile) -> Job:
+    """The job that runs before all others; its command is ``pipetask.pipetaskInit.runQuantumCommand``.
+
+    Raises
+    ------
+    PreparationError
+        It has no command.
+    """
+    values = {"label": INIT, "jobName": INIT, "jobLabel": INIT}
+    template = profile.command
+    if template is None:
+        raise PreparationError(
+            "'runInit' asks for an init job, which has no command",
+            hint=f"Give it one: pipetask: {{{INIT}: {{runQuantumCommand: ...}}}}; or say 'runInit: false'.",
+        )
+    if isinstance(template, tuple):
+        return _job(INIT, profile, tuple(word.render(values) for word in template))
+    return _job(INIT, profile, template.render(values))
+
+
+def final_job(profile: JobProfile) -> Job:
+    """The job that runs the final script."""
+    return _job(FINAL, profile, ("/bin/bash", f"<ENV:LONGSHORE_JOB_RUN_DIR>/{FINAL_SCRIPT}"))
+
+
+def final_script(commands: Sequence[str]) -> str:
+    """The final job's script: as in BPS it says each line before running it, and stops at the first that fails."""
+    return "\n".join(["#!/bin/bash", "", "set -e", "set -x", *commands]) + "\n"
+
+
+def _job(name: str, profile: JobProfile, command: str | tuple[str, ...]) -> Job:
+    values = {"label": name, "jobName": name, "jobLabel": name}
+    return Job(
+        name=name,
+        label=name,
+        command=command,
+        settings=profile.settings,
+        environment={variable: template.render(values) for variable, template in profile.environment.items()},
+    )

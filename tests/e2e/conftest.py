@@ -1,0 +1,55 @@
+"""Small recorded workflows whose commands a test chooses, and what a submission may leave behind."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+
+Tasks = Mapping[str, tuple[str, Sequence[str]]]
+"""Label and parents per task."""
+
+ONE: Tasks = {"a": ("A", [])}
+
+
+def wfformat(tasks: Tasks, *, name: str = "w", version: str = "1.5") -> dict[str, Any]:
+    """A document in WfFormat."""
+    listed = [{"name": label, "id": task, "parents": list(parents)} for task, (label, parents) in tasks.items()]
+    return {"name": name, "schemaVersion": version, "workflow": {"specification": {"tasks": listed}}}
+
+
+LeftBehind = Callable[[], list[str]]
+"""Names of what there is of runs."""
+
+
+class WriteRun(Protocol):
+    """Writes ``graph.json`` and a YAML file that names it."""
+
+    def __call__(self, text: str = ..., tasks: Tasks = ..., *, name: str = ...) -> Path: ...
+
+
+@pytest.fixture
+def write_run(tmp_path: Path) -> WriteRun:
+    """Writes a run of tasks (one, unless told otherwise) into `tmp_path`; the text is more YAML."""
+
+    def write(text: str = "runQuantumCommand: 'true'\n", tasks: Tasks = ONE, *, name: str = "run.yaml") -> Path:
+        (tmp_path / "graph.json").write_text(json.dumps(wfformat(tasks)), "utf-8")
+        path = tmp_path / name
+        path.write_text(f"wfformat: graph.json\n{text}", "utf-8")
+        return path
+
+    return write
+
+
+@pytest.fixture
+def left_behind(tmp_path: Path, own_environment: Path) -> Iterator[LeftBehind]:
+    """Tells what of runs there is: directories, drafts, and entries of the registry."""
+
+    def look() -> list[str]:
+        entries = own_environment.glob(".local/state/longshore/runs/*")
+        return [path.name for path in (*tmp_path.glob("submit*"), *tmp_path.rglob(".*draft*"), *entries)]
+
+    yield look

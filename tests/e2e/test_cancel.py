@@ -1,0 +1,139 @@
+"""`cancel` ends every process of what it is told to end, keeps the counts right, and says what is left."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.conftest import Cli
+from tests.e2e.conftest import Tasks, WriteRun
+
+from longshore.world.host import processes_with
+
+CHAIN: Tasks = {"a": ("A", []), "b": ("B", ["a"]), "c": ("C", ["b"]), "d": ("D", []), "e": ("E", ["d"])}
+WIDE: Tasks = {f"w{number}": ("W", [f"w{number - 6}"] if number >= 6 else []) for number in range(30)}
+
+
+def submitted(cli: Cli, path: Path) -> str:
+    """Submit a run and return its directory."""
+    answer = cli("submit", path, "--json")
+    assert answer.returncode == 0, answer.stderr
+    return str(answer.json["submit_dir"])
+
+
+def processes_of(run: str) -> list[int]:
+    """Every process that belongs to a job of the run."""
+    return [pid for pid, _ in processes_with("LONGSHORE_JOB_RUN_DIR", run)]
+
+
+def report(cli: Cli, run: str) -> dict[str, Any]:
+    """The run's report."""
+    found: dict[str, Any] = cli("report", "--id", run, "--json").json["runs"][0]
+    assert sum(found["counts"].values()) == found["expected"]
+    return found
+
+
+def running(cli: Cli, run: str) -> None:
+    """Wait until a job of the run has a process."""
+    deadline = time.monotonic() + 20
+    while not processes_of(run):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_what_runs_ends_and_what_never_ran_is_deleted(cli: Cli, write_run: WriteRun) -> None:
+    run = submitted(cli, write_run("runQuantumCommand: sleep 60 & sleep 60\nrequestMemory: 10\n", CHAIN))
+    running(cli, run)
+    cancelled = cli("cancel", "--id", run)
+    assert cancelled.returncode == 0
+    assert "Successfully canceled job with id" in cancelled.stdout
+    assert not processes_of(run)
+    found = report(cli, run)
+    assert found["state"] == "DELETED"
+    assert found["counts"]["DELETED"] == 5
+    causes = {job["name"]: job["cause"] for job in found["jobs"]}
+    assert causes["a"] == "CANCELLED"
+    assert causes["b"] is None
+    twice = cli("cancel", "--id", run)
+    assert twice.returncode == 0
+
+
+def test_a_job_that_ignores_being_asked_is_killed(cli: Cli, write_run: WriteRun) -> None:
+    deaf = "runQuantumCommand: trap '' TERM; sleep 60 & sleep 60; sleep 60\nkillGrace: 1\nrequestMemory: 10\n"
+    run = submitted(cli, write_run(deaf.replace("runQuantumCommand: ", "runQuantumCommand: |\n  ")))
+    running(cli, run)
+    assert cli("cancel", run).returncode == 0
+    assert not processes_of(run)
+
+
+def test_what_a_job_has_sent_away_ends_too(cli: Cli, write_run: WriteRun) -> None:
+    run = submitted(cli, write_run("runQuantumCommand: setsid sleep 60 & sleep 60\nrequestMemory: 10\n"))
+    running(cli, run)
+    time.sleep(0.2)
+    assert cli("cancel", run).returncode == 0
+    assert not processes_of(run)
+
+
+def test_a_part_of_a_run(cli: Cli, write_run: WriteRun) -> None:
+    yaml = "runQuantumCommand: 'true'\nrequestMemory: 10\npipetask: {A: {runQuantumCommand: sleep 60}}\n"
+    run = submitted(cli, write_run(yaml, CHAIN))
+    running(cli, run)
+    assert cli("cancel", run, "--label", "A").returncode == 0
+    deadline = time.monotonic() + 20
+    while (found := report(cli, run))["state"] == "RUNNING":
+        assert time.monotonic() < deadline
+    states = {job["name"]: job["state"] for job in found["jobs"]}
+    assert states == {"a": "DELETED", "b": "PRUNED", "c": "PRUNED", "d": "SUCCEEDED", "e": "SUCCEEDED"}
+
+
+@pytest.mark.parametrize(("option", "name"), [("--job", "bb"), ("--label", "AA")])
+def test_a_part_that_is_not_there(cli: Cli, write_run: WriteRun, option: str, name: str) -> None:
+    run = submitted(cli, write_run("runQuantumCommand: sleep 60\n", CHAIN))
+    ran = cli("cancel", run, option, name)
+    assert ran.returncode == 5
+    assert f"'{name}'" in ran.stderr
+    assert "Did you mean" in ran.stderr
+    assert cli("cancel", run).returncode == 0
+
+
+def test_the_runs_of_a_user(cli: Cli, write_run: WriteRun) -> None:
+    user = cli("submit", write_run(), "--wait", "--json") and report(cli, "@last")["user"]
+    nothing = cli("cancel", "--user", user)
+    assert nothing.returncode == 5
+    assert "No job matches the search criteria." in nothing.stderr
+    slow = write_run("runQuantumCommand: sleep 60\nrequestMemory: 10\n")
+    runs = [submitted(cli, slow) for _ in range(2)]
+    asked = cli("cancel", "--user", user)
+    assert asked.returncode == 2
+    assert asked.stderr.count("u_") == 2
+    assert report(cli, runs[0])["state"] == "RUNNING"
+    assert cli("cancel", "--user", user, "--yes").returncode == 0
+    assert {report(cli, run)["state"] for run in runs} == {"DELETED"}
+
+
+def test_a_run_whose_engine_is_gone_can_be_cancelled(cli: Cli, write_run: WriteRun) -> None:
+    from tests.e2e.test_restart import engine_of
+
+    run = submitted(cli, write_run("runQuantumCommand: sleep 60\nrequestMemory: 10\n", CHAIN))
+    running(cli, run)
+    os.kill(engine_of(run), 9)
+    assert cli("cancel", run).returncode == 0
+    assert not processes_of(run)
+    assert report(cli, run)["state"] == "DELETED"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(int(os.environ.get("LONGSHORE_TEST_CANCELS", "6"))))
+def test_at_random_moments_nothing_is_left_and_counts_add_up(cli: Cli, write_run: WriteRun, seed: int) -> None:
+    chance = random.Random(seed)  # noqa: S311 - moments, not secrets
+    run = submitted(cli, write_run("runQuantumCommand: sleep 0.0$(($$ % 9))\nrequestMemory: 10\n", WIDE))
+    time.sleep(chance.uniform(0, 0.6))
+    assert cli("cancel", run).returncode == 0
+    assert not processes_of(run)
+    found = report(cli, run)
+    assert found["state"] in {"DELETED", "SUCCEEDED"}
+    assert found["counts"]["DELETED"] + found["counts"]["SUCCEEDED"] == found["expected"]

@@ -1,0 +1,120 @@
+"""`restart` runs again what did not succeed, and nothing else; `resume --all` takes up what has lost its engine."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from tests.conftest import Cli
+from tests.e2e.conftest import Tasks, WriteRun
+
+CHAIN: Tasks = {"a": ("A", []), "b": ("B", ["a"]), "c": ("C", ["b"]), "d": ("D", [])}
+YAML = """
+runQuantumCommand: echo {jobName} >> ${PWD}/notes
+requestMemory: 10
+numberOfRetries: 0
+pipetask:
+  B: {runQuantumCommand: "test -e ${PWD}/mended && echo {jobName} >> ${PWD}/notes"}
+"""
+
+
+def engine_of(run: str) -> int:
+    """Process number of a run's newest engine."""
+    newest = max(Path(run, "journal").glob("*.jsonl"))
+    return int(json.loads(newest.read_text("utf-8").splitlines()[0])["pid"])
+
+
+def test_only_what_did_not_succeed_runs_again(cli: Cli, write_run: WriteRun, tmp_path: Path) -> None:
+    first = cli("submit", write_run(YAML, CHAIN), "--wait", "--json")
+    assert first.returncode == 19
+    run = first.json["submit_dir"]
+    plan = cli("restart", run, "--dry-run", "--json")
+    assert plan.returncode == 0
+    assert plan.json["again"] == {"B": {"FAILED": 1}, "C": {"PRUNED": 1}}
+    assert plan.json["submitted"] is False
+    words = cli("restart", run, "--dry-run").stderr
+    assert "B: 1 failed" in words
+    assert "C: 1 waited for one that failed or was cancelled" in words
+    (tmp_path / "mended").touch()
+    again = cli("restart", "--id", run)
+    assert again.returncode == 0, again.stderr
+    assert f"Run Id: {first.json['id']}" in again.stdout
+    assert "Run Name: " in again.stdout
+    assert _end(cli, run) == 0
+    assert sorted((tmp_path / "notes").read_text("utf-8").split()) == ["a", "b", "c", "d"]
+    card = json.loads(Path(run, "run.json").read_text("utf-8"))
+    assert [submission["by"] for submission in card["submissions"]] == ["submit", "restart"]
+
+
+def test_a_finished_run_has_nothing_to_do(cli: Cli, write_run: WriteRun) -> None:
+    run = cli("submit", write_run(), "--wait", "--json").json["submit_dir"]
+    again = cli("restart", run)
+    assert again.returncode == 0
+    assert "nothing to run again: every job" in again.stderr
+
+
+def test_a_running_run_is_refused_with_its_state(cli: Cli, write_run: WriteRun) -> None:
+    run = cli("submit", write_run("runQuantumCommand: sleep 60\n"), "--json").json["submit_dir"]
+    again = cli("restart", run)
+    assert again.returncode == 6
+    assert "RUNNING" in again.stderr
+    assert cli("cancel", run).returncode == 0
+
+
+def test_a_cancelled_run_can_be_restarted(cli: Cli, write_run: WriteRun, tmp_path: Path) -> None:
+    slow = "runQuantumCommand: test -e ${PWD}/mended || sleep 60\nrequestMemory: 10\n"
+    run = cli("submit", write_run(slow, CHAIN), "--json").json["submit_dir"]
+    assert cli("cancel", run).returncode == 0
+    assert cli("status", run).returncode == 16
+    (tmp_path / "mended").touch()
+    assert cli("restart", run).returncode == 0
+    assert _end(cli, run) == 0
+
+
+def test_a_link_is_made_by_id_and_renewed(cli: Cli, write_run: WriteRun, tmp_path: Path) -> None:
+    path = write_run("runQuantumCommand: 'false'\nnumberOfRetries: 0\nmakeIdLink: true\n")
+    first = cli("submit", path, "--wait", "--json").json
+    link = tmp_path / "bps_links" / first["id"]
+    assert link.resolve() == Path(first["submit_dir"]).resolve()
+    link.unlink()
+    assert cli("restart", first["id"]).returncode == 0
+    assert link.resolve() == Path(first["submit_dir"]).resolve()
+    assert _end(cli, first["id"]) == 19
+
+
+@pytest.mark.parametrize("trouble", ["taken", "unwritable"])
+def test_a_link_that_cannot_be_made_is_only_a_note(cli: Cli, write_run: WriteRun, tmp_path: Path, trouble: str) -> None:
+    (tmp_path / "bps_links").touch()
+    ran = cli("submit", write_run(), "--make-id-link", "--wait")
+    assert ran.returncode == 0
+    assert "could not make the id softlink" in ran.stderr
+    assert trouble
+
+
+def test_every_run_that_lost_its_engine_is_taken_up(cli: Cli, write_run: WriteRun, tmp_path: Path) -> None:
+    slow = write_run("runQuantumCommand: sleep 1\nrequestMemory: 10\n", CHAIN)
+    runs = [cli("submit", slow, "--json").json["submit_dir"] for _ in range(2)]
+    done = cli("submit", write_run(name="other.yaml"), "--wait", "--json").json["submit_dir"]
+    for run in runs:
+        os.kill(engine_of(run), signal.SIGKILL)
+    deadline = time.monotonic() + 20
+    while {cli("status", run).returncode for run in runs} != {10}:
+        assert time.monotonic() < deadline
+    resumed = cli("resume", "--all", "--json")
+    assert resumed.returncode == 0, resumed.stderr
+    assert sorted(run["submit_dir"] for run in resumed.json["runs"]) == sorted(runs)
+    assert {_end(cli, run) for run in [*runs, done]} == {0}
+    assert "nothing to resume" in cli("resume", "--all").stderr
+
+
+def _end(cli: Cli, run: str) -> int:
+    """Exit status of `status` when the run is over."""
+    deadline = time.monotonic() + 30
+    while (status := cli("status", run)).returncode == 15:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    return status.returncode

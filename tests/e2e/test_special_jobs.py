@@ -1,0 +1,101 @@
+"""Init job and final job: what they run, when, and what becomes of them after failures and cancellations."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+from tests.conftest import Cli, Ran
+from tests.e2e.conftest import LeftBehind, Tasks, WriteRun
+
+CHAIN: Tasks = {"a": ("A", []), "b": ("B", ["a"]), "c": ("C", [])}
+NOTE = 'echo "$LONGSHORE_JOB_NAME" >> {notes}'
+COMMON = f"notes: ${{PWD}}/notes\nresources: {{cpus: 1}}\nrequestMemory: 10\nrunQuantumCommand: '{NOTE}'\n"
+FINAL = "finalJob: {command1: 'echo final >> {notes}'}\n"
+
+
+def said(folder: Path) -> list[str]:
+    """What jobs wrote down, in order."""
+    return (folder / "notes").read_text("utf-8").split()
+
+
+def submit(cli: Cli, path: Path, *more: str) -> Ran:
+    """Submit a run and wait for its end."""
+    return cli("submit", path, "--wait", *more)
+
+
+def test_an_init_job_runs_before_all_others(cli: Cli, write_run: WriteRun, tmp_path: Path) -> None:
+    init = "payload: {runInit: true}\npipetask: {pipetaskInit: {runQuantumCommand: 'echo init >> {notes}'}}\n"
+    assert submit(cli, write_run(COMMON + init, CHAIN)).returncode == 0
+    assert said(tmp_path)[0] == "init"
+    assert sorted(said(tmp_path)) == ["a", "b", "c", "init"]
+
+
+def test_an_init_job_without_a_command_of_its_own_is_refused(
+    cli: Cli, write_run: WriteRun, left_behind: LeftBehind
+) -> None:
+    ran = submit(cli, write_run(COMMON + "payload: {runInit: true}\n", CHAIN))
+    assert ran.returncode == 7
+    assert "'runInit' asks for an init job, which has no command" in ran.stderr
+    assert not left_behind()
+
+
+@pytest.mark.parametrize("when", ["ALWAYS", "SUCCESS"])
+def test_a_final_job_runs_last(cli: Cli, write_run: WriteRun, tmp_path: Path, when: str) -> None:
+    path = write_run(COMMON + FINAL + "", CHAIN)
+    assert submit(cli, path, "--set", f".finalJob.whenRun={when}").returncode == 0
+    assert said(tmp_path)[-1] == "final"
+    assert len(said(tmp_path)) == 4
+
+
+def test_a_final_job_that_is_never_to_run_does_not(cli: Cli, write_run: WriteRun, tmp_path: Path) -> None:
+    assert submit(cli, write_run(COMMON + FINAL, CHAIN), "--set", ".finalJob.whenRun=NEVER").returncode == 0
+    assert "final" not in said(tmp_path)
+
+
+@pytest.mark.parametrize(("when", "runs"), [("ALWAYS", True), ("SUCCESS", False)])
+def test_after_a_failure(cli: Cli, write_run: WriteRun, tmp_path: Path, when: str, runs: bool) -> None:
+    path = write_run(COMMON + FINAL + "pipetask: {A: {runQuantumCommand: 'exit 1'}}\n", CHAIN)
+    ran = submit(cli, path, "--set", f".finalJob.whenRun={when}")
+    assert ran.returncode == 19
+    assert ("final" in said(tmp_path)) is runs
+
+
+def test_the_final_script_is_that_of_bps(cli: Cli, write_run: WriteRun, tmp_path: Path) -> None:
+    final = "finalJob: {command1: 'echo one', command2: '', command3: 'echo {payloadName}', command5: 'echo never'}\n"
+    ran = cli("prepare", write_run(COMMON + final), "--json")
+    script = Path(ran.json["submit_dir"], "final_job.bash").read_text("utf-8")
+    assert script == "#!/bin/bash\n\nset -e\nset -x\necho one\n\necho run\n"
+
+
+def test_a_final_job_without_a_command_is_refused(cli: Cli, write_run: WriteRun) -> None:
+    ran = submit(cli, write_run(COMMON + "finalJob: {whenRun: ALWAYS, command1: ''}\n"))
+    assert ran.returncode == 7
+    assert "finalJob.whenRun" in ran.stderr
+
+
+def test_a_final_job_has_values_of_its_own(cli: Cli, write_run: WriteRun) -> None:
+    final = "finalJob: {command1: 'echo $LONGSHORE_JOB_MEMORY_MB; exit 1', requestMemory: 77, numberOfRetries: 0}\n"
+    ran = submit(cli, write_run(COMMON + final), "--json")
+    assert ran.returncode == 19
+    log = Path(ran.json["submit_dir"], "logs", "finalJob", "00", "finalJob.1.log")
+    assert "77" in log.read_text("utf-8").splitlines()
+    assert not log.with_name("finalJob.2.log").exists()
+
+
+@pytest.mark.parametrize(("options", "runs"), [((), True), (("--no-final",), False)])
+def test_after_a_cancellation(
+    cli: Cli, write_run: WriteRun, tmp_path: Path, options: tuple[str, ...], runs: bool
+) -> None:
+    path = write_run(COMMON + FINAL + "pipetask: {A: {runQuantumCommand: 'sleep 60'}}\n", CHAIN)
+    run = cli("submit", path, "--json").json["submit_dir"]
+    cancelled = cli("cancel", run, *options)
+    assert cancelled.returncode == 0, cancelled.stderr
+    deadline = time.monotonic() + 20
+    while (status := cli("status", run)).returncode == 15:
+        assert time.monotonic() < deadline
+    assert status.returncode == 16
+    notes = said(tmp_path) if (tmp_path / "notes").exists() else []
+    assert notes.count("final") == int(runs)
+    assert "b" not in notes

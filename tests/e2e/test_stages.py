@@ -1,0 +1,128 @@
+"""`acquire`, `cluster`, `transform` and `prepare` stop after their stage; `submitcmd` runs one script."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.conftest import Cli
+from tests.e2e.conftest import LeftBehind, Tasks, WriteRun
+
+CHAIN: Tasks = {"a": ("A", []), "b": ("B", ["a"])}
+STAGES = ["acquire", "cluster", "transform", "prepare"]
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_stage_stops_and_says_what_it_made(cli: Cli, write_run: WriteRun, tmp_path: Path, stage: str) -> None:
+    path = write_run("runQuantumCommand: 'true'\n", CHAIN)
+    ran = cli(stage, path)
+    assert ran.returncode == 0, ran.stderr
+    lines = ran.stdout.splitlines()
+    assert [line.partition(":")[0] for line in lines if line.partition(":")[0] in STAGES] == STAGES[
+        : STAGES.index(stage) + 1
+    ]
+    assert "peak memory" in lines[0]
+    document = cli(stage, path, "--json").json
+    assert document["kind"] == "stages"
+    last = document["stages"][-1]
+    assert last["labels"] == {"A": 1, "B": 1}
+    assert last["seconds"] >= 0
+    assert last["peak_memory_b"] > 0
+    assert (tmp_path / "submit").exists() == (stage == "prepare")
+
+
+def test_prepare_runs_nothing(cli: Cli, write_run: WriteRun, tmp_path: Path) -> None:
+    path = write_run("runQuantumCommand: touch ${PWD}/ran\n")
+    run = Path(cli("prepare", path, "--json").json["submit_dir"])
+    assert (run / "workflow.jsonl").is_file()
+    assert not list((run / "journal").iterdir())
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_workflow_is_a_picture_of_its_input(cli: Cli, write_run: WriteRun) -> None:
+    path = write_run("runQuantumCommand: echo {jobName}\n", CHAIN)
+    options = ("--json", "--set", "payload.outputRun=same")
+    texts = []
+    for number in range(2):
+        target = f"run{number}"
+        run = cli("prepare", path, *options, "--set", f"submitPath={target}").json["submit_dir"]
+        texts.append(Path(run, "workflow.jsonl").read_bytes())
+    assert texts[0] == texts[1]
+
+
+SCRIPT = '#!/bin/sh\ncp "$1" "$2"\necho "got $3"\n'
+
+
+def custom(folder: Path, text: str) -> Path:
+    """A script, an input, and a YAML file that names them."""
+    (folder / "script.sh").write_text(SCRIPT, "utf-8")
+    (folder / "in.txt").write_text("hello\n", "utf-8")
+    path = folder / "custom.yaml"
+    path.write_text(text, "utf-8")
+    return path
+
+
+JOB = """
+customJob:
+  executable: ${PWD}/script.sh
+  arguments: "{in} {out} 'a b'"
+  inputs: {in: in.txt}
+  outputs: {out: deep/out.txt}
+"""
+
+
+def test_a_script_runs_as_a_copy(cli: Cli, tmp_path: Path) -> None:
+    path = custom(tmp_path, JOB)
+    ran = cli("submitcmd", path, "--wait", "--json")
+    assert ran.returncode == 0, ran.stderr
+    run = Path(ran.json["submit_dir"])
+    assert (run / "deep" / "out.txt").read_text("utf-8") == "hello\n"
+    assert (run / "logs" / "customJob" / "00" / "script.sh.1.log").read_text("utf-8") == "got a b\n"
+    assert (run / "script.sh").stat().st_mode & 0o111
+    assert not (tmp_path / "script.sh").stat().st_mode & 0o111
+
+
+def test_files_stay_names_until_the_job_runs(cli: Cli, tmp_path: Path) -> None:
+    path = custom(tmp_path, JOB.replace("\"{in} {out} 'a b'\"", '"-o {out} {in}"'))
+    run = Path(cli("submitcmd", path, "--dry-run", "--json").json["submit_dir"])
+    assert '"-o","<FILE:out>","<FILE:in>"' in (run / "workflow.jsonl").read_text("utf-8")
+    assert not list((run / "journal").iterdir())
+
+
+def test_keys_of_a_graph_are_ignored_with_a_note(cli: Cli, tmp_path: Path) -> None:
+    path = custom(tmp_path, JOB + "wfformat: nothing.json\npipelineYaml: none.yaml\n")
+    ran = cli("submitcmd", path, "--wait")
+    assert ran.returncode == 0
+    assert ran.stderr.count("ignores 'wfformat', 'pipelineYaml'") == 1
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "status", "words"),
+    [
+        ("customJob:", "otherJob:", 3, "there is no section 'customJob'"),
+        ("  arguments: \"{in} {out} 'a b'\"\n", "", 3, "'customJob.arguments' must be given"),
+        ("  executable: ${PWD}/script.sh\n", "", 3, "'customJob.executable' must be given"),
+        ("script.sh", "nothing.sh", 7, "nothing.sh' does not exist"),
+        ("script.sh", "in.txt", 7, "its first line does not name an interpreter"),
+        ("in: in.txt", "in: no.txt", 7, "input path 'no.txt' does not exist"),
+        ("'a b'", "'a b", 3, "cannot be split into words"),
+        ("out: deep", "in: deep", 3, "is both an input and an output"),
+    ],
+)
+def test_what_is_wrong_with_a_script_is_said(
+    cli: Cli, tmp_path: Path, left_behind: LeftBehind, *, old: str, new: str, status: int, words: str
+) -> None:
+    ran = cli("submitcmd", custom(tmp_path, JOB.replace(old, new)))
+    assert ran.returncode == status, ran.stderr
+    assert words in ran.stderr
+    assert not left_behind()
+
+
+def test_a_script_without_arguments(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "bare.yaml"
+    (tmp_path / "script.sh").write_text("#!/bin/sh\necho $# arguments\n", "utf-8")
+    path.write_text('customJob: {executable: script.sh, arguments: ""}\n', "utf-8")
+    ran = cli("submitcmd", path, "--wait", "--json")
+    assert ran.returncode == 0
+    log = Path(ran.json["submit_dir"], "logs", "customJob", "00", "script.sh.1.log")
+    assert log.read_text("utf-8") == "0 arguments\n"

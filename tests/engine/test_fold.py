@@ -1,0 +1,376 @@
+"""The fold of a run's events: for any graph and any history, the numbers add up and nothing is forgotten."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from longshore.engine.fold import SHOWN, Code, RunState, shown_counts
+from longshore.model.codec import decode_event, encode_line
+from longshore.model.event import (
+    Deleted,
+    Ended,
+    Event,
+    Failed,
+    Finished,
+    Life,
+    Lost,
+    Refused,
+    Restarted,
+    Retry,
+    Started,
+    Steer,
+    Submitted,
+    Submitting,
+)
+from longshore.model.request import Request
+from longshore.model.state import Cause, JobState
+
+OVER = {Code.SUCCEEDED, Code.FAILED, Code.DELETED, Code.PRUNED}
+ACTIVE = {Code.PENDING, Code.RUNNING}
+BAD = {Code.FAILED, Code.DELETED, Code.PRUNED}
+LIFE = Life(v=1, life=1, t=0.0, host="h", pid=1, boot="b", by="resume")
+
+
+class Graph(NamedTuple):
+    parents: list[tuple[int, ...]]
+    labels: list[int]
+    final: bool
+
+    def begin(self) -> RunState:
+        return RunState(self.parents, self.labels, final=self.final)
+
+
+@st.composite
+def graphs(draw: st.DrawFn) -> Graph:
+    size = draw(st.integers(0, 8))
+    parents = [tuple(sorted(draw(st.sets(st.integers(0, job - 1), max_size=3)))) if job else () for job in range(size)]
+    labels = draw(st.lists(st.integers(0, 2), min_size=size, max_size=size))
+    final = draw(st.booleans())
+    return Graph([*parents, ()] if final else parents, [*labels, 1] if final else labels, final)
+
+
+def moves(state: RunState, number: int) -> list[Event]:
+    """Every event that may come next."""
+    found: list[Event] = []
+    batch = f"b{number}"
+    ready = [job for job in range(state.size) if state.code[job] == Code.READY]
+    for some in (ready[:1], ready[-1:], ready):
+        jobs = tuple((job, state.attempts[job] + 1) for job in some)
+        found += [Submitting(b=batch, tag=batch, jobs=jobs)] if jobs else []
+    for tag, intent in state.batches.items():
+        members = tuple(pair for pair in intent.jobs if state.active.get(pair[0]) == tag)
+        found += [Submitted(b=tag, id="7"), Refused(b=tag, why="busy"), Refused(b=tag, why="never", spent=True)]
+        found += [Refused(b=tag, why="in part", jobs=members[:1])] if members else []
+    for job in state.active:
+        attempt = state.attempts[job]
+        found += [
+            Started(j=job, a=attempt),
+            Ended(j=job, a=attempt, exit=0, t=float(number)),
+            Ended(j=job, a=attempt, exit=1, cause=Cause.EXIT, t=float(number)),
+            Lost(j=job, a=attempt, why="gone", t=float(number)),
+        ]
+    for job in state.undecided:
+        attempt = state.attempts[job] + 1
+        found += [
+            Retry(j=job, a=attempt, cause=Cause.EXIT),
+            Retry(j=job, a=attempt, cause=Cause.OOM, request=Request(memory_b=5), not_before=9.0),
+            Failed(j=job, why="no more"),
+        ]
+    if state.over:
+        found += [Finished(state=JobState.FAILED), Restarted(jobs=tuple(state.not_succeeded()))]
+    return found
+
+
+def rare_moves(state: RunState) -> list[Event]:
+    """What people do, and what may come at any time."""
+    jobs = range(state.size)
+    return [
+        LIFE,
+        Steer(who="me", act="cancel"),
+        Steer(who="me", act="cancel", set={"final": "no"}),
+        Steer(who="me", act="cancel", select={"jobs": ("a",)}),
+        *(Deleted(jobs=(job,)) for job in jobs),
+        Deleted(jobs=tuple(jobs)),
+    ]
+
+
+def history(data: st.DataObject, graph: Graph, steps: int) -> tuple[RunState, list[Event]]:
+    """A state in the middle of a valid history, checked after each event, and that history."""
+    state, events = graph.begin(), []
+    check(state, graph)
+    for number in range(steps):
+        usual = moves(state, number)
+        rare = not usual or data.draw(st.integers(0, 15)) == 0
+        event = data.draw(st.sampled_from(rare_moves(state) if rare else usual))
+        state.apply(event)
+        events.append(event)
+        check(state, graph)
+    return state, events
+
+
+def check(state: RunState, graph: Graph) -> None:
+    """Hold a state to all that is true of every state."""
+    codes = [Code(code) for code in state.code]
+    jobs = range(state.size)
+    for label, row in enumerate(state.counts):
+        of_label = Counter(codes[job] for job in jobs if graph.labels[job] == label)
+        assert row == [of_label[code] for code in Code]
+    assert sum(state.totals().values()) == state.size
+    assert state.over == all(code in OVER for code in codes)
+    assert set(state.active) == {job for job in jobs if codes[job] in ACTIVE}
+    assert state.dying <= set(state.active)
+    assert set(state.undecided) == {job for job in jobs if codes[job] == Code.UNDECIDED}
+    assert state.not_succeeded() == [job for job in jobs if codes[job] in BAD]
+    final = state.size - 1 if graph.final else -1
+    for job in jobs:
+        parents = [codes[parent] for parent in graph.parents[job]]
+        assert state.waiting[job] == sum(code != Code.SUCCEEDED for code in parents)
+        bad_parent = any(code in BAD for code in parents)
+        if bad_parent:
+            assert codes[job] in {Code.PRUNED, Code.DELETED}
+        if codes[job] == Code.PRUNED:
+            assert bad_parent
+        if codes[job] == Code.UNREADY and job != final:
+            assert state.waiting[job]
+        if codes[job] not in {Code.UNREADY, Code.PRUNED, Code.DELETED}:
+            assert not state.waiting[job]
+    if final >= 0:
+        others_over = all(code in OVER for code in codes[:-1])
+        assert (codes[final] == Code.UNREADY) <= (not others_over)
+        assert (codes[final] in {Code.READY, Code.UNDECIDED} | ACTIVE) <= others_over
+
+
+def picture(state: RunState) -> dict[str, Any]:
+    """All that a state holds; what was freed is the scheduler's to take."""
+    return {name: list(value) if name == "active" else value for name, value in vars(state).items() if name != "freed"}
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data(), graphs(), st.integers(0, 60))
+def test_any_history_adds_up_and_folds_alike_a_second_time(data: st.DataObject, graph: Graph, steps: int) -> None:
+    state, events = history(data, graph, steps)
+    again = graph.begin()
+    for event in events:
+        again.apply(decode_event(encode_line(event)))
+    assert picture(again) == picture(state)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data(), graphs(), st.integers(0, 30))
+def test_any_history_can_come_to_an_end(data: st.DataObject, graph: Graph, steps: int) -> None:
+    state, _ = history(data, graph, steps)
+    number = steps
+    while not state.over:
+        state.apply(next(move for move in (moves(state, number)[::-1])))
+        check(state, graph)
+        number += 1
+        assert number < steps + 200
+    assert not state.active
+    assert not state.dying
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.data(), graphs(), st.integers(0, 40))
+def test_stale_and_unknown_news_change_nothing(data: st.DataObject, graph: Graph, steps: int) -> None:
+    state, _ = history(data, graph, steps)
+    before = [repr(value) for value in picture(state).values()]
+    for event in stale_news(state):
+        state.apply(event)
+    assert [repr(value) for value in picture(state).values()] == before
+
+
+def stale_news(state: RunState) -> Iterable[Event]:
+    jobs = range(-1, state.size + 1)
+    pairs = [(job, attempt) for job in jobs for attempt in range(4) if not state.expects(job, attempt)]
+    for job, attempt in pairs:
+        yield Started(j=job, a=attempt)
+        yield Ended(j=job, a=attempt, exit=0, t=1e9)
+        yield Ended(j=job, a=attempt, exit=1, cause=Cause.EXIT, t=1e9)
+        yield Lost(j=job, a=attempt, why="?", t=1e9)
+    for job in jobs:
+        if job not in state.undecided:
+            yield Retry(j=job, a=1, cause=Cause.EXIT, request=Request(cpus=9), not_before=1.0)
+            yield Failed(j=job, why="?")
+    yield Submitted(b="unknown", id="1")
+    yield Refused(b="unknown", why="?")
+    yield Refused(b="unknown", why="?", spent=True, jobs=tuple((job, state.attempts[job]) for job in state.active))
+
+
+@settings(max_examples=100, deadline=None)
+@given(graphs(), st.randoms(use_true_random=False))
+def test_exactly_the_descendants_of_failed_jobs_are_pruned(graph: Graph, dice: Any) -> None:
+    state = graph.begin()
+    number = 0
+    while not state.over:
+        number += 1
+        job = dice.choice([job for job in range(state.size) if state.code[job] == Code.READY])
+        run(state, job, *([Failed(j=job, why="no more")] if dice.random() < 0.3 else []), ok=False)
+    failed = {job for job in range(state.size) if state.code[job] == Code.FAILED}
+    below: set[int] = set()
+    for job, parents in enumerate(graph.parents):
+        if any(parent in failed | below for parent in parents):
+            below.add(job)
+    assert {job for job in range(state.size) if state.code[job] == Code.PRUNED} == below
+
+
+def run(state: RunState, job: int, *then: Event, ok: bool = True) -> None:
+    """Let a job run once: it succeeds unless something comes `then`."""
+    attempt, batch = state.attempts[job] + 1, f"{job}.{state.attempts[job] + 1}"
+    state.apply(Submitting(b=batch, tag=batch, jobs=((job, attempt),)))
+    state.apply(Submitted(b=batch, id=batch))
+    bad = then and not ok
+    state.apply(Ended(j=job, a=attempt, exit=int(bool(bad)), cause=Cause.EXIT if bad else None))
+    for event in then:
+        state.apply(event)
+
+
+def states(state: RunState) -> list[str]:
+    return [Code(code).name for code in state.code]
+
+
+CHAIN: Sequence[Sequence[int]] = [(), (0,), (1,), ()]
+"""Three jobs one behind the other, and one beside them (or the final one)."""
+
+
+def handed_over(job: int = 0, *, answered: bool = True) -> RunState:
+    state = RunState(CHAIN, [0] * 4, final=True)
+    state.apply(Submitting(b="b", tag="b", jobs=((job, 1),)))
+    if answered:
+        state.apply(Submitted(b="b", id="b"))
+    return state
+
+
+def test_the_final_job_waits_for_all_others_however_they_end() -> None:
+    state = RunState(CHAIN, [0] * 4, final=True)
+    assert states(state) == ["READY", "UNREADY", "UNREADY", "UNREADY"]
+    run(state, 0)
+    run(state, 1, Failed(j=1, why="no more"), ok=False)
+    assert states(state) == ["SUCCEEDED", "FAILED", "PRUNED", "READY"]
+    assert not state.over
+    run(state, 3)
+    assert state.over
+
+
+def test_a_final_job_alone_is_ready_at_once() -> None:
+    assert states(RunState([()], [0], final=True)) == ["READY"]
+
+
+def test_a_run_without_jobs_is_over() -> None:
+    state = RunState([], [])
+    assert state.over
+    assert not any(state.totals().values())
+
+
+def test_a_cancelled_run_still_runs_its_final_job() -> None:
+    state = handed_over()
+    state.apply(Steer(who="me", act="cancel"))
+    assert states(state) == ["PENDING", "DELETED", "DELETED", "UNREADY"]
+    assert state.dying == {0}
+    state.apply(Ended(j=0, a=1, signal=15, cause=Cause.CANCELLED))
+    assert states(state) == ["DELETED", "DELETED", "DELETED", "READY"]
+    assert state.cancelled
+
+
+def test_a_cancelled_run_can_do_without_its_final_job() -> None:
+    state = handed_over()
+    state.apply(Steer(who="me", act="cancel", set={"final": "no"}))
+    state.apply(Lost(j=0, a=1, why="?"))
+    assert states(state) == ["DELETED"] * 4
+    assert state.over
+
+
+def test_a_job_that_succeeds_while_it_is_cancelled_has_succeeded() -> None:
+    state = handed_over()
+    state.apply(Deleted(jobs=(0,)))
+    state.apply(Ended(j=0, a=1, exit=0))
+    assert states(state) == ["SUCCEEDED", "READY", "UNREADY", "UNREADY"]
+    assert not state.dying
+
+
+@pytest.mark.parametrize("spent", [True, False])
+def test_what_descends_from_a_cancelled_job_that_was_never_taken_is_pruned(spent: bool) -> None:
+    state = handed_over(answered=False)
+    state.apply(Deleted(jobs=(0,)))
+    state.apply(Refused(b="b", why="busy", spent=spent))
+    assert states(state) == ["DELETED", "PRUNED", "PRUNED", "READY"]
+
+
+def test_a_refusal_for_good_spends_an_attempt_and_is_judged() -> None:
+    state = handed_over(answered=False)
+    state.apply(Refused(b="b", why="no such queue", spent=True))
+    assert (state.attempts[0], state.tries[0], state.lost[0]) == (1, 1, 0)
+    end = state.undecided[0]
+    assert isinstance(end, Ended)
+    assert (end.cause, end.reason) == (Cause.SUBMIT, "no such queue")
+
+
+def test_a_refusal_for_now_spends_nothing() -> None:
+    state = handed_over(answered=False)
+    state.apply(Refused(b="b", why="busy"))
+    assert states(state)[0] == "READY"
+    assert (state.attempts[0], state.tries[0], state.batches) == (0, 0, {})
+
+
+def test_a_retry_keeps_what_was_changed_and_waits() -> None:
+    state = handed_over()
+    state.apply(Ended(j=0, a=1, cause=Cause.OOM))
+    state.apply(Retry(j=0, a=2, cause=Cause.OOM, request=Request(memory_b=7), not_before=50.0))
+    assert (state.requests[0].memory_b, state.not_before[0]) == (7, 50.0)
+    state.apply(Submitting(b="c", tag="c", jobs=((0, 2),)))
+    assert not state.not_before
+    state.apply(Lost(j=0, a=2, why="?"))
+    state.apply(Retry(j=0, a=3, cause=Cause.LOST))
+    assert state.requests[0].memory_b == 7
+    run(state, 0)
+    assert not state.requests
+    assert state.attempts[0] == 3
+
+
+def test_a_restart_gives_a_fresh_budget_and_goes_on_counting_attempts() -> None:
+    state = RunState(CHAIN, [0] * 4)
+    run(state, 3)
+    run(state, 0)
+    run(state, 1, Retry(j=1, a=2, cause=Cause.EXIT, not_before=1e12), ok=False)
+    state.apply(Steer(who="me", act="cancel"))
+    state.apply(Finished(state=JobState.DELETED))
+    assert states(state) == ["SUCCEEDED", "DELETED", "DELETED", "SUCCEEDED"]
+    state.apply(Restarted(jobs=tuple(state.not_succeeded())))
+    assert states(state) == ["SUCCEEDED", "READY", "UNREADY", "SUCCEEDED"]
+    assert (state.attempts[1], state.tries[1], state.lost[1]) == (1, 0, 0)
+    assert not state.not_before, "the time a retry had to wait for is no matter of the restarted job"
+    assert not state.cancelled
+    assert state.finished is None
+    assert not state.over
+
+
+def test_a_restart_runs_a_failed_final_job_again() -> None:
+    state = RunState([(), ()], [0, 0], final=True)
+    run(state, 0, Failed(j=0, why="no more"), ok=False)
+    run(state, 1, Failed(j=1, why="no more"), ok=False)
+    state.apply(Restarted(jobs=(0, 1)))
+    assert states(state) == ["READY", "UNREADY"]
+    run(state, 0)
+    assert states(state) == ["SUCCEEDED", "READY"]
+
+
+def test_a_new_life_takes_the_end_of_a_run_back() -> None:
+    state = RunState([()], [0])
+    state.apply(Finished(state=JobState.SUCCEEDED))
+    ends = [state.finished]
+    state.apply(LIFE)
+    ends.append(state.finished)
+    assert ends == [Finished(state=JobState.SUCCEEDED), None]
+    assert state.life == LIFE
+
+
+def test_users_see_eleven_states_and_an_undecided_job_as_ready() -> None:
+    assert SHOWN[Code.UNDECIDED] is JobState.READY
+    counts = shown_counts([1] * len(Code))
+    assert set(counts) == set(JobState)
+    assert (counts[JobState.READY], sum(counts.values())) == (2, len(Code))

@@ -1,0 +1,218 @@
+"""The journal: a file per life, seals, torn lines, full disks, and two engines that begin at once."""
+
+from __future__ import annotations
+
+import os
+import resource
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from longshore.engine.journal import Journal, lives, next_life, read_events
+from longshore.errors import RunUnreadableError, SubmissionRefusedError
+from longshore.model.codec import encode_line
+from longshore.model.event import FORMAT, Ended, Event, Life, Lost, Seal, Started
+
+
+def life_of(number: int, seal: Seal | None = None, *, version: int = FORMAT) -> Life:
+    return Life(v=version, life=number, t=1.0, host="h", pid=2, boot="b", by="resume", seals=seal)
+
+
+def begin(folder: Path) -> Journal:
+    return Journal(folder, life_of(*next_life(folder)))
+
+
+def write_life(folder: Path, jobs: Sequence[int]) -> list[Event]:
+    """Write a whole life of some events, and return them with its first."""
+    number, seal = next_life(folder)
+    life = life_of(number, seal)
+    journal = Journal(folder, life)
+    events = [journal.append(Lost(j=job, a=1, why="gone ünd"), now=float(job)) for job in jobs]
+    journal.commit()
+    journal.close()
+    return [life, *events]
+
+
+def size_of(path: Path) -> int:
+    return path.stat().st_size
+
+
+@contextmanager
+def room_for(size: int) -> Iterator[None]:
+    """No file can grow beyond a size, as on a full disk."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_a_run_without_a_journal_has_no_events(tmp_path: Path) -> None:
+    assert list(read_events(tmp_path / "journal")) == []
+    assert lives(tmp_path / "journal") == []
+    assert next_life(tmp_path) == (1, None)
+
+
+def test_events_come_back_numbered_and_dated_in_the_order_of_their_lives(tmp_path: Path) -> None:
+    written = [*write_life(tmp_path, [1, 2]), *write_life(tmp_path, []), *write_life(tmp_path, [3])]
+    assert list(read_events(tmp_path)) == written
+    assert [event.n for event in written if not isinstance(event, Life)] == [1, 2, 1]
+    assert [number for number, _ in lives(tmp_path)] == [1, 2, 3]
+    assert sorted(os.listdir(tmp_path)) == ["0001.jsonl", "0002.jsonl", "0003.jsonl"]
+
+
+def test_other_files_are_no_lives(tmp_path: Path) -> None:
+    written = write_life(tmp_path, [1])
+    for name in (".0002.jsonl.77", "notes.jsonl", "0002.txt"):
+        (tmp_path / name).write_text("?")
+    assert list(read_events(tmp_path)) == written
+
+
+def test_lives_are_ordered_by_number_not_by_name(tmp_path: Path) -> None:
+    for number in (9_999, 10_000):
+        Journal(tmp_path, life_of(number)).close()
+    assert [number for number, _ in lives(tmp_path)] == [9_999, 10_000]
+
+
+def test_what_is_appended_is_there_after_a_commit(tmp_path: Path) -> None:
+    journal = begin(tmp_path)
+    event = journal.append(Started(j=1, a=1), now=5.0)
+    assert (event.t, journal.number) == (5.0, 1)
+    assert len(list(read_events(tmp_path))) == 1
+    journal.flush()
+    journal.commit()
+    journal.commit()
+    assert list(read_events(tmp_path))[1:] == [event]
+    journal.close()
+
+
+def test_a_torn_last_line_is_ignored_and_sealed_away(tmp_path: Path) -> None:
+    written = write_life(tmp_path, [1, 2])
+    path = tmp_path / "0001.jsonl"
+    whole = size_of(path)
+    with path.open("ab") as file:
+        file.write(encode_line(Lost(j=3, a=1, why="torn"))[:-1])
+    assert list(read_events(tmp_path)) == written
+    assert next_life(tmp_path) == (2, Seal(life=1, bytes=whole))
+    written += write_life(tmp_path, [4])
+    assert list(read_events(tmp_path)) == written
+
+
+def test_what_a_superseded_life_still_writes_is_void(tmp_path: Path) -> None:
+    old = begin(tmp_path)
+    kept = old.append(Started(j=1, a=1), now=1.0)
+    old.commit()
+    known = [old.superseded]
+    new = begin(tmp_path)
+    assert [*known, old.superseded, new.superseded] == [False, True, False]
+    old.append(Started(j=2, a=1), now=2.0)
+    old.commit()
+    assert [event for event in read_events(tmp_path) if not isinstance(event, Life)] == [kept]
+    old.close()
+    new.close()
+
+
+def test_a_seal_to_be_holds_before_it_is_written(tmp_path: Path) -> None:
+    journal = begin(tmp_path)
+    journal.append(Started(j=1, a=1), now=1.0)
+    journal.commit()
+    _, seal = next_life(tmp_path)
+    journal.append(Started(j=2, a=1), now=1.0)
+    journal.commit()
+    journal.close()
+    assert len(list(read_events(tmp_path))) == 3
+    assert len(list(read_events(tmp_path, seal=seal))) == 2
+
+
+def test_of_two_engines_that_begin_at_once_one_gives_way(tmp_path: Path) -> None:
+    write_life(tmp_path, [1])
+    number, seal = next_life(tmp_path)
+    first = Journal(tmp_path, life_of(number, seal))
+    with pytest.raises(SubmissionRefusedError, match="another engine has just taken this run up"):
+        Journal(tmp_path, life_of(number, seal))
+    assert sorted(os.listdir(tmp_path)) == ["0001.jsonl", "0002.jsonl"]
+    assert not first.superseded
+    first.close()
+
+
+def test_a_disk_full_in_the_middle_of_a_line_loses_nothing(tmp_path: Path) -> None:
+    journal = begin(tmp_path)
+    path = tmp_path / "0001.jsonl"
+    events = [journal.append(Ended(j=1, a=1, exit=0), now=1.0)]
+    with room_for(size_of(path) + 11):
+        for _ in range(2):
+            with pytest.raises(OSError, match="File too large"):
+                journal.commit()
+        assert not path.read_bytes().endswith(b"\n")
+        events.append(journal.append(Ended(j=2, a=1, exit=0), now=1.0))
+    assert len(list(read_events(tmp_path))) == 1
+    journal.commit()
+    journal.close()
+    assert list(read_events(tmp_path))[1:] == events
+
+
+def test_a_life_that_finds_no_room_leaves_nothing(tmp_path: Path) -> None:
+    with room_for(20), pytest.raises(OSError, match="File too large"):
+        begin(tmp_path)
+    assert os.listdir(tmp_path) == []
+    begin(tmp_path).close()
+
+
+def test_a_newer_format_is_refused(tmp_path: Path) -> None:
+    Journal(tmp_path, life_of(1, version=FORMAT + 1)).close()
+    with pytest.raises(RunUnreadableError, match=f"has format {FORMAT + 1}; this Longshore reads up to {FORMAT}"):
+        list(read_events(tmp_path))
+
+
+@pytest.mark.parametrize("line", [b'{"e":"explode"}\n', b"\n", b"{\n", b'{"e":"lost","j":1,"a":1,"why":"\xff"}\n'])
+def test_a_line_that_is_no_event_is_refused(tmp_path: Path, line: bytes) -> None:
+    write_life(tmp_path, [1])
+    with (tmp_path / "0001.jsonl").open("ab") as file:
+        file.write(line)
+    with pytest.raises(RunUnreadableError, match=r"0001\.jsonl' has a line that is no event"):
+        list(read_events(tmp_path))
+
+
+def test_a_file_must_begin_with_a_life(tmp_path: Path) -> None:
+    (tmp_path / "0001.jsonl").write_bytes(encode_line(Started(j=1, a=1)))
+    with pytest.raises(RunUnreadableError, match="does not begin with the event 'life'"):
+        list(read_events(tmp_path))
+
+
+job_lists = st.lists(st.lists(st.integers(0, 9), max_size=3), min_size=1, max_size=3)
+
+
+@settings(max_examples=60, deadline=None)
+@given(job_lists, st.data())
+def test_what_is_read_of_a_cut_journal_is_a_prefix(jobs: list[list[int]], data: st.DataObject) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        written = [event for these in jobs for event in write_life(folder, these)]
+        path = lives(folder)[-1][1]
+        first = path.read_bytes().index(b"\n") + 1
+        os.truncate(path, data.draw(st.integers(first, size_of(path))))
+        read = list(read_events(folder))
+        assert read == written[: len(read)]
+        assert len(read) >= len(written) - len(jobs[-1])
+        # Whoever goes on from there builds upon exactly what was read.
+        read += write_life(folder, [5])
+        assert list(read_events(folder)) == read
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.data())
+def test_a_cut_that_takes_what_was_sealed_is_refused(data: st.DataObject) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        write_life(folder, [1, 2])
+        write_life(folder, [3])
+        path = folder / "0001.jsonl"
+        os.truncate(path, data.draw(st.integers(0, size_of(path) - 1)))
+        with pytest.raises(RunUnreadableError):
+            list(read_events(folder))

@@ -1,0 +1,90 @@
+"""Writes the reference page of the configuration from its schema; a test holds the two to each other.
+
+Usage: python -m tests.house.reference
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "doc" / "reference" / "configuration.md"
+_FILES = {"defaults.yaml": "", "wms/local.yaml": " (local service)", "lsst.yaml": " (quantum graphs only)"}
+
+_HEAD = """# Configuration keys
+
+<!-- Made by `python -m tests.house.reference` from etc/schema/config.json and etc/*.yaml; do not edit. -->
+
+Every key that Longshore reads, with the places it can stand in and its default. Any other key is a variable of yours.
+`{name}` and `${NAME}` in a value are replaced; see [your own commands](../how-to/run-your-own-commands.md). A key that is
+looked up for a job is searched in this order: the command line, `payload`, `cluster.LABEL`, `pipetask.LABEL`,
+`site.NAME`, `cloud.NAME`, and at last the root. `etc/schema/config.json` holds the same for editors.
+"""
+
+
+def page() -> str:
+    """The text of the page."""
+    schema = json.loads((ROOT / "etc" / "schema" / "config.json").read_text("utf-8"))
+    defaults = {name: yaml.safe_load((ROOT / "etc" / name).read_text("utf-8")) or {} for name in _FILES}
+    return "\n".join([_HEAD, *_sections(schema, defaults)]).rstrip() + "\n"
+
+
+def _sections(schema: dict[str, Any], defaults: dict[str, Any]) -> Iterator[str]:
+    definitions = schema["$defs"]
+    titles = {
+        "run": "Of a run: at the root or under `payload`",
+        "payload": "Of the payload: under `payload` or at the root",
+        "job": "Of jobs: anywhere",
+    }
+    for name, title in titles.items():
+        yield from _table(title, definitions[name].get("properties", {}), defaults, path=("payload",))
+    for name, section in schema["properties"].items():
+        own = dict(section.get("properties", {}))
+        below = section.get("additionalProperties", {})
+        if isinstance(below, dict) and "$ref" in below:
+            own |= definitions[below["$ref"].rpartition("/")[2]].get("properties", {})
+        where = f"{name}.NAME" if "additionalProperties" in section and below else name
+        yield from _table(f"Under `{where}`", own, defaults, path=(name,), words=section.get("description", ""))
+
+
+def _table(
+    title: str, properties: dict[str, Any], defaults: dict[str, Any], *, path: tuple[str, ...], words: str = ""
+) -> Iterator[str]:
+    if not properties and not words:
+        return
+    yield f"## {title}\n"
+    if words:
+        yield f"{words}\n"
+    if not properties:
+        return
+    yield "| key | type | default | |"
+    yield "|---|---|---|---|"
+    for key, value in properties.items():
+        cells = (f"`{key}`", _type(value), _default(key, defaults, path), value.get("description", ""))
+        yield "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
+    yield ""
+
+
+def _type(value: dict[str, Any]) -> str:
+    if "enum" in value:
+        return ", ".join(f"`{choice}`" for choice in value["enum"] if choice is not None)
+    kinds = value.get("type", [])
+    kinds = [kinds] if isinstance(kinds, str) else kinds
+    return " or ".join(kind for kind in kinds if kind != "null")
+
+
+def _default(key: str, defaults: dict[str, Any], path: tuple[str, ...]) -> str:
+    for file, note in _FILES.items():
+        for place in (defaults[file], *(defaults[file].get(name) for name in path)):
+            if isinstance(place, dict) and place.get(key) is not None and not isinstance(place[key], dict):
+                return f"`{json.dumps(place[key])}`{note}"
+    return ""
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), "utf-8")
