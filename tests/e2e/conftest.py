@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -45,11 +45,11 @@ def write_run(tmp_path: Path) -> WriteRun:
 
 
 @pytest.fixture
-def left_behind(tmp_path: Path, own_environment: Path) -> Iterator[LeftBehind]:
+def left_behind(tmp_path: Path, own_environment: Path) -> LeftBehind:
     """Tells what of runs there is: directories, drafts, and entries of the registry."""
 
     def look() -> list[str]:
         entries = own_environment.glob(".local/state/longshore/runs/*")
         return [path.name for path in (*tmp_path.glob("submit*"), *tmp_path.rglob(".*draft*"), *entries)]
 
-    yield look
+    return look

@@ -40,7 +40,11 @@ YAML = [
     ("- a\n", r"run\.yaml:1:1: .*must hold keys", "For example"),
     ("hello\n", r"run\.yaml:1:1: .*must hold keys", "For example"),
     ("", r"run\.yaml: no payload is named", "wfformat: FILE"),
-    ("includeConfigs: nope.yaml\n", r"run\.yaml:1:17: the included file 'nope\.yaml' does not exist", r"nope\.yaml'\.$"),
+    (
+        "includeConfigs: nope.yaml\n",
+        r"run\.yaml:1:17: the included file 'nope\.yaml' does not exist",
+        r"nope\.yaml'\.$",
+    ),
     ("includeConfigs: run.yaml\n", r"run\.yaml:1:17: the file '.*run\.yaml' includes itself", None),
     ("wfformat: [graph.json]\n", r"run\.yaml:1:11: 'wfformat' must be text", None),
     ("wfformat: graph.json\nnumberOfRetries: many\n", r"run\.yaml:2:18: 'numberOfRetries'.*'many'", None),
@@ -269,9 +273,12 @@ def test_a_full_disk(cli: Cli, write_run: WriteRun, tmp_path: Path, left_behind:
     disk = tmp_path / "disk"
     disk.mkdir()
     mount = shutil.which("mount")
-    if not mount or subprocess.run(
-        [mount, "-t", "tmpfs", "-o", "size=64k", "tmpfs", disk], capture_output=True, check=False
-    ).returncode:
+    if (
+        not mount
+        or subprocess.run(
+            [mount, "-t", "tmpfs", "-o", "size=64k", "tmpfs", disk], capture_output=True, check=False
+        ).returncode
+    ):
         pytest.skip("whoever runs this may mount nothing")
     try:
         (disk / "ballast").write_bytes(bytes(48 * 1024))
@@ -311,7 +318,7 @@ def test_a_path_that_is_no_text(cli: Cli, write_run: WriteRun, tmp_path: Path, l
     write_run()
     odd = os.fsencode(tmp_path) + b"/\xff.yaml"
     try:
-        shutil.copy(tmp_path / "run.yaml", odd)
+        shutil.copy(tmp_path / "run.yaml", os.fsdecode(odd))
     except OSError:
         pytest.skip("the file system takes UTF-8 names only")
     ran = cli("submit", os.fsdecode(odd))
@@ -400,7 +407,7 @@ def test_a_traceback_only_for_those_who_ask(cli: Cli) -> None:
 def test_output_that_cannot_be_written(words: list[str], cli: Cli) -> None:
     if not Path("/dev/full").exists():
         pytest.skip("there is no /dev/full here")
-    with open("/dev/full", "w") as full:
+    with Path("/dev/full").open("w") as full:
         done = subprocess.run(
             [sys.executable, "-m", "longshore", *words], stdout=full, stderr=subprocess.PIPE, text=True, check=False
         )

@@ -96,11 +96,12 @@ def test_a_link_that_cannot_be_made_is_only_a_note(cli: Cli, write_run: WriteRun
 
 
 def test_every_run_that_lost_its_engine_is_taken_up(cli: Cli, write_run: WriteRun, tmp_path: Path) -> None:
-    slow = write_run("runQuantumCommand: sleep 1\nrequestMemory: 10\n", CHAIN)
-    runs = [cli("submit", slow, "--json").json["submit_dir"] for _ in range(2)]
     done = cli("submit", write_run(name="other.yaml"), "--wait", "--json").json["submit_dir"]
-    for run in runs:
-        os.kill(engine_of(run), signal.SIGKILL)
+    slow = write_run("runQuantumCommand: sleep 2\nrequestMemory: 10\n", CHAIN)
+    runs = []
+    for _ in range(2):
+        runs.append(cli("submit", slow, "--json").json["submit_dir"])
+        os.kill(engine_of(runs[-1]), signal.SIGKILL)
     deadline = time.monotonic() + 20
     while {cli("status", run).returncode for run in runs} != {10}:
         assert time.monotonic() < deadline

@@ -69,7 +69,7 @@ def events(run: Path) -> Iterator[dict[str, Any]]:
 
 def engine(run: Path) -> int:
     """Process number of the newest engine."""
-    return next(event["pid"] for event in reversed(list(events(run))) if event["e"] == "life")
+    return int(next(event["pid"] for event in reversed(list(events(run))) if event["e"] == "life"))
 
 
 def keeper(run: Path) -> int:

@@ -298,7 +298,7 @@ def layered(size: int) -> Iterator[tuple[int, ...]]:
 
 
 def test_twenty_thousand_jobs_under_a_simulated_clock() -> None:
-    size, dice = 20_000, Random(1)  # noqa: S311 - no secret
+    size, dice = 20_000, Random(1)
     state = RunState(list(layered(size)), [job % 3 for job in range(size)])
     chooser = scheduler(
         state,

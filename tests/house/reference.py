@@ -21,8 +21,8 @@ _HEAD = """# Configuration keys
 <!-- Made by `python -m tests.house.reference` from etc/schema/config.json and etc/*.yaml; do not edit. -->
 
 Every key that Longshore reads, with the places it can stand in and its default. Any other key is a variable of yours.
-`{name}` and `${NAME}` in a value are replaced; see [your own commands](../how-to/run-your-own-commands.md). A key that is
-looked up for a job is searched in this order: the command line, `payload`, `cluster.LABEL`, `pipetask.LABEL`,
+`{name}` and `${NAME}` in a value are replaced; see [your own commands](../how-to/run-your-own-commands.md). A key that
+is looked up for a job is searched in this order: the command line, `payload`, `cluster.LABEL`, `pipetask.LABEL`,
 `site.NAME`, `cloud.NAME`, and at last the root. `etc/schema/config.json` holds the same for editors.
 """
 

@@ -32,7 +32,12 @@ def stars():
     """Position, brightness and width of every star; the same in every program that asks."""
     chance = random.Random(20261120)
     return [
-        (chance.uniform(0, SKY[0]), chance.uniform(0, SKY[1]), 400 * 10 ** chance.uniform(0, 1.6), chance.uniform(1, 1.6))
+        (
+            chance.uniform(0, SKY[0]),
+            chance.uniform(0, SKY[1]),
+            400 * 10 ** chance.uniform(0, 1.6),
+            chance.uniform(1, 1.6),
+        )
         for _ in range(90)
     ]
 
@@ -64,7 +69,8 @@ def observe(exposure):
             for x in range(max(0, int(x0 - 6)), min(width, int(x0 + 7))):
                 light[y][x] += flux * math.exp(-((x - x0) ** 2 + (y - y0) ** 2) / (2 * sigma**2))
     return [
-        [clip(BIAS + light[y][x] * vignette(x, y) + chance.gauss(0, NOISE)) for x in range(width)] for y in range(height)
+        [clip(BIAS + light[y][x] * vignette(x, y) + chance.gauss(0, NOISE)) for x in range(width)]
+        for y in range(height)
     ]
 
 

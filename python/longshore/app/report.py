@@ -11,6 +11,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from longshore.app.history import History
 from longshore.app.runs import OpenRun
 from longshore.app.services import find_service
 from longshore.contract.context import RunPaths, Unreachable
@@ -18,7 +19,7 @@ from longshore.engine.fold import SHOWN, Code, RunState, shown_counts
 from longshore.engine.journal import lives
 from longshore.errors import LongshoreError
 from longshore.model.codec import decode_name
-from longshore.model.event import Ended, Event, Finished, Life, Lost, Restarted, Started, Submitting
+from longshore.model.event import Ended, Life, Lost
 from longshore.model.report import JobReport, RunReport
 from longshore.model.snapshot import Snapshot
 from longshore.model.state import Cause, JobState, run_state
@@ -29,34 +30,6 @@ from longshore.world.rundir import open_workflow, read_card, read_snapshot
 _ENDS = frozenset({JobState.DELETED, JobState.FAILED, JobState.SUCCEEDED, JobState.HELD})
 _MOST_GONE = 8
 _UNWATCHED = (Code.PENDING, Code.RUNNING)
-
-
-@dataclass
-class _History:
-    """What the report of a job needs beside its state."""
-
-    last: dict[int, Ended | Lost]
-    started: dict[int, Started]
-    first_start: float | None = None
-    finished: Finished | None = None
-
-    def take(self, event: Event) -> None:
-        match event:
-            case Started():
-                self.started[event.j] = event
-                if self.first_start is None:
-                    self.first_start = event.at or event.t
-            case Ended() | Lost():
-                self.last[event.j] = event
-            case Submitting():
-                for job, _ in event.jobs:
-                    self.started.pop(job, None)
-            case Finished():
-                self.finished = event
-            case Life() | Restarted():
-                self.finished = None
-            case _:
-                pass
 
 
 def report_run(opened: OpenRun, *, details: bool) -> RunReport:
@@ -90,7 +63,7 @@ def report_run(opened: OpenRun, *, details: bool) -> RunReport:
     labels = list(dict.fromkeys(settings.label for settings in header.settings))
     place = [labels.index(settings.label) for settings in header.settings]
     state = RunState(parents, [place[profile] for profile in profiles], final=header.final)
-    history = _History({}, {})
+    history = History()
     if not isinstance(answer, Unreachable):
         for event in answer[0]:
             state.apply(event)
@@ -216,7 +189,7 @@ class _Jobs:
 
     run: RunPaths
     state: RunState
-    history: _History
+    history: History
     names: list[str]
     labels: list[str]
     unwatched: bool

@@ -1,4 +1,4 @@
-"""What ``submit`` and its relatives share: BPS's submission options, and how a submitted run is announced and watched."""
+"""What ``submit`` and its relatives share: BPS's submission options, and how a run is announced and watched."""
 
 from __future__ import annotations
 

@@ -62,9 +62,10 @@ def _against_schema(root: Node, schema: Mapping[str, Any]) -> Iterator[Finding]:
 
 def _message(error: ValidationError, path: Sequence[str | int]) -> str:
     """What is wrong in our words, where we have any."""
-    key = ".".join(map(str, path))
+    # Whoever wrote `--set key=value` has never heard of that section.
+    key = ".".join(str(step) for step in path if step != "bps_cmdline")
     rule: Any = error.validator_value
-    said = shown(error.instance)
+    said = shown(str(error.instance).lower() if isinstance(error.instance, bool) else error.instance)
     match error.validator:
         case "type":
             return f"'{key}' must be {_any_of(rule)}, not {said}"
@@ -99,6 +100,8 @@ def _any_of(types: str | Sequence[str]) -> str:
 
 def _hint(error: ValidationError) -> str:
     """What the schema says of the key."""
+    if isinstance(error.instance, bool) and error.validator == "type" and "string" in error.validator_value:
+        return f'Quote it if the word is meant: "{str(error.instance).lower()}".'
     described = error.schema.get("description", "") if isinstance(error.schema, dict) else ""
     return str(described)
 

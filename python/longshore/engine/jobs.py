@@ -51,8 +51,6 @@ class JobTable:
                 offset += len(line)
         self._end = offset
         """Where the lines of the jobs end and those of the files begin."""
-        if len(self.parents) < header.jobs:
-            raise RunUnreadableError(f"'{run.workflow}' is torn: it has {len(self.parents)} of its {header.jobs} jobs")
         self._inherited = dict(os.environ)
         self._file = os.open(run.workflow, os.O_RDONLY)
         self.labels: list[str] = list(dict.fromkeys(settings.label for settings in header.settings))

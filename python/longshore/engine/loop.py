@@ -178,6 +178,10 @@ class Engine:
     def restart(self) -> int:
         """Give every job that is over and did not succeed another chance; return how many there are."""
         again = self.state.not_succeeded()
+        final = self.state.final
+        if again and final >= 0 and final not in again and final not in self.state.active:
+            # What it gathers is no longer all there is.
+            again.append(final)
         if again:
             self._note_event(Restarted(jobs=tuple(again)))
         return len(again)

@@ -138,7 +138,8 @@ class EngineService(WmsService):
 
     def _begin(self, run: RunPaths, by: str) -> Submission:
         before = len(lives(run.journal))
-        command = [sys.executable, "-m", "longshore", "drive", str(run.root), "--by", by]
+        # -P: what lies in the run directory must not pass for a module.
+        command = [sys.executable, "-P", "-m", "longshore", "drive", str(run.root), "--by", by]
         said = run.engine_log.stat().st_size if run.engine_log.exists() else 0
         try:
             process, how = start_detached(command, log=run.engine_log)
@@ -220,8 +221,14 @@ def _locked(run: RunPaths) -> Iterator[None]:
 
 def _wait_for_life(run: RunPaths, process: subprocess.Popen[bytes], before: int, said: int) -> None:
     deadline = time.monotonic() + _BEGIN_S
-    while len(lives(run.journal)) <= before:
-        if process.poll() is not None or time.monotonic() > deadline:
+    while True:
+        # Asked before its life is looked for: that of a small run may be over in between.
+        over = process.poll() is not None
+        if len(lives(run.journal)) > before:
+            # It goes on without us, as it should; `Popen` would complain about that.
+            process.returncode = 0
+            return
+        if over or time.monotonic() > deadline:
             words = run.engine_log.read_bytes()[said:].decode("utf-8", "replace").strip().splitlines()
             process.kill()
             process.wait()

@@ -11,8 +11,17 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from longshore.config.interpolate import shown
-from longshore.graph.query import Column, Comparison, Connective, Expression, Glob, Literal, Membership, Operand, Test
-from longshore.graph.query import query_error
+from longshore.graph.query import (
+    Column,
+    Comparison,
+    Connective,
+    Expression,
+    Literal,
+    Membership,
+    Operand,
+    Test,
+    query_error,
+)
 from longshore.graph.tables import Kind, Value, kind_of
 from longshore.origin import Origin
 

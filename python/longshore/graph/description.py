@@ -1,4 +1,4 @@
-"""Turns the YAML of a pipeline into what it declares: dimensions, relations, datasets and tasks, with names that exist."""
+"""Turns the YAML of a pipeline into what it declares: dimensions, relations, datasets and tasks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from longshore.config.merge import Node, plain, without_deleted
 from longshore.config.search import did_you_mean
 from longshore.errors import ConfigError, CycleError
 from longshore.graph.query import RESERVED
-from longshore.graph.tables import captured
+from longshore.graph.tables import captured, is_value
 from longshore.model.dag import adjacency, find_ring, topological_order
 from longshore.origin import Origin
 
@@ -98,8 +98,8 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def files(self) -> list[NeededFile]:
         """Files and patterns, each once."""
-        entries = (*self.dimensions.values(), *self.relations.values())
-        return list({(entry.file.kind, entry.file.name): entry.file for entry in entries if entry.file}.values())
+        named = [entry.file for entry in self.dimensions.values()] + [entry.file for entry in self.relations.values()]
+        return list({(file.kind, file.name): file for file in named if file}.values())
 
 
 def describe(node: Node) -> Description:
@@ -219,7 +219,9 @@ def _dimension(name: str, node: Node) -> DimensionEntry:
     if isinstance(value, list) and value:
         return DimensionEntry(name=name, origin=node.origin, values=tuple(value))
     if value is None or value == []:
-        raise ConfigError(f"{what} has no values", origin=node.origin, hint="Give a list, or 'range', 'glob' or 'table'.")
+        raise ConfigError(
+            f"{what} has no values", origin=node.origin, hint="Give a list, or 'range', 'glob' or 'table'."
+        )
     if not isinstance(value, dict):
         return DimensionEntry(name=name, origin=node.origin, values=(node,))
     kinds = [key for key in ("range", "glob", "table") if key in value]
@@ -240,7 +242,7 @@ def _dimension(name: str, node: Node) -> DimensionEntry:
 
 def _range(what: str, node: Node) -> tuple[int, int, int]:
     values = [item.value for item in node.value] if isinstance(node.value, list) else []
-    numbers = [value for value in values if isinstance(value, int) and not isinstance(value, bool)]
+    numbers = [value for value in values if isinstance(value, int) and is_value(value)]
     if len(numbers) != len(values) or len(numbers) not in {2, 3}:
         hint = "For example [0, 188], with both ends included, or [0, 188, 2], where 2 is the step."
         raise ConfigError(f"'range' of {what} must be two or three whole numbers", origin=node.origin, hint=hint)
@@ -342,7 +344,9 @@ def _task(
     if not _LABEL.fullmatch(label):
         raise ConfigError(f"{shown(label)} cannot be the label of a task", origin=node.origin)
     items = entries(node, what)
-    known_keys(items, _TASK, what, f"What its jobs ask for stands outside of the pipeline, under 'pipetask: {{{label}: ...}}'.")
+    known_keys(
+        items, _TASK, what, f"What its jobs ask for stands outside of the pipeline, under 'pipetask: {{{label}: ...}}'."
+    )
     if items.get("command", node).value is None or "command" not in items:
         raise ConfigError(f"{what} has no 'command'", origin=node.origin)
     task = TaskEntry(

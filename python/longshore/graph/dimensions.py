@@ -232,32 +232,40 @@ def _joined(
     """A relation with the numbers of its values; rows with a value that its dimension lacks are left out."""
     coded = [_codes(dimensions[name], table, column, origin) for name, column in columns.items()]
     rows = list(zip(*coded, strict=True))
-    if len(columns) == len(table.columns):
+    distinct = dict.fromkeys(rows)
+    if len(distinct) < len(rows) and len(columns) == len(table.columns):
         _refuse_twice(what, table, columns)
-    whole = [row for row in dict.fromkeys(rows) if None not in row]
+    whole = [row for row in distinct if None not in row]
     if not whole:
         lacking = [name for name, codes in zip(columns, coded, strict=True) if all(code is None for code in codes)]
         hint = ""
         if lacking and rows:
             cell, dimension = table.columns[columns[lacking[0]]][0], dimensions[lacking[0]]
-            hint = f"It has {shown(cell)} for '{dimension.name}', whose values are such as {shown(dimension.values[0])}."
-        raise GraphError(f"{what} joins nothing: none of its {len(rows)} rows has values that there are", origin=origin, hint=hint)
-    return Relation(what, tuple(columns), whole, origin)  # type: ignore[arg-type]
+            hint = (
+                f"It has {shown(cell)} for '{dimension.name}', whose values are such as {shown(dimension.values[0])}."
+            )
+        raise GraphError(
+            f"{what} joins nothing: none of its {len(rows)} rows has values that there are", origin=origin, hint=hint
+        )
+    return Relation(what, tuple(columns), whole, origin)
 
 
 def _codes(dimension: Dimension, table: Table, column: str, origin: Origin) -> list[int | None]:
     cells = table.cells(column, origin)
     known: dict[Value, int | None] = {}
     for cell in set(cells):
-        value: Value | None = cell
+        value: Value = cell
         if dimension.kind is Kind.TEXT:
             value = str(cell)
         elif isinstance(cell, str):
-            value = number(cell)
-            if value is None:
+            found = number(cell)
+            if found is None:
                 row = cells.index(cell)
                 message = f"the column '{column}' has {shown(cell)}, but values of '{dimension.name}' are numbers"
-                raise ConfigError(message, origin=table.place(row), hint="Quote the values of the dimension to make them text.")
+                raise ConfigError(
+                    message, origin=table.place(row), hint="Quote the values of the dimension to make them text."
+                )
+            value = found
         known[cell] = dimension.codes.get(value)
     return [known[cell] for cell in cells]
 
@@ -272,7 +280,11 @@ def _refuse_twice(what: str, table: Table, columns: Mapping[str, str]) -> None:
         if row in first:
             said = ", ".join(map(str, row))
             place = f"at {table.place(first[row])}" if table.lines else f"as row {first[row] + 1}"
-            raise ConfigError(f"{what} has the row {shown(said)} twice", origin=table.place(position), hint=f"It stands first {place}.")
+            raise ConfigError(
+                f"{what} has the row {shown(said)} twice",
+                origin=table.place(position),
+                hint=f"It stands first {place}.",
+            )
         first[row] = position
 
 
@@ -298,7 +310,9 @@ def resolve(column: Column, *, dimensions: Mapping[str, Dimension], origin: Orig
     if attribute in {"", "id", name, dimension.column or name}:
         return Values(name, dimension.values, dimension.kind)
     known = [] if table is None else [each for each in table.columns if each != dimension.column]
-    hint = did_you_mean(attribute, known) or ("It has " + ", ".join(known) + "." if known else "It comes from no table.")
+    hint = did_you_mean(attribute, known) or (
+        "It has " + ", ".join(known) + "." if known else "It comes from no table."
+    )
     raise query_error(f"the dimension '{name}' has no column {shown(attribute)}", column.at, origin, hint)
 
 

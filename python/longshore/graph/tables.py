@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
@@ -25,6 +24,9 @@ class Kind(StrEnum):
 
     NUMBER = "numbers"
     TEXT = "text"
+
+
+_TOO_LARGE: Final = 10**300
 
 
 class Table(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,12 +66,14 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
         """
         cells = self.cells(name, origin)
         if self.untyped:
-            values = typed(set(cells))
-            return [values[cell] for cell in cells]
+            values = typed(set(map(str, cells)))
+            return [values[str(cell)] for cell in cells]
         kind: Kind | None = None
         for row, cell in enumerate(cells):
             if kind is not None and kind is not kind_of(cell):
-                message = f"the column '{name}' of '{self.name}' holds numbers and text; {shown(cell)} differs from before"
+                message = (
+                    f"the column '{name}' of '{self.name}' holds numbers and text; {shown(cell)} differs from before"
+                )
                 raise ConfigError(message, origin=self.place(row))
             kind = kind_of(cell)
         return cells
@@ -86,7 +90,8 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
             raise ConfigError(
                 f"'{self.name}' has no column '{name}'",
                 origin=origin,
-                hint=did_you_mean(name, self.columns) or "It has " + ", ".join(f"'{each}'" for each in self.columns) + ".",
+                hint=did_you_mean(name, self.columns)
+                or "It has " + ", ".join(f"'{each}'" for each in self.columns) + ".",
             )
         cells = list(self.columns[name])
         if not self.untyped:
@@ -100,11 +105,10 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
 
 def is_value(value: object) -> bool:
     """Whether this can be the value of a dimension."""
-    return isinstance(value, str | int | float) and not isinstance(value, bool) and not _odd(value)
-
-
-def _odd(value: str | float) -> bool:
-    return isinstance(value, float) and not math.isfinite(value)
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return False
+    # What is larger cannot be written out by Python; infinity and what is no number at all are no smaller.
+    return isinstance(value, str) or abs(value) < _TOO_LARGE
 
 
 def kind_of(value: object) -> Kind:
@@ -139,7 +143,7 @@ def typed(texts: Iterable[str]) -> dict[str, Value]:
     return values if len(set(values.values())) == len(values) else {each: each for each in texts}
 
 
-# ----------------------------------------------------------------------------------------------------------- the formats
+# ------------------------------------------------------------------------------------------------------- the formats
 
 
 def parse_table(text: str, origin: Origin) -> Table:
@@ -184,7 +188,7 @@ def parse_csv(text: str, origin: Origin) -> Table:
             message = f"the row has {len(row)} values, but the header names {width} columns"
             hint = "A value with a comma in it must be quoted."
             raise ConfigError(message, origin=Origin(origin.file, line, 1, origin.layer), hint=hint)
-    columns = dict(zip(names, zip(*rows, strict=True), strict=True)) if rows else {name: () for name in names}
+    columns = dict(zip(names, zip(*rows, strict=True), strict=True)) if rows else dict.fromkeys(names, ())
     return Table(name=origin.file, columns=columns, lines=lines, untyped=True, origin=origin)
 
 
@@ -222,7 +226,7 @@ def parse_json_lines(text: str, origin: Origin) -> Table:
         try:
             row = _decode_line(line)
         except msgspec.ValidationError:
-            raise ConfigError("the line is not a JSON object such as {\"visit\": 101}", origin=place) from None
+            raise ConfigError('the line is not a JSON object such as {"visit": 101}', origin=place) from None
         except msgspec.DecodeError as error:
             raise ConfigError(f"this is not JSON: {error}", origin=place) from None
         except RecursionError:
@@ -238,7 +242,7 @@ def parse_json_lines(text: str, origin: Origin) -> Table:
     return Table(name=origin.file, columns=columns, lines=lines, origin=origin)
 
 
-# ------------------------------------------------------------------------------------------------------------------ globs
+# -------------------------------------------------------------------------------------------------------------- globs
 
 _WILDCARD = re.compile(r"(\*\*/|\*+|\?)")
 
@@ -257,12 +261,16 @@ def captured(pattern: str, origin: Origin | None = None) -> dict[str, str]:
         if isinstance(part, Field):
             if isinstance(before, Field) or (isinstance(before, str) and before.endswith("*")):
                 message = f"in the pattern {shown(pattern)} nothing stands between '{before}' and '{part}'"
-                raise ConfigError(message, origin=origin, hint="Put what ends the one and begins the other between them.")
+                raise ConfigError(
+                    message, origin=origin, hint="Put what ends the one and begins the other between them."
+                )
             if names.setdefault(part.name, part.spec) != part.spec:
                 message = f"the pattern {shown(pattern)} has two formats for '{part.name}'"
                 raise ConfigError(message, origin=origin)
         elif isinstance(before, Field) and part.startswith("*"):
-            raise ConfigError(f"in the pattern {shown(pattern)} nothing stands between '{before}' and '*'", origin=origin)
+            raise ConfigError(
+                f"in the pattern {shown(pattern)} nothing stands between '{before}' and '*'", origin=origin
+            )
         before = part
     return names
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TypeAlias
 
 import msgspec
@@ -19,7 +19,7 @@ Expand: TypeAlias = Callable[[Node, frozenset[str]], Template]
 """Makes a template of a text, in which the names given stay fields and everything else is filled in."""
 
 
-def only_parse(node: Node, names: frozenset[str]) -> Template:
+def only_parse(node: Node, _names: frozenset[str]) -> Template:
     """A template of a text in which nothing is filled in."""
     return Template(parse(str(node.value)), node.origin)
 
@@ -63,7 +63,9 @@ class PathTemplate(msgspec.Struct, frozen=True, kw_only=True):
             value = dimension.values[code]
             text = texts[code] = format_value(value, field, self.origin)
             if "/" in text or text in {"", ".", ".."} or "\0" in text:
-                message = f"the value {shown(repr(value))} of the dimension '{dimension.name}' cannot be a part of a path"
+                message = (
+                    f"the value {shown(repr(value))} of the dimension '{dimension.name}' cannot be a part of a path"
+                )
                 raise ConfigError(
                     f"{message}, as the dataset '{self.dataset}' wants it",
                     origin=self.origin,
@@ -75,9 +77,7 @@ class PathTemplate(msgspec.Struct, frozen=True, kw_only=True):
         """The path for each of some rows."""
         if not self.fields:
             return [self.pattern % ()] * rows
-        columns = [
-            map(these.__getitem__, codes[field.name]) for field, these in zip(self.fields, texts, strict=True)
-        ]
+        columns = [map(these.__getitem__, codes[field.name]) for field, these in zip(self.fields, texts, strict=True)]
         return list(map(self.pattern.__mod__, zip(*columns, strict=True)))
 
 
@@ -98,7 +98,8 @@ def path_template(dataset: str, template: Template, dimensions: Collection[str])
             if "/" in part.spec:
                 raise ConfigError(f"{where} has a slash in the format '{part}'", origin=origin)
     # One path for all ways to spell it, so that two tasks that write one file are seen to.
-    parts = parse(posixpath.normpath(unparse(template.parts)))
+    text = posixpath.normpath(unparse(template.parts))
+    parts = parse(text[1:] if text.startswith("//") else text)
     fields = tuple(part for part in parts if isinstance(part, Field))
     return PathTemplate(
         dataset=dataset,
@@ -137,7 +138,9 @@ def _words(task: TaskEntry) -> Sequence[Node]:
         raise ConfigError(f"the command of the task '{task.label}' names no program", origin=task.command.origin)
     for word in words:
         if isinstance(word.value, bool) or not isinstance(word.value, str | int | float):
-            message = f"the command of the task '{task.label}' must be text or a list of texts, not {shown(plain(word))}"
+            message = (
+                f"the command of the task '{task.label}' must be text or a list of texts, not {shown(plain(word))}"
+            )
             hint = "Words such as true and no must be quoted in YAML to be text."
             raise ConfigError(message, origin=word.origin, hint=hint)
     return words

@@ -7,6 +7,7 @@ A job is known everywhere else by the number of its line, counted from 0.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -134,7 +135,7 @@ def decode_header(line: bytes, *, path: str) -> Header:
     """
     try:
         header = _header(line)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise RunUnreadableError(f"'{path}' cannot be read: {error}") from error
     if header.v > FORMAT:
         raise RunUnreadableError(
@@ -145,8 +146,18 @@ def decode_header(line: bytes, *, path: str) -> Header:
 
 
 def job_lines(lines: Iterable[bytes], header: Header) -> Iterator[bytes]:
-    """The lines of the jobs, given all lines after the header."""
-    for number, line in zip(range(header.jobs), lines, strict=False):
+    """The lines of the jobs, given all lines after the header.
+
+    Raises
+    ------
+    RunUnreadableError
+        There are fewer than the header says, or the last one is cut off.
+    """
+    number = 0
+    for line in islice(lines, header.jobs):
         if not line.endswith(b"\n"):
-            raise RunUnreadableError(f"the workflow '{header.name}' is torn: line {number + 2} is cut off")
+            break
+        number += 1
         yield line
+    if number < header.jobs:
+        raise RunUnreadableError(f"the workflow '{header.name}' is torn: it has {number} of its {header.jobs} jobs")

@@ -29,6 +29,8 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     inputs: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ()
     """Names of files of the graph."""
+    paths: Mapping[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
+    """Paths per kind of dataset that its command may name."""
 
 
 class TaskGraph(msgspec.Struct, frozen=True, kw_only=True):

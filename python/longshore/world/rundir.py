@@ -172,7 +172,7 @@ def _refuse_if_there(target: Path) -> None:
     if os.path.lexists(target):
         raise FilesError(
             f"cannot create directory '{target}': directory already exists",
-            hint="A run never overwrites another: change 'submitPath', or remove the old directory if it is not needed.",
+            hint="A run never overwrites another: change 'submitPath', or remove the old one if it is not needed.",
         )
 
 

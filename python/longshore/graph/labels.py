@@ -1,0 +1,102 @@
+"""Turns what one label of a pipeline declares into its tasks, and the files of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain, repeat
+from typing import Any
+
+from longshore.graph.description import TaskEntry
+from longshore.graph.dimensions import Dimension, Row
+from longshore.graph.templates import PathTemplate
+from longshore.graph.universe import Universe
+from longshore.model.task import Task
+
+
+class TasksOfLabel:
+    """The tasks of a label, column by column.
+
+    Parameters
+    ----------
+    entry
+        What is declared of them.
+    universe
+        The combinations of values that there are.
+    templates
+        Template of the path per dataset.
+
+    Attributes
+    ----------
+    rows
+        Numbers of the values of each data ID, in order.
+    inputs, outputs
+        Per dataset, the paths for each data ID.
+    """
+
+    def __init__(self, entry: TaskEntry, universe: Universe, templates: Mapping[str, PathTemplate]) -> None:
+        self.entry = entry
+        self.universe = universe
+        self.rows = universe.rows(entry.dimensions, f"data IDs of the task '{entry.label}'")
+        self._codes = _by_dimension(entry.dimensions, self.rows)
+        self.inputs = {name: self._paths(templates[name]) for name in entry.inputs}
+        self.outputs = {name: self._paths(templates[name]) for name in entry.outputs}
+
+    def _paths(self, template: PathTemplate) -> list[tuple[str, ...]]:
+        """Paths of a dataset, per task."""
+        own = self.entry.dimensions
+        texts = template.texts(self.universe.dimensions, self.universe.codes)
+        further = [name for name in template.dimensions if name not in own]
+        if not further:
+            return list(zip(template.paths(texts, self._codes, len(self.rows)), strict=True))
+        what = f"files of the dataset '{template.dataset}' for the task '{self.entry.label}'"
+        rows = self.universe.rows([*own, *further], what)
+        paths = template.paths(texts, _by_dimension([*own, *further], rows), len(rows))
+        found: dict[Row, list[str]] = {row: [] for row in self.rows}
+        width = len(own)
+        for row, path in zip(rows, paths, strict=True):
+            found[row[:width]].append(path)
+        return [tuple(dict.fromkeys(these)) for these in found.values()]
+
+    def names(self) -> list[str]:
+        """The label and all values."""
+        texts = self._columns(lambda dimension: [str(value).replace("/", "_") for value in dimension.values])
+        pattern = self.entry.label.replace("%", "%%") + "_%s" * len(texts)
+        return list(map(pattern.__mod__, zip(*texts, strict=True))) if texts else [self.entry.label]
+
+    def tasks(self, names: Sequence[str]) -> Iterator[Task]:
+        """The tasks, given their names."""
+        own = self.entry.dimensions
+        values = zip(*self._columns(lambda dimension: dimension.values), strict=True) if own else [()]
+        label = self.entry.label
+        inputs, outputs = list(self.inputs.values()), list(self.outputs.values())
+        datasets = [*self.inputs, *self.outputs]
+        flat = zip(_flat(inputs, len(names)), _flat(outputs, len(names)), strict=True)
+        paths = zip(*inputs, *outputs, strict=True) if datasets else repeat((), len(names))
+        for name, value, these, (read, written) in zip(names, values, paths, flat, strict=True):
+            yield Task(
+                name=name,
+                label=label,
+                data_id=dict(zip(own, value, strict=True)),
+                inputs=read,
+                outputs=written,
+                paths=dict(zip(datasets, these, strict=True)),
+            )
+
+    def _columns(self, table: Callable[[Dimension], Sequence[Any]]) -> list[Iterator[Any]]:
+        """For each dimension, what its values are in a table, per task."""
+        return [
+            map(table(self.universe.dimensions[name]).__getitem__, self._codes[name]) for name in self.entry.dimensions
+        ]
+
+
+def _by_dimension(dimensions: Sequence[str], rows: Sequence[Row]) -> dict[str, Sequence[int]]:
+    return dict(zip(dimensions, zip(*rows, strict=True), strict=True)) if dimensions else {}
+
+
+def _flat(columns: Sequence[Sequence[tuple[str, ...]]], rows: int) -> Iterable[tuple[str, ...]]:
+    """All paths of each row, each once."""
+    if not columns:
+        return repeat((), rows)
+    if len(columns) == 1:
+        return columns[0]
+    return (tuple(dict.fromkeys(chain.from_iterable(groups))) for groups in zip(*columns, strict=True))

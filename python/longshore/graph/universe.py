@@ -1,0 +1,326 @@
+"""Joins dimensions, relations and a query, and projects what satisfies them all to the dimensions asked for."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import compress, product
+from math import prod
+from operator import itemgetter
+from typing import Any
+
+import msgspec
+
+from longshore.errors import GraphError
+from longshore.graph.conditions import Condition, Pair
+from longshore.graph.dimensions import Dimension, Relation, Row
+from longshore.origin import Origin
+
+
+class Factor(msgspec.Struct, frozen=True):
+    """Rows that join dimensions, and the names of what they were made of."""
+
+    dimensions: tuple[str, ...]
+    rows: list[Row]
+    names: tuple[str, ...]
+
+
+class _Component(msgspec.Struct, frozen=True):
+    """Dimensions that have to do with each other; no two components have."""
+
+    dimensions: tuple[str, ...]
+    factors: tuple[Factor, ...]
+    conditions: tuple[Condition, ...]
+    """Those that no factor alone can decide."""
+
+
+class Universe:
+    """All combinations of values that relations and the query let pass.
+
+    Parameters
+    ----------
+    dimensions
+        The dimensions.
+    relations
+        Rows that join them.
+    conditions
+        Conditions that must all hold.
+    limit
+        How many rows any step may make.
+    query_origin
+        Where the query was written.
+
+    Raises
+    ------
+    GraphError
+        No combination is left, or there are too many.
+    """
+
+    def __init__(
+        self,
+        dimensions: Mapping[str, Dimension],
+        relations: Iterable[Relation],
+        conditions: Sequence[Condition],
+        *,
+        limit: int,
+        query_origin: Origin | None = None,
+    ) -> None:
+        self.dimensions = dimensions
+        self.limit = limit
+        self.query_origin = query_origin
+        self.codes: dict[str, list[int]] = self._allowed(conditions)
+        """Numbers of the values that the query lets pass, per dimension."""
+        factors = [self._restricted(relation) for relation in relations]
+        several = [condition for condition in conditions if len(condition.dimensions) > 1]
+        factors += [self._equal(condition.equality) for condition in several if condition.equality]
+        undecided = [condition for condition in several if not condition.equality]
+        factors = [self._decided(factor, undecided) for factor in factors]
+        undecided = [
+            each for each in undecided if not any(each.dimensions <= {*factor.dimensions} for factor in factors)
+        ]
+        self._components = self._divided(factors, undecided)
+        self._known: dict[frozenset[str], Factor] = {}
+
+    # ------------------------------------------------------------------------------------------------------ questions
+
+    def count(self, dimensions: Collection[str]) -> int:
+        """How many rows `rows` has; a product is counted, not built."""
+        return prod(len(part.rows) for part in self._parts(dimensions))
+
+    def rows(self, dimensions: Sequence[str], what: str) -> list[Row]:
+        """The combinations of values of some dimensions, each once and in order; `what` says what they are for.
+
+        Raises
+        ------
+        GraphError
+            There are too many.
+        """
+        parts = list(self._parts(dimensions))
+        self._limit(prod(len(part.rows) for part in parts), what)
+        if not parts:
+            return [()]
+        rows = parts[0].rows
+        for part in parts[1:]:
+            rows = [left + right for left in rows for right in part.rows]
+        rows = list(map(picker([name for part in parts for name in part.dimensions], dimensions), rows))
+        rows.sort()
+        return rows
+
+    def refuse_empty(self) -> None:
+        """Raise `GraphError` unless dimensions that nobody has asked for have values together as well."""
+        seen = {name for dimensions in self._known for name in dimensions}
+        for component in self._components:
+            if seen.isdisjoint(component.dimensions):
+                self._projected(component, component.dimensions[:1])
+
+    def _limit(self, count: int, what: str) -> None:
+        if count > self.limit:
+            raise too_many(count, what, self.limit)
+
+    def _parts(self, dimensions: Collection[str]) -> Iterator[Factor]:
+        wanted = set(dimensions)
+        for component in self._components:
+            if ours := tuple(name for name in component.dimensions if name in wanted):
+                yield self._projected(component, ours)
+
+    # ------------------------------------------------------------------------------------------------- what is given
+
+    def _allowed(self, conditions: Iterable[Condition]) -> dict[str, list[int]]:
+        codes = {name: list(range(len(dimension.values))) for name, dimension in self.dimensions.items()}
+        for condition in conditions:
+            if len(condition.dimensions) > 1:
+                continue
+            if not condition.dimensions:
+                if condition.passes({}, 1) != b"\1":
+                    raise self._nothing_left("it is never true")
+                continue
+            (name,) = condition.dimensions
+            codes[name] = list(compress(codes[name], condition.passes({name: codes[name]}, len(codes[name]))))
+            if not codes[name]:
+                raise self._nothing_left(f"no value of '{name}' satisfies it")
+        return codes
+
+    def _nothing_left(self, why: str) -> GraphError:
+        return GraphError(f"the query leaves nothing: {why}", origin=self.query_origin)
+
+    def _restricted(self, relation: Relation) -> Factor:
+        """A relation without the values that the query does not let pass."""
+        rows = relation.rows
+        for position, name in enumerate(relation.dimensions):
+            if len(self.codes[name]) < len(self.dimensions[name].values):
+                allowed = set(self.codes[name])
+                rows = [row for row in rows if row[position] in allowed]
+        if not rows:
+            raise self._nothing_left(f"{relation.name} has no row that satisfies it")
+        return Factor(relation.dimensions, rows, (relation.name,))
+
+    def _equal(self, pair: Pair) -> Factor:
+        """What is equal in two dimensions, as rows."""
+        left, right = pair.left, pair.right
+        codes: dict[Any, list[int]] = {}
+        for code in self.codes[right.dimension]:
+            codes.setdefault(right.values[code], []).append(code)
+        matches = [(code, codes.get(left.values[code], ())) for code in self.codes[left.dimension]]
+        self._limit(sum(len(found) for _, found in matches), f"'{left.dimension}' = '{right.dimension}'")
+        rows: list[Row] = [(code, other) for code, found in matches for other in found]
+        if not rows:
+            message = f"no value of '{left.dimension}' equals one of '{right.dimension}'"
+            raise self._nothing_left(message)
+        return Factor((left.dimension, right.dimension), rows, ("the query",))
+
+    def _decided(self, factor: Factor, conditions: Iterable[Condition]) -> Factor:
+        """A factor without the rows that a condition on its dimensions refuses."""
+        for condition in conditions:
+            if condition.dimensions <= {*factor.dimensions}:
+                factor = self._satisfying(factor, condition)
+        return factor
+
+    def _satisfying(self, factor: Factor, condition: Condition) -> Factor:
+        columns = dict(zip(factor.dimensions, zip(*factor.rows, strict=True), strict=True))
+        rows = list(compress(factor.rows, condition.passes(columns, len(factor.rows))))
+        if not rows:
+            raise self._nothing_left(f"no combination of {_listed(factor.dimensions)} satisfies it")
+        return Factor(factor.dimensions, rows, tuple(dict.fromkeys([*factor.names, "the query"])))
+
+    def _divided(self, factors: Sequence[Factor], conditions: Sequence[Condition]) -> list[_Component]:
+        """Components, in the order of the first of their dimensions."""
+        group = {name: {name} for name in self.dimensions}
+        for links in [*(set(factor.dimensions) for factor in factors), *(each.dimensions for each in conditions)]:
+            merged = set().union(*(group[name] for name in links))
+            group.update(dict.fromkeys(merged, merged))
+        distinct = {id(names): names for names in group.values()}
+        return [
+            _Component(
+                dimensions=tuple(name for name in self.dimensions if name in names),
+                factors=tuple(factor for factor in factors if names.issuperset(factor.dimensions)),
+                conditions=tuple(each for each in conditions if names.issuperset(each.dimensions)),
+            )
+            for names in distinct.values()
+        ]
+
+    # -------------------------------------------------------------------------------------------------- the projection
+
+    def _projected(self, component: _Component, wanted: tuple[str, ...]) -> Factor:
+        """The rows of a component, over the dimensions that are wanted."""
+        key = frozenset(wanted)
+        if key in self._known:
+            return self._known[key]
+        factors = list(component.factors)
+        conditions = list(component.conditions)
+        leave = [name for name in component.dimensions if name not in wanted]
+        while leave:
+            # What costs least comes first; often it is a dimension of one factor, which is just left out.
+            name = min(leave, key=lambda name: self._cost(name, factors, conditions))
+            leave.remove(name)
+            factors, conditions = self._without(name, factors, conditions)
+        joined = self._joined(factors, conditions, wanted)
+        result = self._known[key] = Factor(wanted, _distinct(joined, wanted), joined.names)
+        return result
+
+    def _cost(self, name: str, factors: Iterable[Factor], conditions: Iterable[Condition]) -> tuple[int, int]:
+        involved = [factor for factor in factors if name in factor.dimensions]
+        covered = {other for factor in involved for other in factor.dimensions}
+        loose = {other for each in conditions if name in each.dimensions for other in each.dimensions} - covered
+        size = prod(len(factor.rows) for factor in involved) * prod(len(self.codes[other]) for other in loose)
+        return (len(involved) + len(loose), size)
+
+    def _without(
+        self, name: str, factors: Sequence[Factor], conditions: Sequence[Condition]
+    ) -> tuple[list[Factor], list[Condition]]:
+        """The factors and conditions with all that involve a dimension made one factor, which lacks it."""
+        involved = [factor for factor in factors if name in factor.dimensions]
+        deciding = [condition for condition in conditions if name in condition.dimensions]
+        others = [factor for factor in factors if name not in factor.dimensions]
+        joined = self._joined(involved, deciding, (name,))
+        kept = tuple(other for other in joined.dimensions if other != name)
+        rest = [condition for condition in conditions if name not in condition.dimensions]
+        if kept:
+            others.append(Factor(kept, _distinct(joined, kept), joined.names))
+        return others, rest
+
+    def _joined(self, factors: Sequence[Factor], conditions: Sequence[Condition], wanted: Collection[str]) -> Factor:
+        """One factor of several, over all their dimensions and those that are wanted, that satisfies the conditions."""
+        left = sorted(factors, key=lambda factor: len(factor.rows))
+        open_conditions = list(conditions)
+        joined = left.pop(0) if left else Factor((), [()], ())
+        needed = {*wanted, *(name for condition in conditions for name in condition.dimensions)}
+        while True:
+            known = set(joined.dimensions)
+            for condition in [each for each in open_conditions if each.dimensions <= known]:
+                open_conditions.remove(condition)
+                joined = self._satisfying(joined, condition)
+            if left:
+                # One that shares dimensions, if there is one: it restricts what is there.
+                best = max(left, key=lambda factor: len(known.intersection(factor.dimensions)))
+                left.remove(best)
+            elif missing := [name for name in self.dimensions if name in needed and name not in known]:
+                name = missing[0]
+                best = Factor((name,), [(code,) for code in self.codes[name]], (f"the dimension '{name}'",))
+            else:
+                return joined
+            joined = self._join(joined, best)
+
+    def _join(self, left: Factor, right: Factor) -> Factor:
+        shared = [name for name in left.dimensions if name in right.dimensions]
+        further = [name for name in right.dimensions if name not in shared]
+        dimensions = (*left.dimensions, *further)
+        names = tuple(dict.fromkeys([*left.names, *right.names]))
+        what = f"{' with '.join(names)} joined"
+        if not shared:
+            self._limit(len(left.rows) * len(right.rows), what)
+            return Factor(dimensions, [one + other for one, other in product(left.rows, right.rows)], names)
+        key, other_key = picker(left.dimensions, shared), picker(right.dimensions, shared)
+        rest = picker(right.dimensions, further)
+        if len(left.rows) * len(right.rows) > self.limit:
+            counts = Counter(map(other_key, right.rows))
+            self._limit(sum(map(counts.__getitem__, map(key, left.rows))), what)
+        groups: dict[Row, list[Row]] = {}
+        for row in right.rows:
+            groups.setdefault(other_key(row), []).append(rest(row))
+        rows = [row + more for row in left.rows for more in groups.get(key(row), ())]
+        if not rows:
+            message = f"{' and '.join(names)} have no row in common: no values of {_listed(shared)} are in both"
+            raise GraphError(message, hint="A query is applied before." if self.query_origin else "")
+        return Factor(dimensions, rows, names)
+
+
+def too_many(count: int, what: str, limit: int, origin: Origin | None = None) -> GraphError:
+    """The error for more combinations than are allowed."""
+    return GraphError(
+        f"{what}: {count:,} combinations, more than the limit of {limit:,}",
+        origin=origin,
+        hint="Join the dimensions by a table under 'relations', narrow them by 'dataQuery', or raise the limit.",
+    )
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(f"'{name}'" for name in names)
+
+
+def _distinct(factor: Factor, dimensions: Sequence[str]) -> list[Row]:
+    """The rows over some of the dimensions, in this order, each once."""
+    if tuple(dimensions) == factor.dimensions:
+        return factor.rows
+    rows = map(picker(factor.dimensions, dimensions), factor.rows)
+    return list(rows) if len(dimensions) == len(factor.dimensions) else list(dict.fromkeys(rows))
+
+
+def picker(dimensions: Sequence[str], wanted: Sequence[str]) -> Callable[[Row], Row]:
+    """What takes the wanted dimensions, in their order, out of a row."""
+    places = [dimensions.index(name) for name in wanted]
+    if places == list(range(len(dimensions))):
+        return _same
+    if not places:
+        return _nothing
+    if len(places) == 1:
+        place = places[0]
+        return lambda row: (row[place],)
+    return itemgetter(*places)
+
+
+def _same(row: Row) -> Row:
+    return row
+
+
+def _nothing(_row: Row) -> Row:
+    return ()

@@ -1,0 +1,115 @@
+"""What a pipeline of 100,000 data IDs costs: from its YAML and a table that joins them to tasks, and by a query.
+
+Usage: python -m tests.bench.pipeline [--visits N] [--rounds N]
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import statistics
+import time
+from collections.abc import Callable
+
+from longshore.graph.conditions import Values, bind
+from longshore.graph.pipeline import Pipeline, read_pipeline
+from longshore.graph.query import Column, parse_query
+from longshore.graph.tables import Kind, parse_csv
+from longshore.origin import Origin
+from longshore.world.yamlfile import parse_yaml
+
+DETECTORS = 100
+
+YAML = """
+dimensions:
+  visit: {{range: [1, {visits}]}}
+  detector: {{range: [0, 99]}}
+  patch: {{range: [0, 1000]}}
+relations:
+  overlap: {{table: overlap.csv}}
+datasets:
+  raw: "raw/{{visit}}_{{detector:03}}.fits"
+  calexp: "out/calexp/{{visit}}/{{detector}}.fits"
+  coadd: "out/coadd/{{patch}}.fits"
+tasks:
+  calibrate:
+    dimensions: [visit, detector]
+    command: "calibrate {{raw}} {{calexp}} --visit {{visit}}"
+    inputs: [raw]
+    outputs: [calexp]
+  stack:
+    dimensions: [patch]
+    command: [stack, --out, "{{coadd}}", "{{calexp}}"]
+    inputs: [calexp]
+    outputs: [coadd]
+  publish: {{dimensions: [], command: "publish", after: [stack]}}
+"""
+
+
+def overlap(visits: int) -> str:
+    """A table that puts each detector of each visit on a patch of the sky, every tenth on two."""
+    rows = ["visit,detector,patch"]
+    for visit in range(1, visits + 1):
+        for detector in range(DETECTORS):
+            patch = (visit * 7 + detector) % 1000
+            rows.append(f"{visit},{detector},{patch}")
+            if not detector % 10:
+                rows.append(f"{visit},{detector},{patch + 1}")
+    return "\n".join(rows) + "\n"
+
+
+def to_graph(yaml: str, table: str) -> Pipeline:
+    """All from text to task graph."""
+    return read_pipeline(parse_yaml(yaml, "pipeline.yaml"), {"overlap.csv": parse_csv(table, Origin("overlap.csv"))})
+
+
+def queried(visits: int) -> int:
+    """How many of all data IDs a query over two dimensions lets pass."""
+    columns = {
+        "visit": Values("visit", range(1, visits + 1), Kind.NUMBER),
+        "detector": Values("detector", range(DETECTORS), Kind.NUMBER),
+    }
+    rows = [(visit, detector) for visit in range(visits) for detector in range(DETECTORS)]
+    codes = dict(zip(columns, zip(*rows, strict=True), strict=True))
+    expression = parse_query("visit IN (1..400, 500..900:2) AND NOT detector = 7 OR visit > 950 AND detector < 50")
+
+    def resolve(column: Column) -> Values:
+        return columns[column.name]
+
+    passed = len(rows)
+    for condition in bind(expression, resolve):
+        passed = sum(condition.passes(codes, len(rows)))
+    return passed
+
+
+def median(rounds: int, what: Callable[[], object]) -> float:
+    """Median of the wall time in seconds."""
+    taken = []
+    for _ in range(rounds):
+        began = time.perf_counter()
+        result = what()
+        taken.append(time.perf_counter() - began)
+        del result
+    return statistics.median(taken)
+
+
+def main() -> None:
+    """Measure, and print medians."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--visits", type=int, default=1000)
+    parser.add_argument("--rounds", type=int, default=5)
+    options = parser.parse_args()
+    yaml, table = YAML.format(visits=options.visits), overlap(options.visits)
+    pipeline = to_graph(yaml, table)
+    edges = sum(1 for _ in pipeline.graph.dag.edges())
+    print(f"{len(pipeline.graph.dag):,} tasks, {edges:,} edges, {len(pipeline.graph.files):,} files")
+    del pipeline
+    seconds = median(options.rounds, lambda: to_graph(yaml, table))
+    print(f"  text to task graph       {seconds:6.2f} s")
+    seconds = median(options.rounds, lambda: queried(options.visits))
+    print(f"  query of all data IDs    {seconds:6.2f} s")
+    print(f"  peak memory              {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:6.0f} MiB")
+
+
+if __name__ == "__main__":
+    main()

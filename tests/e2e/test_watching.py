@@ -1,0 +1,167 @@
+"""Who watches a run may stop at any time, and in any way: the run goes on."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.conftest import Cli
+from tests.e2e.conftest import Tasks, WriteRun
+
+FOUR: Tasks = {f"t{number}": ("T", []) for number in range(4)}
+WATCH = [sys.executable, "-m", "longshore", "submit", "run.yaml", "--wait"]
+IN_TERMINAL = """
+import os, sys
+terminal = os.open(sys.argv[1], os.O_RDWR)
+for number in range(3):
+    os.dup2(terminal, number)
+os.execv(sys.argv[2], sys.argv[2:])
+"""
+"""Makes a terminal the controlling one of a new session, and a program the leader of that."""
+
+
+@pytest.fixture
+def slow_run(write_run: WriteRun, tmp_path: Path) -> Iterator[Path]:
+    """A run that goes on until it is let go, and its directory."""
+    write_run(
+        f"runQuantumCommand: 'while ! test -e {tmp_path}/go; do sleep 0.05; done'\n"
+        f"resources: {{cpus: 1}}\nsubmitPath: {tmp_path}/run\n",
+        FOUR,
+    )
+    yield tmp_path / "run"
+    (tmp_path / "go").touch()
+
+
+def eventually(what: Callable[[], Any], seconds: float = 20.0) -> None:
+    """Wait until something is true."""
+    deadline = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < deadline, "it does not come about"
+        time.sleep(0.02)
+
+
+def started(run: Path) -> bool:
+    """Whether a job of the run has begun."""
+    return any(run.glob("logs/*/*/*.log"))
+
+
+def finishes(cli: Cli, run: Path) -> None:
+    """Let the run go and see it succeed."""
+    assert cli("status", run).stdout == "RUNNING\n"
+    (run.parent / "go").touch()
+    eventually(lambda: cli("status", run).stdout == "SUCCEEDED\n")
+
+
+def test_ctrl_c_stops_the_watching_only(cli: Cli, slow_run: Path) -> None:
+    watch = subprocess.Popen(
+        WATCH, cwd=slow_run.parent, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    eventually(lambda: started(slow_run))
+    assert watch.stdout
+    lines = [watch.stdout.readline() for _ in range(3)]
+    os.killpg(watch.pid, signal.SIGINT)
+    _, err = watch.communicate(timeout=20)
+    assert watch.returncode == 130
+    run_id = lines[1].removeprefix("Run Id: ").strip()
+    assert f"the run goes on. To end it: longshore cancel {run_id}" in err
+    assert "Traceback" not in err
+    finishes(cli, slow_run)
+
+
+def test_ctrl_c_with_json_still_gives_a_document(cli: Cli, slow_run: Path) -> None:
+    watch = subprocess.Popen(
+        [*WATCH, "--json"],
+        cwd=slow_run.parent,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    eventually(lambda: started(slow_run))
+    assert watch.stderr
+    while "succeeded" not in watch.stderr.readline():
+        pass
+    os.killpg(watch.pid, signal.SIGINT)
+    out, _ = watch.communicate(timeout=20)
+    assert watch.returncode == 130
+    assert json.loads(out)["submit_dir"] == str(slow_run)
+    finishes(cli, slow_run)
+
+
+def test_closing_the_terminal_does_not_stop_a_run(cli: Cli, slow_run: Path) -> None:
+    terminal, other_end = pty.openpty()
+    child = [sys.executable, "-c", IN_TERMINAL, os.ttyname(other_end), *WATCH]
+    watch = subprocess.Popen(child, cwd=slow_run.parent, start_new_session=True)
+    shown = b""
+    while b"succeeded" not in shown:
+        shown += os.read(terminal, 4096)
+    os.close(other_end)
+    eventually(lambda: started(slow_run))
+    os.close(terminal)
+    assert watch.wait(20) != 0, "the watching command goes with its terminal"
+    assert b"\r\x1b[K" in shown, "progress is one line that is rewritten"
+    finishes(cli, slow_run)
+
+
+@pytest.mark.parametrize("way", [signal.SIGTERM, signal.SIGKILL])
+def test_killing_the_watcher_does_not_stop_a_run(way: signal.Signals, cli: Cli, slow_run: Path) -> None:
+    watch = subprocess.Popen(
+        WATCH, cwd=slow_run.parent, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+    )
+    eventually(lambda: started(slow_run))
+    os.killpg(watch.pid, way)
+    assert watch.wait(20) == -way
+    finishes(cli, slow_run)
+
+
+def test_without_a_terminal_lines_say_how_it_gets_on(cli: Cli, write_run: WriteRun) -> None:
+    ran = cli("submit", write_run("runQuantumCommand: 'sleep 0.3'\nresources: {cpus: 2}\n", FOUR).name, "--wait")
+    assert ran.returncode == 0
+    lines = [line for line in ran.stderr.splitlines() if "/4 succeeded" in line]
+    assert lines
+    assert re.fullmatch(r"[a-z0-9]{6}: 4/4 succeeded", lines[-1])
+    assert "\x1b" not in ran.stderr
+
+
+def test_a_run_directory_that_goes_while_it_is_watched(slow_run: Path) -> None:
+    watch = subprocess.Popen(
+        WATCH, cwd=slow_run.parent, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    eventually(lambda: started(slow_run))
+    (slow_run.parent / "go").touch()  # what runs must not outlive the test
+    while slow_run.exists():
+        shutil.rmtree(slow_run, ignore_errors=True)
+    _, err = watch.communicate(timeout=20)
+    assert watch.returncode in {0, 5}, err
+    if watch.returncode == 5:
+        assert f"'{slow_run}' is gone" in err
+        assert "Traceback" not in err
+
+
+def test_an_engine_that_dies_is_told_of(cli: Cli, slow_run: Path) -> None:
+    watch = subprocess.Popen(
+        WATCH, cwd=slow_run.parent, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    eventually(lambda: started(slow_run))
+    life = json.loads((slow_run / "journal" / "0001.jsonl").read_text("utf-8").splitlines()[0])
+    os.kill(life["pid"], signal.SIGKILL)
+    out, err = watch.communicate(timeout=20)
+    assert watch.returncode == 10
+    run_id = re.search("Run Id: (.*)", out)
+    assert run_id
+    assert re.search(rf"engine not running since 20\d\d-\d\d-.*Z: longshore resume {run_id[1]}", err)
+    assert "unknown 1/4, ready 3/4" in out.splitlines()[-1]
+    resumed = cli("resume", run_id[1])
+    assert resumed.returncode == 0
+    finishes(cli, slow_run)

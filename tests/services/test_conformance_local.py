@@ -1,0 +1,68 @@
+"""The local service is held to what every service and executor has to do, in real processes."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from longshore.contract.context import RunPaths
+from longshore.contract.executor import Executor
+from longshore.services.local.service import LocalExecutor, LocalService
+from longshore.testing.conformance import ExecutorConformance, ServiceConformance
+
+_PR_SET_CHILD_SUBREAPER = 36
+
+
+@pytest.fixture(autouse=True)
+def ordinary_process() -> Iterator[None]:
+    """Undo what an executor makes of its process, and reap what it left to end by itself."""
+    yield
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
+
+
+class TestLocalExecutor(ExecutorConformance):
+    grace_s = 0.3
+
+    @pytest.fixture
+    def make_executor(self) -> Callable[[], Executor]:
+        return lambda: LocalExecutor({})
+
+    @pytest.fixture
+    def run(self, tmp_path: Path) -> RunPaths:
+        root = tmp_path / "a 'run'"
+        root.mkdir()
+        return RunPaths(root)
+
+    def test_the_log_is_what_the_job_said(self, make_executor: Callable[[], Executor], run: RunPaths) -> None:
+        with self.life(make_executor, run) as life:
+            member = life.job("echo out; echo err >&2")
+            life.run_through(member)
+            assert life.text_of(member) == "out\nerr\n"
+
+    def test_signals_have_their_names(self, make_executor: Callable[[], Executor], run: RunPaths) -> None:
+        with self.life(make_executor, run) as life:
+            event = life.run_through(life.job("kill -9 $$"))[0]
+            assert (event.exit, event.signal, event.reason) == (None, 9, "killed by SIGKILL")
+            assert event.host == os.uname().nodename
+
+    def test_it_must_be_opened(self) -> None:
+        with pytest.raises(RuntimeError, match="open"):
+            LocalExecutor({}).poll("")
+
+
+class TestLocalService(ServiceConformance):
+    service_name = "local"
+    settings: ClassVar[Mapping[str, Any]] = {"grace_s": 0.3, "executor": {"pool": {"cpus": 4}}}
+
+    @pytest.fixture
+    def service(self) -> LocalService:
+        return LocalService()
+
+    @pytest.fixture
+    def scratch(self, tmp_path: Path) -> Path:
+        return tmp_path
