@@ -281,7 +281,7 @@ class TestCommand:
             "prog",
             "-n",
             "3",
-            "fooval/fooval",
+            "fooval/<ENV:FOO>",
             "a b",
             "",
         ]

@@ -99,3 +99,13 @@ def test_after_a_cancellation(
     notes = said(tmp_path) if (tmp_path / "notes").exists() else []
     assert notes.count("final") == int(runs)
     assert "b" not in notes
+
+
+def test_a_list_can_name_variables_of_the_job(cli: Cli, write_run: WriteRun) -> None:
+    yaml = 'runQuantumCommand: [echo, "<ENV:LONGSHORE_JOB_NAME>", "${HOME}", "{label}"]\nrequestMemory: 10\n'
+    ran = submit(cli, write_run(yaml), "--json")
+    assert ran.returncode == 0, ran.stderr
+    words = Path(ran.json["submit_dir"], "logs", "A", "00", "a.1.log").read_text("utf-8").split()
+    assert words[0] == "a"
+    assert words[1].startswith("/")
+    assert words[2] == "A"

@@ -204,3 +204,12 @@ def _a_running_job(run: Path) -> int | None:
             elif record["r"] == "end":
                 running.pop((record["j"], record["a"]), None)
     return next(iter(running.values()), None)
+
+
+def test_a_run_that_is_moved_is_taken_up_where_it_is(cli: Cli, run_yaml: Path) -> None:
+    run = submitted(cli, run_yaml)
+    eventually(lambda: ended_jobs(run) >= JOBS // 4)
+    moved = run.rename(run.with_name("elsewhere"))
+    eventually(lambda: cli("status", moved).returncode != 15)
+    report = finish(cli, moved)
+    check_promise(moved, report, run_yaml.parent / "notes")

@@ -246,7 +246,7 @@ def sides(draw: st.DrawFn, kind: str) -> tuple[str, Callable[[Mapping[str, Any]]
 
 
 @st.composite
-def tests(draw: st.DrawFn) -> tuple[str, Meaning]:
+def one_test(draw: st.DrawFn) -> tuple[str, Meaning]:
     kind = draw(st.sampled_from(["number", "text"]))
     left, left_value = draw(sides(kind))
     shape = draw(st.sampled_from(["compare", "in", "range", "glob"]))
@@ -260,7 +260,10 @@ def tests(draw: st.DrawFn) -> tuple[str, Meaning]:
     if shape == "in":
         items = draw(st.lists(sides(kind), min_size=1, max_size=3))
         listed = ", ".join(text for text, _ in items)
-        return f"{left} {no}in ({listed})", lambda row: negated != any(left_value(row) == value(row) for _, value in items)
+        return (
+            f"{left} {no}in ({listed})",
+            lambda row: negated != any(left_value(row) == value(row) for _, value in items),
+        )
     if shape == "range" and kind == "number":
         first, length, step = draw(st.integers(-3, 5)), draw(st.integers(0, 8)), draw(st.integers(1, 3))
         numbers = list(range(first, first + length + 1, step))
@@ -278,7 +281,7 @@ def both(one: tuple[str, Meaning], word: str, other: tuple[str, Meaning]) -> tup
 
 
 queries = st.recursive(
-    tests(),
+    one_test(),
     lambda inner: st.one_of(
         st.builds(both, inner, st.sampled_from(["AND", "and", "OR", "Or"]), inner),
         st.builds(lambda one: (f"NOT ({one[0]})", lambda row: not one[1](row)), inner),
@@ -308,7 +311,28 @@ def test_a_query_means_what_a_simple_evaluator_makes_of_it(query: tuple[str, Mea
 
 
 WORDS = st.sampled_from(
-    ["visit", "band", "(", ")", "AND", "or", "NOT", "IN", "GLOB", "=", "<", "..", ":", ",", "1", "2.5", "'a'", "-", "x.y", "'"]
+    [
+        "visit",
+        "band",
+        "(",
+        ")",
+        "AND",
+        "or",
+        "NOT",
+        "IN",
+        "GLOB",
+        "=",
+        "<",
+        "..",
+        ":",
+        ",",
+        "1",
+        "2.5",
+        "'a'",
+        "-",
+        "x.y",
+        "'",
+    ]
 )
 
 

@@ -138,8 +138,7 @@ def write_png(path, image):
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     with open(path, "wb") as file:
         file.write(b"\x89PNG\r\n\x1a\n")
-        for kind, data in chunks:
-            file.write(struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data)))
+        file.writelines(struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data)) for kind, data in chunks)
 
 
 def read_png(path):

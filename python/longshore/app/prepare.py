@@ -12,7 +12,7 @@ from longshore import __version__
 from longshore.app.begin import Begun, begin, run_attributes
 from longshore.app.fill import Plan, fill, final_programs
 from longshore.app.programs import check_programs
-from longshore.app.sources import acquire
+from longshore.app.sources import Acquired, acquire
 from longshore.app.teller import Teller
 from longshore.config.finaljob import WhenRun, when_run
 from longshore.config.merge import Node
@@ -62,12 +62,12 @@ def prepare(
     """
     begun = begin(path, options=options, sets=sets, now=now, tell=tell)
     tell.stage("reading the payload")
-    graph, payload = acquire(begun.configuration)
-    tell.stage(f"making jobs of {_counted(len(graph.dag), 'task')}")
-    clustered = pack(graph)
-    workflow = make_workflow(begun, clustered, tell)
+    acquired = acquire(begun.configuration)
+    tell.stage(f"making jobs of {_counted(len(acquired.graph.dag), 'task')}")
+    clustered = pack(acquired.graph)
+    workflow = make_workflow(begun, clustered, acquired.commands, tell)
     tell.stage(f"writing {_counted(len(workflow), 'job')} to '{begun.run.root}'")
-    return write(plan_of(begun, graph, payload, workflow), run_id=run_id, now=now)
+    return write(plan_of(begun, acquired, workflow), run_id=run_id, now=now)
 
 
 def pack(graph: TaskGraph) -> ClusteredGraph:
@@ -75,8 +75,17 @@ def pack(graph: TaskGraph) -> ClusteredGraph:
     return single_task(graph, {})
 
 
-def make_workflow(begun: Begun, clustered: ClusteredGraph, tell: Teller) -> Workflow:
+def make_workflow(begun: Begun, clustered: ClusteredGraph, commands: Mapping[str, Node], tell: Teller) -> Workflow:
     """Turn clusters into jobs, and refuse what can never run.
+
+    Parameters
+    ----------
+    begun, tell
+        As for `begin`.
+    clustered
+        The clusters.
+    commands
+        What jobs run where the configuration does not say, per label.
 
     Raises
     ------
@@ -88,7 +97,10 @@ def make_workflow(begun: Begun, clustered: ClusteredGraph, tell: Teller) -> Work
     profiles = _Profiles(begun)
     workflow = transform(
         clustered,
-        {label: profiles.of(label, free=names) for label, names in free_names(clustered).items()},
+        {
+            label: profiles.of(label, free=names, command=commands.get(label))
+            for label, names in free_names(clustered).items()
+        },
         name=begun.configuration.text("uniqProcName"),
         attributes=run_attributes(begun.configuration),
         special=_special_jobs(begun, profiles),
@@ -114,6 +126,7 @@ class _Profiles:
         free: frozenset[str] = frozenset(),
         searchobj: Node | None = None,
         with_command: bool = True,
+        command: Node | None = None,
     ) -> JobProfile:
         """The profile of a label; see `compile_profile`."""
         configuration = self._begun.configuration
@@ -124,6 +137,7 @@ class _Profiles:
             env=configuration.env,
             searchobj=searchobj,
             with_command=with_command,
+            command=command,
         )
         settings, lowered = fitted(profile.settings, self._capacity)
         self.notes |= dict.fromkeys(lowered)
@@ -155,14 +169,14 @@ def _special_jobs(begun: Begun, profiles: _Profiles) -> SpecialJobs:
     return SpecialJobs(init=init, last=final if last else None, final=None if last else final)
 
 
-def plan_of(begun: Begun, graph: TaskGraph, payload: tuple[Path, ...], workflow: Workflow) -> Plan:
+def plan_of(begun: Begun, acquired: Acquired, workflow: Workflow) -> Plan:
     """What the run directory of a payload is made from."""
     return Plan(
         begun=begun,
         workflow=workflow,
-        payload=payload,
-        directories=graph.directories,
-        programs={**graph.programs, **final_programs(begun.configuration)},
+        payload=acquired.files,
+        directories=acquired.graph.directories,
+        programs={**acquired.graph.programs, **final_programs(begun.configuration)},
     )
 
 

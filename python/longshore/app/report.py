@@ -217,6 +217,9 @@ class _Jobs:
             return replace(report, cause=Cause.LOST, reason=end.why)
         if ended is None:
             return report
+        if ended.cause is Cause.SUBMIT:
+            # It was never started, and so has said nothing.
+            report = replace(report, log=None)
         return replace(
             report,
             cause=ended.cause,

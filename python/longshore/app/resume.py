@@ -19,11 +19,14 @@ class Resumed:
     ----------
     notes
         What the user should know.
+    begun
+        Whether another engine was started.
     failed
         Whether it could not be taken up.
     """
 
     notes: tuple[str, ...]
+    begun: bool = False
     failed: bool = False
 
 
@@ -38,7 +41,9 @@ def resume(opened: OpenRun) -> Resumed:
         Its engine is alive, or no other could be started.
     """
     submission = opened.service.resume(opened.run)
-    return Resumed(notes=submission.notes if submission else ("nothing to resume: every job of the run is over",))
+    if submission is None:
+        return Resumed(notes=("nothing to resume: every job of the run is over",))
+    return Resumed(notes=submission.notes, begun=True)
 
 
 def resume_all() -> list[tuple[OpenRun, Resumed]]:

@@ -3,32 +3,48 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
 from longshore.app.configuration import Configuration
-from longshore.errors import ConfigError, FilesError, PreparationError
+from longshore.app.payload import payload_path, read_file
+from longshore.app.pipelines import inline_pipeline, pipeline_file
+from longshore.config.merge import Node
+from longshore.errors import ConfigError, PreparationError
 from longshore.graph.wfformat import read_wfformat
 from longshore.model.task import TaskGraph
 from longshore.origin import Origin
 from longshore.world.etc import shipped
 
-_LSST: Final = ("pipelineYaml", "qgraphFile")
-PAYLOAD_KEYS: Final = ("pipeline", "wfformat", *_LSST)
-"""Every key that can name a payload."""
 _REPLAY: Final = "programs/replay.py"
 
 
-def acquire(configuration: Configuration) -> tuple[TaskGraph, tuple[Path, ...]]:
-    """Make the task graph of the configuration's payload.
+@dataclass(frozen=True, kw_only=True)
+class Acquired:
+    """What a payload comes to.
 
-    Returns
-    -------
-    tuple
-        The graph, and the files of the payload.
+    Attributes
+    ----------
+    graph
+        Its tasks.
+    files
+        The files it was read from.
+    commands
+        What its tasks run where the configuration does not say, per label; for sources that do not tell it with each
+        task.
+    """
+
+    graph: TaskGraph
+    files: tuple[Path, ...]
+    commands: Mapping[str, Node] = field(default_factory=dict)
+
+
+def acquire(configuration: Configuration) -> Acquired:
+    """Read the configuration's payload.
 
     Raises
     ------
@@ -37,12 +53,12 @@ def acquire(configuration: Configuration) -> tuple[TaskGraph, tuple[Path, ...]]:
     GraphError, FilesError
         The payload is wrong or cannot be read.
     """
-    named = [key for key in (*SOURCES, *_LSST) if configuration.search(key)]
+    named = [key for key in PAYLOAD_KEYS if configuration.search(key)]
     if not named:
         raise ConfigError(
             "no payload is named",
             origin=Origin(str(configuration.path)),
-            hint=f"Say what to run, for example: {next(iter(SOURCES))}: FILE",
+            hint=f"Say what to run with one of the keys {', '.join(SOURCES)}, for example: pipelineYaml: FILE",
         )
     if named[1:]:
         raise ConfigError(
@@ -50,59 +66,48 @@ def acquire(configuration: Configuration) -> tuple[TaskGraph, tuple[Path, ...]]:
             origin=configuration.origin(named[1]),
             hint="A run has one payload; take the others out.",
         )
-    if named[0] in _LSST:
+    if named[0] not in SOURCES:
         raise PreparationError(
-            f"'{named[0]}' names a payload of LSST's, and this version reads none",
+            f"'{named[0]}' names a quantum graph of LSST's, and this version reads none",
             origin=configuration.origin(named[0]),
             hint=f"It reads {', '.join(SOURCES)}.",
         )
-    return SOURCES[named[0]](configuration, named[0])
+    return SOURCES[named[0]](configuration)
 
 
-def payload_path(configuration: Configuration, key: str) -> Path:
-    """Path of a file that a key names: seen from the current directory first, then from the user's file.
-
-    Raises
-    ------
-    FilesError
-        It is in neither place.
-    """
-    name = configuration.text(key)
-    places = (Path(name), configuration.path.parent / name)
-    for path in places:
-        if path.is_file():
-            return path
-    looked = dict.fromkeys(path.absolute() for path in places)
-    odd = next((path for path in looked if path.exists()), None)
-    raise FilesError(
-        f"'{key}' names the file '{name}', which is " + ("no file" if odd else "not there"),
-        origin=configuration.origin(key),
-        hint=f"'{odd}' is something else."
-        if odd
-        else "Looked for " + " and ".join(f"'{path}'" for path in looked) + ".",
-    )
+def _pipeline(configuration: Configuration) -> Acquired:
+    pipeline, files = inline_pipeline(configuration)
+    return Acquired(graph=pipeline.graph, files=files, commands=pipeline.commands)
 
 
-def _wfformat(configuration: Configuration, key: str) -> tuple[TaskGraph, tuple[Path, ...]]:
-    path = payload_path(configuration, key)
-    try:
-        text = path.read_bytes()
-    except OSError as error:
-        raise FilesError(f"'{path}' cannot be read: {error.strerror}", origin=configuration.origin(key)) from error
+def _pipeline_file(configuration: Configuration) -> Acquired:
+    pipeline, files = pipeline_file(configuration)
+    return Acquired(graph=pipeline.graph, files=files, commands=pipeline.commands)
+
+
+def _wfformat(configuration: Configuration) -> Acquired:
+    path = payload_path(configuration, "wfformat")
     settings = {
         **(configuration.search("replay") or {}),
         "python": sys.executable,
         # Filled in when a job starts, so that the run directory can be moved.
         "program": f"<ENV:LONGSHORE_JOB_RUN_DIR>/{_REPLAY}",
     }
+    text = read_file(path, configuration.origin("wfformat"))
     try:
         graph = read_wfformat(text, settings, Origin(str(path)))
     except ConfigError as error:
         error.origin = error.origin or configuration.origin("replay")
         raise
     programs = {**graph.programs, _REPLAY: shipped("bin", "replay.py").read_text("utf-8")}
-    return msgspec.structs.replace(graph, programs=programs), (path,)
+    return Acquired(graph=msgspec.structs.replace(graph, programs=programs), files=(path,))
 
 
-SOURCES: Final[dict[str, Callable[[Configuration, str], tuple[TaskGraph, tuple[Path, ...]]]]] = {"wfformat": _wfformat}
+SOURCES: Final[dict[str, Callable[[Configuration], Acquired]]] = {
+    "pipeline": _pipeline,
+    "pipelineYaml": _pipeline_file,
+    "wfformat": _wfformat,
+}
 """Reader per configuration key that names a payload."""
+PAYLOAD_KEYS: Final = (*SOURCES, "qgraphFile")
+"""Every key that can name a payload."""

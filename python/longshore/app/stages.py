@@ -87,24 +87,24 @@ def run_stages(
     begun = begin(path, options=options, sets=sets, now=now, tell=tell)
     stages: list[Done] = []
     with _measured(Stage.ACQUIRE, stages, tell) as done:
-        graph, payload = acquire(begun.configuration)
-        _count_tasks(done, graph)
+        acquired = acquire(begun.configuration)
+        _count_tasks(done, acquired.graph)
     if last is Stage.ACQUIRE:
         return stages, None
     with _measured(Stage.CLUSTER, stages, tell) as done:
-        clustered = pack(graph)
+        clustered = pack(acquired.graph)
         done.made = f"ClusteredQuantumGraph contains {len(clustered.dag)} cluster(s)"
         done.counts = {"clusters": len(clustered.dag), "edges": sum(map(len, clustered.dag.children))}
         done.labels = dict(Counter(cluster.label for cluster in clustered.dag.nodes))
     if last is Stage.CLUSTER:
         return stages, None
     with _measured(Stage.TRANSFORM, stages, tell) as done:
-        workflow = make_workflow(begun, clustered, tell)
+        workflow = make_workflow(begun, clustered, acquired.commands, tell)
         _count_jobs(done, workflow)
     if last is Stage.TRANSFORM:
         return stages, None
     with _measured(Stage.PREPARE, stages, tell) as done:
-        prepared = write(plan_of(begun, graph, payload, workflow), run_id=run_id(now), now=now)
+        prepared = write(plan_of(begun, acquired, workflow), run_id=run_id(now), now=now)
         done.made = f"wrote '{prepared.run.root}'"
         done.counts = {"jobs": len(workflow)}
         done.labels = workflow.counts()

@@ -74,7 +74,10 @@ def _ask(runs: list[OpenRun]) -> None:
 
 def _cancel(opened: OpenRun, selection: Selection, *, as_json: bool) -> RunReport:
     from longshore.app.cancel import cancel
+    from longshore.app.report import status_run
+    from longshore.model.state import TERMINAL
 
+    over = status_run(opened).state in TERMINAL
     progress = Progress()
     try:
         report = cancel(opened, selection, wait_s=_LOOK_S, show=progress.show)
@@ -83,7 +86,9 @@ def _cancel(opened: OpenRun, selection: Selection, *, as_json: bool) -> RunRepor
     if not as_json:
         for note in report.notes:
             click.echo(f"longshore: {note}", err=True)
-        if _still_runs(report):
+        if over:
+            click.echo(f"longshore: nothing to cancel: run '{opened.card.id}' is {report.state}", err=True)
+        elif _still_runs(report):
             click.echo(f"Couldn't cancel job with id '{opened.card.id}' (it still runs)", err=True)
         else:
             click.echo(f"Successfully canceled job with id '{opened.card.id}'")

@@ -36,7 +36,8 @@ def command(ctx: click.Context, /, reference: str | None, run: str | None, every
         if not as_json:
             for note in outcome.notes:
                 click.echo(f"longshore: {note}", err=True)
-            click.echo(f"Submit dir: {path}\nRun Id: {opened.card.id}\nRun Name: {opened.card.name}")
+            if outcome.begun:
+                click.echo(f"Submit dir: {path}\nRun Id: {opened.card.id}\nRun Name: {opened.card.name}")
     if as_json:
         click.echo(dumps(documents[0] if chosen else {"schema_version": 1, "kind": "resume_all", "runs": documents}))
     elif not outcomes:

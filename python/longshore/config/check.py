@@ -100,7 +100,8 @@ def _any_of(types: str | Sequence[str]) -> str:
 
 def _hint(error: ValidationError) -> str:
     """What the schema says of the key."""
-    if isinstance(error.instance, bool) and error.validator == "type" and "string" in error.validator_value:
+    types: Any = error.validator_value
+    if isinstance(error.instance, bool) and error.validator == "type" and "string" in types:
         return f'Quote it if the word is meant: "{str(error.instance).lower()}".'
     described = error.schema.get("description", "") if isinstance(error.schema, dict) else ""
     return str(described)

@@ -111,9 +111,9 @@ def with_fields_as_text(parts: Iterable[Part]) -> str:
     return "".join(map(str, parts))
 
 
-def expand_env(text: str, env: Mapping[str, str]) -> str:
-    """Put environment variables in; an undefined one, ``$$`` and ``$(`` stay as they are."""
-    if "<ENV:" in text:
+def expand_env(text: str, env: Mapping[str, str], *, delayed: bool = True) -> str:
+    """Put environment variables in, `delayed` ones too; an undefined one, ``$$`` and ``$(`` stay as they are."""
+    if delayed and "<ENV:" in text:
         text = undelayed_env(text)
     if "$" not in text:
         return text

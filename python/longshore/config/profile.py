@@ -100,6 +100,7 @@ def compile_profile(
     env: Mapping[str, str],
     searchobj: Node | None = None,
     with_command: bool = True,
+    command: Node | None = None,
 ) -> JobProfile:
     """Search all values of the jobs of a label, once.
 
@@ -121,6 +122,8 @@ def compile_profile(
         A section that wins over all others, such as ``finalJob``.
     with_command
         Whether the jobs run ``runQuantumCommand``.
+    command
+        What they run where the configuration has none.
 
     Raises
     ------
@@ -150,8 +153,8 @@ def compile_profile(
         cloud=cloud,
         attributes=compiler.attributes(),
     )
-    command = compiler.command() if with_command else None
-    return JobProfile(settings=settings, command=command, environment=changing, request=per_job)
+    runs = compiler.command(command) if with_command else None
+    return JobProfile(settings=settings, command=runs, environment=changing, request=per_job)
 
 
 class _Compiler:
@@ -312,10 +315,12 @@ class _Compiler:
 
     # -------------------------------------------------------------------------------------------------- the command
 
-    def command(self) -> CommandTemplate | None:
+    def command(self, otherwise: Node | None) -> CommandTemplate | None:
         """``runQuantumCommand``: for the shell if it is text, word by word if it is a list."""
         key = "runQuantumCommand"
         hit = self.config.lookup(key, self.scope)
+        if hit is None and otherwise is not None:
+            key, hit = "command", Hit(otherwise.value, otherwise)
         if hit is None or hit.value is None:
             return None
         words = hit.value if isinstance(hit.value, list) else [hit.value]
@@ -332,7 +337,7 @@ class _Compiler:
         if not str(nodes[0].value).strip():
             raise ConfigError(f"'{key}' names no program", origin=hit.origin)
         if isinstance(hit.value, list):
-            word_by_word = Expander(self.config, replace(self.scope, undefined=self._undefined))
+            word_by_word = Expander(self.config, replace(self.scope, undefined=self._undefined, keep_delayed=True))
             return tuple(word_by_word.template(str(node.value), node.origin) for node in nodes)
         return shell_line(str(hit.value), hit.origin, self.config, self.scope)
 

@@ -102,6 +102,8 @@ class Scope:
         Environment variables.
     expand_env
         Whether ``${X}`` is replaced by its value; wins over `replace_env`.
+    keep_delayed
+        Whether ``<ENV:X>`` waits for the job all the same.
     replace_env
         Whether ``${X}`` becomes ``<ENV:X>``.
     replace_vars
@@ -116,6 +118,7 @@ class Scope:
     searchobj: Mapping[str, Any] | Node | None = None
     env: Mapping[str, str] = field(default_factory=dict)
     expand_env: bool = True
+    keep_delayed: bool = False
     replace_env: bool = False
     replace_vars: bool = True
     free: Collection[str] = ()
@@ -304,7 +307,7 @@ class Expander:
 
     def _parts(self, text: str, origin: Origin | None) -> Parts:
         if self.scope.expand_env:
-            text = expand_env(text, self.scope.env)
+            text = expand_env(text, self.scope.env, delayed=not self.scope.keep_delayed)
         elif self.scope.replace_env:
             text = delay_env(text)
         if not self.scope.replace_vars:

@@ -39,7 +39,7 @@ class Journal:
     def __init__(self, folder: Path, life: Life) -> None:
         self._folder = folder
         self._next = folder / _file_name(life.life + 1)
-        path = folder / _file_name(life.life)
+        self._path = path = folder / _file_name(life.life)
         _create_exclusively(path, encode_line(life))
         self._file = os.open(path, os.O_WRONLY | os.O_APPEND)
         self._number = 0
@@ -88,6 +88,14 @@ class Journal:
     def superseded(self) -> bool:
         """Whether a newer life has begun, so that this one must stop and touch nothing."""
         return self._next.exists()
+
+    @property
+    def gone(self) -> bool:
+        """Whether the file is no longer where it was made: what is written there now, others will not find."""
+        try:
+            return not os.path.samestat(self._path.stat(), os.fstat(self._file))
+        except FileNotFoundError:
+            return True
 
     def close(self) -> None:
         """Let the file go."""

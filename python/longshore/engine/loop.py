@@ -64,7 +64,7 @@ _RETRY_DISK_S: Final = 2.0
 
 
 class Superseded(Exception):  # noqa: N818 - a state of affairs, not an error
-    """A newer life of the engine has begun."""
+    """The run is this life's no longer: a newer one has begun, or its directory was taken away."""
 
 
 class Engine:
@@ -337,7 +337,9 @@ class Engine:
 
     def _stop_if_superseded(self) -> None:
         if self._journal.superseded:
-            raise Superseded
+            raise Superseded("a newer engine has taken the run up")
+        if self._journal.gone:
+            raise Superseded("the run directory was moved or removed")
 
     def _start_nothing_for(self, seconds: float, why: str) -> None:
         self._pause = max(self._pause, (self._clock.elapsed() + seconds, why))

@@ -120,7 +120,7 @@ class EngineService(WmsService):
     def drive(self, run: RunPaths, by: str, *, clock: Clock | None = None) -> JobState:
         """Be the engine, in the foreground, until nothing of the run can move any more."""
         # The engine proper is imported by the one process that is one; a command that asks for a status is not.
-        from longshore.engine.loop import Engine
+        from longshore.engine.loop import Engine, Superseded
 
         with _locked(run):
             settings = engine_settings.read(run)
@@ -134,7 +134,11 @@ class EngineService(WmsService):
             )
             if by == "restart":
                 engine.restart()
-            return engine.run()
+            try:
+                return engine.run()
+            except Superseded as reason:
+                _teller(clock or SystemClock())(f"this engine stops: {reason}")
+                return JobState.UNKNOWN
 
     def _begin(self, run: RunPaths, by: str) -> Submission:
         before = len(lives(run.journal))

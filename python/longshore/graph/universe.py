@@ -289,7 +289,7 @@ def too_many(count: int, what: str, limit: int, origin: Origin | None = None) ->
     return GraphError(
         f"{what}: {count:,} combinations, more than the limit of {limit:,}",
         origin=origin,
-        hint="Join the dimensions by a table under 'relations', narrow them by 'dataQuery', or raise the limit.",
+        hint="Join the dimensions by a table under 'relations', narrow them by 'dataQuery', or raise 'maxTasks'.",
     )
 
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
 import msgspec
 
+from longshore.config.interpolate import Field, Template
 from longshore.config.profile import JobProfile
-from longshore.errors import PreparationError
+from longshore.errors import ConfigError, PreparationError
 from longshore.model.cluster import Cluster, ClusteredGraph
 from longshore.model.dag import Dag
 from longshore.model.job import Job, JobSettings
@@ -28,7 +29,10 @@ def free_names(clustered: ClusteredGraph) -> dict[str, frozenset[str]]:
     """Names whose values are known per job only, per label of clusters."""
     names: dict[str, set[str]] = {}
     for cluster in clustered.dag.nodes:
-        names.setdefault(cluster.label, set(PER_JOB)).update(cluster.tags)
+        these = names.setdefault(cluster.label, set(PER_JOB))
+        these.update(cluster.tags)
+        for task in cluster.tasks:
+            these.update(task.paths)
     return {label: frozenset(these) for label, these in names.items()}
 
 
@@ -96,9 +100,17 @@ def _job(cluster: Cluster, profile: JobProfile, shared: dict[tuple[str, tuple[ob
         tags=cluster.tags,
         inputs=tuple(dict.fromkeys(name for task in cluster.tasks for name in task.inputs)),
         outputs=tuple(dict.fromkeys(name for task in cluster.tasks for name in task.outputs)),
-        environment={variable: template.render(values) for variable, template in profile.environment.items()},
+        environment=_environment(cluster, profile, values),
         tasks=len(cluster.tasks),
     )
+
+
+def _environment(cluster: Cluster, profile: JobProfile, values: Mapping[str, Any]) -> dict[str, str]:
+    """The variables that are a job's own; files of one kind stand in one variable, parted by blanks."""
+    if not profile.environment:
+        return {}
+    paths = {name: " ".join(these) for task in cluster.tasks for name, these in task.paths.items()}
+    return {variable: template.render({**values, **paths}) for variable, template in profile.environment.items()}
 
 
 def _with_request(
@@ -124,17 +136,43 @@ def _command(cluster: Cluster, profile: JobProfile, values: Mapping[str, Any]) -
 
 def _commands(cluster: Cluster, profile: JobProfile, values: Mapping[str, Any]) -> Iterator[Command]:
     for task in cluster.tasks:
-        own = {**values, **task.data_id, "label": task.label}
+        own: dict[str, Any] = {**values, **task.data_id, **task.paths, "label": task.label}
         template = profile.command
         if template is None:
             if task.command is None:
                 raise _no_command(task)
             yield task.command
         elif isinstance(template, tuple):
-            yield tuple(word.render(own) for word in template)
+            yield tuple(chain.from_iterable(_words(word, own) for word in template))
         else:
-            # A value of a job's is data, whatever signs it has in it: the shell must see one word.
-            yield template.render(own, quote=shlex.quote)
+            yield template.render({name: _for_shell(value) for name, value in own.items()})
+
+
+def _words(word: Template, values: Mapping[str, Any]) -> Sequence[str]:
+    """A word of a command: one, unless it stands for several files."""
+    name = word.parts[0].name if len(word.parts) == 1 and isinstance(word.parts[0], Field) else None
+    if name is not None and isinstance(values.get(name), tuple):
+        return tuple(values[name])
+    many = next(
+        (name for name in sorted(word.names) if isinstance(values[name], tuple) and len(values[name]) != 1), None
+    )
+    if many is not None:
+        raise ConfigError(
+            f"'{{{many}}}' stands for {len(values[many])} files here, and so must be a word of its own",
+            origin=word.origin,
+        )
+    alone = {name: value[0] if isinstance(value, tuple) else value for name, value in values.items() if value != ()}
+    return (word.render(alone),)
+
+
+def _for_shell(value: Any) -> Any:
+    """A value as a line for the shell holds it.
+
+    It is data, whatever signs it has in it: the shell must see one word, or one for each of several files.
+    """
+    if isinstance(value, tuple):
+        return " ".join(map(shlex.quote, value))
+    return shlex.quote(value) if isinstance(value, str) else value
 
 
 def _no_command(task: Task) -> PreparationError:

@@ -43,22 +43,30 @@ def physical_memory() -> int:
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
-def started_at(pid: int) -> float | None:
-    """Seconds from boot to the start of a process; ``None`` when there is none of that number, or only its remains."""
+def started_at(pid: int, *, remains: bool = False) -> float | None:
+    """Seconds from boot to the start of a process; ``None`` when there is none of that number.
+
+    Parameters
+    ----------
+    pid
+        Its number.
+    remains
+        Whether one that has ended, and that its parent has not yet asked about, still counts.
+    """
     try:
         stat = (_PROC / str(pid) / "stat").read_text("utf-8", errors="replace")
     except OSError:
         return None
     # The name in parentheses may itself hold spaces and parentheses.
     fields = stat.rpartition(")")[2].split()
-    if fields[0] in "ZX":
+    if fields[0] in "ZX" and not remains:
         return None
     return int(fields[_START_TICKS]) / os.sysconf("SC_CLK_TCK")
 
 
-def is_same_process(pid: int, up: float) -> bool:
+def is_same_process(pid: int, up: float, *, remains: bool = False) -> bool:
     """Whether the process of that number is the one that was started about `up` seconds after boot."""
-    start = started_at(pid)
+    start = started_at(pid, remains=remains)
     return start is not None and abs(start - up) < 1.0
 
 

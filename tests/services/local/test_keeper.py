@@ -93,7 +93,7 @@ def make(tmp_path: Path) -> Iterator[Callable[..., Keeper]]:
     yield make
     for keeper in made:
         for start in keeper.said("start"):
-            if is_same_process(start["pid"], start["up"]):
+            if start["pid"] > 1 and is_same_process(start["pid"], start["up"]):
                 program.send(start["pid"], signal.SIGKILL)
         keeper.process.kill()
         keeper.process.wait()

@@ -337,17 +337,14 @@ class LocalClient:
             host = file.began.host if file.began else self._host
             what = "the machine was restarted while it ran" if host == self._host else f"it ran on '{host}'"
             return Lost(j=job, a=number, why=what)
+        if not is_same_process(start.pid, start.up, remains=True):
+            return self._lost(attempt)
         try:
             # As reaper of orphans this process is now the parent, if it was the keeper's. Not yet reaped, the process
             # keeps its number, so that what it leaves behind in its group can be ended without hitting a stranger.
             there = os.waitid(os.P_PID, start.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         except ChildProcessError:
-            if is_same_process(start.pid, start.up):
-                return None
-            self._kill_marked({attempt})
-            return Lost(
-                j=job, a=number, why="nobody was there to see how it ended: its keeper and the engine were gone"
-            )
+            return None if is_same_process(start.pid, start.up) else self._lost(attempt)
         if there is None:
             return None
         _signal_group(start.pid, signal.SIGKILL)
@@ -363,6 +360,12 @@ class LocalClient:
             cpu_s=usage.ru_utime + usage.ru_stime,
             rss_b=usage.ru_maxrss * 1024,
         )
+
+    def _lost(self, attempt: _Attempt) -> Lost:
+        # Before it may be tried again, what it left behind has to end.
+        self._kill_marked({attempt})
+        why = "nobody was there to see how it ended: its keeper and the engine were gone"
+        return Lost(j=attempt[0], a=attempt[1], why=why)
 
     def _kill_marked(self, attempts: Collection[_Attempt]) -> None:
         """Kill every process of these attempts, known by what their environment says."""
@@ -446,6 +449,9 @@ def _copy_whole(source: Path, target: Path) -> None:
 
 
 def _signal_group(group: int, number: signal.Signals) -> None:
+    if group <= 1:
+        # The number comes from a file. To the kernel, group 1 is every process there is, and group 0 is our own.
+        return
     try:
         os.killpg(group, number)
     except (ProcessLookupError, PermissionError):
@@ -453,6 +459,8 @@ def _signal_group(group: int, number: signal.Signals) -> None:
 
 
 def _signal_process(pid: int, number: signal.Signals) -> None:
+    if pid <= 1:
+        return
     try:
         os.kill(pid, number)
     except (ProcessLookupError, PermissionError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -17,6 +18,7 @@ from longshore.contract.executor import (
     Polled,
     Refused,
     SubmitAnswer,
+    Throttled,
 )
 from longshore.engine.service import EngineService
 from longshore.plan.commands import argv_of
@@ -28,6 +30,14 @@ from longshore.world.registry import state_folder
 
 if TYPE_CHECKING:
     from longshore.model.workflow import Workflow
+
+
+_PASSING: Final = frozenset(
+    {errno.ENOSPC, errno.EDQUOT, errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EACCES, errno.EIO}
+)
+"""Errors of a full disk, an exhausted machine, expired credentials: conditions, not faults."""
+_WAIT_S: Final = 5.0
+"""Pause after one of them, in seconds."""
 
 
 class LocalExecutor(Executor):
@@ -74,7 +84,9 @@ class LocalExecutor(Executor):
         try:
             client.start(batch.tag, members)
         except OSError as error:
-            return Refused(f"the keeper cannot be started: {error}")
+            why = f"the keeper cannot be started: {error.strerror or error}"
+            # What passes is waited for, and costs no attempt.
+            return Throttled(why, _WAIT_S) if error.errno in _PASSING else Refused(why)
         return Accepted(batch.tag)
 
     def find(self, tags: Iterable[str]) -> Found | Unreachable:

@@ -1,0 +1,138 @@
+"""Reads a pipeline in YAML, with the tables and the files it names, for the pure half to make a graph of."""
+
+from __future__ import annotations
+
+import glob
+from pathlib import Path
+from typing import Final
+
+from longshore.app.configuration import Configuration
+from longshore.app.payload import find_file, read_file
+from longshore.config.interpolate import Template, with_fields_as_text
+from longshore.config.merge import Node
+from longshore.config.search import Expander, Scope
+from longshore.config.settings import count
+from longshore.errors import ConfigError, PreparationError
+from longshore.graph.chosen import PipelineKind, kind_of_pipeline, needed_files, subset
+from longshore.graph.description import FileKind, NeededFile
+from longshore.graph.pipeline import DEFAULT_LIMIT, Pipeline, missing, read_pipeline
+from longshore.graph.tables import Table, captured, match_glob, parse_table, wildcards
+from longshore.origin import Origin
+from longshore.world.yamlfile import read_yaml
+
+_INLINE: Final = "pipeline"
+_FILE: Final = "pipelineYaml"
+
+
+def inline_pipeline(configuration: Configuration) -> tuple[Pipeline, tuple[Path, ...]]:
+    """The pipeline that stands in the configuration itself, with the tables it was read from.
+
+    Raises
+    ------
+    ConfigError, GraphError, FilesError
+        The pipeline is wrong, or a file it needs is not there.
+    """
+    node = configuration.config.at(_INLINE)
+    if node is None:
+        raise ConfigError("'pipeline' must stand at the root", origin=configuration.origin(_INLINE))
+    return _read(configuration, node, _INLINE, ())
+
+
+def pipeline_file(configuration: Configuration) -> tuple[Pipeline, tuple[Path, ...]]:
+    """The pipeline in the file that ``pipelineYaml`` names, with all files it was read from.
+
+    ``FILE#LABEL,LABEL`` names a part of it.
+
+    Raises
+    ------
+    ConfigError, GraphError, FilesError
+        The pipeline is wrong, or a file it needs is not there.
+    """
+    origin = configuration.origin(_FILE)
+    name, marked, labels = configuration.text(_FILE).partition("#")
+    path = find_file(configuration, name, f"'{_FILE}'", origin)
+    node = read_yaml(path)
+    inner = node.value.get(_INLINE) if isinstance(node.value, dict) and len(node.value) == 1 else None
+    node = inner or node
+    if marked:
+        node = subset(node, [label.strip() for label in labels.split(",")], origin)
+    return _read(configuration, node, _FILE, (path,))
+
+
+def _read(
+    configuration: Configuration, node: Node, key: str, files: tuple[Path, ...]
+) -> tuple[Pipeline, tuple[Path, ...]]:
+    if kind_of_pipeline(node) is PipelineKind.LSST:
+        raise PreparationError(
+            f"'{key}' names a pipeline of LSST's tasks, and this version reads none",
+            origin=node.origin,
+            hint="A pipeline of Longshore's has a 'command' for every task.",
+        )
+    tables: dict[str, Table] = {}
+    read: list[Path] = []
+    for needed in needed_files(node):
+        if needed.kind is FileKind.TABLE:
+            path = find_file(configuration, _filled(configuration, needed), "a table", needed.origin)
+            text = _text(read_file(path, needed.origin), path, needed.origin)
+            tables[needed.name] = parse_table(text, Origin(str(path)))
+            read.append(path)
+        else:
+            tables[needed.name] = _found(configuration, needed)
+    folder = configuration.env["PWD"]
+    most = configuration.search("maxTasks")
+    pipeline = read_pipeline(
+        node,
+        tables,
+        configuration.text("dataQuery"),
+        configuration.origin("dataQuery"),
+        limit=count(most, "maxTasks", configuration.origin("maxTasks"), least=1) if most else DEFAULT_LIMIT,
+        name=configuration.text("payloadName"),
+        directory=folder,
+        expand=lambda text, names: _template(configuration, text, names),
+    )
+    _refuse_missing(pipeline, folder)
+    return pipeline, (*files, *read)
+
+
+def _template(configuration: Configuration, text: Node, names: frozenset[str]) -> Template:
+    """A text with everything filled in but the given names."""
+    scope = Scope(current={"curr_site": configuration.site}, env=configuration.env, free=names)
+    return Expander(configuration.config, scope).template(str(text.value), text.origin)
+
+
+def _filled(configuration: Configuration, needed: NeededFile) -> str:
+    """The name of a needed file, its variables filled in; what the configuration does not define is captured."""
+    scope = Scope(current={"curr_site": configuration.site}, env=configuration.env)
+    free: frozenset[str] = frozenset()
+    if needed.kind is FileKind.GLOB:
+        free = frozenset(name for name in captured(needed.name) if configuration.config.lookup(name, scope) is None)
+    template = _template(configuration, Node(needed.name, needed.origin), free)
+    return with_fields_as_text(template.parts)
+
+
+def _found(configuration: Configuration, needed: NeededFile) -> Table:
+    pattern = _filled(configuration, needed)
+    wanted = wildcards(pattern)
+    for folder in dict.fromkeys(("", str(configuration.path.parent))):
+        # Seen from the current directory first, as every name of a file is.
+        # Not `Path.glob`, which cannot take a pattern that begins at the root.
+        paths = glob.glob(wanted, root_dir=folder or None, recursive=True, include_hidden=True)  # noqa: PTH207
+        if paths:
+            return match_glob(pattern, paths, needed.origin)
+    return match_glob(pattern, (), needed.origin)
+
+
+def _text(content: bytes, path: Path, origin: Origin) -> str:
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ConfigError(
+            f"the table '{path}' is not UTF-8: {error.reason} at byte {error.start}", origin=origin
+        ) from None
+
+
+def _refuse_missing(pipeline: Pipeline, folder: str) -> None:
+    paths = [path for external in pipeline.external for path in external.paths]
+    absent = frozenset(path for path in paths if not Path(folder, path).exists())
+    if error := missing(pipeline, absent):
+        raise error

@@ -1,0 +1,75 @@
+"""The keeper's records as events: every end has an exit code or a signal, and a cause unless it is a success."""
+
+from __future__ import annotations
+
+import errno
+import signal
+import subprocess
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from longshore.model.state import Cause
+from longshore.services.local.parse import (
+    EndRecord,
+    StartRecord,
+    decode_record,
+    ended,
+    ended_with_status,
+    signal_name,
+    started,
+)
+
+
+def test_a_start() -> None:
+    record = decode_record(b'{"r":"start","j":3,"a":2,"pid":77,"t":1000.5,"up":12.25}')
+    assert isinstance(record, StartRecord)
+    event = started(record, host="here")
+    assert (event.j, event.a, event.host, event.at) == (3, 2, "here", 1000.5)
+
+
+def test_a_success() -> None:
+    record = decode_record(b'{"r":"end","j":3,"a":2,"t":1000.0,"s":0,"run":2.5,"cpu":1.25,"rss":4096}')
+    assert isinstance(record, EndRecord)
+    event = ended(record, host="here")
+    assert (event.exit, event.signal, event.cause, event.reason) == (0, None, None, None)
+    assert (event.start, event.end, event.run_s, event.cpu_s, event.rss_b) == (997.5, 1000.0, 2.5, 1.25, 4096)
+
+
+def test_what_is_not_known_stays_unknown() -> None:
+    event = ended_with_status(1, 1, 0, host="here", end=5.0)
+    assert (event.start, event.run_s, event.cpu_s, event.rss_b) == (None, None, None, None)
+
+
+@given(st.integers(0, 255))
+def test_every_exit_code(code: int) -> None:
+    event = ended_with_status(1, 1, code << 8, host="here", end=0.0)
+    assert (event.exit, event.signal) == (code, None)
+    assert event.cause == (Cause.EXIT if code else None)
+
+
+@given(st.integers(1, 64), st.booleans())
+def test_every_signal(number: int, dumped: bool) -> None:
+    event = ended_with_status(1, 1, number | (0x80 if dumped else 0), host="here", end=0.0)
+    assert (event.exit, event.signal, event.cause) == (None, number, Cause.SIGNAL)
+    assert event.reason == f"killed by {signal_name(number)}"
+
+
+def test_signals_without_a_name_have_a_number() -> None:
+    assert signal_name(signal.SIGSEGV) == "SIGSEGV"
+    assert signal_name(40) == "signal 40"
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(errno.ENOENT, 127), (errno.EACCES, 126), (errno.ENOEXEC, 126), (None, 126)]
+)
+def test_what_was_not_started_exits_as_from_a_shell(number: int | None, code: int) -> None:
+    event = ended(EndRecord(j=1, a=1, t=9.0, err="cannot start 'x'", no=number), host="here")
+    assert (event.exit, event.cause, event.reason) == (code, Cause.EXIT, "cannot start 'x'")
+    assert (event.start, event.end, event.run_s) == (None, 9.0, None)
+
+
+@pytest.mark.parametrize(("command", "code"), [("/no/such/program", 127), ("/etc", 126)])
+def test_a_shell_does_exit_like_that(command: str, code: int) -> None:
+    assert subprocess.run(["/bin/sh", "-c", command], capture_output=True, check=False).returncode == code
