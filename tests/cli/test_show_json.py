@@ -11,12 +11,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from longshore.app.stages import Done, Stage
 from longshore.cli.show_json import (
+    cancel_document,
     dumps,
     error_document,
     ping_document,
     report_document,
+    restart_document,
+    resume_all_document,
     resume_document,
+    stages_document,
     status_document,
     submit_document,
 )
@@ -27,7 +32,7 @@ from longshore.model.state import Cause, JobState
 from longshore.origin import Origin
 from longshore.world.etc import shipped
 
-KINDS = ("error", "ping", "report", "resume", "status", "submit")
+KINDS = ("cancel", "error", "ping", "report", "restart", "resume", "resume_all", "stages", "status", "submit")
 SCHEMAS: Mapping[str, Any] = {
     kind: json.loads(shipped("etc", "schema", f"{kind}.json").read_text("utf-8")) for kind in KINDS
 }
@@ -166,6 +171,19 @@ def test_every_submit_and_resume_is_what_its_schema_says(odd: str, state: JobSta
     check("submit", submitted)
     assert ("state" in submitted) == ("exit_status" in submitted) == (state is not None)
     check("resume", resume_document(odd, odd, odd, [odd], as_of=NOON))
+
+
+@given(reports, odd_text, st.dictionaries(odd_text, st.integers(0, 9)))
+def test_the_documents_of_the_other_verbs_are_what_their_schemas_say(
+    report: RunReport, odd: str, labels: dict[str, int]
+) -> None:
+    check("cancel", cancel_document([report, report], as_of=NOON))
+    resumed = resume_document(odd, odd, odd, [odd], as_of=NOON)
+    check("resume_all", resume_all_document([resumed], as_of=NOON))
+    again = {label: {JobState.FAILED: 1} for label in labels}
+    check("restart", restart_document(odd, odd, odd, labels=again, unfinished=0, submitted=True, as_of=NOON))
+    done = Done(stage=Stage.ACQUIRE, made=odd, counts={"tasks": 3}, labels=labels, seconds=0.5, peak_memory_b=7)
+    check("stages", stages_document([done], submit_dir=None, as_of=NOON))
 
 
 @given(odd_text, st.none() | st.dictionaries(odd_text, st.integers(0, 2**62), max_size=3))

@@ -64,8 +64,8 @@ def test_the_hint_says_what_the_key_is() -> None:
 
 def test_row_78_out_collection_is_deprecated() -> None:
     assert said("outCollection: x\npayload: {outCollection: y}") == [
-        "f.yaml:1:16: error: 'outCollection' is deprecated",
-        "f.yaml:2:26: error: 'outCollection' is deprecated",
+        "f.yaml:1:16: error: 'outCollection' is deprecated. Replace all references to it with 'outputRun'",
+        "f.yaml:2:26: error: 'outCollection' is deprecated. Replace all references to it with 'outputRun'",
     ]
     assert findings_of("payload: {outCollection: y}")[0].hint == "Use 'outputRun'."
 

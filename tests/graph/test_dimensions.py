@@ -198,7 +198,7 @@ def test_a_pattern_has_wildcards_for_a_listing() -> None:
     assert captured("raw/{night}/exp_{exposure:06}.fits") == {"night": "", "exposure": "06"}
 
 
-@pytest.mark.parametrize("pattern", ["{a}{b}", "{a}*", "*{a}", "{a:03}_{a:04}"])
+@pytest.mark.parametrize("pattern", ["{a}{b}", "{a}*", "*{a}", "{a:03}_{a:04}", "{.a}"])
 def test_a_pattern_of_which_nobody_can_say_what_it_captures_is_refused(pattern: str) -> None:
     with pytest.raises(ConfigError):
         match_glob(pattern, ["x"], HERE)

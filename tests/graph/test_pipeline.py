@@ -262,6 +262,16 @@ def test_patterns_and_tables_are_named_before_they_are_read() -> None:
         read(pipeline, tables=tables)
 
 
+def test_a_pattern_can_have_variables_that_the_caller_fills_in() -> None:
+    pipeline = study({"e": {"glob": "{base}/{.payload.night}/{n}/{e}.fits"}}, inputs={"raw": "raw/{n}/{e}.fits"})
+    table = match_glob("raw/a/{n}/{e}.fits", ["raw/a/1/2.fits", "raw/a/1/3.fits"])
+    tables = {"{base}/{.payload.night}/{n}/{e}.fits": table}
+    assert names(read(pipeline, tables=tables)) == ["t_2", "t_3"]
+    pipeline["tasks"]["t"]["dimensions"] = ["e", "base"]
+    with pytest.raises(ConfigError, match="has no column 'base'"):
+        read(pipeline, tables=tables)
+
+
 def test_garbage_collection_goes_on_whatever_happens() -> None:
     with pytest.raises(GraphError):
         read(SURVEY, "visit = 103")

@@ -6,8 +6,8 @@ Usage: mosaic.py observe EXPOSURE OUT.png
        mosaic.py join OUT.png PATCH.png...
        mosaic.py overlaps
 
-Every image is a 16-bit grey PNG, read and written with the standard library alone. Where an exposure points follows from
-its number, which stands in its file's name; `overlaps` prints which exposures see which patches.
+Every image is a 16-bit grey PNG, read and written with the standard library alone. Where an exposure points follows
+from its number, which stands in its file's name; `overlaps` prints which exposures see which patches.
 """
 
 import math
@@ -138,7 +138,10 @@ def write_png(path, image):
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     with open(path, "wb") as file:
         file.write(b"\x89PNG\r\n\x1a\n")
-        file.writelines(struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data)) for kind, data in chunks)
+        for kind, data in chunks:
+            file.write(struct.pack(">I", len(data)))
+            file.write(kind + data)
+            file.write(struct.pack(">I", zlib.crc32(kind + data)))
 
 
 def read_png(path):

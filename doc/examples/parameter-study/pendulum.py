@@ -16,16 +16,16 @@ SETTLING = 60
 """Periods of the drive that are thrown away before anything is counted."""
 
 
-def accelerate(angle, speed, time, damping, drive):
+def accelerate(angle, speed, time, *, damping, drive):
     """Angular acceleration, in units of the pendulum's own frequency."""
     return -damping * speed - math.sin(angle) + drive * math.cos(DRIVE_FREQUENCY * time)
 
 
-def step(angle, speed, time, length, damping, drive):
+def step(angle, speed, time, length, *, damping, drive):
     """One step of the classical Runge-Kutta method of fourth order."""
 
     def slope(a, s, t):
-        return s, accelerate(a, s, t, damping, drive)
+        return s, accelerate(a, s, t, damping=damping, drive=drive)
 
     a1, s1 = slope(angle, speed, time)
     a2, s2 = slope(angle + length / 2 * a1, speed + length / 2 * s1, time + length / 2)
@@ -43,13 +43,14 @@ def simulate(damping, drive):
     angle, speed = 0.2, 0.0
     for period in range(PERIODS):
         for tick in range(STEPS_PER_PERIOD):
-            angle, speed = step(angle, speed, (period * STEPS_PER_PERIOD + tick) * length, length, damping, drive)
+            time = (period * STEPS_PER_PERIOD + tick) * length
+            angle, speed = step(angle, speed, time, length, damping=damping, drive=drive)
         if period >= SETTLING:
             yield period, math.remainder(angle, 2 * math.pi), speed
 
 
 def summarise(folder):
-    """A line per run: in how many different states the pendulum is met, from one for a steady swing to many for chaos."""
+    """A line per run: in how many states the pendulum is met, from one for a steady swing to many for chaos."""
     for path in sorted(Path(folder).glob("*.csv")):
         with path.open(newline="") as file:
             rows = list(csv.DictReader(file))

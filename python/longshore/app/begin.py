@@ -75,8 +75,6 @@ def begin(path: Path, *, options: Mapping[str, str], sets: tuple[str, ...], now:
 
 def name_run(configuration: Configuration) -> Configuration:
     """Fix the run's name and directory, as BPS does, from ``outputRun`` and ``submitPath``."""
-    if configuration.config.at("payload", "outCollection") or configuration.config.at("outCollection"):
-        raise ConfigError("'outCollection' is deprecated. Replace all references to it with 'outputRun'")
     for key in ("outputRun", "submitPath"):
         if not configuration.text(key):
             raise ConfigError(

@@ -19,7 +19,7 @@ def command(ctx: click.Context, /, reference: str | None, run: str | None, every
     """Take up a run whose engine died. What succeeded is not run again; what still runs is adopted."""
     from longshore.app.resume import resume, resume_all
     from longshore.app.runs import open_run
-    from longshore.cli.show_json import dumps, resume_document
+    from longshore.cli.show_json import dumps, resume_all_document, resume_document
 
     chosen = chosen_run(reference, run)
     if bool(chosen) == everything:
@@ -39,7 +39,7 @@ def command(ctx: click.Context, /, reference: str | None, run: str | None, every
             if outcome.begun:
                 click.echo(f"Submit dir: {path}\nRun Id: {opened.card.id}\nRun Name: {opened.card.name}")
     if as_json:
-        click.echo(dumps(documents[0] if chosen else {"schema_version": 1, "kind": "resume_all", "runs": documents}))
+        click.echo(dumps(documents[0] if chosen else resume_all_document(documents, as_of=time.time())))
     elif not outcomes:
         click.echo("longshore: nothing to resume: no known run has lost its engine", err=True)
     ctx.exit(6 if any(outcome.failed for _, outcome in outcomes) else 0)

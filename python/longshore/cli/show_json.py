@@ -103,6 +103,11 @@ def resume_document(
     }
 
 
+def resume_all_document(runs: Sequence[Mapping[str, Any]], *, as_of: float | None = None) -> dict[str, Any]:
+    """Return all runs that were taken up, as ``resume --all --json`` gives it."""
+    return {**_head("resume_all", as_of), "runs": [dict(run) for run in runs]}
+
+
 def restart_document(
     run_id: str,
     name: str,

@@ -124,7 +124,7 @@ def _deprecated(root: Node) -> Iterator[Finding]:
     for section in (root, top.get("payload"), top.get("bps_cmdline")):
         if section is not None and isinstance(section.value, dict) and "outCollection" in section.value:
             yield Finding(
-                message="'outCollection' is deprecated",
+                message="'outCollection' is deprecated. Replace all references to it with 'outputRun'",
                 origin=section.value["outCollection"].origin,
                 hint="Use 'outputRun'.",
             )

@@ -50,6 +50,8 @@ class DimensionEntry(msgspec.Struct, frozen=True, kw_only=True):
     range: tuple[int, int, int] | None = None
     file: NeededFile | None = None
     column: str = ""
+    implied: bool = False
+    """Whether it is declared by nothing but the pattern that captures it."""
 
 
 class RelationEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -208,7 +210,7 @@ def _dimensions(node: Node | None) -> dict[str, DimensionEntry]:
         if entry.file and entry.file.kind is FileKind.GLOB:
             for name in captured(entry.file.name, entry.origin):
                 _identifier(name, "dimensions", entry.origin)
-                implied = DimensionEntry(name=name, origin=entry.origin, file=entry.file, column=name)
+                implied = DimensionEntry(name=name, origin=entry.origin, file=entry.file, column=name, implied=True)
                 declared.setdefault(name, implied)
     return declared
 

@@ -91,7 +91,18 @@ def read_dimensions(description: Description, tables: Mapping[str, Table], *, li
     GraphError
         There are too many.
     """
-    return {name: _dimension(entry, tables, limit) for name, entry in description.dimensions.items()}
+    used = {name for task in description.tasks.values() for name in task.dimensions}
+    used.update(name for relation in description.relations.values() for name in relation.columns or ())
+    return {
+        name: _dimension(entry, tables, limit)
+        for name, entry in description.dimensions.items()
+        if name in used or not _filled_in(entry, tables)
+    }
+
+
+def _filled_in(entry: DimensionEntry, tables: Mapping[str, Table]) -> bool:
+    """Whether a field of a pattern was no dimension but a variable, which the caller has put in."""
+    return bool(entry.implied and entry.file and entry.name not in find_table(tables, entry.file).columns)
 
 
 def _dimension(entry: DimensionEntry, tables: Mapping[str, Table], limit: int) -> Dimension:

@@ -253,12 +253,16 @@ def captured(pattern: str, origin: Origin | None = None) -> dict[str, str]:
     Raises
     ------
     ConfigError
-        Two captures touch, so that nobody could say where one ends, or a name is captured with two formats.
+        Two captures touch, so that nobody could say where one ends; or a name has two formats.
     """
     names: dict[str, str] = {}
     before: object = ""
     for part in parse(pattern):
         if isinstance(part, Field):
+            if part.name.startswith("."):
+                # A place in the configuration, which is filled in before files are looked for.
+                before = ""
+                continue
             if isinstance(before, Field) or (isinstance(before, str) and before.endswith("*")):
                 message = f"in the pattern {shown(pattern)} nothing stands between '{before}' and '{part}'"
                 raise ConfigError(
@@ -297,10 +301,15 @@ def match_glob(pattern: str, paths: Iterable[str], origin: Origin | None = None)
 
     Raises
     ------
+    ConfigError
+        The pattern does not say clearly what it captures.
     GraphError
         Nothing matches.
     """
     specs = captured(pattern, origin)
+    for part in parse(pattern):
+        if isinstance(part, Field) and part.name not in specs:
+            raise ConfigError(f"the pattern {shown(pattern)} cannot capture '{part}'", origin=origin)
     matches = re.compile(_expression(parse(pattern)), re.DOTALL).fullmatch
     rows = {row: None for path in sorted(paths) if (found := matches(path)) and (row := _row(found, specs)) is not None}
     if not rows:

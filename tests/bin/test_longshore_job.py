@@ -1,0 +1,174 @@
+"""The job wrapper: what reaches a command is exactly the value, and every end is recorded, in any POSIX shell."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from longshore.contract.context import Context, RunPaths, Site
+from longshore.model.job import Job, JobSettings
+from longshore.model.workflow import Workflow
+from longshore.services.local.render import table
+
+PROGRAM = Path(__file__).resolve().parents[2] / "bin" / "longshore-job"
+SHELLS = [path for shell in ("dash", "bash", "ksh", "mksh") if (path := shutil.which(shell))]
+quickly = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+values = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=20)
+awkward = st.text(st.sampled_from("ab \t\n'\"\\$`*?~#!;&|<>(){}=%-\rcn0"), max_size=20)
+
+
+@pytest.fixture(params=SHELLS)
+def shell(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def job(name: str, command: str | tuple[str, ...], *, folder: Path | str = "/", **environment: str) -> Job:
+    shared = JobSettings(label="l", working_directory=str(folder), environment=environment)
+    return Job(name=name, label="l", command=command, settings=shared)
+
+
+def write(folder: Path, *jobs: Job) -> Path:
+    """A table of jobs, as the local service renders it."""
+    ctx = Context(settings={}, site=Site(name="here"), paths=RunPaths(folder), templates={})
+    path = folder / "jobs.tsv"
+    path.write_text("".join(table(Workflow("w", jobs, []), ctx)), "utf-8", newline="")
+    return path
+
+
+def run(shell: str, *words: object, **environment: str) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        [shell, PROGRAM, *map(str, words)],
+        capture_output=True,
+        check=False,
+        env={"PATH": os.environ["PATH"], **environment},
+        timeout=30,
+    )
+
+
+@quickly
+@given(st.one_of(values, awkward), st.one_of(values, awkward))
+def test_what_reaches_the_command_is_exactly_the_value(tmp_path: Path, shell: str, word: str, value: str) -> None:
+    line = 'printf "%s\\0" "$@" "$VALUE" "$LONGSHORE_JOB_NAME"'
+    made = job(f"job{value}", ("/bin/sh", "-c", line, "sh", word), VALUE=value)
+    done = run(shell, write(tmp_path, made), made.name)
+    assert done.stdout.split(b"\0") == [word.encode(), value.encode(), made.name.encode(), b""], done.stderr
+
+
+def test_jobs_are_named_by_number_or_name(tmp_path: Path, shell: str) -> None:
+    names = ("first", "007", "7", "1e1", "10", "a.b")
+    path = write(tmp_path, *[job(name, 'echo "$LONGSHORE_JOB_NAME"') for name in names])
+    for number, name in enumerate(names):
+        assert run(shell, path, name).stdout.decode() == f"{name}\n"
+        assert run(shell, path, number).stdout.decode() == f"{name}\n"
+    for nobody in ("07", "axb", "", "6", "00"):
+        done = run(shell, path, nobody)
+        assert done.returncode == 2
+        assert b"there is no job" in done.stderr
+
+
+def test_the_exit_status_is_the_jobs(tmp_path: Path, shell: str) -> None:
+    path = write(tmp_path, job("bad", "exit 37"), job("dead", "kill -9 $$"), job("none", ("/no/such/program",)))
+    assert run(shell, path, "bad").returncode == 37
+    assert run(shell, path, "dead").returncode == 137
+    assert run(shell, path, "none").returncode == 127
+
+
+def test_no_variable_of_the_wrapper_reaches_the_job(tmp_path: Path, shell: str) -> None:
+    path = write(tmp_path, job("env", ("env",)))
+    inherited = {"log": "1", "line": "2", "status": "3", "command": "4", "_mine": "5", "number": "6"}
+    said = dict(line.split("=", 1) for line in run(shell, path, "env", **inherited).stdout.decode().splitlines())
+    assert {name: said[name] for name in inherited} == inherited
+    ours = {name for name in said if name.startswith("LONGSHORE_JOB_")}
+    assert set(said) - ours - set(inherited) <= {"PATH", "TMPDIR", "PWD", "OLDPWD", "SHLVL", "_"}
+
+
+def test_variables_of_the_job_do_not_reach_the_wrapper(tmp_path: Path, shell: str) -> None:
+    hostile = dict.fromkeys(("PATH", "IFS", "ENV", "_command", "_tmp", "_status", "CDPATH"), "/nonexistent")
+    hostile |= {"UID": "5", "PPID": "5", "OPTIND": "9", "TMPDIR": "/nonexistent", "my-name": "odd"}
+    path = write(tmp_path, job("x", "echo $IFS $_command; exit 4", folder=tmp_path, **hostile))
+    done = run(shell, path, "x")
+    assert (done.returncode, done.stderr) == (4, b"")
+
+
+def test_the_temporary_directory_is_empty_and_goes(tmp_path: Path, shell: str) -> None:
+    path = write(tmp_path, job("tmp", 'ls -A "$TMPDIR"; mkdir "$TMPDIR/a"; touch "$TMPDIR/a/b"; echo "$TMPDIR"'))
+    base = tmp_path / "base dir"
+    base.mkdir()
+    said = Path(run(shell, path, "tmp", TMPDIR=str(base)).stdout.decode().removesuffix("\n"))
+    assert said.parent == base
+    assert list(base.iterdir()) == []
+
+
+def test_a_job_has_no_input(tmp_path: Path, shell: str) -> None:
+    assert run(shell, write(tmp_path, job("cat", "cat")), "cat").returncode == 0
+
+
+def ended(ends: Path) -> dict[str, object]:
+    (record,) = ends.iterdir()
+    assert record.name == "1.1"
+    told: dict[str, object] = json.loads(record.read_text("utf-8"))
+    return told
+
+
+def test_a_member_leaves_a_log_and_a_record(tmp_path: Path, shell: str) -> None:
+    path = write(tmp_path, job("other", "true"), job("it's me", "echo out; echo err >&2; exit 5", folder=tmp_path))
+    ends = tmp_path / "ends" / "b 1"
+    before = int(time.time())
+    done = run(shell, "-m", 2, "-e", ends, path)
+    assert (done.returncode, done.stdout, done.stderr) == (5, b"", b"")
+    told = ended(ends)
+    assert (told["j"], told["a"], told["status"], told["host"]) == (1, 1, 5, os.uname().nodename)
+    assert before <= int(str(told["start"])) <= int(str(told["end"])) <= time.time()
+    assert (tmp_path / "logs" / "l" / "00" / "it's me.1.log").read_bytes() == b"out\nerr\n"
+
+
+def test_a_member_that_cannot_be_started_leaves_a_record_too(tmp_path: Path, shell: str) -> None:
+    path = write(tmp_path, job("other", "true"), job("x", "true", folder="/no/such/folder"))
+    assert run(shell, "-m", 2, "-e", tmp_path / "ends", path).returncode != 0
+    assert ended(tmp_path / "ends")["status"] not in (0, None)
+    assert b"/no/such/folder" in (tmp_path / "logs" / "l" / "00" / "x.1.log").read_bytes()
+
+
+def test_without_a_temporary_directory_there_is_a_record_too(tmp_path: Path, shell: str) -> None:
+    path = write(tmp_path, job("other", "true"), job("x", "true"))
+    done = run(shell, "-m", 2, "-e", tmp_path / "ends", path, TMPDIR="/no/such/folder")
+    assert done.returncode == 126
+    assert ended(tmp_path / "ends")["status"] == 126
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_signal_is_passed_on_and_the_end_recorded(tmp_path: Path, shell: str, number: signal.Signals) -> None:
+    line = "trap 'echo bye; exit 9' TERM; echo ready; while :; do sleep 0.02; done"
+    path = write(tmp_path, job("other", "true"), job("x", line))
+    (tmp_path / "t").mkdir()
+    process = subprocess.Popen(
+        [shell, PROGRAM, "-m", "2", "-e", tmp_path / "ends", path],
+        env={"PATH": os.environ["PATH"], "TMPDIR": str(tmp_path / "t")},
+    )
+    log = tmp_path / "logs" / "l" / "00" / "x.1.log"
+    deadline = time.monotonic() + 10
+    while not (log.exists() and log.read_text("utf-8")):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    process.send_signal(number)
+    assert process.wait(10) == 9
+    assert log.read_text("utf-8") == "ready\nbye\n"
+    assert ended(tmp_path / "ends")["status"] == 9
+    assert list((tmp_path / "t").iterdir()) == []
+
+
+def test_it_says_how_it_is_used(tmp_path: Path, shell: str) -> None:
+    path = write(tmp_path, job("x", "true"))
+    for words in ((), (path,), (path, "x", "y"), ("-m", "1"), ("-m", "1", "-e", tmp_path, path, "x"), ("-q",)):
+        done = run(shell, *words)
+        assert done.returncode == 2
+        assert b"usage: " in done.stderr

@@ -1,0 +1,213 @@
+"""Commands: what is split is what a shell would have executed, and what is quoted comes out as it went in."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from longshore.model.request import MIB, Request
+from longshore.plan.commands import (
+    SHELL,
+    argv_of,
+    as_line,
+    job_variables,
+    program_of,
+    with_files,
+    with_variables,
+)
+
+SHELLS = [shell for shell in ("dash", "bash", "ksh", "mksh") if shutil.which(shell)]
+quickly = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+words = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=12)
+benign = st.text(st.sampled_from("aZ09 \t-_=+,./:%@^é世\u00a0\u2003"), max_size=24)
+"""Lines of signs that need no shell, or hardly any."""
+awkward = st.text(st.sampled_from("ab \t\n'\"\\$`*?[]~#!;&|<>(){}=%-\r\v\x7f"), max_size=16)
+
+
+@pytest.fixture(scope="module")
+def echo(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A program that prints its arguments, each with a NUL behind it."""
+    path = tmp_path_factory.mktemp("bin") / "echo0"
+    path.write_text("#!/bin/sh\nfor word; do printf '%s\\0' \"$word\"; done\n", "utf-8")
+    path.chmod(0o755)
+    return str(path)
+
+
+def printed(argv: tuple[str, ...], **environment: str) -> list[bytes]:
+    done = subprocess.run(argv, stdout=subprocess.PIPE, check=True, env={"PATH": os.environ["PATH"], **environment})
+    return done.stdout.split(b"\0")[:-1]
+
+
+def encoded(given: tuple[str, ...]) -> list[bytes]:
+    return [word.encode() for word in given]
+
+
+@quickly
+@given(benign)
+def test_a_line_that_is_split_is_what_the_shell_would_execute(echo: str, rest: str) -> None:
+    line = f"{echo} {rest}"
+    argv = argv_of(line)
+    assert argv[0] == echo
+    assert printed((SHELL, "-c", line)) == encoded(argv[1:])
+
+
+@quickly
+@given(awkward)
+def test_a_line_with_anything_for_a_shell_is_the_shells_or_split_as_it_would(echo: str, rest: str) -> None:
+    line = f"{echo} {rest}"
+    argv = argv_of(line)
+    if argv[:2] != (SHELL, "-c"):
+        assert printed((SHELL, "-c", line)) == encoded(argv[1:])
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@quickly
+@given(
+    st.from_regex(r"[a-zA-Z0-9_+,./:%@^é-]{1,8}( [a-z=+-]{1,5})?", fullmatch=True).filter(
+        lambda line: line[0] not in "+-"
+    )
+)
+def test_the_first_word_of_a_line_that_is_split_is_a_program(shell: str, line: str) -> None:
+    if argv_of(line)[:2] != (SHELL, "-c"):
+        assert_is_a_program(shell, line)
+
+
+def assert_is_a_program(shell: str, line: str) -> None:
+    """Hold that a shell looks for a program: with nothing on its path it finds none."""
+    where = shutil.which(shell)
+    assert where
+    done = subprocess.run([where, "-c", line], env={"PATH": "/nonexistent"}, capture_output=True, check=False, cwd="/")
+    assert done.returncode in (126, 127), (line, done)
+
+
+WORDS_OF_THE_SHELL = """
+    ! . : [ { } alias bg break case cd command continue do done echo elif else esac eval exec exit export false fc fg fi for
+    getopts hash if in jobs kill local newgrp printf pwd read readonly return set shift source test then time times trap
+    true type ulimit umask unalias unset until wait while
+"""
+
+
+@pytest.mark.parametrize("word", WORDS_OF_THE_SHELL.split())
+@pytest.mark.parametrize("shell", SHELLS)
+def test_words_of_the_shell_are_left_to_it(shell: str, word: str) -> None:
+    argv = argv_of(f"{word} x")
+    if argv == (word, "x"):
+        # These are programs too, and do the same.
+        assert word in {"true", "false"}
+    else:
+        assert argv == (SHELL, "-c", f"{word} x")
+
+
+@pytest.mark.parametrize(
+    ("line", "argv"),
+    [
+        ("run a  b\tc ", ("run", "a", "b", "c")),
+        ("  run", ("run",)),
+        ("./run --x=1", ("./run", "--x=1")),
+        ("", (SHELL, "-c", "")),
+        ("  ", (SHELL, "-c", "  ")),
+        ("A=1 run", (SHELL, "-c", "A=1 run")),
+        (" A+=1 run", (SHELL, "-c", " A+=1 run")),
+        ("run a\nrun b", (SHELL, "-c", "run a\nrun b")),
+        ("run 'a b'", (SHELL, "-c", "run 'a b'")),
+        ("run $A", (SHELL, "-c", "run $A")),
+        ("run ~/a", (SHELL, "-c", "run ~/a")),
+        ("run a*", (SHELL, "-c", "run a*")),
+        ("run \r", (SHELL, "-c", "run \r")),
+    ],
+)
+def test_lines(line: str, argv: tuple[str, ...]) -> None:
+    assert argv_of(line) == argv
+
+
+def test_words_are_taken_as_they_are() -> None:
+    assert argv_of(("echo", "$A", "")) == ("echo", "$A", "")
+
+
+@quickly
+@given(st.lists(words, max_size=4).map(tuple))
+def test_words_as_a_line_come_out_as_they_went_in(echo: str, given: tuple[str, ...]) -> None:
+    assert printed((SHELL, "-c", as_line((echo, *given)))) == encoded(given)
+
+
+@pytest.mark.parametrize("name", ["echo", "test", "if", "A=1", "{", "kill", "source"])
+def test_a_program_named_as_something_of_the_shells_is_still_the_program(tmp_path: Path, name: str) -> None:
+    program = tmp_path / name
+    program.write_text('#!/bin/sh\nprintf "it is me: %s\\\\n" "$1"\n', "utf-8")
+    program.chmod(0o755)
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    line = as_line((name, "a\\nb"))
+    if name == "A=1":
+        # What `env` would take for an assignment it must not be given.
+        assert not line.startswith("env")
+    done = subprocess.run([SHELL, "-c", line], env={"PATH": path}, stdout=subprocess.PIPE, check=True)
+    assert done.stdout.decode() == "it is me: a\\nb\n"
+
+
+def test_a_command_of_no_words_starts_nothing() -> None:
+    assert subprocess.run([SHELL, "-c", as_line(())], capture_output=True, check=False).returncode == 127
+
+
+@quickly
+@given(
+    st.lists(
+        st.one_of(words, st.sampled_from(["<ENV:X>", "a<ENV:X>b", "<ENV:Y>'<ENV:X>", "<ENV:NONE>", "<ENV:1>"]))
+    ).map(tuple),
+    words,
+)
+def test_variables_are_filled_in_alike_with_and_without_a_shell(echo: str, given: tuple[str, ...], value: str) -> None:
+    environment = {"X": value, "Y": "$X ; `y`"}
+    filled = with_variables((echo, *given), environment)
+    assert isinstance(filled, tuple)
+    assert printed(filled) == printed((SHELL, "-c", as_line((echo, *given))), **environment)
+
+
+def test_variables_of_lines_are_the_shells_affair() -> None:
+    assert with_variables("run <ENV:X>", {"X": "1"}) == "run <ENV:X>"
+    assert with_variables(("run", "<ENV:X>/<ENV:X>", "<ENV:Z>"), {"X": "1"}) == ("run", "1/1", "")
+
+
+def test_files_are_named_by_their_paths() -> None:
+    paths = {"in": "/data/my in", "out": "some/out"}
+    words = with_files(("run", "<FILE:in>", "-o<FILE:out>", "<FILE:other>"), paths)
+    assert words == ("run", "/data/my in", "-o<ENV:LONGSHORE_JOB_RUN_DIR>/some/out", "<FILE:other>")
+    line = with_files("run <FILE:in> > <FILE:out>", paths)
+    assert line == "run '/data/my in' > \"${LONGSHORE_JOB_RUN_DIR}\"/some/out"
+    assert with_files("run x", paths) == "run x"
+
+
+@pytest.mark.parametrize(
+    ("command", "program"),
+    [("run a", "run"), ("run $A", None), (("run", "$A"), "run"), ("cd x", None), (("/bin/sh", "-c", "run"), "/bin/sh")],
+)
+def test_the_program_of_a_command(command: str | tuple[str, ...], program: str | None) -> None:
+    assert program_of(command) == program
+
+
+def test_all_values_of_a_job_reach_it_as_variables() -> None:
+    request = Request(
+        cpus=3, memory_b=5 * MIB + 1, disk_b=7 * MIB, walltime_s=60.0, resources={"gpu": 2, "lic.ense-é": 0}
+    )
+    assert job_variables(name="a/b c", label="l", attempt=4, request=request, run_dir="/runs/x y") == {
+        "LONGSHORE_JOB_NAME": "a/b c",
+        "LONGSHORE_JOB_LABEL": "l",
+        "LONGSHORE_JOB_ATTEMPT": "4",
+        "LONGSHORE_JOB_RUN_DIR": "/runs/x y",
+        "LONGSHORE_JOB_CPUS": "3",
+        "LONGSHORE_JOB_MEMORY_MB": "5",
+        "LONGSHORE_JOB_DISK_MB": "7",
+        "LONGSHORE_JOB_RESOURCE_GPU": "2",
+        "LONGSHORE_JOB_RESOURCE_LIC_ENSE__": "0",
+    }
+
+
+def test_what_is_not_asked_for_has_no_variable() -> None:
+    variables = job_variables(name="a", label="l", attempt=1, request=Request(), run_dir="/")
+    assert not [name for name in variables if name.endswith("_MB")]

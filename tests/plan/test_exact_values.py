@@ -1,0 +1,68 @@
+"""What reaches a command is exactly the value, whatever signs it has in it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from longshore.config.merge import tree
+from longshore.config.profile import compile_profile
+from longshore.config.search import Config
+from longshore.model.dag import Dag
+from longshore.model.task import Task, TaskGraph
+from longshore.origin import Origin
+from longshore.plan.cluster import single_task
+from longshore.plan.commands import argv_of, as_line
+from longshore.plan.special import SpecialJobs
+from longshore.plan.transform import free_names, transform
+
+HERE = Origin("here.yaml", 1, 1, "file")
+TELL = (sys.executable, "-I", "-S", "-c", "import sys; sys.stdout.write('\\0'.join(sys.argv[1:]))")
+# What an operating system can hand to a program: any text without NUL.
+words = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=20)
+hostile = words | st.sampled_from(
+    ["a b", "it's", '"', "$HOME", "`id`", "\n", "*", "~", "-n", ";exit", "a\tb", "{x}", "%s", "\\"]
+)
+
+
+def jobs_of(command: Any, data_id: dict[str, Any], paths: dict[str, tuple[str, ...]]) -> Any:
+    """The one job of a task with that command."""
+    task = Task(name="t", label="T", data_id=data_id, paths=paths)
+    clustered = single_task(TaskGraph(name="g", dag=Dag([task], [])), {})
+    config = Config(tree({"runQuantumCommand": command}, HERE))
+    free = free_names(clustered)["T"]
+    profile = compile_profile(config, "T", free=free, env={})
+    workflow = transform(clustered, {"T": profile}, name="w", attributes={}, special=SpecialJobs())
+    return workflow["t"]
+
+
+def told(argv: tuple[str, ...]) -> list[str]:
+    """What a program was given, as it tells itself."""
+    done = subprocess.run(argv, capture_output=True, check=True, cwd=Path("/"))
+    return done.stdout.decode().split("\0")
+
+
+@settings(max_examples=60, deadline=None)
+@given(value=hostile, files=st.lists(hostile, min_size=1, max_size=3))
+def test_in_a_line_for_the_shell(value: str, files: list[str]) -> None:
+    line = " ".join(map(as_line, [(word,) for word in TELL])).replace("{", "{{").replace("}", "}}")
+    job = jobs_of(f"{line} {{x}} {{many}}", {"x": value}, {"many": tuple(files)})
+    assert told(argv_of(job.command)) == [value, *files]
+
+
+@settings(max_examples=60, deadline=None)
+@given(value=hostile, files=st.lists(hostile, min_size=1, max_size=3))
+def test_in_a_list_of_words(value: str, files: list[str]) -> None:
+    job = jobs_of([*TELL, "{x}", "{many}", "<{x}>"], {"x": value}, {"many": tuple(files)})
+    assert told(argv_of(job.command)) == [value, *files, f"<{value}>"]
+    assert told(("/bin/sh", "-c", as_line(job.command))) == [value, *files, f"<{value}>"]
+
+
+@given(value=st.integers(-(10**9), 10**9))
+def test_a_number_keeps_its_format(value: int) -> None:
+    assert jobs_of("prog {x:06}", {"x": value}, {}).command == f"prog {value:06}"
