@@ -39,7 +39,7 @@ YAML = [
     ("a: " + "[" * 3000, r"run\.yaml:1:\d+: values are nested more than 100 deep", None),
     ("- a\n", r"run\.yaml:1:1: .*must hold keys", "For example"),
     ("hello\n", r"run\.yaml:1:1: .*must hold keys", "For example"),
-    ("", r"run\.yaml: no payload is named", "wfformat: FILE"),
+    ("", r"run\.yaml: no payload is named", "pipelineYaml: FILE"),
     (
         "includeConfigs: nope.yaml\n",
         r"run\.yaml:1:17: the included file 'nope\.yaml' does not exist",

@@ -93,7 +93,7 @@ def test_keys_of_a_graph_are_ignored_with_a_note(cli: Cli, tmp_path: Path) -> No
     path = custom(tmp_path, JOB + "wfformat: nothing.json\npipelineYaml: none.yaml\n")
     ran = cli("submitcmd", path, "--wait")
     assert ran.returncode == 0
-    assert ran.stderr.count("ignores 'wfformat', 'pipelineYaml'") == 1
+    assert ran.stderr.count("ignores 'pipelineYaml', 'wfformat'") == 1
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""A pipeline in YAML becomes the tasks, files and order it describes, and what is wrong in it is said with its place."""
+"""A pipeline in YAML becomes the tasks, files and order it describes, and what is wrong is said with its place."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def study(dimensions: dict[str, Any], **task: Any) -> dict[str, Any]:
     return {"dimensions": dimensions, "tasks": {"t": task}}
 
 
-# ----------------------------------------------------------------------------------------------------------- the graph
+# --------------------------------------------------------------------------------------------------------- the graph
 
 
 def test_a_survey_becomes_its_tasks_files_and_order() -> None:
@@ -278,7 +278,7 @@ def test_garbage_collection_goes_on_whatever_happens() -> None:
     assert gc.isenabled()
 
 
-# --------------------------------------------------------------------------------------------------------- what is wrong
+# ------------------------------------------------------------------------------------------------------- what is wrong
 
 
 @pytest.mark.parametrize(
@@ -369,7 +369,7 @@ def test_too_many_edges_are_counted_and_not_made() -> None:
         read(pipeline, limit=10_000)
 
 
-# ------------------------------------------------------------------------------------------------------ kinds and subsets
+# ---------------------------------------------------------------------------------------------------- kinds and subsets
 
 
 @pytest.mark.parametrize(
@@ -433,7 +433,7 @@ def test_what_is_wrong_with_subsets_is_said(subsets: object, says: str) -> None:
         subset(tree(changed("subsets", to=subsets), HERE), ["stack"])
 
 
-# --------------------------------------------------------------------------------------------------- against brute force
+# ------------------------------------------------------------------------------------------------- against brute force
 
 
 @st.composite

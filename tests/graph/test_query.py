@@ -242,7 +242,7 @@ def sides(draw: st.DrawFn, kind: str) -> tuple[str, Callable[[Mapping[str, Any]]
         name = draw(st.sampled_from(columns))
         return name, lambda row: row[name]
     value = draw(st.sampled_from(literals))
-    return (f"'{value.replace(chr(39), chr(39) * 2)}'" if kind == "text" else str(value)), lambda row: value
+    return (f"'{value.replace(chr(39), chr(39) * 2)}'" if kind == "text" else str(value)), lambda _row: value
 
 
 @st.composite

@@ -88,9 +88,9 @@ def assert_is_a_program(shell: str, line: str) -> None:
 
 
 WORDS_OF_THE_SHELL = """
-    ! . : [ { } alias bg break case cd command continue do done echo elif else esac eval exec exit export false fc fg fi for
-    getopts hash if in jobs kill local newgrp printf pwd read readonly return set shift source test then time times trap
-    true type ulimit umask unalias unset until wait while
+    ! . : [ { } alias bg break case cd command continue do done echo elif else esac eval exec exit export false
+    fc fg fi for getopts hash if in jobs kill local newgrp printf pwd read readonly return set shift source test
+    then time times trap true type ulimit umask unalias unset until wait while
 """
 
 
@@ -121,6 +121,7 @@ def test_words_of_the_shell_are_left_to_it(shell: str, word: str) -> None:
         ("run ~/a", (SHELL, "-c", "run ~/a")),
         ("run a*", (SHELL, "-c", "run a*")),
         ("run \r", (SHELL, "-c", "run \r")),
+        ("%1", (SHELL, "-c", "%1")),
     ],
 )
 def test_lines(line: str, argv: tuple[str, ...]) -> None:

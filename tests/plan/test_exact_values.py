@@ -66,3 +66,11 @@ def test_in_a_list_of_words(value: str, files: list[str]) -> None:
 @given(value=st.integers(-(10**9), 10**9))
 def test_a_number_keeps_its_format(value: int) -> None:
     assert jobs_of("prog {x:06}", {"x": value}, {}).command == f"prog {value:06}"
+
+
+@settings(max_examples=60, deadline=None)
+@given(value=words.filter(lambda text: "\n" not in text))
+def test_a_format_is_applied_before_the_shell_sees_it(value: str) -> None:
+    line = " ".join(map(as_line, [(word,) for word in TELL])).replace("{", "{{").replace("}", "}}")
+    job = jobs_of(f"{line} {{x:.3}} {{x:>25}} {{n:>4}}", {"x": value, "n": 7}, {})
+    assert told(argv_of(job.command)) == [f"{value:.3}", f"{value:>25}", "   7"]

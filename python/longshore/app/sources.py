@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -53,7 +54,7 @@ def acquire(configuration: Configuration) -> Acquired:
     GraphError, FilesError
         The payload is wrong or cannot be read.
     """
-    named = [key for key in PAYLOAD_KEYS if configuration.search(key)]
+    named = sorted((key for key in PAYLOAD_KEYS if configuration.search(key)), key=partial(_place, configuration))
     if not named:
         raise ConfigError(
             "no payload is named",
@@ -73,6 +74,12 @@ def acquire(configuration: Configuration) -> Acquired:
             hint=f"It reads {', '.join(SOURCES)}.",
         )
     return SOURCES[named[0]](configuration)
+
+
+def _place(configuration: Configuration, key: str) -> tuple[str, int, int]:
+    """What orders keys as a reader meets them."""
+    origin = configuration.origin(key)
+    return (origin.file, origin.line, origin.column) if origin else ("", 0, 0)
 
 
 def _pipeline(configuration: Configuration) -> Acquired:

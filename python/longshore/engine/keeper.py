@@ -30,7 +30,6 @@ import errno
 import fcntl
 import json
 import os
-import resource
 import select
 import signal
 import sys
@@ -86,6 +85,8 @@ class Keeper:
         self.programs: dict[tuple[str, str], str] = {}
         self.folders: set[str] = set()
         self.cleaners: set[int] = set()
+        self.peak = 0
+        self.looked_up = -1.0
         self.deferred: list[dict[str, list[Member]]] = []
 
     def obey(self, line: bytes) -> None:
@@ -196,7 +197,7 @@ class Keeper:
         ends: list[dict[str, object]] = []
         # A new process counts the memory of the one that made it until it runs its program, so that a peak no higher
         # than the keeper's own says nothing.
-        own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        own = self.own_peak()
         while True:
             try:
                 # Left unreaped for a moment, the process keeps its number, so that what it leaves behind in its group
@@ -230,6 +231,14 @@ class Keeper:
         if ends:
             self.records.add(*ends)
 
+    def own_peak(self) -> int:
+        """The most memory the keeper has had, in KiB; looked up at most once a second."""
+        now = time.monotonic()
+        if now - self.looked_up > 1.0:
+            self.looked_up = now
+            self.peak = peak_memory()
+        return self.peak
+
     def clean(self, tmp: str) -> None:
         """Remove an attempt's temporary directory, in a process of its own when there is something in it."""
         try:
@@ -257,6 +266,18 @@ def send(group: int, number: int) -> None:
         os.killpg(group, number)
     except (ProcessLookupError, PermissionError):
         pass
+
+
+def peak_memory() -> int:
+    """The most memory this program has had, in KiB.
+
+    What `getrusage` says of oneself is of no use: it counts the memory of whoever started the program, too.
+    """
+    with open("/proc/self/status", encoding="ascii", errors="replace") as file:
+        for line in file:
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1])
+    return 0
 
 
 def boot_id() -> str:

@@ -199,6 +199,7 @@ def _pipeline(
             path: File(name=path, path=path if path.startswith("/") else prefix + path)
             for path in dict.fromkeys(chain.from_iterable(chain.from_iterable(columns)))
         },
+        directory=directory,
         directories=_folders(makers, prefix) if prefix else (),
     )
     return Pipeline(

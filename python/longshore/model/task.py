@@ -40,6 +40,8 @@ class TaskGraph(msgspec.Struct, frozen=True, kw_only=True):
     dag: Dag[Task]
     files: Mapping[str, File] = msgspec.field(default_factory=dict)
     """File per name, for every name in a task's inputs and outputs."""
+    directory: str = ""
+    """Absolute path of the directory that relative ones in `Task.paths` are seen from; empty where there are none."""
     directories: Sequence[str] = ()
     """Directories that tasks expect to find, made when the run is prepared; relative ones lie in the run directory."""
     programs: Mapping[str, str] = msgspec.field(default_factory=dict)

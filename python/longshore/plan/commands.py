@@ -13,8 +13,8 @@ from longshore.model.task import Command
 
 SHELL: Final = "/bin/sh"
 
-_NEEDS_SHELL: Final = re.compile(r"[\x00-\x08\x0a-\x1f|&;<>()$`\\\"'*?\[\]#~{}!]|^\s*[A-Za-z_]\w*\+?=")
-"""Signs that mean something to a POSIX shell (2.2, with the bracket and brace of some shells), and an assignment."""
+_NEEDS_SHELL: Final = re.compile(r"[\x00-\x08\x0a-\x1f|&;<>()$`\\\"'*?\[\]#~{}!]|^\s*(?:%|[A-Za-z_]\w*\+?=)")
+"""Signs that mean something to a POSIX shell (2.2, with the bracket and brace of some shells), an assignment, a job."""
 
 _MARK: Final = "<ENV:"
 _DELAYED: Final = re.compile(r"<ENV:([A-Za-z_]\w*)>", re.ASCII)

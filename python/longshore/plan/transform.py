@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
@@ -68,7 +69,8 @@ def transform(
     """
     shared: dict[tuple[str, tuple[object, ...]], JobSettings] = {}
     nodes = clustered.dag.nodes
-    jobs = (_job(cluster, profiles[cluster.label], shared) for cluster in nodes)
+    directory = clustered.source.directory
+    jobs = (_job(cluster, profiles[cluster.label], shared, directory) for cluster in nodes)
     edges = ((nodes[parent].name, nodes[child].name) for parent, child in clustered.dag.edges())
     return Workflow(
         name,
@@ -89,27 +91,37 @@ def _special_edges(dag: Dag[Cluster], special: SpecialJobs) -> Iterator[tuple[st
             yield cluster.name, special.last.name
 
 
-def _job(cluster: Cluster, profile: JobProfile, shared: dict[tuple[str, tuple[object, ...]], JobSettings]) -> Job:
+def _job(
+    cluster: Cluster,
+    profile: JobProfile,
+    shared: dict[tuple[str, tuple[object, ...]], JobSettings],
+    directory: str,
+) -> Job:
     values = {**cluster.tags, "label": cluster.label, "jobName": cluster.name, "jobLabel": cluster.label}
     request = profile.request_of(values)
     return Job(
         name=cluster.name,
         label=cluster.label,
-        command=_command(cluster, profile, values),
+        command=_command(cluster, profile, values, directory),
         settings=_with_request(cluster.label, profile.settings, request, shared),
         tags=cluster.tags,
         inputs=tuple(dict.fromkeys(name for task in cluster.tasks for name in task.inputs)),
         outputs=tuple(dict.fromkeys(name for task in cluster.tasks for name in task.outputs)),
-        environment=_environment(cluster, profile, values),
+        environment=_environment(cluster, profile, values, directory),
         tasks=len(cluster.tasks),
     )
 
 
-def _environment(cluster: Cluster, profile: JobProfile, values: Mapping[str, Any]) -> dict[str, str]:
+def _environment(cluster: Cluster, profile: JobProfile, values: Mapping[str, Any], directory: str) -> dict[str, str]:
     """The variables that are a job's own; files of one kind stand in one variable, parted by blanks."""
     if not profile.environment:
         return {}
-    paths = {name: " ".join(these) for task in cluster.tasks for name, these in task.paths.items()}
+    start = profile.settings.working_directory
+    paths = {
+        name: " ".join(these)
+        for task in cluster.tasks
+        for name, these in _seen_from(task.paths, directory, start).items()
+    }
     return {variable: template.render({**values, **paths}) for variable, template in profile.environment.items()}
 
 
@@ -128,15 +140,16 @@ def _with_request(
     return shared[key]
 
 
-def _command(cluster: Cluster, profile: JobProfile, values: Mapping[str, Any]) -> Command:
-    commands = list(_commands(cluster, profile, values))
+def _command(cluster: Cluster, profile: JobProfile, values: Mapping[str, Any], directory: str) -> Command:
+    commands = list(_commands(cluster, profile, values, directory))
     # One failing task ends the job: those after it may need what it did not make.
     return commands[0] if len(commands) == 1 else " && ".join(f"{{ {as_line(command)}\n}}" for command in commands)
 
 
-def _commands(cluster: Cluster, profile: JobProfile, values: Mapping[str, Any]) -> Iterator[Command]:
+def _commands(cluster: Cluster, profile: JobProfile, values: Mapping[str, Any], directory: str) -> Iterator[Command]:
     for task in cluster.tasks:
-        own: dict[str, Any] = {**values, **task.data_id, **task.paths, "label": task.label}
+        paths = _seen_from(task.paths, directory, profile.settings.working_directory)
+        own: dict[str, Any] = {**values, **task.data_id, **paths, "label": task.label}
         template = profile.command
         if template is None:
             if task.command is None:
@@ -145,7 +158,16 @@ def _commands(cluster: Cluster, profile: JobProfile, values: Mapping[str, Any]) 
         elif isinstance(template, tuple):
             yield tuple(chain.from_iterable(_words(word, own) for word in template))
         else:
-            yield template.render({name: _for_shell(value) for name, value in own.items()})
+            yield template.render(_for_shell(own), quote=_quote)
+
+
+def _seen_from(
+    paths: Mapping[str, tuple[str, ...]], directory: str, start: str | None
+) -> Mapping[str, tuple[str, ...]]:
+    """Paths as a command names them that starts in another directory than the one they are seen from."""
+    if not directory or start == directory:
+        return paths
+    return {name: tuple(posixpath.join(directory, path) for path in these) for name, these in paths.items()}
 
 
 def _words(word: Template, values: Mapping[str, Any]) -> Sequence[str]:
@@ -165,14 +187,27 @@ def _words(word: Template, values: Mapping[str, Any]) -> Sequence[str]:
     return (word.render(alone),)
 
 
-def _for_shell(value: Any) -> Any:
-    """A value as a line for the shell holds it.
+class _Quoted(str):
+    """Text that already is as a shell must see it."""
 
-    It is data, whatever signs it has in it: the shell must see one word, or one for each of several files.
-    """
-    if isinstance(value, tuple):
-        return " ".join(map(shlex.quote, value))
-    return shlex.quote(value) if isinstance(value, str) else value
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        # Not a plain copy, which would be quoted once more.
+        return self
+
+
+def _for_shell(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of a line for the shell: several files are several words."""
+    return {
+        name: _Quoted(" ".join(map(shlex.quote, value))) if isinstance(value, tuple) else value
+        for name, value in values.items()
+    }
+
+
+def _quote(text: str) -> str:
+    # What a value is written as, its format applied, is data whatever signs it has in it: the shell must see one word.
+    return text if isinstance(text, _Quoted) else shlex.quote(text)
 
 
 def _no_command(task: Task) -> PreparationError:

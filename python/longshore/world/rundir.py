@@ -6,7 +6,7 @@ import errno
 import os
 import shutil
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -197,12 +197,9 @@ def _remove_empty(first: Path | None, last: Path) -> None:
     if first is None:
         return
     for folder in (last, *last.parents):
-        try:
+        # One that is not empty stays, and so do those above it. One that was never made, for want of space or for its
+        # name, is passed over: the ones above it may have been.
+        with suppress(OSError):
             folder.rmdir()
-        except FileNotFoundError:
-            # It was not made any more when making the ones above it had filled the disk.
-            pass
-        except OSError:
-            return
         if folder == first:
             return

@@ -22,7 +22,8 @@ from longshore.contract.context import RunPaths
 from longshore.engine import keeper as program
 from longshore.model.event import Ended, Lost, Started
 from longshore.services.local import client as module
-from longshore.services.local.client import KeeperFile, LocalClient
+from longshore.services.local.client import LocalClient
+from longshore.services.local.records import KeeperFile
 from longshore.world.host import boot_id, host_name, is_same_process, started_at
 
 _PR_SET_CHILD_SUBREAPER = 36

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import select
@@ -23,22 +22,11 @@ from longshore.contract.context import RunPaths
 from longshore.contract.executor import MemberEvent
 from longshore.engine import keeper as keeper_program
 from longshore.model.event import Lost
-from longshore.services.local.parse import (
-    Closed,
-    EndRecord,
-    Got,
-    KeeperBegan,
-    Record,
-    StartRecord,
-    decode_record,
-    ended,
-    ended_with_status,
-    started,
-)
-from longshore.world.host import boot_id, host_name, is_same_process, processes_with
+from longshore.services.local.parse import EndRecord, Got, Record, StartRecord, ended, ended_with_status, started
+from longshore.services.local.records import Attempt, KeeperFile, keeper_files
+from longshore.world.host import host_name, is_same_process, processes_with
 
 _encode = msgspec.json.Encoder().encode
-_Attempt = tuple[int, int]
 RUN_DIR_VARIABLE: Final = "LONGSHORE_JOB_RUN_DIR"
 _DRAIN_S: Final = 20.0
 """How long a keeper that lost its engine may take to read the orders that were already sent."""
@@ -46,75 +34,6 @@ _BEGIN_S: Final = 30.0
 """How long a keeper may take to begin."""
 _END_S: Final = 2.0
 """How long a keeper may take to end when there is nothing left for it to do."""
-
-
-class KeeperFile:
-    """What one keeper wrote, read as it grows.
-
-    Parameters
-    ----------
-    path
-        Its records.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._offset = 0
-        self.began: KeeperBegan | None = None
-        self.sent: dict[str, frozenset[_Attempt]] = {}
-        """Members per tag of batches that this engine ordered it to start, and that it has not yet got."""
-        self.unstarted: set[_Attempt] = set()
-        self.running: dict[_Attempt, StartRecord] = {}
-        self.closed = False
-
-    def read(self) -> list[Record]:
-        """Records that are new since the last call."""
-        try:
-            with self.path.open("rb") as file:
-                file.seek(self._offset)
-                text = file.read()
-        except FileNotFoundError:
-            return []
-        whole = text[: text.rfind(b"\n") + 1]
-        self._offset += len(whole)
-        records = list(_decoded(whole))
-        for record in records:
-            self._note(record)
-        return records
-
-    def _note(self, record: Record) -> None:
-        match record:
-            case Got():
-                self.sent.pop(record.b, None)
-                self.unstarted.update(record.m)
-            case StartRecord():
-                self.unstarted.discard((record.j, record.a))
-                self.running[record.j, record.a] = record
-            case EndRecord():
-                self.unstarted.discard((record.j, record.a))
-                self.running.pop((record.j, record.a), None)
-            case KeeperBegan():
-                self.began = record
-            case Closed():
-                self.closed = True
-
-    def attempts(self) -> set[_Attempt]:
-        """Every attempt that is not over."""
-        return self.running.keys() | self.unstarted.union(*self.sent.values())
-
-    def keeper_lives(self) -> bool:
-        """Whether the keeper still holds the lock on its file."""
-        try:
-            file = os.open(self.path, os.O_RDONLY)
-        except FileNotFoundError:
-            return False
-        try:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        finally:
-            os.close(file)
-        return False
 
 
 class LocalClient:
@@ -133,14 +52,14 @@ class LocalClient:
         self._life = life
         self._host = host_name()
         run.keeper.mkdir(exist_ok=True)
-        self._files = _keeper_files(run.keeper)
+        self._files = keeper_files(run.keeper)
         self._keeper: subprocess.Popen[bytes] | None = None
         self._own: KeeperFile | None = None
         self._own_path: Path | None = None
-        self._doomed: dict[_Attempt, float] = {}
+        self._doomed: dict[Attempt, float] = {}
         """When an attempt that was asked to end is killed, on the monotonic clock."""
         self._events: list[MemberEvent] = []
-        self._never: list[_Attempt] = []
+        self._never: list[Attempt] = []
         keeper_program.orphans_come_home()
 
     def start(self, tag: str, members: list[dict[str, Any]]) -> None:
@@ -165,7 +84,7 @@ class LocalClient:
             else:
                 return
 
-    def poll(self) -> tuple[list[MemberEvent], list[_Attempt]]:
+    def poll(self) -> tuple[list[MemberEvent], list[Attempt]]:
         """All that is new in the files of all keepers, and the members that died with their keeper's orders."""
         self._kill_doomed()
         self._collect()
@@ -188,12 +107,12 @@ class LocalClient:
                     self._forget_folder(file)
                     del self._files[name]
 
-    def find(self, tags: Iterable[str]) -> dict[str, frozenset[_Attempt]] | None:
+    def find(self, tags: Iterable[str]) -> dict[str, frozenset[Attempt]] | None:
         """Members per tag that reached a keeper; ``None`` while one that lost its engine still reads its orders."""
         wanted = set(tags)
         deadline = time.monotonic() + _DRAIN_S
         while True:
-            files = _keeper_files(self._run.keeper).values()
+            files = keeper_files(self._run.keeper).values()
             # Asked before the files are read, as in `_collect`.
             reading = {file.path for file in files if file.keeper_lives()} - {self._own_path}
             # What this engine sent to its own keeper is as good as taken; should that keeper die, `poll` says never.
@@ -211,7 +130,7 @@ class LocalClient:
                 return None
             time.sleep(0.02)
 
-    def end(self, attempts: Iterable[_Attempt], *, grace_s: float) -> int:
+    def end(self, attempts: Iterable[Attempt], *, grace_s: float) -> int:
         """Ask attempts to end, and kill them when the grace is over; return how many there are."""
         self._collect()
         there = frozenset().union(*(file.attempts() for file in self._files.values()))
@@ -317,7 +236,7 @@ class LocalClient:
     def _settle(self, file: KeeperFile) -> Iterator[MemberEvent]:
         """What became of the attempts of a keeper that is gone."""
         # They may have been started in the last moment of the keeper, before that could be written down.
-        if file.unstarted and _is_of_this_boot(file):
+        if file.unstarted and file.is_of_this_boot():
             self._kill_marked(file.unstarted)
         for job, number in sorted(file.unstarted):
             yield Lost(j=job, a=number, why="its keeper was killed while starting it")
@@ -331,9 +250,9 @@ class LocalClient:
                 self._forget_folder(file, attempt)
                 yield outcome
 
-    def _outcome(self, attempt: _Attempt, start: StartRecord, file: KeeperFile) -> MemberEvent | None:
+    def _outcome(self, attempt: Attempt, start: StartRecord, file: KeeperFile) -> MemberEvent | None:
         job, number = attempt
-        if not _is_of_this_boot(file):
+        if not file.is_of_this_boot():
             host = file.began.host if file.began else self._host
             what = "the machine was restarted while it ran" if host == self._host else f"it ran on '{host}'"
             return Lost(j=job, a=number, why=what)
@@ -361,25 +280,25 @@ class LocalClient:
             rss_b=usage.ru_maxrss * 1024,
         )
 
-    def _lost(self, attempt: _Attempt) -> Lost:
+    def _lost(self, attempt: Attempt) -> Lost:
         # Before it may be tried again, what it left behind has to end.
         self._kill_marked({attempt})
         why = "nobody was there to see how it ended: its keeper and the engine were gone"
         return Lost(j=attempt[0], a=attempt[1], why=why)
 
-    def _kill_marked(self, attempts: Collection[_Attempt]) -> None:
+    def _kill_marked(self, attempts: Collection[Attempt]) -> None:
         """Kill every process of these attempts, known by what their environment says."""
         marks = {f"{job}.{number}" for job, number in attempts}
         for pid, environment in processes_with(RUN_DIR_VARIABLE, str(self._run.root)):
             if environment.get("LONGSHORE_JOB_INDEX") in marks:
                 _signal_process(pid, signal.SIGKILL)
 
-    def _spare(self, attempts: Iterable[_Attempt]) -> None:
+    def _spare(self, attempts: Iterable[Attempt]) -> None:
         """Forget the end that was planned for attempts that are over."""
         for attempt in attempts:
             self._doomed.pop(attempt, None)
 
-    def _forget_folder(self, file: KeeperFile, attempt: _Attempt | None = None) -> None:
+    def _forget_folder(self, file: KeeperFile, attempt: Attempt | None = None) -> None:
         """Remove what a keeper that is gone could not: the temporary directory of an attempt, or the folder of all."""
         if file.began is None or file.began.host != self._host:
             return
@@ -398,7 +317,7 @@ class LocalClient:
                 # A process in the kernel's hands does not die at once: asked again in a second.
                 self._doomed[attempt] = now + 1.0
 
-    def _signal(self, attempts: AbstractSet[_Attempt], number: signal.Signals) -> None:
+    def _signal(self, attempts: AbstractSet[Attempt], number: signal.Signals) -> None:
         ours = self._own_and_alive()
         if ours and attempts:
             try:
@@ -416,26 +335,9 @@ class LocalClient:
                     _signal_group(start.pid, number)
 
 
-def _keeper_files(folder: Path) -> dict[str, KeeperFile]:
-    return {path.name: KeeperFile(path) for path in sorted(folder.glob("*.jsonl"))}
-
-
 def _prefix() -> str:
     """What the name of every temporary folder of this user's begins with."""
     return f"longshore-{os.getuid()}-"
-
-
-def _decoded(text: bytes) -> Iterator[Record]:
-    for line in text.splitlines():
-        try:
-            yield decode_record(line)
-        except (msgspec.MsgspecError, UnicodeDecodeError):
-            # A machine that lost its power can leave zeros in a file; what they hide is settled as lost.
-            continue
-
-
-def _is_of_this_boot(file: KeeperFile) -> bool:
-    return file.began is not None and file.began.boot == boot_id()
 
 
 def _copy_whole(source: Path, target: Path) -> None:

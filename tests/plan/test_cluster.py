@@ -1,0 +1,24 @@
+"""One task, one job."""
+
+from __future__ import annotations
+
+from longshore.model.dag import Dag
+from longshore.model.task import Task, TaskGraph
+from longshore.plan.cluster import single_task
+
+
+def test_every_task_is_a_cluster_by_itself() -> None:
+    tasks = [Task(name=f"t{number}", label=f"l{number % 2}", data_id={"visit": number}) for number in range(4)]
+    graph = TaskGraph(name="g", dag=Dag(tasks, [(0, 2), (1, 2), (2, 3)]))
+    clustered = single_task(graph, {})
+    assert clustered.name == "g"
+    assert clustered.source is graph
+    assert [cluster.tasks for cluster in clustered.dag.nodes] == [(task,) for task in tasks]
+    assert [(cluster.name, cluster.label, cluster.tags) for cluster in clustered.dag.nodes] == [
+        (task.name, task.label, task.data_id) for task in tasks
+    ]
+    assert sorted(clustered.dag.edges()) == [(0, 2), (1, 2), (2, 3)]
+
+
+def test_no_tasks_make_no_clusters() -> None:
+    assert len(single_task(TaskGraph(name="g", dag=Dag([], [])), {}).dag) == 0

@@ -1,0 +1,162 @@
+"""Clusters become jobs: with the values of their own, in the clusters' order, and sharing what is the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from longshore.config.merge import tree
+from longshore.config.profile import JobProfile, compile_profile
+from longshore.config.search import Config
+from longshore.errors import ConfigError, PreparationError
+from longshore.model.cluster import Cluster, ClusteredGraph
+from longshore.model.dag import Dag
+from longshore.model.file import File
+from longshore.model.job import Job, JobSettings
+from longshore.model.request import MIB
+from longshore.model.task import Task, TaskGraph
+from longshore.model.workflow import Workflow
+from longshore.origin import Origin
+from longshore.plan.cluster import single_task
+from longshore.plan.special import SpecialJobs
+from longshore.plan.transform import PER_JOB, free_names, transform
+
+HERE = Origin("here.yaml", 1, 1, "file")
+
+
+def tasks() -> TaskGraph:
+    """Two chains of two tasks."""
+    isr = [
+        Task(name=f"isr_{visit}", label="isr", data_id={"visit": visit}, command="run isr", outputs=(f"out{visit}",))
+        for visit in (1, 2)
+    ]
+    cal = [
+        Task(
+            name=f"cal_{visit}",
+            label="cal",
+            data_id={"visit": visit, "band": "r"},
+            command="run",
+            inputs=(f"out{visit}",),
+        )
+        for visit in (1, 2)
+    ]
+    files = {f"out{visit}": File(name=f"out{visit}", path=f"data/{visit}.fits") for visit in (1, 2)}
+    return TaskGraph(name="g", dag=Dag([*isr, *cal], [(0, 2), (1, 3)]), files=files)
+
+
+def made(clustered: ClusteredGraph, settings: dict[str, Any], special: SpecialJobs | None = None) -> Workflow:
+    config = Config(tree(settings, HERE))
+    profiles: dict[str, JobProfile] = {
+        label: compile_profile(config, label, free=free, env={}) for label, free in free_names(clustered).items()
+    }
+    return transform(clustered, profiles, name="w", attributes={"bps_operator": "me"}, special=special or SpecialJobs())
+
+
+def together(graph: TaskGraph) -> ClusteredGraph:
+    """All tasks of one visit in one cluster."""
+    isr1, isr2, cal1, cal2 = graph.dag.nodes
+    clusters = [
+        Cluster(name="v1", label="visit", tags={"visit": 1}, tasks=(isr1, cal1)),
+        Cluster(name="v2", label="visit", tags={"visit": 2}, tasks=(isr2, cal2)),
+    ]
+    return ClusteredGraph(name="g", dag=Dag(clusters, []), source=graph)
+
+
+def test_the_names_a_job_has_values_of_its_own_for() -> None:
+    assert free_names(single_task(tasks(), {})) == {
+        "isr": PER_JOB | {"visit"},
+        "cal": PER_JOB | {"visit", "band"},
+    }
+
+
+def test_jobs_have_the_order_files_and_attributes_of_their_clusters() -> None:
+    workflow = made(single_task(tasks(), {}), {})
+    assert workflow.name == "w"
+    assert [job.name for job in workflow] == ["isr_1", "isr_2", "cal_1", "cal_2"]
+    assert workflow.parents("cal_2") == ["isr_2"]
+    assert workflow["isr_1"].outputs == workflow["cal_1"].inputs == ("out1",)
+    assert workflow.files["out2"].path == "data/2.fits"
+    assert workflow.attributes["bps_operator"] == "me"
+    assert workflow["cal_1"].tags == {"visit": 1, "band": "r"}
+    assert workflow["cal_1"].command == "run"
+
+
+def test_a_command_of_the_users_replaces_that_of_the_source() -> None:
+    workflow = made(
+        single_task(tasks(), {}),
+        {
+            "runQuantumCommand": "do {label} {jobName}",
+            "pipetask": {"cal": {"runQuantumCommand": ["cal", "{visit}{band}"]}},
+        },
+    )
+    assert workflow["isr_2"].command == "do isr isr_2"
+    assert workflow["cal_2"].command == ("cal", "2r")
+
+
+def test_variables_may_have_a_value_per_job() -> None:
+    workflow = made(single_task(tasks(), {}), {"environment": {"ALL": "x", "EACH": "v{visit}"}})
+    one, two = workflow["isr_1"], workflow["isr_2"]
+    assert one.settings.environment == {"ALL": "x"}
+    assert (one.environment, two.environment) == ({"EACH": "v1"}, {"EACH": "v2"})
+
+
+def test_jobs_of_a_label_share_their_settings() -> None:
+    workflow = made(single_task(tasks(), {}), {"requestCpus": 2})
+    assert workflow["isr_1"].settings is workflow["isr_2"].settings
+    assert workflow["isr_1"].settings.request.cpus == 2
+    assert workflow["isr_1"].settings.label == "isr"
+    assert workflow["cal_1"].settings.label == "cal"
+
+
+def test_requests_may_differ_from_job_to_job() -> None:
+    graph = TaskGraph(
+        name="g",
+        dag=Dag([Task(name=f"t{n}", label="l", data_id={"size": n // 2}, command="x") for n in range(4)], []),
+    )
+    workflow = made(single_task(graph, {}), {"requestMemory": "{size}000"})
+    requests = [workflow[f"t{n}"].settings.request.memory_b for n in range(4)]
+    assert requests == [None, None, 1000 * MIB, 1000 * MIB]
+    # Those that ask for the same go on sharing.
+    assert workflow["t2"].settings is workflow["t3"].settings
+    assert workflow["t1"].settings is not workflow["t2"].settings
+
+
+def test_a_request_that_is_wrong_for_one_job_is_an_error() -> None:
+    task = Task(name="t", label="l", data_id={"size": "huge"}, command="x")
+    with pytest.raises(ConfigError, match="requestMemory"):
+        made(single_task(TaskGraph(name="g", dag=Dag([task], [])), {}), {"requestMemory": "{size}"})
+
+
+def test_a_task_without_a_command_is_an_error() -> None:
+    task = Task(name="t", label="l")
+    with pytest.raises(PreparationError, match="task 't' has no command") as raised:
+        made(single_task(TaskGraph(name="g", dag=Dag([task], [])), {}), {})
+    assert "pipetask: {l: {runQuantumCommand: ...}}" in raised.value.hint
+
+
+def test_a_cluster_runs_its_tasks_until_one_fails() -> None:
+    workflow = made(together(tasks()), {})
+    job = workflow["v1"]
+    assert job.command == "{ run isr\n} && { run\n}"
+    assert (job.tasks, job.inputs, job.outputs) == (2, ("out1",), ("out1",))
+
+
+def test_a_task_of_a_cluster_has_its_own_values() -> None:
+    job = made(together(tasks()), {"runQuantumCommand": ["work", "{label}", "{jobLabel}", "{jobName}"]})["v2"]
+    assert job.command == "{ work isr visit v2\n} && { work cal visit v2\n}"
+
+
+def special(name: str) -> Job:
+    return Job(name=name, label=name, command="x", settings=JobSettings(label=name))
+
+
+def test_the_init_job_is_before_all_others_and_the_last_one_after() -> None:
+    jobs = SpecialJobs(init=special("init"), last=special("last"), final=special("final"))
+    workflow = made(single_task(tasks(), {}), {}, jobs)
+    assert [job.name for job in workflow] == ["init", "isr_1", "isr_2", "cal_1", "cal_2", "last", "final"]
+    assert workflow.parents("isr_1") == workflow.parents("isr_2") == ["init"]
+    assert workflow.parents("cal_1") == ["isr_1"]
+    assert sorted(workflow.parents("last")) == ["cal_1", "cal_2"]
+    assert workflow.final
+    assert workflow.final.name == "final"

@@ -1,0 +1,110 @@
+"""Services by name: ours, BPS's spelling of them, those of installed packages, and any class by its path."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from longshore.app.services import find_service, short_name
+from longshore.errors import UnknownServiceError
+from longshore.origin import Origin
+from longshore.services.local.service import LocalService
+
+MINE = """
+from longshore.services.local.service import LocalService
+class Mine(LocalService):
+    name = "mine"
+class Half(LocalService.__mro__[2]):
+    name = "half"
+def function(): pass
+"""
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An installed package that offers services under short names."""
+    (tmp_path / "their_services.py").write_text(MINE, "utf-8")
+    (tmp_path / "broken_services.py").write_text("import no_such_module\n", "utf-8")
+    info = tmp_path / "their_services-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: their-services\nVersion: 1.0\n", "utf-8")
+    (info / "entry_points.txt").write_text(
+        "[longshore.wms]\nmine = their_services:Mine\nhalf = their_services:Half\nlocal = their_services:Mine\n"
+        "function = their_services:function\nbroken = broken_services:Mine\nabsent = their_services:Absent\n",
+        "utf-8",
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for name in ("their_services", "broken_services"):
+        sys.modules.pop(name, None)
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", ["local", "longshore.services.local.service.LocalService"])
+def test_the_local_service(name: str) -> None:
+    assert type(find_service(name)) is LocalService
+
+
+def test_an_entry_point_adds_one_and_replaces_none(package: Path) -> None:
+    assert find_service("mine").name == "mine"
+    assert find_service("local").name == "local"
+
+
+def test_a_class_is_found_by_its_path(package: Path) -> None:
+    assert find_service("their_services.Mine").name == "mine"
+
+
+@pytest.mark.parametrize(
+    ("name", "short"),
+    [
+        ("lsst.ctrl.bps.htcondor.HTCondorService", "htcondor"),
+        ("lsst.ctrl.bps.htcondor.htcondor_service.HTCondorService", "htcondor"),
+        ("lsst.ctrl.bps.wms.htcondor.htcondor_service.HTCondorService", "htcondor"),
+        ("lsst.ctrl.bps.parsl.ParslService", "parsl"),
+        ("lsst.ctrl.bps.panda.PanDAService", "panda"),
+        ("lsst.ctrl.bps.pandas.Service", "lsst.ctrl.bps.pandas.Service"),
+        ("slurm", "slurm"),
+    ],
+)
+def test_names_of_bps_are_other_spellings(name: str, short: str) -> None:
+    assert short_name(name) == short
+
+
+@pytest.mark.parametrize("name", ["lsst.ctrl.bps.parsl.ParslService", "lsst.ctrl.bps.panda.PanDAService", "pbs", ""])
+def test_what_we_have_no_service_for_is_refused_with_what_there_is(package: Path, name: str) -> None:
+    with pytest.raises(UnknownServiceError) as raised:
+        find_service(name, origin=Origin("run.yaml", 3, 5, "user"))
+    said = str(raised.value)
+    assert said.startswith("run.yaml:3:5: there is no service ")
+    assert "there are: " in said
+    assert "mine" in said
+    assert "local" in said
+    assert "'longshore.wms'" in said
+
+
+def test_what_is_to_come_is_not_called_unknown() -> None:
+    with pytest.raises(UnknownServiceError, match="this version has no service 'lsf'"):
+        find_service("lsf")
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("no_such_module.Service", "cannot be imported: No module named 'no_such_module'"),
+        ("their_services.Absent", "cannot be imported: "),
+        ("absent", "cannot be imported: "),
+        ("broken", "cannot be imported: No module named 'no_such_module'"),
+        ("broken_services.Mine", "cannot be imported: "),
+        ("their_services.function", "is no service"),
+        ("function", "is no service"),
+        ("half", "is no whole service: it lacks "),
+        (".Service", "cannot be imported: "),
+        ("..", "cannot be imported: "),
+        ("a..b", "cannot be imported: "),
+    ],
+)
+def test_what_is_no_service_is_refused(package: Path, name: str, said: str) -> None:
+    with pytest.raises(UnknownServiceError) as raised:
+        find_service(name)
+    assert said in str(raised.value)
