@@ -90,6 +90,19 @@ def test_a_part_of_a_run(cli: Cli, write_run: WriteRun) -> None:
     assert states == {"a": "DELETED", "b": "PRUNED", "c": "PRUNED", "d": "SUCCEEDED", "e": "SUCCEEDED"}
 
 
+def test_what_a_cancelled_job_has_sent_away_ends_with_it(cli: Cli, write_run: WriteRun) -> None:
+    away = "pipetask: {A: {runQuantumCommand: setsid sleep 60 & sleep 60}}\n"
+    yaml = f"runQuantumCommand: sleep 3\nrequestMemory: 10\n{away}"
+    run = submitted(cli, write_run(yaml, CHAIN))
+    running(cli, run)
+    time.sleep(0.2)
+    assert cli("cancel", run, "--job", "a").returncode == 0
+    deadline = time.monotonic() + 20
+    while report(cli, run)["state"] == "RUNNING":
+        assert time.monotonic() < deadline
+    assert not processes_of(run)
+
+
 @pytest.mark.parametrize(("option", "name"), [("--job", "bb"), ("--label", "AA")])
 def test_a_part_that_is_not_there(cli: Cli, write_run: WriteRun, option: str, name: str) -> None:
     run = submitted(cli, write_run("runQuantumCommand: sleep 60\n", CHAIN))

@@ -76,6 +76,8 @@ def write_rendered(run: RunPaths, files: Iterable[RenderedFile]) -> int:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("w", encoding="utf-8", newline="") as file:
             file.writelines(rendered.chunks())
+            file.flush()
+            os.fsync(file.fileno())
         path.chmod(rendered.mode)
         count += 1
     return count

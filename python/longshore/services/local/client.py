@@ -183,13 +183,17 @@ class LocalClient:
         while (path := self._run.keeper / f"{self._life:04}.{number}.jsonl").exists():
             number += 1
         tmp = tempfile.mkdtemp(prefix=f"{_prefix()}{self._run.root.name[:40]}-")
-        self._keeper = subprocess.Popen(
-            [sys.executable, "-I", "-S", str(program), str(path), tmp],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            bufsize=0,
-            start_new_session=True,
-        )
+        try:
+            self._keeper = subprocess.Popen(
+                [sys.executable, "-I", "-S", str(program), str(path), tmp],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                bufsize=0,
+                start_new_session=True,
+            )
+        except OSError:
+            Path(tmp).rmdir()
+            raise
         self._own = self._files[path.name] = KeeperFile(path)
         self._own_path = path
         assert self._keeper.stdout is not None
@@ -226,12 +230,17 @@ class LocalClient:
         self._keeper = None
 
     def _events_of(self, records: Iterable[Record]) -> Iterator[MemberEvent]:
+        cancelled: set[Attempt] = set()
         for record in records:
             if isinstance(record, StartRecord):
                 yield started(record, host=self._host)
             elif isinstance(record, EndRecord):
-                self._doomed.pop((record.j, record.a), None)
+                if self._doomed.pop((record.j, record.a), None) is not None:
+                    cancelled.add((record.j, record.a))
                 yield ended(record, host=self._host)
+        if cancelled:
+            # What a job sent away in a session of its own is not in its group, and ends with it all the same.
+            self._kill_marked(cancelled)
 
     def _settle(self, file: KeeperFile) -> Iterator[MemberEvent]:
         """What became of the attempts of a keeper that is gone."""
@@ -277,7 +286,6 @@ class LocalClient:
             end=now,
             run_s=max(0.0, now - start.t),
             cpu_s=usage.ru_utime + usage.ru_stime,
-            rss_b=usage.ru_maxrss * 1024,
         )
 
     def _lost(self, attempt: Attempt) -> Lost:
