@@ -20,6 +20,7 @@ from longshore.cli.show_text import (
     detailed,
     duration,
     error_text,
+    exit_codes,
     outcome_line,
     ping_text,
     summary_table,
@@ -320,3 +321,20 @@ def test_no_text_gets_through_to_the_terminal(odd: str) -> None:
         text.encode()
     assert len(summary_table([report]).splitlines()) == 3
     assert all(line.startswith("  ") for line in error_text(error).splitlines()[1:])
+
+
+def test_rows_73_and_74_exit_codes_are_those_of_the_payload_or_others() -> None:
+    codes = (1, 2, 3, 4, 2)
+    failed = [JobReport(name=str(code), label="foo", state=JobState.FAILED, exit_code=code) for code in codes]
+    killed = JobReport(name="k", label="foo", state=JobState.FAILED, signal=9)
+    lost = JobReport(name="l", label="bar", state=JobState.FAILED, cause=Cause.LOST)
+    fine = JobReport(name="g", label="baz", state=JobState.SUCCEEDED, exit_code=0)
+    report = run({label: dict.fromkeys(JobState, 0) for label in ("foo", "bar", "baz")})
+    lines = exit_codes(msgspec.structs.replace(report, jobs=(*failed, killed, lost, fine))).splitlines()
+    assert "PAYLOAD ERROR COUNT" in lines[0]
+    assert [line.split() for line in lines[2:5]] == [
+        ["foo", "3", "1,", "2", "3", "3,", "4,", "9"],
+        ["bar", "0", "None", "0", "None"],
+        ["baz", "0", "None", "0", "None"],
+    ]
+    assert lines[5] == "WARNING: exit codes not available for job labels: bar"

@@ -9,8 +9,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from msgspec.structs import replace
-
 from longshore.app.history import History
 from longshore.app.runs import OpenRun
 from longshore.app.services import find_service
@@ -19,7 +17,7 @@ from longshore.engine.fold import SHOWN, Code, RunState, shown_counts
 from longshore.engine.journal import lives
 from longshore.errors import LongshoreError
 from longshore.model.codec import decode_name
-from longshore.model.event import Ended, Life, Lost
+from longshore.model.event import Life
 from longshore.model.report import JobReport, RunReport
 from longshore.model.snapshot import Snapshot
 from longshore.model.state import Cause, JobState, run_state
@@ -29,7 +27,18 @@ from longshore.world.rundir import open_workflow, read_card, read_snapshot
 
 _ENDS = frozenset({JobState.DELETED, JobState.FAILED, JobState.SUCCEEDED, JobState.HELD})
 _MOST_GONE = 8
+_LAST = 5
+"""Runs that are shown when none is live."""
+_DAY_S = 86_400.0
 _UNWATCHED = (Code.PENDING, Code.RUNNING)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunList:
+    """Some of the known runs, oldest first, and what there is to say about the others."""
+
+    reports: tuple[RunReport, ...]
+    notes: tuple[str, ...]
 
 
 def report_run(opened: OpenRun, *, details: bool) -> RunReport:
@@ -108,7 +117,35 @@ def status_run(opened: OpenRun) -> RunReport:
     )
 
 
-def list_runs() -> tuple[list[RunReport], list[str]]:
+def list_runs(*, days: float | None = None, user: str | None = None, now: float = 0.0) -> RunList:
+    """The runs the registry knows, as far as they are of interest.
+
+    Parameters
+    ----------
+    days
+        Also show what ended so many days ago. Without it the runs that are not over are shown, or the last few if there
+        is none.
+    user
+        Show the runs of that user alone.
+    now
+        This moment, in seconds since the epoch.
+    """
+    reports, notes = _all_runs()
+    if user:
+        reports = [report for report in reports if user in (report.user, report.operator)]
+    live = [report for report in reports if report.state not in _ENDS]
+    if days is not None:
+        since = now - days * _DAY_S
+        shown = [report for report in reports if report.state not in _ENDS or (report.finished_at or 0.0) >= since]
+    else:
+        shown = live or reports[-_LAST:]
+    recent = sum(1 for report in reports if (report.finished_at or 0.0) >= now - _DAY_S and report not in shown)
+    if recent:
+        notes.append(f"{recent} more ended in the last day: longshore report --hist 1")
+    return RunList(reports=tuple(shown), notes=tuple(notes))
+
+
+def _all_runs() -> tuple[list[RunReport], list[str]]:
     """The state of every run the registry knows, and a line about those that cannot be read."""
     reports = []
     broken = []
@@ -200,34 +237,26 @@ class _Jobs:
     def of(self, job: int) -> JobReport:
         code, attempts = self.state.code[job], self.state.attempts[job]
         name, label = self.names[job], self.labels[self.state.labels[job]]
-        start = self.history.started.get(job)
-        # A job that runs again is told of by its newest attempt, not by how the one before it ended.
-        end = None if code in _UNWATCHED else self.history.last.get(job)
-        ended = end if isinstance(end, Ended) else None
-        report = JobReport(
+        attempt = self.history.attempt(job, attempts)
+        state = JobState.UNKNOWN if self.unwatched and code in _UNWATCHED else SHOWN[code]
+        if attempt is None:
+            return JobReport(name=name, label=label, state=state)
+        # What was never started has said nothing.
+        said = attempt.cause is not Cause.SUBMIT
+        return JobReport(
             name=name,
             label=label,
-            state=JobState.UNKNOWN if self.unwatched and code in _UNWATCHED else SHOWN[code],
+            state=state,
+            cause=attempt.cause,
+            reason=attempt.reason,
             attempts=attempts,
-            host=start.host if start else ended.host if ended else None,
-            started_at=start.at if start else ended.start if ended else None,
-            log=str(self.run.log_of(job, name, label, attempts)) if attempts else None,
-        )
-        if isinstance(end, Lost):
-            return replace(report, cause=Cause.LOST, reason=end.why)
-        if ended is None:
-            return report
-        if ended.cause is Cause.SUBMIT:
-            # It was never started, and so has said nothing.
-            report = replace(report, log=None)
-        return replace(
-            report,
-            cause=ended.cause,
-            reason=ended.reason,
-            exit_code=ended.exit,
-            signal=ended.signal,
-            finished_at=ended.end,
-            run_s=ended.run_s,
-            cpu_s=ended.cpu_s,
-            peak_memory_b=ended.rss_b,
+            exit_code=attempt.exit_code,
+            signal=attempt.signal,
+            host=attempt.host,
+            started_at=attempt.started_at,
+            finished_at=attempt.ended_at,
+            run_s=attempt.run_s,
+            cpu_s=attempt.cpu_s,
+            peak_memory_b=attempt.peak_memory_b,
+            log=str(self.run.log_of(job, name, label, attempts)) if said else None,
         )

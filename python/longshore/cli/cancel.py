@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from longshore.cli.options import JSON, RUN_ID, SERVICE, Progress, chosen_run
+from longshore.cli.options import GLOBAL, JSON, PASS_THRU, RUN_ID, SERVICE, Progress, chosen_run
 
 if TYPE_CHECKING:
     from longshore.app.runs import OpenRun
@@ -30,8 +30,8 @@ _NOTHING_HINT = "Hints: Double check id, and/or use --global to search all job q
 @click.option("--label", "labels", multiple=True, metavar="LABEL", help="Only the jobs of that label.")
 @click.option("--no-final", is_flag=True, help="Skip the final job too, which otherwise runs in any case.")
 @click.option("--require-bps/--skip-require-bps", default=True, help="As in BPS; every run known here is one of ours.")
-@click.option("--pass-thru", metavar="TEXT", default="", help="Passed to the workload manager.")
-@click.option("--global/--no-global", "is_global", default=False, help="Search all queues of the workload manager.")
+@PASS_THRU
+@GLOBAL
 @JSON
 @click.pass_context
 def command(ctx: click.Context, /, **options: Any) -> None:

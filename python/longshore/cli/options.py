@@ -20,6 +20,12 @@ JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON docu
 INTERRUPTED: Final = 130
 """Exit status of a command that was interrupted (128 and the number of SIGINT)."""
 
+PASS_THRU = click.option(
+    "--pass-thru", metavar="TEXT", default="", help="For the workload manager; the local one has no use for it."
+)
+GLOBAL = click.option(
+    "--global/--no-global", "is_global", default=False, help="Search all queues of the workload manager, if it has any."
+)
 SERVICE = click.option("--wms-service-class", metavar="NAME", help="The workload manager's service.")
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import Any
 
 import click
 
-from longshore.cli.options import JSON, SERVICE
+from longshore.cli.options import JSON, PASS_THRU, SERVICE
 
 
 @click.command(epilog="Example: longshore ping --wms-service-class local")
@@ -15,14 +16,15 @@ from longshore.cli.options import JSON, SERVICE
 @click.option(
     "--config", type=click.Path(path_type=Path, readable=False), help="Ask with what this file says of the service."
 )
+@PASS_THRU
 @JSON
 @click.pass_context
-def command(ctx: click.Context, wms_service_class: str | None, config: Path | None, as_json: bool) -> None:
+def command(ctx: click.Context, /, wms_service_class: str | None, config: Path | None, **options: Any) -> None:
     """Ask a workload manager whether it can be used, and what it has."""
     from longshore.app.ping import ping
 
     report = ping(wms_service_class, path=config, now=time.time())
-    if as_json:
+    if options["as_json"]:
         from longshore.cli.show_json import dumps, ping_document
 
         click.echo(dumps(ping_document(report, as_of=time.time())))

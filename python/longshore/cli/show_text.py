@@ -22,6 +22,14 @@ _FLAGS = ((JobState.HELD, "H"), (JobState.DELETED, "D"), (JobState.FAILED, "F"))
 _NUMBERED = re.compile(r"[0-9]{1,18}(\.[0-9]{1,18})*")
 """An id that counts, such as HTCondor's ``9.0``; eighteen digits keep a hostile one from costing time."""
 
+_CODE_COLUMNS = (
+    " ",
+    "PAYLOAD ERROR COUNT",
+    "PAYLOAD ERROR CODES",
+    "INFRASTRUCTURE ERROR COUNT",
+    "INFRASTRUCTURE ERROR CODES",
+)
+_PAYLOAD_CODES = frozenset({1, 2})
 _MOST_FAILED_SHOWN = 10
 _SHORTEST_RULE = 3
 _INDENT = "  "
@@ -43,6 +51,34 @@ def detailed(report: RunReport) -> str:
     if report.notes:
         lines += ["", *(f"Note: {_paragraph(note)}" for note in report.notes)]
     return "\n".join(lines)
+
+
+def exit_codes(report: RunReport) -> str:
+    """Return how jobs failed per label, as BPS's ``--return-exit-codes`` shows it.
+
+    BPS calls the codes 1 and 2 errors of the payload, and all others, signals among them, errors of the infrastructure.
+    """
+    failed = [job for job in report.jobs or () if job.state is JobState.FAILED]
+    codes: dict[str, list[int]] = {label: [] for label in report.labels}
+    for job in failed:
+        code = job.exit_code if job.exit_code is not None else job.signal
+        if code is not None:
+            codes.setdefault(job.label, []).append(code)
+    rows = [_code_row(label, these) for label, these in codes.items()]
+    lines = _table(_CODE_COLUMNS, rows, first_left=True)
+    unknown = dict.fromkeys(job.label for job in failed if job.exit_code is None and job.signal is None)
+    if unknown:
+        lines.append(f"WARNING: exit codes not available for job labels: {', '.join(map(visible, unknown))}")
+    return "\n".join(lines)
+
+
+def _code_row(label: str, codes: Sequence[int]) -> tuple[str, ...]:
+    payload = [code for code in codes if code in _PAYLOAD_CODES]
+    others = [code for code in codes if code not in _PAYLOAD_CODES]
+    cells = [label]
+    for these in (payload, others):
+        cells += [str(len(these)), ", ".join(sorted({str(code) for code in these})) or "None"]
+    return tuple(cells)
 
 
 def outcome_line(report: RunReport) -> str:

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import click
 
-from longshore.cli.options import JSON, RUN_ID, chosen_run
+from longshore.cli.options import GLOBAL, JSON, RUN_ID, SERVICE, chosen_run
 
 
 @click.command(epilog="Example: longshore status --id @last && echo all done")
 @RUN_ID
 @click.argument("run", required=False)
+@SERVICE
+@click.option(
+    "--hist", type=click.FloatRange(min=0.0), metavar="DAYS", help="As in BPS; a run's state is always known."
+)
+@GLOBAL
 @JSON
 @click.pass_context
-def command(ctx: click.Context, reference: str | None, run: str | None, as_json: bool) -> None:
+def command(ctx: click.Context, /, reference: str | None, run: str | None, **options: Any) -> None:
     """Say how a run stands. Exit status: 0 SUCCEEDED, 10 UNKNOWN, 15 RUNNING, 16 DELETED, 17 HELD, 19 FAILED."""
     from longshore.app.report import status_run
     from longshore.app.runs import open_run
@@ -23,8 +29,8 @@ def command(ctx: click.Context, reference: str | None, run: str | None, as_json:
     chosen = chosen_run(reference, run)
     if not chosen:
         raise click.UsageError("Name the run: --id RUN.")
-    report = status_run(open_run(chosen))
-    if as_json:
+    report = status_run(open_run(chosen, service=options["wms_service_class"]))
+    if options["as_json"]:
         from longshore.cli.show_json import dumps, status_document
 
         click.echo(dumps(status_document(report, as_of=time.time())))
