@@ -151,3 +151,33 @@ def test_at_random_moments_nothing_is_left_and_counts_add_up(cli: Cli, write_run
     found = report(cli, run)
     assert found["state"] in {"DELETED", "SUCCEEDED"}
     assert found["counts"]["DELETED"] + found["counts"]["SUCCEEDED"] == found["expected"]
+
+
+def test_a_moved_run_leaves_nothing_either(cli: Cli, write_run: WriteRun) -> None:
+    run = submitted(cli, write_run("runQuantumCommand: setsid sleep 61 & sleep 60\nrequestMemory: 10\n"))
+    running(cli, run)
+    before = processes_of(run)
+    moved = Path(run).rename(Path(run).with_name("elsewhere"))
+    assert cli("cancel", moved).returncode == 0
+    assert not {pid for pid in before if Path(f"/proc/{pid}/cmdline").exists() and is_sleep(pid)}
+    found = cli("report", "--json").json["runs"]
+    assert [each["path"] for each in found] == [str(moved)]
+
+
+def test_what_hides_from_its_run_ends_too(cli: Cli, write_run: WriteRun, tmp_path: Path) -> None:
+    hide = "(env -i /usr/bin/setsid /bin/sh -c 'echo $$ > ${PWD}/hidden; exec sleep 62' &); sleep 60"
+    run = submitted(cli, write_run(f"requestMemory: 10\nrunQuantumCommand: |\n  {hide}\n"))
+    deadline = time.monotonic() + 20
+    while not (tmp_path / "hidden").exists() or not (tmp_path / "hidden").read_text("utf-8"):
+        assert time.monotonic() < deadline
+    pid = int((tmp_path / "hidden").read_text("utf-8"))
+    assert cli("cancel", run).returncode == 0
+    assert not is_sleep(pid)
+
+
+def is_sleep(pid: int) -> bool:
+    """Whether a process of that number runs sleep."""
+    try:
+        return b"sleep" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False

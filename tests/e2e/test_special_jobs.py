@@ -109,3 +109,10 @@ def test_a_list_can_name_variables_of_the_job(cli: Cli, write_run: WriteRun) -> 
     assert words[0] == "a"
     assert words[1].startswith("/")
     assert words[2] == "A"
+
+
+def test_a_gap_at_the_beginning_is_no_final_job_but_an_error(cli: Cli, write_run: WriteRun) -> None:
+    for stage in ("transform", "submit"):
+        ran = cli(stage, write_run(COMMON + "finalJob: {command2: 'echo x'}\n"))
+        assert ran.returncode == 7
+        assert "run.yaml:6:22: the final job has 'command2' and no 'command1'" in ran.stderr

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
 import signal
+import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -43,9 +45,9 @@ def run_yaml(tmp_path: Path) -> Path:
     return path
 
 
-def submitted(cli: Cli, path: Path) -> Path:
+def submitted(cli: Cli, path: Path, *more: str) -> Path:
     """Submit a run and return its directory."""
-    answer = cli("submit", path, "--json")
+    answer = cli("submit", path, "--json", *more)
     assert answer.returncode == 0, answer.stderr
     return Path(answer.json["submit_dir"])
 
@@ -213,3 +215,24 @@ def test_a_run_that_is_moved_is_taken_up_where_it_is(cli: Cli, run_yaml: Path) -
     eventually(lambda: cli("status", moved).returncode != 15)
     report = finish(cli, moved)
     check_promise(moved, report, run_yaml.parent / "notes")
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can make a small disk")
+def test_a_disk_that_fills_up_is_waited_for(cli: Cli, run_yaml: Path, tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=400k", "tmpfs", disk], check=True)
+    try:
+        run = submitted(cli, run_yaml, "--set", f"submitPath={disk}/run")
+        eventually(lambda: ended_jobs(run) >= 2)
+        ballast = disk / "ballast"
+        with ballast.open("wb", buffering=0) as file, contextlib.suppress(OSError):
+            while True:
+                file.write(b"x" * 1024)
+        time.sleep(1.5)
+        assert cli("status", run).returncode == 15
+        ballast.unlink()
+        report = finish(cli, run)
+        check_promise(run, report, run_yaml.parent / "notes")
+    finally:
+        subprocess.run(["umount", "-l", disk], check=True)

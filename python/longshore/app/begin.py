@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -80,6 +81,13 @@ def name_run(configuration: Configuration) -> Configuration:
             raise ConfigError(
                 f"'{key}' must have a value", origin=configuration.origin(key), hint="It has a default: leave it out."
             )
+    left = re.search(r"\$\{?[A-Za-z_]\w*\}?", configuration.text("submitPath"))
+    if left:
+        raise ConfigError(
+            f"'submitPath' uses '{left[0]}', which is not in the environment",
+            origin=configuration.origin("submitPath"),
+            hint="Set the variable, or write the path out.",
+        )
     return configuration.with_defined(uniqProcName=configuration.text("outputRun").replace("/", "_"))
 
 

@@ -164,6 +164,7 @@ def _special_jobs(begun: Begun, profiles: _Profiles) -> SpecialJobs:
     when = when_run(config)
     if when is WhenRun.NEVER:
         return SpecialJobs(init=init)
+    final_programs(begun.configuration)  # what is wrong with its commands is wrong now, not when they are written
     final = final_job(profiles.of(FINAL, searchobj=config.at("finalJob"), with_command=False))
     last = when is WhenRun.SUCCESS
     return SpecialJobs(init=init, last=final if last else None, final=None if last else final)

@@ -188,11 +188,12 @@ def _shown_row(row: Iterable[int], *, unwatched: bool) -> dict[JobState, int]:
 def _notes(opened: OpenRun, *, unwatched: bool, life: Life | None, answer: object) -> tuple[str, ...]:
     if isinstance(answer, Unreachable):
         return (f"the workload manager does not answer: {answer.why}",)
+    if life is None:
+        return ("prepared, and never handed over",)
     snapshot = read_snapshot(opened.run)
     if unwatched:
-        since = snapshot.at if snapshot and life and snapshot.life == life.life else life.t if life else None
-        when = f" since {_moment(since)}" if since is not None else ""
-        return (f"engine not running{when}: longshore resume {opened.card.id}",)
+        since = snapshot.at if snapshot and snapshot.life == life.life else life.t
+        return (f"engine not running since {_moment(since)}: longshore resume {opened.card.id}",)
     return (snapshot.note,) if snapshot and snapshot.note else ()
 
 

@@ -10,7 +10,7 @@ from longshore.contract.context import RunPaths
 from longshore.contract.service import WmsService
 from longshore.errors import RunNotFoundError, UnknownServiceError
 from longshore.model.submission import RunCard
-from longshore.world.registry import find_run
+from longshore.world.registry import Entry, find_run, path_of, register
 from longshore.world.rundir import read_card
 
 
@@ -51,5 +51,10 @@ def open_run(reference: str, *, service: str | None = None) -> OpenRun:
         raise UnknownServiceError(
             f"run '{card.id}' belongs to the service '{card.service}', not to '{service}'",
             hint="Leave --wms-service-class out: a run knows its service.",
+        )
+    if path_of(card.id) != str(run.root) and card.submissions:
+        # It was moved, or the registry was lost: from now on its id finds it again.
+        register(
+            Entry(id=card.id, path=str(run.root), name=card.name, service=card.service, created_at=card.created_at)
         )
     return OpenRun(run=run, card=card, service=find_service(card.service))

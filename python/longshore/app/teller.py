@@ -16,16 +16,6 @@ class Teller(Protocol):
         """A stage begins that may take a while."""
 
 
-class Silent:
-    """Tells nobody."""
-
-    def note(self, text: str) -> None:
-        """Drop it."""
-
-    def stage(self, text: str) -> None:
-        """Drop it."""
-
-
 @dataclass
 class Keeping:
     """Passes on what there is to tell, and keeps the notes."""

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from enum import StrEnum
+from typing import Final
 
 from longshore.config.merge import Node
 from longshore.config.profile import shell_line
 from longshore.config.search import Config, Scope
 from longshore.errors import ConfigError, PreparationError
+
+_COMMAND: Final = re.compile(r"command[0-9]+")
 
 
 class WhenRun(StrEnum):
@@ -36,7 +40,7 @@ def when_run(config: Config) -> WhenRun:
         raise ConfigError("'finalJob' must be a map", origin=section.origin)
     node = section.value.get("whenRun")
     if node is None or node.value is None:
-        return WhenRun.ALWAYS if _numbered(section.value) else WhenRun.NEVER
+        return WhenRun.ALWAYS if any(_COMMAND.fullmatch(key) for key in section.value) else WhenRun.NEVER
     try:
         return WhenRun(str(node.value))
     except ValueError:
@@ -56,7 +60,15 @@ def final_commands(config: Config, *, current: Mapping[str, str], env: Mapping[s
         A line uses a variable that nothing defines.
     """
     section = config.at("finalJob")
-    nodes = _numbered(section.value) if section and isinstance(section.value, dict) else []
+    given = section.value if section and isinstance(section.value, dict) else {}
+    nodes = _numbered(given)
+    later = next((key for key in given if _COMMAND.fullmatch(key) and not nodes), None)
+    if later is not None:
+        raise PreparationError(
+            f"the final job has '{later}' and no 'command1': commands are numbered from 1 without a gap",
+            origin=given[later].origin,
+            hint='To skip one, leave it empty: command1: "".',
+        )
     scope = Scope(current=current, env=env, searchobj=section)
     lines = [shell_line(str(node.value or ""), node.origin, config, scope).render({}) for node in nodes]
     if not any(line.strip() for line in lines):

@@ -11,6 +11,7 @@ from typing import Final, Literal
 import msgspec
 
 from longshore.contract.context import RunPaths
+from longshore.errors import SubmissionRefusedError
 
 _SUFFIX: Final = ".json"
 
@@ -26,12 +27,23 @@ class Order(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def leave(run: RunPaths, order: Order) -> Path:
-    """Leave an order, whole or not at all, and return where it lies until it is taken."""
-    run.steer.mkdir(exist_ok=True)
+    """Leave an order, whole or not at all, and return where it lies until it is taken.
+
+    Raises
+    ------
+    SubmissionRefusedError
+        The run directory is somebody else's, or its disk is full.
+    """
     path = run.steer / f"{time.time_ns():020}-{os.getpid()}{_SUFFIX}"
     draft = path.with_suffix(".part")
-    draft.write_bytes(msgspec.json.encode(order))
-    draft.replace(path)
+    try:
+        run.steer.mkdir(exist_ok=True)
+        draft.write_bytes(msgspec.json.encode(order))
+        draft.replace(path)
+    except OSError as error:
+        raise SubmissionRefusedError(
+            f"no order can be left in '{run.root}': {error.strerror}", hint="Only who may write a run can steer it."
+        ) from error
     return path
 
 

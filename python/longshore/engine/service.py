@@ -9,7 +9,7 @@ import sys
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from longshore.contract.context import Context, PingReport, RenderedFile, RunPaths, Unreachable
@@ -246,7 +246,9 @@ def _wait_for_life(run: RunPaths, process: subprocess.Popen[bytes], before: int,
 def _teller(clock: Clock) -> Callable[[str], None]:
     def say(line: str) -> None:
         # Standard error is the engine's log; see `start_detached`.
-        sys.stderr.write(f"{timestamp(clock.now())} {line}\n")
-        sys.stderr.flush()
+        # The engine must not die of what it cannot say: the disk that is full may be the one its log is on.
+        with suppress(OSError):
+            sys.stderr.write(f"{timestamp(clock.now())} {line}\n")
+            sys.stderr.flush()
 
     return say

@@ -53,21 +53,50 @@ def started_at(pid: int, *, remains: bool = False) -> float | None:
     remains
         Whether one that has ended, and that its parent has not yet asked about, still counts.
     """
+    fields = _stat(pid)
+    if fields is None or (fields[0] in "ZX" and not remains):
+        return None
+    return int(fields[_START_TICKS]) / os.sysconf("SC_CLK_TCK")
+
+
+def _stat(pid: int) -> list[str] | None:
+    """What the kernel says of a process, from its state on; ``None`` when there is none of that number."""
     try:
         stat = (_PROC / str(pid) / "stat").read_text("utf-8", errors="replace")
     except OSError:
         return None
     # The name in parentheses may itself hold spaces and parentheses.
-    fields = stat.rpartition(")")[2].split()
-    if fields[0] in "ZX" and not remains:
-        return None
-    return int(fields[_START_TICKS]) / os.sysconf("SC_CLK_TCK")
+    return stat.rpartition(")")[2].split()
 
 
 def is_same_process(pid: int, up: float, *, remains: bool = False) -> bool:
     """Whether the process of that number is the one that was started about `up` seconds after boot."""
     start = started_at(pid, remains=remains)
     return start is not None and abs(start - up) < 1.0
+
+
+def process_name(pid: int) -> str:
+    """The name of a process's program, as the kernel keeps it (15 bytes); empty when there is none of that number."""
+    try:
+        return (_PROC / str(pid) / "comm").read_text("utf-8", errors="replace").rstrip("\n")
+    except OSError:
+        return ""
+
+
+def descendants(pid: int) -> list[int]:
+    """Processes that a process made, those that these made, and so on; not what is already dead."""
+    children: dict[int, list[int]] = {}
+    for entry in os.listdir(_PROC):
+        fields = _stat(int(entry)) if entry.isdigit() else None
+        if fields is not None and fields[0] not in "ZX":
+            children.setdefault(int(fields[1]), []).append(int(entry))
+    found: list[int] = []
+    stack = [pid]
+    while stack:
+        made = children.get(stack.pop(), [])
+        found += made
+        stack += made
+    return found
 
 
 def processes_with(variable: str, value: str) -> Iterator[tuple[int, dict[str, str]]]:

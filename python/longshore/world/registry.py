@@ -86,6 +86,12 @@ def register(entry: Entry) -> bool:
     return True
 
 
+def path_of(run: str) -> str | None:
+    """The path under which the registry knows a run; ``None`` where it does not."""
+    entry = _read(state_folder() / "runs" / f"{run}.json")
+    return entry.path if entry else None
+
+
 def forget(run: str) -> None:
     """Remove a run's file."""
     _remove(state_folder() / "runs" / f"{run}.json")

@@ -21,13 +21,19 @@ import msgspec
 from longshore.contract.context import RunPaths
 from longshore.contract.executor import MemberEvent
 from longshore.engine import keeper as keeper_program
+from longshore.errors import RunNotFoundError
 from longshore.model.event import Lost
 from longshore.services.local.parse import EndRecord, Got, Record, StartRecord, ended, ended_with_status, started
 from longshore.services.local.records import Attempt, KeeperFile, keeper_files
-from longshore.world.host import host_name, is_same_process, processes_with
+from longshore.world.host import descendants, host_name, is_same_process, process_name, processes_with
+from longshore.world.rundir import read_card
 
 _encode = msgspec.json.Encoder().encode
-RUN_DIR_VARIABLE: Final = "LONGSHORE_JOB_RUN_DIR"
+_RUN_MARK: Final = "LONGSHORE_JOB_RUN_ID"
+_JOB_MARK: Final = "LONGSHORE_JOB_INDEX"
+"""Variables by which every process of a run, and of an attempt, is known again."""
+_SWEEPS: Final = 20
+"""How often processes that are being made are looked for again."""
 _DRAIN_S: Final = 20.0
 """How long a keeper that lost its engine may take to read the orders that were already sent."""
 _BEGIN_S: Final = 30.0
@@ -51,6 +57,7 @@ class LocalClient:
         self._run = run
         self._life = life
         self._host = host_name()
+        self._mark = _mark_of(run)
         run.keeper.mkdir(exist_ok=True)
         self._files = keeper_files(run.keeper)
         self._keeper: subprocess.Popen[bytes] | None = None
@@ -142,10 +149,23 @@ class LocalClient:
 
     def sweep(self) -> list[int]:
         """Kill what jobs of this run left behind, wherever it went; return the numbers of what was found."""
-        found = [pid for pid, _ in processes_with(RUN_DIR_VARIABLE, str(self._run.root)) if pid != os.getpid()]
-        for pid in found:
-            _signal_process(pid, signal.SIGKILL)
-        return found
+        ended: dict[int, None] = {}
+        for _ in range(_SWEEPS):
+            found = {pid for pid, _ in processes_with(_RUN_MARK, self._mark)} - {os.getpid()}
+            if self._keeper and self._own_and_alive():
+                # What has dropped its environment still is the keeper's, as whose child it ends up when it is orphaned.
+                found.update(pid for pid in descendants(self._keeper.pid) if process_name(pid) != "rm")
+            for pid in found:
+                _signal_process(pid, signal.SIGKILL)
+            ended |= dict.fromkeys(found)
+            if not found:
+                break
+            time.sleep(0.02)
+        return list(ended)
+
+    def marks(self, job: int, attempt: int) -> dict[str, str]:
+        """The variables by which the processes of an attempt are known again."""
+        return {_RUN_MARK: self._mark, _JOB_MARK: f"{job}.{attempt}"}
 
     def wait(self, timeout_s: float) -> None:
         """Return when the keeper has written something, or after a time."""
@@ -297,8 +317,8 @@ class LocalClient:
     def _kill_marked(self, attempts: Collection[Attempt]) -> None:
         """Kill every process of these attempts, known by what their environment says."""
         marks = {f"{job}.{number}" for job, number in attempts}
-        for pid, environment in processes_with(RUN_DIR_VARIABLE, str(self._run.root)):
-            if environment.get("LONGSHORE_JOB_INDEX") in marks:
+        for pid, environment in processes_with(_RUN_MARK, self._mark):
+            if environment.get(_JOB_MARK) in marks:
                 _signal_process(pid, signal.SIGKILL)
 
     def _spare(self, attempts: Iterable[Attempt]) -> None:
@@ -366,6 +386,14 @@ def _signal_group(group: int, number: signal.Signals) -> None:
         os.killpg(group, number)
     except (ProcessLookupError, PermissionError):
         return
+
+
+def _mark_of(run: RunPaths) -> str:
+    """What is the run's own wherever its directory goes: its id, where it has one."""
+    try:
+        return read_card(run).id
+    except RunNotFoundError:
+        return str(run.root)
 
 
 def _signal_process(pid: int, number: signal.Signals) -> None:

@@ -75,7 +75,7 @@ class LocalExecutor(Executor):
                 "a": member.attempt,
                 "argv": argv_of(member.command),
                 "e": 0,
-                "v": {**member.environment, "LONGSHORE_JOB_INDEX": f"{member.job}.{member.attempt}"},
+                "v": {**member.environment, **client.marks(member.job, member.attempt)},
                 "cwd": member.working_directory,
                 "log": str(run.root / member.log),
             }
