@@ -39,7 +39,7 @@ def run_yaml(tmp_path: Path) -> Path:
     path = tmp_path / "run.yaml"
     path.write_text(
         "wfformat: graph.json\nresources: {cpus: 4}\nretryOnLost: 20\n"
-        f"runQuantumCommand: 'echo start {note} >> notes; sleep 0.0$(($$ % 9)); echo done {note} >> notes'\n",
+        f"runQuantumCommand: 'echo start {note} >> notes; sleep 0.1$(($$ % 9)); echo done {note} >> notes'\n",
         "utf-8",
     )
     return path
@@ -172,7 +172,7 @@ def test_kills_at_random_cost_nothing(cli: Cli, run_yaml: Path, seed: int) -> No
     chance = random.Random(seed)
     run = submitted(cli, run_yaml)
     for _ in range(5):
-        time.sleep(chance.uniform(0.0, 0.25))
+        time.sleep(chance.uniform(0.0, 0.4))
         victims = chance.choice([(engine,), (keeper,), (engine, keeper)])
         for victim in victims:
             try:
