@@ -143,14 +143,15 @@ def test_a_run_that_was_moved_and_one_that_was_removed(cli: Cli, write_run: Writ
     first, second = (cli("submit", write_run().name, "--wait", "--json").json for _ in range(2))
     Path(first["submit_dir"]).rename(tmp_path / "moved")
     shutil.rmtree(second["submit_dir"])
-    run = the_run(cli, "moved")
-    assert (run["id"], run["state"], run["path"]) == (first["id"], "SUCCEEDED", str(tmp_path / "moved"))
     lost = cli("report", first["id"])
     assert lost.returncode == 5
     assert "new path" in lost.stderr
     every = cli("report")
     assert every.returncode == 0
     assert every.stderr == f"longshore: removed or moved: {first['id']}, {second['id']}\n"
+    run = the_run(cli, "moved")
+    assert (run["id"], run["state"], run["path"]) == (first["id"], "SUCCEEDED", str(tmp_path / "moved"))
+    assert the_run(cli, first["id"]) == run, "once it was found by its path, its id finds it again"
 
 
 def test_a_torn_run_directory(cli: Cli, write_run: WriteRun) -> None:

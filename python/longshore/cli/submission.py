@@ -104,11 +104,12 @@ def announce(submitted: Submitted) -> None:
 
 def watch(submitted: Submitted) -> RunReport | None:
     """Follow the run to its end; ``None`` when the user has seen enough."""
-    from longshore.app.runs import open_run
-    from longshore.app.wait import wait_for
-
     progress = Progress()
     try:
+        # Imported in here: a user who has seen the run's id may interrupt at any moment.
+        from longshore.app.runs import open_run
+        from longshore.app.wait import wait_for
+
         return wait_for(open_run(str(submitted.run.root)), progress.show)
     except KeyboardInterrupt:
         progress.close()
