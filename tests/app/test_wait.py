@@ -11,14 +11,13 @@ from longshore.app.wait import wait_for
 from longshore.contract.context import RunPaths
 from longshore.errors import RunNotFoundError, RunUnreadableError
 from longshore.model.submission import RunCard
-from longshore.services.local.service import LocalService
 
 
 def opened(root: Path) -> OpenRun:
     card = RunCard(
         format=1, id="abcdef", name="n", service="local", longshore="0", created_at=0.0, expected=1, labels={}
     )
-    return OpenRun(run=RunPaths(root), card=card, service=LocalService())
+    return OpenRun(run=RunPaths(root), card=card)
 
 
 def test_gone(tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ from typing import Any
 
 from longshore.app.history import History
 from longshore.app.runs import OpenRun
-from longshore.app.services import find_service
 from longshore.contract.context import RunPaths, Unreachable
 from longshore.engine.fold import SHOWN, Code, RunState, shown_counts
 from longshore.engine.journal import lives
@@ -154,7 +153,7 @@ def _all_runs() -> tuple[list[RunReport], list[str]]:
         run = RunPaths(Path(entry.path))
         try:
             card = read_card(run)
-            reports.append(status_run(OpenRun(run=run, card=card, service=find_service(card.service))))
+            reports.append(status_run(OpenRun(run=run, card=card)))
         except LongshoreError as error:
             if os.path.lexists(run.root):
                 broken.append(f"run '{entry.id}' cannot be shown: {error.message}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from functools import cached_property
 
 from longshore.app.services import find_service, short_name
 from longshore.contract.context import RunPaths
@@ -20,7 +21,17 @@ class OpenRun:
 
     run: RunPaths
     card: RunCard
-    service: WmsService
+
+    @cached_property
+    def service(self) -> WmsService:
+        """The run's service, imported when it is first asked: what is over can be told of without.
+
+        Raises
+        ------
+        UnknownServiceError
+            It is not installed here.
+        """
+        return find_service(self.card.service)
 
 
 def open_run(reference: str, *, service: str | None = None) -> OpenRun:
@@ -38,7 +49,7 @@ def open_run(reference: str, *, service: str | None = None) -> OpenRun:
     RunNotFoundError
         There is none of that name, or it cannot be read.
     UnknownServiceError
-        Its service is not installed here, or is not the one it is said to belong to.
+        Its service is not the one it is said to belong to.
     """
     run = find_run(reference)
     if not os.path.lexists(run.root):
@@ -57,4 +68,4 @@ def open_run(reference: str, *, service: str | None = None) -> OpenRun:
         register(
             Entry(id=card.id, path=str(run.root), name=card.name, service=card.service, created_at=card.created_at)
         )
-    return OpenRun(run=run, card=card, service=find_service(card.service))
+    return OpenRun(run=run, card=card)
