@@ -83,7 +83,7 @@ def chosen_site(first: Config, env: Mapping[str, str], sites: SitePath) -> str:
     service = short_name(str(wanted.value or "local"))
     asked = wanted.origin is not None and wanted.origin.layer not in PACKAGED
     here = _sites_of(host_name(), first, sites)
-    fit = [name for name in here if not asked or _service(name, first, sites) == service]
+    fit = [name for name in here if not asked or service_of(name, first, sites) == service]
     if found := the_one(host_name(), [(name, _where(name, first, sites)) for name in fit]):
         return found
     # Without a name there is one place only where the local service can run jobs.
@@ -263,7 +263,7 @@ def _sites_of(host: str, first: Config, sites: SitePath) -> list[str]:
     return [name for name, these in patterns.items() if belongs(host, these)]
 
 
-def _service(name: str, first: Config, sites: SitePath, seen: tuple[str, ...] = ()) -> str:
+def service_of(name: str, first: Config, sites: SitePath, seen: tuple[str, ...] = ()) -> str:
     """Short name of the service of a site, from the heads of profiles; empty where they do not say."""
     section = _section(first, name)
     own = plain(section) if section else {}
@@ -273,7 +273,7 @@ def _service(name: str, first: Config, sites: SitePath, seen: tuple[str, ...] = 
         return short_name(str(service))
     inherits = parents(section.value.get("inherits")) if section and isinstance(section.value, dict) else ()
     for parent in reversed(inherits or (head.inherits if head else ())):
-        if parent not in seen and (service := _service(parent, first, sites, (*seen, name))):
+        if parent not in seen and (service := service_of(parent, first, sites, (*seen, name))):
             return service
     return ""
 

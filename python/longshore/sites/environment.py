@@ -14,8 +14,8 @@ _LOGIN: Final = frozenset({"HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TZ", "US
 """What any login gives: with less, hardly a program starts."""
 
 _SCHEDULERS: Final = re.compile(
-    r"(SLURM|SBATCH|SRUN|SALLOC|SQUEUE|PBS|SGE|LSB|LSF|LS|OAR|COBALT|FLUX|PMI|PMIX|_CONDOR|CONDOR|GRID_TASK)_"
-    r"|JOB_(ID|NAME|SCRIPT)$|PE_HOSTFILE$|NSLOTS$|NHOSTS$|NQUEUES$"
+    r"(SLURM|SBATCH|SRUN|SALLOC|SQUEUE|PBS|SGE|LSB|LSF|OAR|COBALT|FLUX|PMI|PMIX|_CONDOR)_"
+    r"|LS_(JOBPID|SUBCWD)$|JOB_(ID|NAME|SCRIPT)$|PE_HOSTFILE$|NSLOTS$|NHOSTS$|NQUEUES$"
 )
 """Names that schedulers give to a job: to the next job they are a lie."""
 
