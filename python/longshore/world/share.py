@@ -25,7 +25,7 @@ def permissions(umask: int | None) -> Iterator[None]:
 
 
 def give_to_group(folder: Path, group: str) -> None:
-    """Give a new folder, and all that will be made in it, to a group.
+    """Give a new folder, and all that will be made in it, to a group, by its name or number.
 
     Raises
     ------
@@ -33,7 +33,7 @@ def give_to_group(folder: Path, group: str) -> None:
         There is no such group, or we are no member of it.
     """
     try:
-        shutil.chown(folder, group=group)
+        shutil.chown(folder, group=int(group) if group.isdigit() else group)
         folder.chmod(folder.stat().st_mode | 0o2000)
     except LookupError as error:
         raise FilesError(f"there is no group '{group}' to give the run directory to") from error
