@@ -185,10 +185,8 @@ def test_what_a_site_lets_jobs_inherit(rule: str, seen: list[str], cli: Cli, wri
 
 
 def test_set_up_lines_run_in_the_job(cli: Cli, write_run: WriteRun, write_site: SiteWriter) -> None:
-    write_site(
-        "s",
-        'service: local\nsetup:\n  job:\n    - X="it\'s set"\n    - |\n      if true; then\n        export Y=2\n      fi\n',
-    )
+    lines = '    - X="it\'s set"\n    - |\n      if true; then\n        export Y=2\n      fi\n'
+    write_site("s", f"service: local\nsetup:\n  job:\n{lines}")
     ran = done(cli, write_run("runQuantumCommand: 'echo \"$X\" $Y'\n").name, "--compute-site", "s")
     assert log(ran) == "it's set 2\n"
     table = Path(ran.json["submit_dir"], "wms", "jobs.tsv").read_text("utf-8")

@@ -138,11 +138,10 @@ def service_settings(configuration: Configuration, service: WmsService) -> dict[
     grace = configuration.search("killGrace")
     written = configuration.config.search("resources", current={"curr_site": configuration.site}).written
     place = configuration.place
-    umask = place.settings.get("umask")
     return {
         "retries_on_lost": count(lost, "retryOnLost", configuration.origin("retryOnLost")) if lost != "" else 1,
         "grace_s": walltime(grace, "killGrace", configuration.origin("killGrace")) if grace != "" else 10.0,
-        "umask": int(umask, 8) if umask else None,
+        "umask": place.umask,
         "executor": ({"pool": parse_pool(written)} if written else {}) | _guest_settings(place, service),
     }
 

@@ -192,8 +192,7 @@ def write(plan: Plan, *, run_id: str, now: float) -> Prepared:
         id_links=begun.configuration.text("idLinkPath") if begun.configuration.flag("makeIdLink") else None,
     )
     place = begun.configuration.place
-    umask = place.settings.get("umask")
-    with permissions(int(umask, 8) if umask else None), new_run_directory(begun.run.root) as draft:
+    with permissions(place.umask), new_run_directory(begun.run.root) as draft:
         if group := place.settings.get("group"):
             give_to_group(draft.root, group)
         fill(draft, plan)

@@ -50,6 +50,12 @@ class Placed:
     notes: tuple[str, ...] = ()
     origin: Origin | None = None
 
+    @property
+    def umask(self) -> int | None:
+        """Permissions that files of runs lack."""
+        text = self.settings.get("umask")
+        return int(text, 8) if text else None
+
 
 def site_folders(first: Config, env: Mapping[str, str]) -> list[Path]:
     """The directories under ``sitePath``.
