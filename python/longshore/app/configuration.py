@@ -14,7 +14,7 @@ import msgspec
 from longshore.app.layers import environment, machine_and_user
 from longshore.app.services import BUILT_IN, short_name
 from longshore.app.sites import Placed, chosen_site, placed, site_folders, site_layers
-from longshore.config.check import Finding, Severity, check
+from longshore.config.check import Finding, Severity
 from longshore.config.merge import PACKAGED, Layer, LayerRank, layer_from_mapping, merge
 from longshore.config.search import Config, Scope
 from longshore.errors import ConfigError, FilesError
@@ -165,7 +165,33 @@ class Configuration:
 def load_configuration(
     path: Path, *, options: Mapping[str, str], sets: Iterable[str], now: float
 ) -> tuple[Configuration, list[Finding]]:
-    """Read and merge all layers of a run's configuration.
+    """Read and merge all layers of a run's configuration, and lint the whole.
+
+    Parameters
+    ----------
+    path, options, sets, now
+        As for `read_configuration`.
+
+    Returns
+    -------
+    tuple
+        The configuration, and the warnings about it.
+
+    Raises
+    ------
+    ConfigError
+        A file cannot be read, or a value is wrong.
+    UsageError
+        A ``--set`` cannot be understood.
+    """
+    configuration, findings = read_configuration(path, options=options, sets=sets, now=now)
+    return configuration, [*findings, *_checked(configuration)]
+
+
+def read_configuration(
+    path: Path, *, options: Mapping[str, str], sets: Iterable[str], now: float
+) -> tuple[Configuration, list[Finding]]:
+    """Read and merge all layers of a run's configuration, whatever their values are.
 
     Parameters
     ----------
@@ -181,12 +207,12 @@ def load_configuration(
     Returns
     -------
     tuple
-        The configuration, and the warnings about it.
+        The configuration, and warnings about the environment.
 
     Raises
     ------
     ConfigError
-        A file cannot be read, or a value is wrong.
+        A file cannot be read.
     UsageError
         A ``--set`` cannot be understood.
     """
@@ -223,7 +249,7 @@ def load_configuration(
     )
     site = chosen_site(first, env, sites)
     configuration = configuration.at_site(site, configuration.origin("computeSite"))
-    return configuration, [*findings, *_checked(configuration)]
+    return configuration, findings
 
 
 def current_directory() -> Path:
@@ -278,12 +304,10 @@ def _shipped_layer(name: str, rank: LayerRank, *parts: str) -> Layer:
 
 
 def _checked(configuration: Configuration) -> list[Finding]:
-    """The warnings; an error is raised, with the number of others."""
-    schema = msgspec.json.decode(shipped("etc", "schema", "config.json").read_bytes())
-    findings = check(configuration.config.root, schema)
-    errors = [finding for finding in findings if finding.severity is Severity.ERROR]
-    if errors:
-        first = errors[0]
-        others = f" (and {len(errors) - 1} more errors)" if errors[1:] else ""
-        raise ConfigError(first.message + others, origin=first.origin, hint=first.hint)
-    return findings
+    """The warnings; errors are raised, all in one."""
+    from longshore.app.lint import lint_configuration, refusal  # which leans on this module
+
+    findings = lint_configuration(configuration)
+    if error := refusal(findings):
+        raise error
+    return [finding for finding in findings if finding.severity is Severity.WARNING]

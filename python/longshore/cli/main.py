@@ -26,6 +26,7 @@ COMMANDS: Final = {
     "cluster": "Pack the tasks too, and stop.",
     "transform": "Make the jobs too, and stop.",
     "prepare": "Write the run directory too, and stop.",
+    "config": "Look at a configuration: show, explain, lint, schema.",
     "site": "List the sites there are, and show one.",
     "ping": "Ask a workload manager whether it can be used.",
 }
