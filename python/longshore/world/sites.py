@@ -74,6 +74,7 @@ class SitePath:
         self._given = tuple(given)
         self._env = env
         self._read: dict[Path, tuple[Node, tuple[FileRead, ...]]] = {}
+        self._heads: dict[Path, Head] = {}
         self.files: dict[Path, FileRead] = {}
         """Every file that was read and that no version of Longshore brings along, included ones too."""
 
@@ -146,14 +147,14 @@ class SitePath:
         ConfigError
             The file cannot be read, or is no YAML.
         """
-        try:
-            text = file.path.read_bytes()
-        except OSError as error:
-            raise ConfigError(f"'{file.path}' cannot be read: {error.strerror}") from error
-        given = _quickly(text)
-        if given is None:
-            given = plain(self.profile(file).root)
-        return _head(given)
+        if file.path not in self._heads:
+            try:
+                text = file.path.read_bytes()
+            except OSError as error:
+                raise ConfigError(f"'{file.path}' cannot be read: {error.strerror}") from error
+            given = _quickly(text)
+            self._heads[file.path] = _head(plain(self.profile(file).root) if given is None else given)
+        return self._heads[file.path]
 
     @cached_property
     def _installed(self) -> tuple[Path, ...]:
