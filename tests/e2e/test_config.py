@@ -120,7 +120,7 @@ def test_show(cli: Cli, tmp_path: Path) -> None:
     assert yaml.safe_load(shown)["mine"] == {"a": [1, "x: y"], "b": "two\nlines", "c": {}, "d": None}
     with_origins = cli("config", "show", "run.yaml", "--origins").stdout
     assert "  d: null  # run.yaml:1:51 (file)" in with_origins.splitlines()
-    assert yaml.safe_load(with_origins) == yaml.safe_load(shown)
+    assert yaml.safe_load(with_origins)["mine"] == yaml.safe_load(shown)["mine"]
     document = cli("config", "show", "run.yaml", "--origins", "--json").json
     check("config_show", document)
     assert document["values"]["mine"]["a"] == [1, "x: y"]

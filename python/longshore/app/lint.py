@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from longshore.app.peek import peek
-from longshore.config.check import Finding, Severity
+from longshore.config.check import Finding, Severity, check
 from longshore.config.lint import in_order, lint
-from longshore.config.merge import plain
+from longshore.config.merge import Node, plain
+from longshore.config.secret import secrets
 from longshore.config.variables import Surroundings
 from longshore.errors import ConfigError
 from longshore.origin import Origin
@@ -22,6 +23,8 @@ from longshore.world.yamlfile import read_yaml
 if TYPE_CHECKING:
     from longshore.app.configuration import Configuration
 
+_OF_PROFILES = frozenset({"inherits", "hosts", "limits", "service"})
+"""Keys that only the profile of a site has at its root."""
 _MOST_SOURCE = 16 * 1024 * 1024
 
 
@@ -100,8 +103,22 @@ def lint_file(path: Path, *, options: Mapping[str, str], sets: tuple[str, ...], 
         finding = Finding(message=error.message, origin=origin, hint=error.hint)
         return Linted(findings=(finding,), sources=_source(origin))
     sources = {str(read.path): read.content.decode("utf-8-sig", "replace") for read in configuration.read_files()}
+    profile = next((layer.root for layer in configuration.layers if layer.name == str(path)), None)
+    if profile is not None and _is_profile(profile):
+        return Linted(findings=tuple(_of_profile(profile, configuration)), sources=sources)
     findings = (*warnings, *lint_configuration(configuration, thorough=True))
     return Linted(findings=findings, sources=sources)
+
+
+def _is_profile(root: Node) -> bool:
+    """Whether a file describes a site, and is no configuration of a run."""
+    return isinstance(root.value, dict) and not _OF_PROFILES.isdisjoint(root.value)
+
+
+def _of_profile(root: Node, configuration: Configuration) -> list[Finding]:
+    of_sites: dict[str, Any] = msgspec.json.decode(shipped("etc", "schema", "site.json").read_bytes())
+    notes = [note for read in configuration.files for note in read.notes]
+    return in_order([*notes, *check(root, of_sites), *secrets(root)], [str(read.path) for read in configuration.files])
 
 
 def _source(origin: Origin) -> dict[str, str]:
