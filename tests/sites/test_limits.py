@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
+from longshore.contract.executor import Limits as ExecutorLimits
 from longshore.errors import ConfigError
 from longshore.model.job import JobSettings
 from longshore.model.request import MIB, Request
-from longshore.sites.limits import Limits, beyond, lowered, read_limits, submit_rate, within
+from longshore.sites.limits import Limits, as_guest, beyond, lowered, read_limits, submit_rate, within
 from longshore.world.yamlfile import parse_yaml
 
 
@@ -73,6 +75,13 @@ def test_users_lower_and_never_raise() -> None:
     assert notes[0].startswith("'limits.cpus' is 8 (mine.yaml:1:8), above the 4 of the site 'campus' (site.yaml:1:8)")
     assert "'limits.pollFloor' is 5" in notes[1]
     assert "below the 60" in notes[1]
+
+
+def test_what_an_executor_hears_of_them() -> None:
+    said = as_guest(limits("{cpus: 4, queued: 9, running: 8, arraySize: 7, submitRate: 30/min, pollFloor: 1m}"))
+    assert msgspec.convert(said, ExecutorLimits) == ExecutorLimits(
+        max_batch=7, submit_per_s=0.5, poll_floor_s=60.0, max_waiting=9, max_active=8
+    )
 
 
 def test_users_may_ask_less_often() -> None:

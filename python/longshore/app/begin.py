@@ -10,6 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from longshore.app.configuration import Configuration, load_configuration
+from longshore.app.functions import with_functions
 from longshore.app.services import find_service
 from longshore.app.sites import Placed
 from longshore.app.teller import Teller
@@ -19,6 +20,7 @@ from longshore.contract.context import Context, RunPaths, Site
 from longshore.contract.service import WmsService
 from longshore.errors import ConfigError, FilesError
 from longshore.sites.environment import inherited
+from longshore.sites.limits import as_guest
 from longshore.world.etc import shipped, template_texts
 
 _RUN_ATTRIBUTES: Final = {
@@ -67,7 +69,7 @@ def begin(path: Path, *, options: Mapping[str, str], sets: tuple[str, ...], now:
     configuration, warnings = load_configuration(path, options=options, sets=sets, now=now)
     for warning in warnings:
         tell.note(f"{warning.origin}: {warning.message}" + (f". {warning.hint}" if warning.hint else ""))
-    configuration = name_run(configuration)
+    configuration = name_run(with_functions(configuration))
     service = find_service(configuration.service, origin=configuration.service_origin)
     configuration = _with_site(configuration, service)
     for note in (*configuration.place.notes, *_left_out(configuration)):
@@ -154,8 +156,8 @@ def _guest_settings(place: Placed, service: WmsService) -> dict[str, Any]:
         if service.runs_here and not Path(scratch).is_dir():
             raise FilesError(f"'scratch' of the site '{place.name}' is '{scratch}', which is no directory")
         found["scratch"] = scratch
-    if running := place.limits.get("running"):
-        found["running"] = int(running.amount)
+    if limits := as_guest(place.limits):
+        found["limits"] = limits
     return found
 
 

@@ -106,6 +106,25 @@ _READERS: Final[dict[str, Callable[[Any, str, Origin | None], float]]] = {
 }
 
 
+_AS_GUEST: Final = {
+    "queued": "max_waiting",
+    "running": "max_active",
+    "arraySize": "max_batch",
+    "submitRate": "submit_per_s",
+    "pollFloor": "poll_floor_s",
+}
+"""Field of `longshore.contract.executor.Limits` per ceiling of a run."""
+
+
+def as_guest(limits: Limits) -> dict[str, float]:
+    """The ceilings of a run, by the fields of an executor's limits; for the settings of an executor."""
+    return {
+        field: limits[name].amount if name in {"submitRate", "pollFloor"} else int(limits[name].amount)
+        for name, field in _AS_GUEST.items()
+        if name in limits
+    }
+
+
 def lowered(ceilings: Limits, own: Limits, site: str) -> tuple[Limits, list[str]]:
     """The ceilings that hold once a user has lowered some, and a note per one that was to be raised."""
     notes = []

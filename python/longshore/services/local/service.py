@@ -46,13 +46,13 @@ class LocalExecutor(Executor):
     Parameters
     ----------
     settings
-        ``pool``: amount per resource, where the configuration names any; ``running``: jobs that may run at once;
-        ``inherit`` and ``scratch``: see `LocalClient`.
+        ``pool``: amount per resource, where the configuration names any; ``limits``: those of the site, of which only
+        ``max_active`` means something here; ``inherit`` and ``scratch``: see `LocalClient`.
     """
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
         self._settings = settings
-        self.limits = Limits(max_batch=1, max_active=settings.get("running"))
+        self.limits = Limits(max_batch=1, max_active=settings.get("limits", {}).get("max_active"))
         self._client: LocalClient | None = None
         self._run: RunPaths | None = None
         self._polls = 0
