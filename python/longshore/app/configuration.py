@@ -15,6 +15,7 @@ from longshore.app.layers import environment, machine_and_user
 from longshore.app.services import BUILT_IN, short_name
 from longshore.app.sites import Placed, chosen_site, placed, site_folders, site_layers
 from longshore.config.check import Finding, Severity
+from longshore.config.functions import Caller
 from longshore.config.merge import PACKAGED, Layer, LayerRank, layer_from_mapping, merge
 from longshore.config.search import Config, Scope
 from longshore.errors import ConfigError, FilesError
@@ -115,7 +116,13 @@ class Configuration:
         """The configuration with more of what Longshore itself defines (BPS: ``bps_defined``)."""
         layer = layer_from_mapping({"bps_defined": values}, "bps_defined", LayerRank.COMMAND_LINE)
         layers = (*self.layers, layer)
-        return replace(self, layers=layers, given=(*self.given, layer), config=Config(merge(layers)))
+        return replace(
+            self, layers=layers, given=(*self.given, layer), config=Config(merge(layers), self.config.caller)
+        )
+
+    def calling(self, caller: Caller) -> Configuration:
+        """The configuration, in which functions that are not pure are called."""
+        return replace(self, config=Config(self.config.root, caller))
 
     def at_site(self, name: str, origin: Origin | None = None) -> Configuration:
         """The configuration as it is for jobs at a site; without a name, for a site that nobody describes.
@@ -135,12 +142,12 @@ class Configuration:
         first = Config(merge(self.given))
         added = site_layers(first, name, self.sites, origin) if name else ()
         layers = (*_default_site(name), *self.given, *added)
-        found = Config(merge(layers))
+        found = Config(merge(layers), self.config.caller)
         wanted = found.search("wmsServiceClass", current={"curr_site": name}, env=self.env)
         service = str(wanted.value or "local")
         if own := [layer for layer in _service_layer(service) if layer.root.value]:
             layers = (*layers, *own)
-            found = Config(merge(layers))
+            found = Config(merge(layers), self.config.caller)
         return replace(self, layers=layers, config=found, service=service, service_origin=wanted.origin, site=name)
 
     @cached_property
