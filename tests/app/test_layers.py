@@ -217,6 +217,16 @@ def test_a_section_inherits_a_profile(here: Path) -> None:
     assert len(found.place.notes) == 1
 
 
+def test_a_profile_deletes_what_it_inherits(here: Path) -> None:
+    write(here / "home/longshore/sites/base.yaml", "{service: local, modules: [gcc], queue: q}")
+    write(here / "home/longshore/sites/mine.yaml", "{inherits: base, modules: !delete , queue: !delete , x: !delete }")
+    write(here / "etc1/longshore/longshore.yaml", "{queue: of the machine, x: 1}")
+    found, _ = load("computeSite: mine\n")
+    assert "modules" not in found.place.settings
+    assert not found.config.search(KEY).found
+    assert not found.config.search("x").found
+
+
 def test_clouds_group_sites(here: Path) -> None:
     profile = "{computeCloud: east, cloud: {east: {queue: cloud, requestCpus: 7}}}"
     write(here / "home/longshore/sites/a.yaml", profile)

@@ -40,6 +40,16 @@ def test_own_keys_win_and_maps_merge() -> None:
     }
 
 
+def test_what_is_inherited_can_be_deleted() -> None:
+    a = "{modules: [gcc], limits: {cpus: 4, running: 5}, slurm: {x: 1, y: 1}}"
+    known = profiles(a=a, b="{inherits: a, modules: !delete , limits: {cpus: !delete }, slurm: {x: !delete }}")
+    whole = resolve(known["b"], lambda parent, _: known[parent])
+    assert plain(whole.root) == {"inherits": "a", "limits": {"running": 5}, "slurm": {"y": 1}}
+    limits = whole.limits(personal=False)
+    assert limits
+    assert plain(limits) == {"running": 5}
+
+
 def test_several_parents_the_later_one_wins() -> None:
     root = resolved("c", a="{x: 1, y: 1}", b="{y: 2}", c="{inherits: [a, b]}")
     assert plain(root) == {"inherits": ["a", "b"], "x": 1, "y": 2}

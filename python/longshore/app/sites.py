@@ -111,7 +111,7 @@ def site_layers(first: Config, name: str, sites: SitePath, origin: Origin | None
     layers = []
     if resolved:
         refuse_wrong(check(resolved.root, profile_schema()))
-        layers.append(Layer(name, LayerRank.SITE, layer_root(resolved.root)))
+        layers.append(Layer(name, LayerRank.SITE, layer_root(resolved.marked)))
     if section and (keys := renamed(section)):
         below = Node({"site": Node({name: Node(keys, section.origin)}, section.origin)}, section.origin)
         layers.append(Layer(name, LayerRank.SITE, below))

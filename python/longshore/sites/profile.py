@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from longshore.config.interpolate import shown
-from longshore.config.merge import Node, overlay
+from longshore.config.merge import Node, overlay, without_deleted
 from longshore.errors import ConfigError
 from longshore.origin import Origin
 
@@ -47,12 +47,15 @@ class Resolved(msgspec.Struct, frozen=True, kw_only=True):
     ----------
     root
         All of it merged; its own keys win.
+    marked
+        The same with the keys to delete still marked, for layers below may have them too.
     chain
         What it consists of, weakest first.
     """
 
     name: str
     root: Node
+    marked: Node
     chain: tuple[Profile, ...]
 
     def limits(self, *, personal: bool) -> Node | None:
@@ -62,7 +65,7 @@ class Resolved(msgspec.Struct, frozen=True, kw_only=True):
             node = _map(profile.root).get("limits")
             if node is not None and profile.personal is personal:
                 merged = node if merged is None else overlay(merged, node)
-        return merged
+        return without_deleted(merged) if merged else None
 
 
 def resolve(profile: Profile, find: Callable[[str, Origin], Profile]) -> Resolved:
@@ -85,7 +88,7 @@ def resolve(profile: Profile, find: Callable[[str, Origin], Profile]) -> Resolve
     for part in chain:
         kept = {key: node for key, node in _map(part.root).items() if part is profile or key not in _OWN}
         root = overlay(root, Node(kept, part.root.origin))
-    return Resolved(name=profile.name, root=root, chain=chain)
+    return Resolved(name=profile.name, root=without_deleted(root), marked=root, chain=chain)
 
 
 def _chain(profile: Profile, find: Callable[[str, Origin], Profile], heirs: tuple[str, ...]) -> Iterator[Profile]:

@@ -107,7 +107,7 @@ class SitePath:
         return dict(sorted(found.items()))
 
     def profile(self, file: SiteFile) -> Profile:
-        """Read a profile, with what it includes.
+        """Read a profile, with what it includes; keys to delete are still marked, for they may be inherited.
 
         Raises
         ------
@@ -119,7 +119,7 @@ class SitePath:
             root = Node({}, Origin(str(file.path), 1, 1, LayerRank.SITE.label))
             for layer in loaded.layers:
                 root = overlay(root, layer.root)
-            self._read[file.path] = without_deleted(root), loaded.files
+            self._read[file.path] = root, loaded.files
             if file.place is not Place.PACKAGE:
                 self.files |= {each.path: each for each in loaded.files}
         return Profile(name=file.name, root=self._read[file.path][0], personal=file.personal)
@@ -153,7 +153,7 @@ class SitePath:
             except OSError as error:
                 raise ConfigError(f"'{file.path}' cannot be read: {error.strerror}") from error
             given = _quickly(text)
-            self._heads[file.path] = _head(plain(self.profile(file).root) if given is None else given)
+            self._heads[file.path] = _head(plain(without_deleted(self.profile(file).root)) if given is None else given)
         return self._heads[file.path]
 
     @cached_property
