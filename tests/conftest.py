@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import pytest
 
 import longshore
+from longshore.sites.environment import is_left_out
 
 _PACKAGE_PARENT = Path(longshore.__file__).resolve().parent.parent
 
@@ -50,10 +51,10 @@ class Cli(Protocol):
 
 @pytest.fixture(autouse=True)
 def own_environment(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A home of the test's own, away from its `tmp_path`, and no variable that changes what Longshore does."""
+    """A home of the test's own, away from its `tmp_path`, and no variable that changes what Longshore does or says."""
     home = tmp_path_factory.mktemp("home")
     for name in os.environ:
-        if name.startswith(("LONGSHORE_", "BPS_")) and name not in _KEPT:
+        if (name.startswith(("LONGSHORE_", "BPS_")) and name not in _KEPT) or is_left_out(name):
             monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(home / ".config"))

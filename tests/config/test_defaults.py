@@ -120,7 +120,7 @@ def test_the_defaults_are_right(names: list[str]) -> None:
 def test_service_and_site_files_are_read() -> None:
     assert plain(read_yaml(shipped("etc", "wms", "local.yaml"))) == {}
     site = read_yaml(shipped("config", "sites", "local.yaml"))
-    assert plain(site) == {"service": "local"}
+    assert plain(site) == {"title": "This machine", "service": "local"}
     assert check(Node({"site": Node({"local": site}, site.origin)}, site.origin), SCHEMA) == []
 
 

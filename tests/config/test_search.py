@@ -98,7 +98,15 @@ TEXTS: list[tuple[int, str, dict[str, Any], str]] = [
     (0, "{a} {n}", {"skip_names": ("n",)}, "payload {n}"),
     (0, "{.site.s1.z} {.a} {.nope.x}", {}, "site root "),
     (0, "{none} {flag} {list}", {}, "None True [1, 'x']"),
-    (0, "bpsEval(max, [1, {n}])", {}, "bpsEval(max, [1, 7])"),
+    (27, "v=bpsEval(max, [1, {n}])", {}, "v=7"),
+    (0, "v=bpsEval(os.getcwd, 1)", {}, "v=bpsEval(os.getcwd, 1)"),
+    # Other spellings, where the variable exists.
+    (0, "<a> x<n> <.a>", {}, "payload x7 <.a>"),
+    (0, "cat <in>out 2>&1 <FILE:x>", {}, "cat <in>out 2>&1 <FILE:x>"),
+    (0, "$<FOO> $<NOPE> $<a>", {}, "fooval $<NOPE> $<a>"),
+    (0, "$<FOO>/x", {"expand_env": False, "replace_env": True}, "<ENV:FOO>/x"),
+    (0, "<a> <keep>", {"skip_names": ("keep",)}, "payload {keep}"),
+    (0, "<a> {a}", {"replace_vars": False}, "<a> {a}"),
 ]
 
 

@@ -11,13 +11,17 @@ from typing import Any, Final
 import msgspec
 
 from longshore.app.configuration import Configuration, load_configuration
+from longshore.app.functions import with_functions
 from longshore.app.services import find_service
+from longshore.app.sites import Placed
 from longshore.app.teller import Teller
 from longshore.config.merge import plain
 from longshore.config.settings import count, parse_pool, walltime
 from longshore.contract.context import Context, RunPaths, Site
 from longshore.contract.service import WmsService
-from longshore.errors import ConfigError
+from longshore.errors import ConfigError, FilesError
+from longshore.sites.environment import inherited
+from longshore.sites.limits import as_guest
 from longshore.world.etc import shipped, template_texts
 
 _RUN_ATTRIBUTES: Final = {
@@ -66,8 +70,11 @@ def begin(path: Path, *, options: Mapping[str, str], sets: tuple[str, ...], now:
     configuration, warnings = load_configuration(path, options=options, sets=sets, now=now)
     for warning in warnings:
         tell.note(f"{warning.origin}: {warning.message}" + (f". {warning.hint}" if warning.hint else ""))
-    configuration = name_run(configuration)
+    configuration = name_run(with_functions(configuration))
     service = find_service(configuration.service, origin=configuration.service_origin)
+    configuration = _with_site(configuration, service)
+    for note in (*configuration.place.notes, *_left_out(configuration)):
+        tell.note(note)
     run = RunPaths(Path(configuration.text("submitPath")).absolute())
     return Begun(
         configuration=configuration, service=service, run=run, ctx=service_context(configuration, service, run)
@@ -91,28 +98,89 @@ def name_run(configuration: Configuration) -> Configuration:
     return configuration.with_defined(uniqProcName=configuration.text("outputRun").replace("/", "_"))
 
 
+def _with_site(configuration: Configuration, service: WmsService) -> Configuration:
+    """The configuration at the site ``local`` where none is chosen and jobs run here.
+
+    Raises
+    ------
+    ConfigError
+        They run elsewhere, and nobody says where.
+    """
+    if configuration.site:
+        return configuration
+    if service.runs_here:
+        return configuration.at_site("local")
+    raise ConfigError(
+        f"'computeSite' must say at which site of '{configuration.service}' jobs are to run",
+        origin=configuration.service_origin,
+        hint="'longshore site list' shows the sites there are; --compute-site NAME chooses one.",
+    )
+
+
+def _left_out(configuration: Configuration) -> list[str]:
+    _, names = inherited(configuration.env, configuration.place.settings.get("inheritEnvironment", "all"))
+    if not names:
+        return []
+    what = f"jobs do not inherit {', '.join(names)}"
+    return [f"{what}: the names look like secrets or are a scheduler's; 'inheritEnvironment' can name them"]
+
+
 def service_context(configuration: Configuration, service: WmsService, run: RunPaths) -> Context:
     """What the service may know, with what its probe found."""
-    site = configuration.config.at("site", configuration.site)
+    place = configuration.place
+    section = configuration.config.at("site", configuration.site)
+    # Beside what is said of the site, the values for jobs that its section holds.
+    said = {**(plain(section) if section else {}), **place.settings}
     ctx = Context(
-        settings=service_settings(configuration),
-        site=Site(name=configuration.site, settings=plain(site) if site else {}, origin=site.origin if site else None),
+        settings=service_settings(configuration, service),
+        site=Site(name=configuration.site, settings=said, origin=place.origin),
         paths=run,
-        templates=template_texts(service.name) | {"longshore-job": shipped("bin", "longshore-job").read_text("utf-8")},
+        templates=template_texts(service.name)
+        | {"longshore-job": shipped("bin", "longshore-job").read_text("utf-8")}
+        | _templates_of(place),
     )
     return msgspec.structs.replace(ctx, probe=service.ping(ctx))
 
 
-def service_settings(configuration: Configuration) -> dict[str, Any]:
+def service_settings(configuration: Configuration, service: WmsService) -> dict[str, Any]:
     """The service's own settings: how an engine treats jobs, and what its executor has to know."""
     lost = configuration.search("retryOnLost")
     grace = configuration.search("killGrace")
     written = configuration.config.search("resources", current={"curr_site": configuration.site}).written
+    place = configuration.place
     return {
         "retries_on_lost": count(lost, "retryOnLost", configuration.origin("retryOnLost")) if lost != "" else 1,
         "grace_s": walltime(grace, "killGrace", configuration.origin("killGrace")) if grace != "" else 10.0,
-        "executor": {"pool": parse_pool(written)} if written else {},
+        "umask": place.umask,
+        "executor": ({"pool": parse_pool(written)} if written else {}) | _guest_settings(place, service),
     }
+
+
+def _guest_settings(place: Placed, service: WmsService) -> dict[str, Any]:
+    """What an executor has to know of a site, beside its resources."""
+    inherit = place.settings.get("inheritEnvironment", "all")
+    found: dict[str, Any] = {} if inherit == "all" else {"inherit": inherit}
+    if scratch := place.settings.get("scratch"):
+        if service.runs_here and not Path(scratch).is_dir():
+            raise FilesError(f"'scratch' of the site '{place.name}' is '{scratch}', which is no directory")
+        found["scratch"] = scratch
+    if limits := as_guest(place.limits):
+        found["limits"] = limits
+    return found
+
+
+def _templates_of(place: Placed) -> dict[str, str]:
+    """Texts of the templates that a site has of its own."""
+    folder = Path(place.origin.file).parent if place.origin else Path()
+    texts: dict[str, str] = {}
+    for name, path in (place.settings.get("templates") or {}).items():
+        try:
+            texts[name] = (folder / Path(path).expanduser()).read_text("utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise FilesError(
+                f"the template '{name}' of the site '{place.name}' cannot be read: {error}", origin=place.origin
+            ) from error
+    return texts
 
 
 def run_attributes(configuration: Configuration) -> dict[str, str]:

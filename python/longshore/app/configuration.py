@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
+from longshore.app.layers import environment, machine_and_user
 from longshore.app.services import BUILT_IN, short_name
-from longshore.config.check import Finding, Severity, check
+from longshore.app.sites import Placed, chosen_site, placed, site_folders, site_layers
+from longshore.config.check import Finding, Severity
+from longshore.config.functions import Caller
 from longshore.config.merge import PACKAGED, Layer, LayerRank, layer_from_mapping, merge
 from longshore.config.search import Config, Scope
 from longshore.errors import ConfigError, FilesError
@@ -19,9 +23,11 @@ from longshore.origin import Origin
 from longshore.world.clock import timestamp
 from longshore.world.etc import shipped
 from longshore.world.host import user_name
+from longshore.world.sites import SitePath
 from longshore.world.yamlfile import FileRead, load_layers, read_yaml, set_layer
 
-SERVICE_VARIABLE: Final = "BPS_WMS_SERVICE_CLASS"
+NOT_CHOSEN: Final = PACKAGED | {LayerRank.SITE.label}
+"""Layers whose values nobody chose for this run."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +50,10 @@ class Configuration:
         Name of the workload manager's service, with the place it was written.
     site
         Name of the site.
+    given
+        The layers that do not depend on the site.
+    sites
+        Where profiles of sites lie.
     """
 
     path: Path
@@ -54,6 +64,8 @@ class Configuration:
     service: str
     service_origin: Origin | None
     site: str
+    given: tuple[Layer, ...] = ()
+    sites: SitePath = field(default_factory=lambda: SitePath((), {}))
 
     def search(self, key: str) -> Any:
         """The value of a key for the run as a whole, its variables filled in; empty text where there is none."""
@@ -104,13 +116,89 @@ class Configuration:
         """The configuration with more of what Longshore itself defines (BPS: ``bps_defined``)."""
         layer = layer_from_mapping({"bps_defined": values}, "bps_defined", LayerRank.COMMAND_LINE)
         layers = (*self.layers, layer)
-        return replace(self, layers=layers, config=Config(merge(layers)))
+        return replace(
+            self, layers=layers, given=(*self.given, layer), config=Config(merge(layers), self.config.caller)
+        )
+
+    def calling(self, caller: Caller) -> Configuration:
+        """The configuration, in which functions that are not pure are called."""
+        return replace(self, config=Config(self.config.root, caller))
+
+    def at_site(self, name: str, origin: Origin | None = None) -> Configuration:
+        """The configuration as it is for jobs at a site; without a name, for a site that nobody describes.
+
+        Parameters
+        ----------
+        name
+            Name of the site.
+        origin
+            Where that name was written.
+
+        Raises
+        ------
+        ConfigError
+            There is no such site, or its profile is wrong.
+        """
+        first = Config(merge(self.given))
+        added = site_layers(first, name, self.sites, origin) if name else ()
+        layers = (*_default_site(name), *self.given, *added)
+        found = Config(merge(layers), self.config.caller)
+        wanted = found.search("wmsServiceClass", current={"curr_site": name}, env=self.env)
+        service = str(wanted.value or "local")
+        if own := [layer for layer in _service_layer(service) if layer.root.value]:
+            layers = (*layers, *own)
+            found = Config(merge(layers), self.config.caller)
+        return replace(self, layers=layers, config=found, service=service, service_origin=wanted.origin, site=name)
+
+    @cached_property
+    def place(self) -> Placed:
+        """What holds at the site.
+
+        Raises
+        ------
+        ConfigError
+            Something of it is wrong.
+        """
+        if not self.site:
+            return Placed(name="", settings={}, limits={})
+        first = Config(merge(self.given))
+        return placed(self.config, first, self.site, sites=self.sites, env=self.env, service=self.service)
+
+    def read_files(self) -> tuple[FileRead, ...]:
+        """Every file that took part: the user's, those of machine and user, and profiles of others' sites."""
+        return (*self.files, *self.sites.files.values())
 
 
 def load_configuration(
     path: Path, *, options: Mapping[str, str], sets: Iterable[str], now: float
 ) -> tuple[Configuration, list[Finding]]:
-    """Read and merge all layers of a run's configuration.
+    """Read and merge all layers of a run's configuration, and lint the whole.
+
+    Parameters
+    ----------
+    path, options, sets, now
+        As for `read_configuration`.
+
+    Returns
+    -------
+    tuple
+        The configuration, and the warnings about it.
+
+    Raises
+    ------
+    ConfigError
+        A file cannot be read, or a value is wrong.
+    UsageError
+        A ``--set`` cannot be understood.
+    """
+    configuration, findings = read_configuration(path, options=options, sets=sets, now=now)
+    return configuration, [*findings, *_checked(configuration)]
+
+
+def read_configuration(
+    path: Path, *, options: Mapping[str, str], sets: Iterable[str], now: float
+) -> tuple[Configuration, list[Finding]]:
+    """Read and merge all layers of a run's configuration, whatever their values are.
 
     Parameters
     ----------
@@ -126,44 +214,49 @@ def load_configuration(
     Returns
     -------
     tuple
-        The configuration, and the warnings about it.
+        The configuration, and warnings about the environment.
 
     Raises
     ------
     ConfigError
-        A file cannot be read, or a value is wrong.
+        A file cannot be read.
     UsageError
         A ``--set`` cannot be understood.
     """
     env = {**os.environ, "PWD": str(current_directory())}
     _refuse_odd_name(path.absolute())
     loaded = load_layers(path, env=env)
-    given = [
-        _shipped_layer("defaults", LayerRank.DEFAULTS, "etc", "defaults.yaml"),
+    defaults = _shipped_layer("defaults", LayerRank.DEFAULTS, "etc", "defaults.yaml")
+    schema = msgspec.json.decode(shipped("etc", "schema", "config.json").read_bytes())
+    around = machine_and_user(env)
+    variables, findings = environment(env, schema, defaults.root)
+    given = (
+        defaults,
         _computed(path, now),
-        *_environment(env),
+        *around.layers,
+        variables,
         *loaded.layers,
         layer_from_mapping({"bps_cmdline": dict(options)}, "command line", LayerRank.COMMAND_LINE),
         set_layer(sets),
-    ]
+    )
     # Service and site choose layers of their own, and so are looked up before these are there.
     first = Config(merge(given))
-    wanted = first.search("wmsServiceClass", env=env)
-    service = str(wanted.value or "local")
-    site = _site(first, env, service)
-    layers = (*_default_site(site), *given, *_service_layer(service), *_site_layer(site))
-    root = merge(layers)
+    sites = SitePath(site_folders(first, env), env)
     configuration = Configuration(
         path=path,
-        layers=layers,
-        config=Config(root),
-        files=loaded.files,
+        layers=given,
+        config=first,
+        files=(*loaded.files, *around.files),
         env=env,
-        service=service,
-        service_origin=wanted.origin,
-        site=site,
+        service="local",
+        service_origin=None,
+        site="",
+        given=given,
+        sites=sites,
     )
-    return configuration, _checked(configuration)
+    site = chosen_site(first, env, sites)
+    configuration = configuration.at_site(site, configuration.origin("computeSite"))
+    return configuration, findings
 
 
 def current_directory() -> Path:
@@ -201,20 +294,6 @@ def _computed(path: Path, now: float) -> Layer:
     return layer_from_mapping(values, "computed", LayerRank.DEFAULTS)
 
 
-def _environment(env: Mapping[str, str]) -> list[Layer]:
-    service = env.get(SERVICE_VARIABLE)
-    if not service:
-        return []
-    origin = Origin(f"${SERVICE_VARIABLE}", layer=LayerRank.ENVIRONMENT.label)
-    return [layer_from_mapping({"wmsServiceClass": service}, "environment", LayerRank.ENVIRONMENT, origin)]
-
-
-def _site(config: Config, env: Mapping[str, str], service: str) -> str:
-    site = config.search("computeSite", env=env).value
-    # Without a name there is one place only where the local service can run jobs.
-    return str(site) if site else ("local" if short_name(service) == "local" else "")
-
-
 def _default_site(site: str) -> list[Layer]:
     # As a value it is found by whoever searches; one of a task's own, or any other, wins over it.
     return [layer_from_mapping({"computeSite": site}, "computed", LayerRank.DEFAULTS)] if site else []
@@ -227,23 +306,15 @@ def _service_layer(service: str) -> list[Layer]:
     return [_shipped_layer(short, LayerRank.SERVICE, "etc", "wms", f"{short}.yaml")]
 
 
-def _site_layer(site: str) -> list[Layer]:
-    if not site or not shipped("config", "sites", f"{site}.yaml").is_file():
-        return []
-    return [_shipped_layer(site, LayerRank.SITE, "config", "sites", f"{site}.yaml")]
-
-
 def _shipped_layer(name: str, rank: LayerRank, *parts: str) -> Layer:
     return Layer(name, rank, read_yaml(shipped(*parts), rank=rank))
 
 
 def _checked(configuration: Configuration) -> list[Finding]:
-    """The warnings; an error is raised, with the number of others."""
-    schema = msgspec.json.decode(shipped("etc", "schema", "config.json").read_bytes())
-    findings = check(configuration.config.root, schema)
-    errors = [finding for finding in findings if finding.severity is Severity.ERROR]
-    if errors:
-        first = errors[0]
-        others = f" (and {len(errors) - 1} more errors)" if errors[1:] else ""
-        raise ConfigError(first.message + others, origin=first.origin, hint=first.hint)
-    return findings
+    """The warnings; errors are raised, all in one."""
+    from longshore.app.lint import lint_configuration, refusal  # which leans on this module
+
+    findings = lint_configuration(configuration)
+    if error := refusal(findings):
+        raise error
+    return [finding for finding in findings if finding.severity is Severity.WARNING]

@@ -95,7 +95,7 @@ def final_programs(configuration: Configuration) -> dict[str, str]:
 
 def _write_inputs(draft: RunPaths, plan: Plan) -> None:
     draft.inputs.mkdir()
-    contents = [(read.path, read.content) for read in plan.begun.configuration.files]
+    contents = [(read.path, read.content) for read in plan.begun.configuration.read_files()]
     contents += [(path, path.read_bytes()) for path in plan.payload]
     for number, (path, content) in enumerate(contents):
         target = draft.inputs / path.name

@@ -6,7 +6,8 @@ import os
 from pathlib import Path
 
 from longshore.app.begin import service_context
-from longshore.app.configuration import SERVICE_VARIABLE, current_directory, load_configuration
+from longshore.app.configuration import current_directory, load_configuration
+from longshore.app.layers import SERVICE_VARIABLE
 from longshore.app.services import find_service
 from longshore.contract.context import Context, PingReport, RunPaths, Site
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -11,12 +11,13 @@ import msgspec
 from longshore import __version__
 from longshore.app.begin import Begun, begin, run_attributes
 from longshore.app.fill import Plan, fill, final_programs
+from longshore.app.profiles import Profiles, beyond_limits
 from longshore.app.programs import check_programs
 from longshore.app.sources import Acquired, acquire
 from longshore.app.teller import Teller
 from longshore.config.finaljob import WhenRun, when_run
 from longshore.config.merge import Node
-from longshore.config.profile import JobProfile, compile_profile
+from longshore.config.profile import JobProfile
 from longshore.contract.context import Problem, RunPaths
 from longshore.errors import RequestError
 from longshore.model.cluster import ClusteredGraph
@@ -24,10 +25,10 @@ from longshore.model.submission import RunCard
 from longshore.model.task import TaskGraph
 from longshore.model.workflow import Workflow
 from longshore.plan.cluster import single_task
-from longshore.plan.fit import fitted
 from longshore.plan.special import FINAL, INIT, SpecialJobs, final_job, init_job
 from longshore.plan.transform import free_names, transform
 from longshore.world.rundir import FORMAT, new_run_directory, write_card
+from longshore.world.share import give_to_group, permissions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,7 +95,7 @@ def make_workflow(begun: Begun, clustered: ClusteredGraph, commands: Mapping[str
     PreparationError
         A job has no command, asks for more than there is, or its program is missing.
     """
-    profiles = _Profiles(begun)
+    profiles = Profiles(begun)
     workflow = transform(
         clustered,
         {
@@ -105,55 +106,20 @@ def make_workflow(begun: Begun, clustered: ClusteredGraph, commands: Mapping[str
         attributes=run_attributes(begun.configuration),
         special=_special_jobs(begun, profiles),
     )
-    for note in profiles.notes:
-        tell.note(note)
+    profiles.tell(tell)
     check(begun, workflow, tell)
     return workflow
 
 
-class _Profiles:
-    """Compiles profiles, and lowers what nobody asked for to what there is."""
-
-    def __init__(self, begun: Begun) -> None:
-        self._begun = begun
-        self._capacity = (begun.ctx.probe.capacity if begun.ctx.probe else None) or {}
-        self.notes: dict[str, None] = {}
-
-    def of(
-        self,
-        label: str,
-        *,
-        free: frozenset[str] = frozenset(),
-        searchobj: Node | None = None,
-        with_command: bool = True,
-        command: Node | None = None,
-    ) -> JobProfile:
-        """The profile of a label; see `compile_profile`."""
-        configuration = self._begun.configuration
-        profile = compile_profile(
-            configuration.config,
-            label,
-            free=free,
-            env=configuration.env,
-            searchobj=searchobj,
-            with_command=with_command,
-            command=command,
-        )
-        settings, lowered = fitted(profile.settings, self._capacity)
-        self.notes |= dict.fromkeys(lowered)
-        return replace(profile, settings=settings)
-
-
 def fitted_profile(begun: Begun, label: str, *, searchobj: Node, tell: Teller) -> JobProfile:
     """The profile of a job that has a section of its own and no ``runQuantumCommand``."""
-    profiles = _Profiles(begun)
+    profiles = Profiles(begun)
     profile = profiles.of(label, searchobj=searchobj, with_command=False)
-    for note in profiles.notes:
-        tell.note(note)
+    profiles.tell(tell)
     return profile
 
 
-def _special_jobs(begun: Begun, profiles: _Profiles) -> SpecialJobs:
+def _special_jobs(begun: Begun, profiles: Profiles) -> SpecialJobs:
     """The init job and the final job, as far as the configuration wants them."""
     config = begun.configuration.config
     init = None
@@ -191,7 +157,7 @@ def check(begun: Begun, workflow: Workflow, tell: Teller) -> None:
     FilesError
         A program is missing.
     """
-    problems = begun.service.check(workflow, begun.ctx)
+    problems = [*begun.service.check(workflow, begun.ctx), *beyond_limits(begun, workflow)]
     refuse([_placed(problem, begun, workflow) for problem in problems], tell)
     if begun.service.runs_here:
         check_programs(workflow, begun.configuration)
@@ -226,7 +192,10 @@ def write(plan: Plan, *, run_id: str, now: float) -> Prepared:
         attributes=dict(workflow.attributes),
         id_links=begun.configuration.text("idLinkPath") if begun.configuration.flag("makeIdLink") else None,
     )
-    with new_run_directory(begun.run.root) as draft:
+    place = begun.configuration.place
+    with permissions(place.umask), new_run_directory(begun.run.root) as draft:
+        if group := place.settings.get("group"):
+            give_to_group(draft.root, group)
         fill(draft, plan)
         write_card(draft, card)
     return Prepared(begun=begun, card=card)

@@ -35,7 +35,8 @@ def check_programs(workflow: Workflow, configuration: Configuration) -> None:
             continue
         seen.add((program, folder, path))
         _check_folder(job, folder, configuration)
-        if program is None or "<ENV:" in program or program in made:
+        found_later = bool(job.settings.setup) and program is not None and "/" not in program
+        if program is None or "<ENV:" in program or program in made or found_later:
             continue
         why, hint = _missing(program, Path(folder), path)
         if why:

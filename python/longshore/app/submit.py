@@ -17,6 +17,7 @@ from longshore.model.submission import RunCard
 from longshore.world.links import link_by_id
 from longshore.world.registry import Entry, forget, register, reserve_id, state_folder
 from longshore.world.rundir import remove_run_directory, write_card
+from longshore.world.share import permissions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,9 +79,11 @@ def hand_over(prepared: Prepared, tell: Keeping) -> Submitted:
     entry = Entry(id=card.id, path=str(run.root), name=card.name, service=card.service, created_at=card.created_at)
     registered = register(entry)
     name = card.id if registered else str(run.root)
+    umask = prepared.begun.configuration.place.umask
     tell.stage("handing the run over")
     try:
-        submission = prepared.begun.service.submit(run)
+        with permissions(umask):
+            submission = prepared.begun.service.submit(run)
     except LongshoreError:
         remove_run_directory(run)
         forget(card.id)
@@ -91,7 +94,8 @@ def hand_over(prepared: Prepared, tell: Keeping) -> Submitted:
         raise
     card = msgspec.structs.replace(card, submissions=(submission,))
     try:
-        write_card(run, card)
+        with permissions(umask):
+            write_card(run, card)
     except OSError as error:
         tell.note(f"the run goes on, but '{run.card}' could not be brought up to date: {error.strerror}")
     for note in submission.notes:

@@ -26,6 +26,9 @@ COMMANDS: Final = {
     "cluster": "Pack the tasks too, and stop.",
     "transform": "Make the jobs too, and stop.",
     "prepare": "Write the run directory too, and stop.",
+    "config": "Look at a configuration: show, explain, lint, schema.",
+    "init": "Write a file to start from.",
+    "site": "List the sites there are, and show one.",
     "ping": "Ask a workload manager whether it can be used.",
 }
 """Subcommands in the order a user meets them."""

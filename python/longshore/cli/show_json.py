@@ -14,8 +14,10 @@ from longshore.contract.context import PingReport
 from longshore.errors import LongshoreError
 from longshore.model.report import JobReport, RunReport
 from longshore.model.state import EXIT_STATUS, JobState
+from longshore.origin import Origin
 
 if TYPE_CHECKING:
+    from longshore.app.site_list import Listed, Shown
     from longshore.app.stages import Done
 
 SCHEMA_VERSION = 1
@@ -173,15 +175,42 @@ def ping_document(report: PingReport, *, as_of: float | None = None) -> dict[str
     }
 
 
-def error_document(error: LongshoreError) -> dict[str, Any]:
-    """Return an error as every command gives it under ``--json``."""
-    origin = error.origin
-    place = origin and {
+def sites_document(sites: Sequence[Listed], *, as_of: float) -> dict[str, Any]:
+    """Return sites as ``site list --json`` gives them."""
+    return {**_head("sites", as_of), "sites": [_site(site) for site in sites]}
+
+
+def site_document(shown: Shown, *, as_of: float) -> dict[str, Any]:
+    """Return a site as ``site show --json`` gives it."""
+    origins = {".".join(steps): _place(origin) for steps, (_, origin) in shown.origins.items()}
+    chain = {"chain": list(shown.chain), "values": shown.values, "origins": origins}
+    return {**_head("site_profile", as_of), **_site(shown.listed), **chain}
+
+
+def _site(site: Listed) -> dict[str, Any]:
+    return {
+        "name": site.name,
+        "service": site.service,
+        "title": site.title,
+        "place": site.place,
+        "origin": _place(site.origin),
+        "error": site.error,
+    }
+
+
+def _place(origin: Origin) -> dict[str, Any]:
+    return {
         "file": origin.file,
         "line": origin.line or None,
         "column": origin.column or None,
         "layer": origin.layer,
     }
+
+
+def error_document(error: LongshoreError) -> dict[str, Any]:
+    """Return an error as every command gives it under ``--json``."""
+    origin = error.origin
+    place = origin and _place(origin)
     return {
         "schema_version": SCHEMA_VERSION,
         "error": {

@@ -28,6 +28,7 @@ _KEYS: Final = {
     "extra_run_quantum_options": "extraRunQuantumOptions",
     "wms_service_class": "wmsServiceClass",
     "compute_site": "computeSite",
+    "site_path": "sitePath",
     "make_id_link": "makeIdLink",
     "id_link_path": "idLinkPath",
 }
@@ -52,6 +53,9 @@ _OF_PAYLOADS: Final = (
 _OF_ALL: Final = (
     SERVICE,
     click.option("--compute-site", metavar="NAME", help="The site to run at."),
+    click.option(
+        "--site-path", multiple=True, metavar="DIR", help="Look for profiles of sites here first. Can be repeated."
+    ),
     click.option("--make-id-link", is_flag=True, help="Make a link named by the run's id to its directory."),
     click.option("--id-link-path", metavar="PATH", help="Where such links are made (default ./bps_links)."),
     click.option(
@@ -76,7 +80,7 @@ def script_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def named_values(options: Mapping[str, Any]) -> dict[str, Any]:
     """The values that were given, per key of ``bps_cmdline``."""
-    return {key: _joined(options[name]) for name, key in _KEYS.items() if options.get(name)}
+    return {key: _joined(name, options[name]) for name, key in _KEYS.items() if options.get(name)}
 
 
 def see_through(submitted: Submitted, *, wait: bool, as_json: bool) -> int:
@@ -91,8 +95,8 @@ def see_through(submitted: Submitted, *, wait: bool, as_json: bool) -> int:
     return INTERRUPTED if wait else 0
 
 
-def _joined(value: Any) -> Any:
-    return ",".join(value) if isinstance(value, tuple) else value
+def _joined(name: str, value: Any) -> Any:
+    return (":" if name == "site_path" else ",").join(value) if isinstance(value, tuple) else value
 
 
 def announce(submitted: Submitted) -> None:

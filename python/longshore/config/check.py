@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
-from longshore.config.interpolate import Field, parse, shown
+from longshore.config.interpolate import Field, angled_names, parse, shown
 from longshore.config.merge import PACKAGED, Node, plain
+from longshore.config.quick import Quick
 from longshore.config.search import did_you_mean
 from longshore.origin import Origin
 
@@ -24,15 +25,24 @@ class Severity(StrEnum):
 
     ERROR = "error"
     WARNING = "warning"
+    NOTE = "note"
+    """Said by ``config lint`` alone: it is as likely right as wrong."""
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """Something about the configuration that its author should know."""
+    """Something about the configuration that its author should know.
+
+    Attributes
+    ----------
+    hidden
+        Whether the line it is about must not be shown.
+    """
 
     message: str
     origin: Origin
     hint: str = ""
     severity: Severity = Severity.ERROR
+    hidden: bool = False
 
 
 def check(root: Node, schema: Mapping[str, Any]) -> list[Finding]:
@@ -53,9 +63,12 @@ def check(root: Node, schema: Mapping[str, Any]) -> list[Finding]:
 
 
 def _against_schema(root: Node, schema: Mapping[str, Any]) -> Iterator[Finding]:
-    from jsonschema import Draft202012Validator  # 50 ms, which commands that read no configuration need not pay
+    values = plain(root)
+    if Quick(schema).fits(values):
+        return
+    from jsonschema import Draft202012Validator  # 50 ms, which a configuration without an error need not pay
 
-    for error in Draft202012Validator(schema).iter_errors(plain(root)):
+    for error in Draft202012Validator(schema).iter_errors(values):
         path = list(error.absolute_path)
         yield Finding(message=_message(error, path), origin=_origin_at(root, path), hint=_hint(error))
 
@@ -132,10 +145,10 @@ def _deprecated(root: Node) -> Iterator[Finding]:
 
 def _misspelled(root: Node, schema: Mapping[str, Any]) -> Iterator[Finding]:
     """Keys that nothing uses as a variable and that are nearly, but not quite, known ones."""
-    suspects = list(_unknown_keys(root, schema, schema, ""))
+    suspects = list(unknown_keys(root, schema, schema, ""))
     if not suspects:
         return
-    used = set(_variables(root))
+    used = set(variables(root))
     for key, node, place, known in suspects:
         # Any key may be a variable of the user's own, so only what is very near a known one is worth a word.
         if key not in used and (guess := did_you_mean(key, known, likeness=0.85)):
@@ -147,7 +160,7 @@ def _misspelled(root: Node, schema: Mapping[str, Any]) -> Iterator[Finding]:
             )
 
 
-def _unknown_keys(
+def unknown_keys(
     node: Node, schema: Mapping[str, Any], whole: Mapping[str, Any], place: str
 ) -> Iterator[tuple[str, Node, str, set[str]]]:
     """Keys of a map, and of the maps in it, that the schema has no word for, with the words it has instead."""
@@ -159,9 +172,9 @@ def _unknown_keys(
             # One of a series, such as command2: the schema names the first.
             continue
         if key in properties:
-            yield from _unknown_keys(item, properties[key], whole, f"{place}{key}.")
+            yield from unknown_keys(item, properties[key], whole, f"{place}{key}.")
         elif others is not None:
-            yield from _unknown_keys(item, others, whole, f"{place}{key}.")
+            yield from unknown_keys(item, others, whole, f"{place}{key}.")
         elif properties and item.origin.layer not in PACKAGED:
             yield key, item, place, set(properties)
 
@@ -186,12 +199,15 @@ def _keys_of(
 _NAMED = re.compile(r"[^\W\d]\w*")
 
 
-def _variables(node: Node) -> Iterator[str]:
+def variables(node: Node) -> Iterator[str]:
     """Every name that some text uses as a variable."""
-    if isinstance(node.value, str) and "{" in node.value:
-        for part in parse(node.value):
-            if isinstance(part, Field):
-                yield from _NAMED.findall(part.name)
+    if isinstance(node.value, str):
+        if "{" in node.value:
+            for part in parse(node.value):
+                if isinstance(part, Field):
+                    yield from _NAMED.findall(part.name)
+        if "<" in node.value:
+            yield from (name for name, _ in angled_names(node.value, {}))
     elif isinstance(node.value, dict | list):
         below = node.value.values() if isinstance(node.value, dict) else node.value
-        yield from chain.from_iterable(map(_variables, below))
+        yield from chain.from_iterable(map(variables, below))

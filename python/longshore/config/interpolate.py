@@ -44,6 +44,8 @@ _TOKEN = re.compile(
 )
 _VARIABLE = re.compile(r"\$\$|\$(?:(?P<bare>[A-Za-z_]\w*)|\{(?P<braced>[A-Za-z_]\w*)\})", re.ASCII)
 _DELAYED = re.compile(r"<ENV:([A-Za-z_]\w*)>", re.ASCII)
+_ANGLED = re.compile(r"(?<!\$)<([^\W\d]\w*)>")
+_ANGLED_ENV = re.compile(r"\$<([A-Za-z_]\w*)>", re.ASCII)
 _PLACEHOLDER = re.compile(r"wms([A-Z])(\w*)")
 _WIDE = re.compile(r"\d{5}")
 
@@ -118,6 +120,30 @@ def expand_env(text: str, env: Mapping[str, str], *, delayed: bool = True) -> st
     if "$" not in text:
         return text
     return _VARIABLE.sub(lambda found: env.get(found["bare"] or found["braced"] or "", found.group()), text)
+
+
+def env_spelled_out(text: str, env: Mapping[str, str]) -> str:
+    """Write ``$<NAME>`` as ``${NAME}`` where there is such an environment variable; elsewhere it stays."""
+    if "$<" not in text:
+        return text
+    return _ANGLED_ENV.sub(lambda found: f"${{{found[1]}}}" if found[1] in env else found.group(), text)
+
+
+def angled(text: str, exists: Callable[[str], bool]) -> Iterator[Part]:
+    """Split a literal at each ``<name>`` that is another spelling of ``{name}``: a redirection is none."""
+    at = 0
+    for found in _ANGLED.finditer(text):
+        if exists(found[1]):
+            yield text[at : found.start()]
+            yield Field(found[1])
+            at = found.end()
+    yield text[at:]
+
+
+def angled_names(text: str, env: Mapping[str, str]) -> Iterator[tuple[str, bool]]:
+    """Each ``<name>`` of a text, and each ``$<NAME>`` without an environment variable, and whether it is the latter."""
+    yield from ((found[1], False) for found in _ANGLED.finditer(text))
+    yield from ((found[1], True) for found in _ANGLED_ENV.finditer(text) if found[1] not in env)
 
 
 def delay_env(text: str) -> str:

@@ -10,12 +10,15 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
+from longshore.config.functions import WORD, Caller, worked_out
 from longshore.config.interpolate import (
     Field,
     Part,
     Parts,
     Template,
+    angled,
     delay_env,
+    env_spelled_out,
     expand_env,
     format_value,
     joined,
@@ -132,10 +135,13 @@ class Config:
     ----------
     root
         What `merge` returned.
+    caller
+        What calls the functions of ``bpsEval`` that are not pure; without it such calls stay as they are written.
     """
 
-    def __init__(self, root: Node) -> None:
+    def __init__(self, root: Node, caller: Caller | None = None) -> None:
         self.root = root
+        self.caller = caller
         self._top = _map_of(root)
         current = self.at("current")
         self._current: Mapping[str, Any] = plain(current) if current and isinstance(current.value, dict) else NOTHING
@@ -306,6 +312,7 @@ class Expander:
         return Template(parts, origin)
 
     def _parts(self, text: str, origin: Origin | None) -> Parts:
+        text = env_spelled_out(text, self.scope.env)
         if self.scope.expand_env:
             text = expand_env(text, self.scope.env, delayed=not self.scope.keep_delayed)
         elif self.scope.replace_env:
@@ -314,13 +321,40 @@ class Expander:
             return (text,)
         parts: list[Part] = []
         size = 0
-        for piece in parse(text):
+        for piece in self._pieces(text):
             more = (piece,) if isinstance(piece, str) else self._filled(piece, origin)
             parts.extend(more)
             size += sum(len(part) if isinstance(part, str) else 1 for part in more)
             if size > _LONGEST:
                 raise ConfigError(f"the value is longer than {_LONGEST:,} characters", origin=origin)
-        return joined(parts)
+        return self._called(joined(parts), origin)
+
+    def _pieces(self, text: str) -> Iterator[Part]:
+        """Literals and fields of a text; ``<name>`` is a field where that variable exists."""
+        for piece in parse(text):
+            if isinstance(piece, str) and "<" in piece:
+                yield from angled(piece, self._exists)
+            else:
+                yield piece
+
+    def _exists(self, name: str) -> bool:
+        return name in self.scope.free or self.config.lookup(name, self.scope) is not None
+
+    def _called(self, parts: Parts, origin: Origin | None) -> Parts:
+        """The parts with calls of functions worked out."""
+        if not any(isinstance(part, str) and WORD in part for part in parts):
+            return parts
+        fields = ", ".join(f"'{part.name}'" for part in parts if isinstance(part, Field))
+        try:
+            return joined(
+                worked_out(part, origin, self.config.caller) if isinstance(part, str) else part for part in parts
+            )
+        except ConfigError:
+            if not fields:
+                raise
+            raise ConfigError(
+                f"'{WORD}' cannot wait for {fields}, which differs from job to job", origin=origin
+            ) from None
 
     def _filled(self, variable: Field, origin: Origin | None) -> Parts:
         name = variable.name

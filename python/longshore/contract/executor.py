@@ -36,6 +36,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Least time between two polls, in seconds."""
     max_waiting: int | None = None
     """Members handed over and not yet running."""
+    max_active: int | None = None
+    """Members handed over and not yet over."""
 
 
 class Member(msgspec.Struct, frozen=True, kw_only=True, gc=False):

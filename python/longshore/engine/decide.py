@@ -134,6 +134,8 @@ class Scheduler:
     def _fits(self, key: Hashable) -> bool:
         if self._limits.max_waiting is not None and self._waiting >= self._limits.max_waiting:
             return False
+        if self._limits.max_active is not None and len(self._held) >= self._limits.max_active:
+            return False
         return self.pool is None or self.pool.fits(self._amounts[key])
 
     def _take(self, job: int, key: Hashable | None = None) -> None:

@@ -15,7 +15,7 @@ from longshore.errors import RunUnreadableError
 from longshore.model.codec import Header, JobLinks, StoredJob, decode_file, decode_job, decode_links
 from longshore.model.job import JobSettings
 from longshore.model.request import Request
-from longshore.plan.commands import job_variables, with_files, with_variables
+from longshore.plan.commands import job_variables, with_files, with_setup, with_variables
 from longshore.world.rundir import open_workflow
 
 
@@ -81,11 +81,12 @@ class JobTable:
             name=stored.name, label=settings.label, attempt=attempt, request=request, run_dir=run_dir
         )
         environment = {**settings.environment, **stored.env, **variables}
+        command = with_variables(with_files(stored.c, self._paths), ChainMap(environment, self._inherited))
         return Member(
             job=job,
             attempt=attempt,
             name=stored.name,
-            command=with_variables(with_files(stored.c, self._paths), ChainMap(environment, self._inherited)),
+            command=with_setup(command, settings.setup),
             environment=environment,
             working_directory=settings.working_directory or run_dir,
             log=str(self._run.log_of(job, stored.name, settings.label, attempt)),

@@ -124,6 +124,9 @@ class EngineService(WmsService):
 
         with _locked(run):
             settings = engine_settings.read(run)
+            if settings.umask is not None:
+                # Of this process, and so of its keepers and their jobs.
+                os.umask(settings.umask)
             engine = Engine(
                 run,
                 self.executor(settings.executor),

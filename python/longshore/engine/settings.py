@@ -23,12 +23,15 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
         Attempts after one that was lost.
     grace_s
         Seconds between asking a job to end and killing it.
+    umask
+        Permissions that files of the run lack; ``None`` leaves that to whoever starts an engine.
     executor
         The executor's own settings.
     """
 
     retries_on_lost: int = 1
     grace_s: float = 10.0
+    umask: int | None = None
     executor: Mapping[str, Any] = msgspec.field(default_factory=dict)
 
 

@@ -27,6 +27,8 @@ class JobSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
         Exit codes after which a job is not tried again.
     working_directory
         Where the command starts; ``None`` is the run directory.
+    setup
+        Lines of shell that run in the job before its command.
     site, cloud
         Names of the sections that supplied values.
     attributes
@@ -41,6 +43,7 @@ class JobSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     number_of_retries: int = 0
     retry_unless_exit: tuple[int, ...] = ()
     working_directory: str | None = None
+    setup: tuple[str, ...] = ()
     site: str | None = None
     cloud: str | None = None
     attributes: Mapping[str, Scalar] = msgspec.field(default_factory=dict)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from typing import Final
 
@@ -85,6 +85,13 @@ def with_variables(command: Command, environment: Mapping[str, str]) -> Command:
     if isinstance(command, str) or not any(_MARK in word for word in command):
         return command
     return tuple(_DELAYED.sub(lambda found: environment.get(found[1], ""), word) for word in command)
+
+
+def with_setup(command: Command, lines: Sequence[str]) -> Command:
+    """A command as a script that first runs some lines in the same shell, so that what they set counts."""
+    if not lines:
+        return command
+    return "\n".join([*lines, command if isinstance(command, str) else f"exec {as_line(command)}"])
 
 
 def program_of(command: Command) -> str | None:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
+from longshore.config.check import Finding
 from longshore.config.interpolate import expand_env, shown
 from longshore.config.merge import Layer, LayerRank, Node, overlay, plain, tree
 from longshore.config.search import is_delimited
+from longshore.config.spelling import respelled
 from longshore.errors import ConfigError, UsageError
 from longshore.origin import Origin
 from longshore.world.yamltext import DEEPEST, MOST_NODES, Sized, read_document
@@ -22,10 +24,17 @@ _LARGEST_FILE: Final = 16 * 1024 * 1024
 
 
 class FileRead(msgspec.Struct, frozen=True):
-    """A file that took part in a configuration, as it was when it was read."""
+    """A file that took part in a configuration, as it was when it was read.
+
+    Attributes
+    ----------
+    notes
+        What its author should know of the text itself; a key that is given twice is among it, as an error.
+    """
 
     path: Path
     content: bytes
+    notes: tuple[Finding, ...] = ()
 
 
 class Loaded(msgspec.Struct, frozen=True):
@@ -51,7 +60,7 @@ def read_yaml(path: Path, *, rank: LayerRank = LayerRank.FILE) -> Node:
     ConfigError
         It cannot be read, is no YAML, or does not hold a map.
     """
-    return _Reader(rank=rank, env={}, cwd=Path()).root(path, None)
+    return _Reader(rank=rank, env={}, cwd=Path(), strict=True).root(path, None)
 
 
 def parse_yaml(text: str, name: str, *, rank: LayerRank = LayerRank.FILE) -> Node:
@@ -68,7 +77,8 @@ def parse_yaml(text: str, name: str, *, rank: LayerRank = LayerRank.FILE) -> Nod
 def load_layers(path: Path, *, env: Mapping[str, str], rank: LayerRank = LayerRank.FILE, cwd: Path = Path()) -> Loaded:
     """Read a file and all it includes.
 
-    A file's own values win over those it includes, and what is included later wins over what is included earlier.
+    A file's own values win over those it includes, and what is included later wins over what is included earlier. A key
+    that is given twice is no error here but a note of its file (see `FileRead`), so that all of them can be told.
 
     Parameters
     ----------
@@ -125,6 +135,21 @@ def set_layer(pairs: Iterable[str], *, name: str = "--set") -> Layer:
     return Layer(name, rank, root)
 
 
+def given_values(pairs: Iterable[str], *, name: str = "--var") -> dict[str, Any]:
+    """Value per name of ``NAME=VALUE`` pairs of the command line, each read as `set_layer` reads it.
+
+    Raises
+    ------
+    UsageError
+        A pair cannot be understood.
+    """
+    # In one section of their own, names are taken as they are.
+    values = set_layer((f"/given/{pair}" for pair in pairs), name=name).root.value
+    given = values.get("given") if isinstance(values, dict) else None
+    found: dict[str, Any] = plain(given) if given else {}
+    return found
+
+
 # ------------------------------------------------------------------------------------------------- files and includes
 
 
@@ -138,8 +163,9 @@ class _Directive(msgspec.Struct, frozen=True):
 class _Reader:
     """Reads files, each of them once, and finds the ones they include."""
 
-    def __init__(self, *, rank: LayerRank, env: Mapping[str, str], cwd: Path) -> None:
+    def __init__(self, *, rank: LayerRank, env: Mapping[str, str], cwd: Path, strict: bool = False) -> None:
         self.rank = rank
+        self.strict = strict
         self.env = env
         self.cwd = cwd
         self.files: dict[Path, FileRead] = {}
@@ -168,11 +194,14 @@ class _Reader:
             raise _ring([*self._reading, identity], origin)
         if identity not in self._documents:
             text = self._text(path, identity, origin)
+            notes: list[Finding] | None = None if self.strict else []
             self._reading.append(identity)
             self._documents[identity] = read_document(
-                text, str(path), self.rank.label, include=self._taken_in, depth=depth
+                text, str(path), self.rank.label, include=self._taken_in, depth=depth, notes=notes
             )
             self._reading.pop()
+            if notes:
+                self.files[identity] = msgspec.structs.replace(self.files[identity], notes=tuple(notes))
         found = self._documents[identity]
         self._size += found.size
         if self._size > MOST_NODES:
@@ -210,7 +239,7 @@ class _Reader:
         for directive in reversed(directives):
             for name in directive.names:
                 yield from self.layers(self._find(name), name.origin, section + directive.section, (*ring, identity))
-        yield Layer(str(path), self.rank, _wrapped(own, section))
+        yield Layer(str(path), self.rank, respelled(_wrapped(own, section)))
 
     def _find(self, name: Node) -> Path:
         """The file that an include names."""

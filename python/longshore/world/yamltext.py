@@ -9,8 +9,10 @@ from typing import Final, TypeAlias
 import msgspec
 import yaml
 
+from longshore.config.check import Finding
 from longshore.config.interpolate import shown
 from longshore.config.merge import Marker, Node, Scalar
+from longshore.config.traps import trap_of
 from longshore.errors import ConfigError
 from longshore.origin import Origin
 
@@ -47,7 +49,15 @@ def refuse_include(name: Node, _depth: int) -> Sized:
     raise ConfigError("'!include' can only be used in a file", origin=name.origin)
 
 
-def read_document(text: str, name: str, layer: str = "", *, include: Include = refuse_include, depth: int = 0) -> Sized:
+def read_document(
+    text: str,
+    name: str,
+    layer: str = "",
+    *,
+    include: Include = refuse_include,
+    depth: int = 0,
+    notes: list[Finding] | None = None,
+) -> Sized:
     """The tree of a document; null for an empty one.
 
     Parameters
@@ -62,6 +72,9 @@ def read_document(text: str, name: str, layer: str = "", *, include: Include = r
         What to do about ``!include``.
     depth
         How deep in other documents this one stands.
+    notes
+        Takes what a reader of the text should know, and keys that are given twice, of which the last then counts.
+        Without it such a key is an error.
 
     Raises
     ------
@@ -82,7 +95,7 @@ def read_document(text: str, name: str, layer: str = "", *, include: Include = r
         raise ConfigError(str(error), origin=Origin(name, mark.line + 1, mark.column + 1, layer)) from error
     if top is None:
         return Sized(Node(None, place))
-    return _Builder(name, layer, include).build(top, depth)
+    return _Builder(name, layer, include, notes).build(top, depth)
 
 
 class _TooMuchError(Exception):
@@ -114,10 +127,11 @@ class _Loader(_SafeLoader):
 class _Builder:
     """Builds our nodes from PyYAML's."""
 
-    def __init__(self, name: str, layer: str, include: Include) -> None:
+    def __init__(self, name: str, layer: str, include: Include, notes: list[Finding] | None) -> None:
         self.name = name
         self.layer = layer
         self.include = include
+        self.notes = notes
         self._done: dict[int, Sized] = {}
         self._under_way: set[int] = set()
 
@@ -132,7 +146,10 @@ class _Builder:
             # A file counts as a level even where it brings none along, so that no chain of files is too long for us.
             return self._not_too_deep(self.include(name, depth + 1), node, depth)
         if isinstance(node, yaml.ScalarNode):
-            return Sized(Node(self._scalar(node), self.origin(node)))
+            value = self._scalar(node)
+            if self.notes is not None and not node.style and (trap := trap_of(node.value, value)):
+                self.notes.append(msgspec.structs.replace(trap, origin=self.origin(node)))
+            return Sized(Node(value, self.origin(node)))
         # An alias is the very node it stands for, so each is built once, but counted as often as it is used.
         if id(node) in self._done:
             return self._not_too_deep(self._done[id(node)], node, depth)
@@ -176,15 +193,18 @@ class _Builder:
             # The text as written: `no: 1` and `010: 1` have the keys 'no' and '010'.
             name = key.value
             if name in first:
-                raise ConfigError(
-                    f"the key {shown(name)} is given twice",
-                    origin=self.origin(key),
-                    hint=f"It was given first at {self.origin(first[name])}; remove one of the two.",
-                )
+                self._given_twice(key, first[name])
             first[name] = key
             own[name] = self.build(value, depth + 1)
         items = self._merged_in(merged, own, depth) if merged else own
         return _whole(Node({name: item.node for name, item in items.items()}, self.origin(node)), items.values())
+
+    def _given_twice(self, key: yaml.Node, first: yaml.Node) -> None:
+        message = f"the key {shown(key.value)} is given twice"
+        hint = f"It was given first at {self.origin(first)}; remove one of the two."
+        if self.notes is None:
+            raise ConfigError(message, origin=self.origin(key), hint=hint)
+        self.notes.append(Finding(message=message, origin=self.origin(key), hint=hint))
 
     def _merged_in(self, sources: list[yaml.Node], own: dict[str, Sized], depth: int) -> dict[str, Sized]:
         """The map with what ``<<`` names under it; of several maps there, the first wins."""

@@ -25,6 +25,7 @@ from longshore.errors import RunNotFoundError
 from longshore.model.event import Lost
 from longshore.services.local.parse import EndRecord, Got, Record, StartRecord, ended, ended_with_status, started
 from longshore.services.local.records import Attempt, KeeperFile, keeper_files
+from longshore.sites.environment import Rule, inherited
 from longshore.world.host import descendants, host_name, is_same_process, process_name, processes_with
 from longshore.world.rundir import read_card
 
@@ -51,11 +52,17 @@ class LocalClient:
         The run directory.
     life
         Number of the engine's life; a keeper's file is named by it.
+    rule
+        Which variables of the engine's environment jobs inherit; see `inherited`.
+    scratch
+        Where attempts get their temporary directories; ``None`` is where this machine has such.
     """
 
-    def __init__(self, run: RunPaths, life: int) -> None:
+    def __init__(self, run: RunPaths, life: int, *, rule: Rule = "all", scratch: str | None = None) -> None:
         self._run = run
         self._life = life
+        self._rule = rule
+        self._scratch = scratch
         self._host = host_name()
         self._mark = _mark_of(run)
         run.keeper.mkdir(exist_ok=True)
@@ -202,7 +209,7 @@ class LocalClient:
         number = 1
         while (path := self._run.keeper / f"{self._life:04}.{number}.jsonl").exists():
             number += 1
-        tmp = tempfile.mkdtemp(prefix=f"{_prefix()}{self._run.root.name[:40]}-")
+        tmp = tempfile.mkdtemp(prefix=f"{_prefix()}{self._run.root.name[:40]}-", dir=self._scratch)
         try:
             self._keeper = subprocess.Popen(
                 [sys.executable, "-I", "-S", str(program), str(path), tmp],
@@ -224,7 +231,9 @@ class LocalClient:
             Path(tmp).rmdir()
             raise OSError(f"it ended before it began; its words are in '{self._run.engine_log}'")
         # The standard library's encoder, because the environment may hold bytes that are no text.
-        self._send(json.dumps({"o": "env", "id": 0, "env": dict(os.environ)}).encode() + b"\n")
+        kept, _ = inherited(os.environ, self._rule)
+        environment = {name: value for name, value in os.environ.items() if name in kept}
+        self._send(json.dumps({"o": "env", "id": 0, "env": environment}).encode() + b"\n")
 
     def _own_and_alive(self) -> KeeperFile | None:
         if self._keeper and self._keeper.poll() is not None:

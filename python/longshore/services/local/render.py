@@ -12,7 +12,7 @@ import msgspec
 
 from longshore.contract.context import Context, RenderedFile, RunPaths
 from longshore.model.job import Job
-from longshore.plan.commands import as_line, job_variables, with_files
+from longshore.plan.commands import as_line, job_variables, with_files, with_setup
 
 if TYPE_CHECKING:
     from longshore.model.workflow import Workflow
@@ -37,7 +37,8 @@ def table(workflow: Workflow, ctx: Context) -> Iterator[str]:
     """One line per job, as ``longshore-job`` reads it."""
     paths = {name: file.path for name, file in workflow.files.items()}
     for number, job in enumerate(workflow):
-        placed = msgspec.structs.replace(job, command=with_files(job.command, paths))
+        command = with_setup(with_files(job.command, paths), job.settings.setup)
+        placed = msgspec.structs.replace(job, command=command)
         yield "\t".join(map(_one_line, _fields(number, placed, ctx.paths))) + "\n"
 
 

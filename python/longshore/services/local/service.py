@@ -6,7 +6,7 @@ import errno
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from longshore.contract.context import Context, PingReport, Problem, RenderedFile, RunPaths, Unreachable
+from longshore.contract.context import Context, PingReport, Problem, RenderedFile, RunPaths, Site, Unreachable
 from longshore.contract.executor import (
     Accepted,
     Batch,
@@ -46,13 +46,13 @@ class LocalExecutor(Executor):
     Parameters
     ----------
     settings
-        ``pool``: amount per resource, where the configuration names any.
+        ``pool``: amount per resource, where the configuration names any; ``limits``: those of the site, of which only
+        ``max_active`` means something here; ``inherit`` and ``scratch``: see `LocalClient`.
     """
-
-    limits = Limits(max_batch=1)
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
         self._settings = settings
+        self.limits = Limits(max_batch=1, max_active=settings.get("limits", {}).get("max_active"))
         self._client: LocalClient | None = None
         self._run: RunPaths | None = None
         self._polls = 0
@@ -60,7 +60,9 @@ class LocalExecutor(Executor):
     def open(self, run: RunPaths, life: int) -> None:
         """Look for the keepers of earlier lives."""
         self._run = run
-        self._client = LocalClient(run, life)
+        self._client = LocalClient(
+            run, life, rule=self._settings.get("inherit", "all"), scratch=self._settings.get("scratch")
+        )
 
     def script(self, batch: Batch, ctx: Context) -> RenderedFile | None:
         """Return nothing: the keeper takes its orders on a pipe."""
@@ -147,7 +149,7 @@ class LocalService(EngineService):
     def check(self, workflow: Workflow, ctx: Context) -> list[Problem]:
         """Return the requests that this machine can never grant."""
         capacity = ctx.probe.capacity if ctx.probe else None
-        problems: list[Problem] = []
+        problems = [*_unused(ctx.site)]
         if capacity is None:
             return problems
         judged: set[int] = set()
@@ -161,6 +163,25 @@ class LocalService(EngineService):
     def by_hand(self, workflow: Workflow, ctx: Context) -> Iterator[RenderedFile]:
         """Return the table of jobs and the program that runs one of them."""
         return render.by_hand(workflow, ctx)
+
+
+_UNUSED: Final = ("partitions", "qos", "directives", "container")
+"""What a site can say that means nothing to one machine."""
+
+
+def _unused(site: Site) -> Iterator[Problem]:
+    """What the site says in vain: a note, for its operator meant something by it."""
+    said = [f"'{key}'" for key in _UNUSED if site.settings.get(key)]
+    if (site.settings.get("setup") or {}).get("submit"):
+        said.append("'setup.submit'")
+    if site.settings.get("fileSystem") == "transfer":
+        said.append("'fileSystem: transfer'")
+    if said:
+        yield Problem(
+            message=f"the local service makes no use of what the site '{site.name}' says under {', '.join(said)}",
+            origin=site.origin,
+            fatal=False,
+        )
 
 
 _KEYS: Final = {"cpus": "requestCpus", "memory": "requestMemory", "disk": "requestDisk"}

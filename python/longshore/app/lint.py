@@ -1,0 +1,144 @@
+"""Lints configurations: one that is about to be used, and a file that somebody asks about."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from longshore.app.peek import peek
+from longshore.config.check import Finding, Severity, check
+from longshore.config.lint import in_order, lint
+from longshore.config.merge import Node, plain
+from longshore.config.secret import secrets
+from longshore.config.variables import Surroundings
+from longshore.errors import ConfigError
+from longshore.origin import Origin
+from longshore.world.etc import shipped
+from longshore.world.yamlfile import read_yaml
+
+if TYPE_CHECKING:
+    from longshore.app.configuration import Configuration
+
+_OF_PROFILES = frozenset({"inherits", "hosts", "limits", "service"})
+"""Keys that only the profile of a site has at its root."""
+_MOST_SOURCE = 16 * 1024 * 1024
+
+
+def refusal(findings: Iterable[Finding]) -> ConfigError | None:
+    """The first error among the findings, with the number of others; ``None`` where there is none."""
+    errors = [finding for finding in findings if finding.severity is Severity.ERROR]
+    if not errors:
+        return None
+    more = len(errors) - 1
+    others = f" (and {more} more error{'s' if more > 1 else ''}: longshore config lint)" if more else ""
+    return ConfigError(errors[0].message + others, origin=errors[0].origin, hint=errors[0].hint)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Linted:
+    """All that was found in a file and what it includes.
+
+    Attributes
+    ----------
+    findings
+        In the order of the files.
+    sources
+        Text per file.
+    """
+
+    findings: tuple[Finding, ...]
+    sources: Mapping[str, str]
+
+    def count(self, severity: Severity) -> int:
+        """How many findings there are of a severity."""
+        return sum(finding.severity is severity for finding in self.findings)
+
+
+def lint_configuration(configuration: Configuration, *, thorough: bool = False) -> list[Finding]:
+    """All findings about a configuration, in the order of its files.
+
+    Parameters
+    ----------
+    configuration
+        The configuration.
+    thorough
+        Whether to look into files of the payload, and at commands, which is done anyway when jobs are made.
+    """
+    payload = peek(configuration, files=thorough)
+    around = Surroundings(
+        env=configuration.env,
+        known=_later_defaults(),
+        payload_names=payload.names,
+        payload_uses=payload.uses,
+        commands=thorough,
+    )
+    findings = [note for read in configuration.files for note in read.notes]
+    findings += lint(configuration.config, schema(), around, labels=payload.labels)
+    return in_order(findings, [str(read.path) for read in configuration.files])
+
+
+def lint_file(path: Path, *, options: Mapping[str, str], sets: tuple[str, ...], now: float) -> Linted:
+    """Lint a file with all it includes, in the place it would have in a run.
+
+    Parameters
+    ----------
+    path, options, sets, now
+        As for `load_configuration`.
+
+    Raises
+    ------
+    UsageError
+        A ``--set`` cannot be understood.
+    """
+    from longshore.app.configuration import read_configuration  # which leans on this module
+
+    try:
+        configuration, warnings = read_configuration(path, options=options, sets=sets, now=now)
+    except ConfigError as error:
+        origin = error.origin or Origin(str(path))
+        finding = Finding(message=error.message, origin=origin, hint=error.hint)
+        return Linted(findings=(finding,), sources=_source(origin))
+    sources = {str(read.path): read.content.decode("utf-8-sig", "replace") for read in configuration.read_files()}
+    profile = next((layer.root for layer in configuration.layers if layer.name == str(path)), None)
+    if profile is not None and _is_profile(profile):
+        return Linted(findings=tuple(_of_profile(profile, configuration)), sources=sources)
+    findings = (*warnings, *lint_configuration(configuration, thorough=True))
+    return Linted(findings=findings, sources=sources)
+
+
+def _is_profile(root: Node) -> bool:
+    """Whether a file describes a site, and is no configuration of a run."""
+    return isinstance(root.value, dict) and not _OF_PROFILES.isdisjoint(root.value)
+
+
+def _of_profile(root: Node, configuration: Configuration) -> list[Finding]:
+    of_sites: dict[str, Any] = msgspec.json.decode(shipped("etc", "schema", "site.json").read_bytes())
+    notes = [note for read in configuration.files for note in read.notes]
+    return in_order([*notes, *check(root, of_sites), *secrets(root)], [str(read.path) for read in configuration.files])
+
+
+def _source(origin: Origin) -> dict[str, str]:
+    """Text of the file that an error is about, if there is any."""
+    try:
+        path = Path(origin.file)
+        if not origin.line or path.stat().st_size > _MOST_SOURCE:
+            return {}
+        return {origin.file: path.read_bytes().decode("utf-8-sig", "replace")}
+    except (OSError, ValueError):
+        return {}
+
+
+def schema() -> dict[str, Any]:
+    """The schema of configurations."""
+    document: dict[str, Any] = msgspec.json.decode(shipped("etc", "schema", "config.json").read_bytes())
+    return document
+
+
+def _later_defaults() -> frozenset[str]:
+    """Keys that the defaults of quantum graphs define."""
+    names: dict[str, Any] = plain(read_yaml(shipped("etc", "lsst.yaml")))
+    return frozenset({*names, *names.get("payload", ()), *names.get("finalJob", ())})

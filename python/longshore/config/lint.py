@@ -1,0 +1,71 @@
+"""Says everything about a merged configuration that its author should know, in the order of its files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from longshore.config.check import Finding, check
+from longshore.config.search import Config
+from longshore.config.secret import secrets
+from longshore.config.sections import hidden, old, out_of_range, unmatched, without_service
+from longshore.config.spelling import misspelt
+from longshore.config.variables import Surroundings, unused, without_place, wrong_variables
+
+
+def lint(
+    config: Config, schema: Mapping[str, Any], around: Surroundings, *, labels: frozenset[str] | None = None
+) -> list[Finding]:
+    """Look for all that is wrong with a configuration, or likely to be.
+
+    Parameters
+    ----------
+    config
+        The merged configuration.
+    schema
+        JSON Schema 2020-12 with local references only.
+    around
+        What its variables may lean on.
+    labels
+        Labels of the payload's tasks, where they are known.
+    """
+    root = config.root
+    read_as = list(misspelt(root))
+    known = {finding.origin for finding in read_as}
+    findings = [finding for finding in check(root, schema) if finding.origin not in known or not _is_spelling(finding)]
+    findings += read_as
+    said = {finding.origin for finding in findings}
+    findings += out_of_range(root, said)
+    findings += wrong_variables(config, around)
+    findings += unused(root, schema, around, said)
+    findings += [*unmatched(root, labels), *hidden(root), *old(root), *without_service(root), *secrets(root)]
+    return [without_place(finding) for finding in _covered(findings)]
+
+
+def _covered(findings: Sequence[Finding]) -> Iterator[Finding]:
+    """The findings, with every line hidden that has something to hide."""
+    lines = {(finding.origin.file, finding.origin.line) for finding in findings if finding.hidden}
+    for finding in findings:
+        is_hidden = (finding.origin.file, finding.origin.line) in lines
+        yield msgspec.structs.replace(finding, hidden=True) if is_hidden else finding
+
+
+def _is_spelling(finding: Finding) -> bool:
+    return finding.message.startswith("nothing knows the key")
+
+
+def in_order(findings: Iterable[Finding], files: Sequence[str]) -> list[Finding]:
+    """The findings, each once, in the order of the files and from top to bottom."""
+    places = {file: number for number, file in enumerate(files)}
+    once = {(finding.message, finding.origin): finding for finding in findings}
+    return sorted(
+        once.values(),
+        key=lambda finding: (
+            places.get(finding.origin.file, len(places)),
+            finding.origin.file,
+            finding.origin.line,
+            finding.origin.column,
+        ),
+    )

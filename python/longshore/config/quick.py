@@ -1,0 +1,98 @@
+"""Tells quickly of most values that they fit their schema; of the others, a validator of JSON Schema must judge."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+_TYPES: Final[Mapping[str, Callable[[Any], bool]]] = {
+    "string": lambda value: isinstance(value, str),
+    "integer": lambda value: isinstance(value, int) and not isinstance(value, bool),
+    "number": lambda value: isinstance(value, int | float) and not isinstance(value, bool),
+    "boolean": lambda value: isinstance(value, bool),
+    "array": lambda value: isinstance(value, list),
+    "object": lambda value: isinstance(value, dict),
+    "null": lambda value: value is None,
+}
+_ABOUT: Final = frozenset({"$schema", "$id", "$defs", "title", "description", "default", "examples", "$comment"})
+_KNOWN: Final = frozenset({"$ref", "allOf", "type", "enum", "minimum", "maximum", "pattern", "minLength"}) | {
+    "properties",
+    "patternProperties",
+    "additionalProperties",
+    "items",
+}
+
+
+class Quick:
+    """A schema whose references and conjunctions are followed once.
+
+    Parameters
+    ----------
+    whole
+        JSON Schema 2020-12 with local references only.
+    """
+
+    def __init__(self, whole: Mapping[str, Any]) -> None:
+        self._whole = whole
+        self._leaves: dict[int, list[Mapping[str, Any]] | None] = {}
+        self._patterns: dict[str, re.Pattern[str]] = {}
+
+    def fits(self, value: Any, schema: Any = None) -> bool:
+        """Whether a value surely fits; where it does not, or where this cannot tell, it is no."""
+        schema = self._whole if schema is None else schema
+        if schema is True:
+            return True
+        leaves = self._leaves_of(schema) if isinstance(schema, dict) else None
+        return leaves is not None and all(self._fits_leaf(value, leaf) for leaf in leaves)
+
+    def _leaves_of(self, schema: dict[str, Any]) -> list[Mapping[str, Any]] | None:
+        """The schema and all it leads to; ``None`` where one of them says what is not known here."""
+        if id(schema) not in self._leaves:
+            found = list(self._followed(schema))
+            known = all(key in _KNOWN or key in _ABOUT for leaf in found for key in leaf)
+            self._leaves[id(schema)] = found if known else None
+        return self._leaves[id(schema)]
+
+    def _followed(self, schema: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+        yield schema
+        if "$ref" in schema:
+            yield from self._followed(self._whole["$defs"][schema["$ref"].removeprefix("#/$defs/")])
+        for each in schema.get("allOf", ()):
+            yield from self._followed(each)
+
+    def _fits_leaf(self, value: Any, leaf: Mapping[str, Any]) -> bool:
+        types = leaf.get("type")
+        if types is not None:
+            names = (types,) if isinstance(types, str) else types
+            if not any(_TYPES[name](value) for name in names):
+                return False
+        if "enum" in leaf and not (isinstance(value, str | None) and value in leaf["enum"]):
+            return False
+        if isinstance(value, str):
+            return len(value) >= leaf.get("minLength", 0) and (
+                "pattern" not in leaf or self._matches(leaf["pattern"], value)
+            )
+        if isinstance(value, dict):
+            return self._fits_map(value, leaf)
+        if isinstance(value, list):
+            return "items" not in leaf or all(self.fits(item, leaf["items"]) for item in value)
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return bool(leaf.get("minimum", value) <= value <= leaf.get("maximum", value))
+        return True
+
+    def _fits_map(self, value: dict[str, Any], leaf: Mapping[str, Any]) -> bool:
+        properties, patterns = leaf.get("properties", {}), leaf.get("patternProperties", {})
+        others = leaf.get("additionalProperties", True)
+        for key, below in value.items():
+            schemas = [schema for pattern, schema in patterns.items() if self._matches(pattern, key)]
+            if key in properties:
+                schemas.append(properties[key])
+            if not all(self.fits(below, schema) for schema in schemas or [others]):
+                return False
+        return True
+
+    def _matches(self, pattern: str, text: str) -> bool:
+        if pattern not in self._patterns:
+            self._patterns[pattern] = re.compile(pattern)
+        return self._patterns[pattern].search(text) is not None

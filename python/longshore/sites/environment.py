@@ -1,0 +1,63 @@
+"""Tells which variables of the environment of whoever submits a job inherits; values are never looked at."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from fnmatch import fnmatchcase
+from typing import Final, TypeAlias
+
+Rule: TypeAlias = "str | Sequence[str]"
+"""``all``, ``none``, or patterns of names."""
+
+_LOGIN: Final = frozenset({"HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TZ", "USER"})
+"""What any login gives: with less, hardly a program starts."""
+
+_SCHEDULERS: Final = re.compile(
+    r"(SLURM|SBATCH|SRUN|SALLOC|SQUEUE|PBS|SGE|LSB|LSF|OAR|COBALT|FLUX|PMI|PMIX|_CONDOR)_"
+    r"|LS_(JOBPID|SUBCWD)$|JOB_(ID|NAME|SCRIPT)$|PE_HOSTFILE$|NSLOTS$|NHOSTS$|NQUEUES$"
+)
+"""Names that schedulers give to a job: to the next job they are a lie."""
+
+_SECRETS: Final = re.compile(
+    r"SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|API_?KEYS?(?![A-Z])|(PRIVATE|ACCESS|ENCRYPTION)_?KEY|TOKENS?(?![A-Z])"
+)
+_PLACES: Final = re.compile(r"_(FILE|PATH|DIR)S?$")
+"""A name that ends so has the place of a secret for its value, and no secret."""
+
+
+def is_left_out(name: str) -> bool:
+    """Whether a name looks like a secret, or is a scheduler's own."""
+    name = name.upper()
+    return bool(_SCHEDULERS.match(name) or (_SECRETS.search(name) and not _PLACES.search(name)))
+
+
+def inherited(names: Iterable[str], rule: Rule) -> tuple[set[str], list[str]]:
+    """Which variables are inherited, and which would be if they did not look like secrets or belong to a scheduler.
+
+    Parameters
+    ----------
+    names
+        What there is.
+    rule
+        ``all``, ``none`` (beside what any login gives), or patterns. A pattern that itself looks like what is left out
+        (``GITHUB_TOKEN``, ``SLURM_*``) means it.
+    """
+    if rule == "none":
+        return {name for name in names if name in _LOGIN}, []
+    patterns = ("*",) if rule == "all" else (rule,) if isinstance(rule, str) else tuple(rule)
+    meant = tuple(pattern for pattern in patterns if is_left_out(pattern))
+    kept: set[str] = set()
+    left_out: list[str] = []
+    for name in sorted(names):
+        if not _fits(name, patterns):
+            continue
+        if is_left_out(name) and not _fits(name, meant):
+            left_out.append(name)
+        else:
+            kept.add(name)
+    return kept, left_out
+
+
+def _fits(name: str, patterns: Sequence[str]) -> bool:
+    return any(pattern == "*" or fnmatchcase(name, pattern) for pattern in patterns)

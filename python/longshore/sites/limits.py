@@ -1,0 +1,198 @@
+"""Holds runs and jobs to the ceilings of a site, which its operator sets and users can only lower."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable
+from typing import Any, Final
+
+import msgspec
+
+from longshore.config.interpolate import shown
+from longshore.config.merge import Node
+from longshore.config.settings import count, memory, walltime
+from longshore.errors import ConfigError
+from longshore.model.job import JobSettings
+from longshore.model.request import MIB, Request
+from longshore.origin import Origin
+
+
+class Limit(msgspec.Struct, frozen=True, kw_only=True):
+    """One ceiling (for ``pollFloor``, a floor).
+
+    Attributes
+    ----------
+    amount
+        Bytes, seconds, a number, or a number per second.
+    written
+        As it was written.
+    """
+
+    amount: float
+    written: str
+    origin: Origin
+
+
+Limits = dict[str, Limit]
+"""Ceiling per key of ``limits``."""
+
+_RATE = re.compile(r"\s*(\d{1,9}(?:\.\d{1,9})?)\s*(?:/\s*(\d{0,6})\s*(s|sec|second|min|minute|m|h|hour))?\s*", re.ASCII)
+_RATE_UNITS: Final = {"s": 1, "m": 60, "h": 3600}
+_REQUESTED: Final = {
+    "cpus": ("requestCpus", "cpus"),
+    "memory": ("requestMemory", "memory_b"),
+    "walltime": ("requestWalltime", "walltime_s"),
+}
+"""Configuration key and field of the request, per ceiling of one job."""
+
+
+def read_limits(node: Node | None) -> Limits:
+    """The ceilings that a map ``limits`` sets.
+
+    Raises
+    ------
+    ConfigError
+        One of them is not right.
+    """
+    if node is None or node.value is None:
+        return {}
+    if not isinstance(node.value, dict):
+        raise ConfigError(f"'limits' must be a map, not {shown(node.value)}", origin=node.origin)
+    found: Limits = {}
+    for name, item in node.value.items():
+        read = _READERS.get(name)
+        if read is None:
+            raise ConfigError(
+                f"there is no limit '{name}'", origin=item.origin, hint=f"There are {', '.join(_READERS)}."
+            )
+        if item.value is not None:
+            amount = float(read(item.value, f"limits.{name}", item.origin))
+            found[name] = Limit(amount=amount, written=str(item.value), origin=item.origin)
+    return found
+
+
+def submit_rate(value: Any, key: str, origin: Origin | None = None) -> float:
+    """Submissions per second: a number, or such as ``10/s``, ``30/min``, ``10/5s``.
+
+    Raises
+    ------
+    ConfigError
+        It is none.
+    """
+    found = None if isinstance(value, bool) else _RATE.fullmatch(str(value))
+    seconds = int(found[2] or 1) * _RATE_UNITS[found[3][0]] if found and found[3] else 1
+    if not found or not float(found[1]) or not seconds:
+        raise ConfigError(
+            f"'{key}' must be a number of submissions in a time, not {shown(value)}",
+            origin=origin,
+            hint="Accepted are a number per second (10), and such as 10/s, 30/min, 500/h.",
+        )
+    return float(found[1]) / seconds
+
+
+def _whole(value: Any, key: str, origin: Origin | None) -> int:
+    return count(value, key, origin, least=1)
+
+
+_READERS: Final[dict[str, Callable[[Any, str, Origin | None], float]]] = {
+    "cpus": _whole,
+    "memory": memory,
+    "walltime": walltime,
+    "queued": _whole,
+    "running": _whole,
+    "arraySize": _whole,
+    "submitRate": submit_rate,
+    "pollFloor": walltime,
+}
+
+
+_AS_GUEST: Final = {
+    "queued": "max_waiting",
+    "running": "max_active",
+    "arraySize": "max_batch",
+    "submitRate": "submit_per_s",
+    "pollFloor": "poll_floor_s",
+}
+"""Field of `longshore.contract.executor.Limits` per ceiling of a run."""
+
+
+def as_guest(limits: Limits) -> dict[str, float]:
+    """The ceilings of a run, by the fields of an executor's limits; for the settings of an executor."""
+    return {
+        field: limits[name].amount if name in {"submitRate", "pollFloor"} else int(limits[name].amount)
+        for name, field in _AS_GUEST.items()
+        if name in limits
+    }
+
+
+def lowered(ceilings: Limits, own: Limits, site: str) -> tuple[Limits, list[str]]:
+    """The ceilings that hold once a user has lowered some, and a note per one that was to be raised."""
+    notes = []
+    held = dict(ceilings)
+    for name, limit in own.items():
+        ceiling = ceilings.get(name)
+        goes_beyond = ceiling is not None and (
+            limit.amount < ceiling.amount if name == "pollFloor" else limit.amount > ceiling.amount
+        )
+        if ceiling is not None and goes_beyond:
+            side = "below" if name == "pollFloor" else "above"
+            notes.append(
+                f"'limits.{name}' is {limit.written} ({limit.origin}), {side} the {ceiling.written} of the site "
+                f"'{site}' ({ceiling.origin}), which holds"
+            )
+        else:
+            held[name] = limit
+    return held, notes
+
+
+def within(settings: JobSettings, limits: Limits, free: Collection[str], site: str) -> tuple[JobSettings, list[str]]:
+    """Lower what no user asked for to the ceilings, and say so; memory never grows beyond its ceiling.
+
+    Parameters
+    ----------
+    settings
+        Settings of a profile.
+    limits
+        The ceilings.
+    free
+        Configuration keys of the request that no user chose.
+    site
+        Name of the site.
+    """
+    notes = []
+    lower: dict[str, Any] = {}
+    for name, (key, attribute) in _REQUESTED.items():
+        asked, limit = getattr(settings.request, attribute), limits.get(name)
+        if key in free and asked is not None and limit is not None and asked > limit.amount:
+            lower[attribute] = limit.amount if name == "walltime" else int(limit.amount)
+            notes.append(
+                f"'{key}' is {_shown(name, asked)} by default; lowered to {limit.written}, the 'limits.{name}' of the "
+                f"site '{site}'"
+            )
+    if lower:
+        settings = msgspec.structs.replace(settings, request=msgspec.structs.replace(settings.request, **lower))
+    most = limits.get("memory")
+    if most is None or "memoryMultiplier" not in settings.attributes:
+        return settings, notes
+    asked_most = settings.attributes.get("requestMemoryMax")
+    if isinstance(asked_most, int) and asked_most > most.amount:
+        notes.append(
+            f"'requestMemoryMax' is {_shown('memory', asked_most)}; lowered to {most.written}, the 'limits.memory' of "
+            f"the site '{site}'"
+        )
+    smallest = min(int(most.amount), asked_most) if isinstance(asked_most, int) else int(most.amount)
+    return msgspec.structs.replace(settings, attributes={**settings.attributes, "requestMemoryMax": smallest}), notes
+
+
+def beyond(request: Request, limits: Limits) -> Iterable[tuple[str, str, str, Limit]]:
+    """What of a request lies beyond the ceilings: name, configuration key, amount for people, and the ceiling."""
+    for name, (key, attribute) in _REQUESTED.items():
+        asked, limit = getattr(request, attribute), limits.get(name)
+        if asked is not None and limit is not None and asked > limit.amount:
+            yield name, key, _shown(name, asked), limit
+
+
+def _shown(name: str, amount: float) -> str:
+    if name == "memory":
+        return f"{amount / MIB:.0f} MiB"
+    return f"{amount:.0f} s" if name == "walltime" else f"{amount:.0f}"

@@ -1,0 +1,41 @@
+"""Gives files of runs the permissions and the group that a site wants them to have."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from longshore.errors import FilesError
+
+
+@contextmanager
+def permissions(umask: int | None) -> Iterator[None]:
+    """Make files with a umask of the site's; ``None`` leaves the user's."""
+    if umask is None:
+        yield
+        return
+    before = os.umask(umask)
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
+def give_to_group(folder: Path, group: str) -> None:
+    """Give a new folder, and all that will be made in it, to a group, by its name or number.
+
+    Raises
+    ------
+    FilesError
+        There is no such group, or we are no member of it.
+    """
+    try:
+        shutil.chown(folder, group=int(group) if group.isdigit() else group)
+        folder.chmod(folder.stat().st_mode | 0o2000)
+    except LookupError as error:
+        raise FilesError(f"there is no group '{group}' to give the run directory to") from error
+    except OSError as error:
+        raise FilesError(f"the run directory cannot be given to the group '{group}': {error.strerror}") from error

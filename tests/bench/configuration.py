@@ -1,0 +1,46 @@
+"""What it takes to load and lint configurations of 5,000 and 50,000 lines.
+
+Usage: python -m tests.bench.configuration [--rounds N]
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import tempfile
+import time
+from pathlib import Path
+
+from longshore.app.lint import lint_file
+
+
+def text(lines: int) -> str:
+    """A configuration of so many lines, five for each task."""
+    parts = ["wmsServiceClass: local\nproject: bench\npipetask:\n"]
+    parts += [
+        f"  task{number}:\n    requestMemory: {1000 + number}\n    requestCpus: 2\n"
+        f"    queue: 'q_{{project}}_{number}'\n    environment: {{THREADS: '{number}'}}\n"
+        for number in range(lines // 5)
+    ]
+    return "".join(parts)
+
+
+def main() -> None:
+    """Lint each size some times, and print medians."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=5)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        path = Path(name, "run.yaml")
+        for lines in (5_000, 50_000):
+            path.write_text(text(lines), "utf-8")
+            taken = []
+            for _ in range(options.rounds):
+                began = time.perf_counter()
+                found = lint_file(path, options={}, sets=(), now=0).findings
+                taken.append(time.perf_counter() - began)
+            print(f"{lines:6,} lines: {statistics.median(taken):.2f} s, {len(found)} findings")
+
+
+if __name__ == "__main__":
+    main()

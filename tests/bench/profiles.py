@@ -1,0 +1,142 @@
+"""What many jobs and many sites cost: values of 100,000 jobs of 12 labels, and 500 profiles on the search path.
+
+Usage: python -m tests.bench.profiles [--jobs N] [--sites N]
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from longshore.config.merge import Layer, LayerRank, merge
+from longshore.config.profile import JobProfile, compile_profile
+from longshore.config.search import Config
+from longshore.model.cluster import ClusteredGraph
+from longshore.model.dag import Dag
+from longshore.model.job import JobSettings
+from longshore.model.task import Task, TaskGraph
+from longshore.plan.cluster import single_task
+from longshore.plan.special import SpecialJobs
+from longshore.plan.transform import _job, free_names, transform
+from longshore.world.etc import shipped
+from longshore.world.yamlfile import parse_yaml, read_yaml
+
+LABELS = 12
+_PROFILE = """# A cluster of the campus.
+title: Cluster {number}
+service: slurm
+hosts: ["login*.cluster{number}.example.org"]
+limits: {{cpus: 128, memory: 480 GiB, walltime: "7-00:00:00", queued: 2000, pollFloor: 60}}
+partitions:
+  - {{name: short, cpus: 64, memory: 240 GiB, walltime: "4:00:00", default: true}}
+  - {{name: long, cpus: 64, memory: 240 GiB, walltime: "7-00:00:00"}}
+  - {{name: large, cpus: 128, memory: 480 GiB, walltime: "2-00:00:00"}}
+account: general
+qos: normal
+slurm:
+  killOnBadExit: true
+modules: [gcc/13]
+setup:
+  job:
+    - ulimit -s unlimited
+    - export OMP_PLACES=cores
+inheritEnvironment: [HOME, PATH, LANG]
+scratch: /scratch
+requestWalltime: "1:00:00"
+"""
+
+
+def graph(jobs: int) -> ClusteredGraph:
+    """Tasks of a dozen labels, each with two dimensions."""
+    tasks = [
+        Task(
+            name=f"t{number}",
+            label=f"label{number % LABELS}",
+            data_id={"visit": number // 100, "detector": number % 100},
+        )
+        for number in range(jobs)
+    ]
+    return single_task(TaskGraph(name="run", dag=Dag.by_name(tasks, [])), {})
+
+
+def configuration() -> Config:
+    """The defaults, with values for each label."""
+    sections = "".join(f"  label{number}: {{requestMemory: {1000 + number}}}\n" for number in range(LABELS))
+    text = (
+        "runQuantumCommand: 'work --visit {visit} --detector {detector} {options}'\noptions: '-v {label}'\n"
+        f"requestWalltime: '1:00'\nqueue: long\nenvironment: {{WHERE: '{{queue}}'}}\npipetask:\n{sections}"
+    )
+    defaults = Layer("defaults", LayerRank.DEFAULTS, read_yaml(shipped("etc", "defaults.yaml")))
+    return Config(merge([defaults, Layer("run", LayerRank.FILE, parse_yaml(text, "run.yaml"))]))
+
+
+def profiles_of(clustered: ClusteredGraph, config: Config) -> dict[str, JobProfile]:
+    """The profile of each label."""
+    names = free_names(clustered)
+    return {label: compile_profile(config, label, free=free, env={"PWD": "/work"}) for label, free in names.items()}
+
+
+def values(clustered: ClusteredGraph, config: Config) -> None:
+    """All values of all jobs, and nothing else."""
+    profiles = profiles_of(clustered, config)
+    shared: dict[tuple[str, tuple[object, ...]], JobSettings] = {}
+    collections.deque((_job(cluster, profiles[cluster.label], shared) for cluster in clustered.dag.nodes), maxlen=0)
+
+
+def workflow(clustered: ClusteredGraph, config: Config) -> None:
+    """The same, and the generic workflow made of them."""
+    transform(clustered, profiles_of(clustered, config), name="run", attributes={}, special=SpecialJobs())
+
+
+def median(act: Callable[[], object], rounds: int) -> float:
+    """Median of the wall times of an act."""
+    times = []
+    for _ in range(rounds):
+        began = time.perf_counter()
+        act()
+        times.append(time.perf_counter() - began)
+    return statistics.median(times)
+
+
+def main() -> None:
+    """Print medians."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--jobs", type=int, default=100_000)
+    parser.add_argument("--sites", type=int, default=500)
+    parser.add_argument("--rounds", type=int, default=5)
+    options = parser.parse_args()
+    config, clustered = configuration(), graph(options.jobs)
+    rounds = options.rounds
+    print(f"profiles of {LABELS} labels: {median(lambda: profiles_of(clustered, config), rounds) * 1000:.1f} ms")
+    print(f"all values of {options.jobs:,} jobs: {median(lambda: values(clustered, config), rounds):.2f} s")
+    print(f"the workflow made of them as well: {median(lambda: workflow(clustered, config), rounds):.2f} s")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for number in range(options.sites):
+            (folder / f"cluster{number}.yaml").write_text(_PROFILE.format(number=number), "utf-8")
+        environment = {**os.environ, "XDG_STATE_HOME": str(folder / "state")}
+
+        def ran(*words: str) -> float:
+            command = [sys.executable, *words]
+            return median(
+                lambda: subprocess.run(command, cwd=folder, env=environment, capture_output=True, check=True),
+                options.rounds,
+            )
+
+        bare = ran("-c", "pass")
+        listed = ran("-m", "longshore", "site", "list", "--site-path", name)
+        shown = ran("-m", "longshore", "site", "show", "cluster7", "--site-path", name)
+    print(f"site list of {options.sites} profiles: {listed:.2f} s (Python alone {bare:.2f} s)")
+    print(f"site show of one of them: {shown:.2f} s")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,48 @@
+"""`longshore init` writes what runs, or lints clean, as it is, and overwrites nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.conftest import Cli
+
+
+@pytest.mark.parametrize("kind", ["pipeline", "script", "lsst", "site"])
+def test_a_start_lints_clean(cli: Cli, tmp_path: Path, kind: str) -> None:
+    ran = cli("init", "--kind", kind, "new")
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.splitlines()[0] == f"Wrote new/{kind}.yaml"
+    lint = cli("config", "lint", f"new/{kind}.yaml", "--strict")
+    assert (lint.returncode, lint.stdout) == (0, f"new/{kind}.yaml: 0 errors, 0 warnings, 0 notes\n")
+
+
+@pytest.mark.parametrize(("kind", "command"), [("pipeline", "submit"), ("script", "submitcmd")])
+def test_a_start_runs_as_it_is(cli: Cli, tmp_path: Path, kind: str, command: str) -> None:
+    assert cli("init", *(("--kind", kind) if kind != "pipeline" else ())).returncode == 0
+    ran = cli(command, f"{kind}.yaml", "--wait", "--json")
+    assert ran.returncode == 0, ran.stderr
+    assert ran.json["state"] == "SUCCEEDED"
+
+
+def test_nothing_is_overwritten(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "script.sh").write_text("mine", "utf-8")
+    ran = cli("init", "--kind", "script")
+    assert ran.returncode == 7
+    assert "'script.sh' is there already" in ran.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["script.sh"]
+    assert (tmp_path / "script.sh").read_text("utf-8") == "mine"
+
+
+def test_a_folder_that_cannot_be(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("", "utf-8")
+    ran = cli("init", "file/below")
+    assert ran.returncode == 7
+    assert "cannot be written" in ran.stderr
+
+
+def test_a_profile_is_held_to_its_own_schema(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "campus.yaml").write_text("service: local\nlimits: {cpus: many}\n", "utf-8")
+    ran = cli("config", "lint", "campus.yaml")
+    assert ran.returncode == 3
+    assert "campus.yaml:2:16: error: 'limits.cpus'" in ran.stdout

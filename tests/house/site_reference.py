@@ -1,0 +1,61 @@
+"""Writes the reference page of site profiles from their schema; a test holds the two to each other.
+
+Usage: python -m tests.house.site_reference
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "doc" / "reference" / "site-profiles.md"
+
+_HEAD = """# Site profiles
+
+<!-- Made by `python -m tests.house.site_reference` from etc/schema/site.json; do not edit. -->
+
+What a profile of a site can say, beside any [key of a configuration](configuration.md), which it gives a default.
+[How to describe a site](../how-to/describe-a-site.md) shows it in use; `etc/schema/site.json` holds the same for
+editors. Each key can also stand in a section `site.NAME` of a configuration; those after `limits` also at its root,
+for all sites.
+"""
+
+
+def page() -> str:
+    """The text of the page."""
+    schema = json.loads((ROOT / "etc" / "schema" / "site.json").read_text("utf-8"))
+    return "\n".join([_HEAD, *_table("Keys", schema), *_below(schema)]).rstrip() + "\n"
+
+
+def _below(schema: dict[str, Any]) -> Iterator[str]:
+    for key, value in schema["properties"].items():
+        if "properties" in value:
+            yield from _table(f"Under `{key}`", value)
+        elif "properties" in value.get("items", {}):
+            yield from _table(f"In each item of `{key}`", value["items"])
+
+
+def _table(title: str, schema: dict[str, Any]) -> Iterator[str]:
+    yield f"## {title}\n"
+    yield "| key | type | |"
+    yield "|---|---|---|"
+    for key, value in schema["properties"].items():
+        cells = (f"`{key}`", _type(value), value["description"])
+        yield "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+    yield ""
+
+
+def _type(value: dict[str, Any]) -> str:
+    if "anyOf" in value:
+        return " or ".join(_type(each) for each in value["anyOf"])
+    if "enum" in value:
+        return ", ".join(f"`{choice}`" for choice in value["enum"] if choice is not None)
+    kinds = value.get("type", [])
+    return " or ".join(kind for kind in ([kinds] if isinstance(kinds, str) else kinds) if kind != "null")
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), "utf-8")

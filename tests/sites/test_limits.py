@@ -1,0 +1,124 @@
+"""Users can lower the ceilings of a site, never raise them, and it is said by name when one bites."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from longshore.contract.executor import Limits as ExecutorLimits
+from longshore.errors import ConfigError
+from longshore.model.job import JobSettings
+from longshore.model.request import MIB, Request
+from longshore.sites.limits import Limits, as_guest, beyond, lowered, read_limits, submit_rate, within
+from longshore.world.yamlfile import parse_yaml
+
+
+def limits(text: str, name: str = "site.yaml") -> Limits:
+    return read_limits(parse_yaml(text, name))
+
+
+def test_all_of_them() -> None:
+    text = "{cpus: 4, memory: 1 GiB, walltime: '1:00', queued: 9, running: 8, arraySize: 7, submitRate: 30/min"
+    amounts = {name: limit.amount for name, limit in limits(f"{text}, pollFloor: 1m}}").items()}
+    assert amounts == {
+        "cpus": 4,
+        "memory": 1024 * MIB,
+        "walltime": 3600,
+        "queued": 9,
+        "running": 8,
+        "arraySize": 7,
+        "submitRate": 0.5,
+        "pollFloor": 60,
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("{cpu: 4}", "there is no limit 'cpu'"),
+        ("{cpus: 0}", "'limits.cpus' must be a whole number of at least 1"),
+        ("{memory: lots}", "'limits.memory' must be an amount"),
+        ("{submitRate: often}", "'limits.submitRate' must be a number of submissions"),
+        ("[1]", "'limits' must be a map"),
+    ],
+)
+def test_what_is_none(text: str, words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        limits(text)
+
+
+@pytest.mark.parametrize(
+    ("value", "rate"),
+    [(10, 10.0), ("10/s", 10.0), ("10/1sec", 10.0), ("30/min", 0.5), ("1 / 5 sec", 0.2), ("36/h", 0.01), (0.5, 0.5)],
+)
+def test_rates(value: object, rate: float) -> None:
+    assert submit_rate(value, "limits.submitRate") == pytest.approx(rate)
+
+
+@pytest.mark.parametrize("value", ["0/s", "5/0s", True, "s/5", ""])
+def test_no_rates(value: object) -> None:
+    with pytest.raises(ConfigError):
+        submit_rate(value, "limits.submitRate")
+
+
+def test_users_lower_and_never_raise() -> None:
+    ceilings = limits("{cpus: 4, running: 100, pollFloor: 60, queued: 5}")
+    held, notes = lowered(ceilings, limits("{cpus: 8, running: 10, pollFloor: 5, arraySize: 3}", "mine.yaml"), "campus")
+    assert {name: limit.amount for name, limit in held.items()} == {
+        "cpus": 4,
+        "running": 10,
+        "pollFloor": 60,
+        "queued": 5,
+        "arraySize": 3,
+    }
+    assert len(notes) == 2
+    assert notes[0].startswith("'limits.cpus' is 8 (mine.yaml:1:8), above the 4 of the site 'campus' (site.yaml:1:8)")
+    assert "'limits.pollFloor' is 5" in notes[1]
+    assert "below the 60" in notes[1]
+
+
+def test_what_an_executor_hears_of_them() -> None:
+    said = as_guest(limits("{cpus: 4, queued: 9, running: 8, arraySize: 7, submitRate: 30/min, pollFloor: 1m}"))
+    assert msgspec.convert(said, ExecutorLimits) == ExecutorLimits(
+        max_batch=7, submit_per_s=0.5, poll_floor_s=60.0, max_waiting=9, max_active=8
+    )
+
+
+def test_users_may_ask_less_often() -> None:
+    held, notes = lowered(limits("pollFloor: 60"), limits("pollFloor: 90"), "campus")
+    assert held["pollFloor"].amount == 90
+    assert not notes
+
+
+REQUEST = Request(cpus=8, memory_b=4096 * MIB, walltime_s=7200.0)
+
+
+def test_only_what_nobody_chose_is_lowered() -> None:
+    settings = JobSettings(label="a", request=REQUEST)
+    held, notes = within(settings, limits("{cpus: 4, memory: 2 GiB, walltime: 1h}"), ["requestCpus"], "campus")
+    assert held.request == Request(cpus=4, memory_b=4096 * MIB, walltime_s=7200.0)
+    assert notes == ["'requestCpus' is 8 by default; lowered to 4, the 'limits.cpus' of the site 'campus'"]
+    assert [name for name, *_ in beyond(held.request, limits("{cpus: 4, memory: 2 GiB, walltime: 1h}"))] == [
+        "memory",
+        "walltime",
+    ]
+
+
+def test_what_is_within_is_left_alone() -> None:
+    settings = JobSettings(label="a", request=REQUEST)
+    assert within(settings, limits("{cpus: 8, memory: 4 GiB}"), ["requestCpus", "requestMemory"], "campus") == (
+        settings,
+        [],
+    )
+    assert not list(beyond(REQUEST, {}))
+
+
+def test_memory_never_grows_beyond_its_ceiling() -> None:
+    growing = JobSettings(label="a", attributes={"memoryMultiplier": 2.0})
+    held, notes = within(growing, limits("memory: 8 GiB"), [], "campus")
+    assert held.attributes["requestMemoryMax"] == 8192 * MIB
+    assert not notes
+    asked = JobSettings(label="a", attributes={"memoryMultiplier": 2.0, "requestMemoryMax": 16384 * MIB})
+    held, notes = within(asked, limits("memory: 8 GiB"), [], "campus")
+    assert held.attributes["requestMemoryMax"] == 8192 * MIB
+    assert notes == ["'requestMemoryMax' is 16384 MiB; lowered to 8 GiB, the 'limits.memory' of the site 'campus'"]

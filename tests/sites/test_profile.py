@@ -1,0 +1,116 @@
+"""Profiles inherit, become layers, and match hosts."""
+
+from __future__ import annotations
+
+import pytest
+
+from longshore.config.merge import Node, plain
+from longshore.errors import ConfigError
+from longshore.origin import Origin
+from longshore.sites.match import belongs, the_one
+from longshore.sites.profile import Profile, layer_root, resolve
+from longshore.world.yamlfile import parse_yaml
+
+
+def profiles(**texts: str) -> dict[str, Profile]:
+    return {
+        name: Profile(name=name, root=parse_yaml(text, f"{name}.yaml"), personal=name.startswith("my"))
+        for name, text in texts.items()
+    }
+
+
+def resolved(name: str, **texts: str) -> Node:
+    known = profiles(**texts)
+    return resolve(known[name], lambda parent, _: known[parent]).root
+
+
+def test_own_keys_win_and_maps_merge() -> None:
+    root = resolved(
+        "b",
+        a="{service: slurm, slurm: {x: 1, y: 1}, partitions: [{name: p}], requestCpus: 2}",
+        b="{inherits: a, slurm: {y: 2}, partitions: [{name: q}]}",
+    )
+    found = plain(root)
+    assert found == {
+        "inherits": "a",
+        "service": "slurm",
+        "slurm": {"x": 1, "y": 2},
+        "partitions": [{"name": "q"}],
+        "requestCpus": 2,
+    }
+
+
+def test_what_is_inherited_can_be_deleted() -> None:
+    a = "{modules: [gcc], limits: {cpus: 4, running: 5}, slurm: {x: 1, y: 1}}"
+    known = profiles(a=a, b="{inherits: a, modules: !delete , limits: {cpus: !delete }, slurm: {x: !delete }}")
+    whole = resolve(known["b"], lambda parent, _: known[parent])
+    assert plain(whole.root) == {"inherits": "a", "limits": {"running": 5}, "slurm": {"y": 1}}
+    limits = whole.limits(personal=False)
+    assert limits
+    assert plain(limits) == {"running": 5}
+
+
+def test_several_parents_the_later_one_wins() -> None:
+    root = resolved("c", a="{x: 1, y: 1}", b="{y: 2}", c="{inherits: [a, b]}")
+    assert plain(root) == {"inherits": ["a", "b"], "x": 1, "y": 2}
+
+
+def test_hosts_and_titles_are_not_inherited() -> None:
+    assert plain(resolved("b", a="{hosts: [h], title: A, x: 1}", b="inherits: a")) == {"inherits": "a", "x": 1}
+
+
+def test_a_ring_is_named_with_its_place() -> None:
+    with pytest.raises(ConfigError, match=r"a\.yaml:1:11: the site 'b' inherits itself: b -> c -> a -> b") as caught:
+        resolved("b", a="inherits: b", b="inherits: c", c="inherits: a")
+    assert caught.value.origin == Origin("a.yaml", 1, 11, "file")
+
+
+@pytest.mark.parametrize("text", ["inherits: 3", "inherits: [a, 4]", "inherits: {a: 1}"])
+def test_what_is_no_name_of_a_site(text: str) -> None:
+    with pytest.raises(ConfigError, match="'inherits' must name a site or a list of sites"):
+        resolved("b", a="{}", b=text)
+
+
+def test_a_layer_has_the_names_of_bps_and_nothing_that_nobody_may_override() -> None:
+    root = layer_root(
+        resolved("a", a="{service: slurm, account: me, limits: {cpus: 1}, hosts: [h], title: T, queue: q}")
+    )
+    assert plain(root) == {"wmsServiceClass": "slurm", "accountingGroup": "me", "queue": "q"}
+
+
+def test_the_longer_name_wins() -> None:
+    root = layer_root(resolved("a", a="{service: slurm, wmsServiceClass: sge, account: null}"))
+    assert plain(root) == {"wmsServiceClass": "sge"}
+
+
+def test_limits_of_users_and_operators_stay_apart() -> None:
+    known = profiles(
+        a="limits: {cpus: 4, running: 5}", b="{inherits: a, limits: {cpus: 8}}", my="{inherits: b, limits: {cpus: 99}}"
+    )
+    whole = resolve(known["my"], lambda parent, _: known[parent])
+    operators, own = whole.limits(personal=False), whole.limits(personal=True)
+    assert operators
+    assert own
+    assert plain(operators) == {"cpus": 8, "running": 5}
+    assert plain(own) == {"cpus": 99}
+
+
+@pytest.mark.parametrize(
+    ("host", "pattern", "does"),
+    [
+        ("login1.campus.edu", "login*.campus.edu", True),
+        ("login1.campus.edu", "login1", True),
+        ("LOGIN1", "login?", True),
+        ("login1.campus.edu", "campus.edu", False),
+        ("login12", "login[0-9]", False),
+    ],
+)
+def test_hosts(host: str, pattern: str, *, does: bool) -> None:
+    assert belongs(host, ["nothing", pattern]) is does
+
+
+def test_one_site_is_used_and_two_are_named() -> None:
+    assert the_one("h", []) is None
+    assert the_one("h", [("a", "a.yaml")]) == "a"
+    with pytest.raises(ConfigError, match=r"'h' belongs to more than one site: 'a' \(1\.yaml\) and 'b' \(2\.yaml\)"):
+        the_one("h", [("b", "2.yaml"), ("a", "1.yaml")])

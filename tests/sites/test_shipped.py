@@ -1,0 +1,86 @@
+"""The profiles that Longshore ships hold to the schema, and the schemas to each other."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+from tests.house.site_reference import PAGE, page
+
+from longshore.app.sites import profile_schema
+from longshore.config.check import check
+from longshore.origin import Origin
+from longshore.sites.limits import read_limits
+from longshore.sites.profile import Profile, resolve
+from longshore.world.etc import shipped
+from longshore.world.sites import SitePath
+
+SITE: dict[str, Any] = json.loads(shipped("etc", "schema", "site.json").read_text("utf-8"))
+CONFIG: dict[str, Any] = json.loads(shipped("etc", "schema", "config.json").read_text("utf-8"))
+NAMES = sorted(path.stem for path in shipped("config", "sites").glob("*.yaml"))
+SITES = SitePath((), dict(os.environ))
+
+
+def profile(name: str, _origin: Origin | None = None) -> Profile:
+    file = SITES.find(name)
+    assert file
+    return SITES.profile(file)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_shipped_profile_holds_to_the_schema(name: str) -> None:
+    resolved = resolve(profile(name), profile)
+    assert check(resolved.root, profile_schema()) == []
+    limits = resolved.root.value["limits"] if isinstance(resolved.root.value, dict) and name != "local" else None
+    assert bool(read_limits(limits)) is (name != "local")
+
+
+def test_a_family_of_sites() -> None:
+    resolved = resolve(profile("example-family"), profile)
+    assert isinstance(resolved.root.value, dict)
+    assert resolved.root.value["service"].value == "slurm"
+    assert "hosts" not in resolved.root.value, "or two sites would claim one host"
+    assert read_limits(resolved.root.value["limits"])["walltime"].amount == 1800
+    assert read_limits(resolved.root.value["limits"])["queued"].amount == 2000
+
+
+def test_the_schema_is_one_and_everything_in_it_is_described() -> None:
+    Draft202012Validator.check_schema(SITE)
+    for key, entry in described(SITE, ""):
+        assert entry["title"], key
+        assert entry["description"].endswith((".", "write.")), key
+
+
+def described(schema: dict[str, Any], place: str) -> list[tuple[str, dict[str, Any]]]:
+    found = []
+    for key, entry in schema.get("properties", {}).items():
+        found += [(f"{place}{key}", entry), *described(entry, f"{place}{key}.")]
+        if isinstance(entry.get("items"), dict):
+            found += described(entry["items"], f"{place}{key}[].")
+    return found
+
+
+def test_a_section_of_a_site_has_all_that_a_profile_has() -> None:
+    assert CONFIG["$defs"]["site"]["properties"] == SITE["properties"]
+
+
+def test_what_can_be_said_of_all_sites_is_described_as_for_one() -> None:
+    for key, entry in CONFIG["$defs"]["place"]["properties"].items():
+        assert entry == {name: SITE["properties"][key][name] for name in ("title", "description")}
+
+
+def test_a_profile_may_have_any_key_of_a_configuration(tmp_path: Path) -> None:
+    (tmp_path / "x.yaml").write_text("service: local\nrequestCpus: none\npipetask: {a: {requestCpus: 2}}\n", "utf-8")
+    sites = SitePath([tmp_path], dict(os.environ))
+    file = sites.find("x")
+    assert file
+    (finding,) = check(sites.profile(file).root, profile_schema())
+    assert str(finding.origin).endswith("x.yaml:2:14")
+
+
+def test_the_reference_of_site_profiles_is_up_to_date() -> None:
+    assert PAGE.read_text("utf-8") == page(), "run: python -m tests.house.site_reference"
