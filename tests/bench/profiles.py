@@ -81,14 +81,16 @@ def configuration() -> Config:
 def profiles_of(clustered: ClusteredGraph, config: Config) -> dict[str, JobProfile]:
     """The profile of each label."""
     names = free_names(clustered)
-    return {label: compile_profile(config, label, free=free, env={"PWD": "/work"}) for label, free in names.items()}
+    return {
+        label: compile_profile(config, label, free=free, env={"PWD": "/somewhere"}) for label, free in names.items()
+    }
 
 
 def values(clustered: ClusteredGraph, config: Config) -> None:
     """All values of all jobs, and nothing else."""
     profiles = profiles_of(clustered, config)
     shared: dict[tuple[str, tuple[object, ...]], JobSettings] = {}
-    collections.deque((_job(cluster, profiles[cluster.label], shared) for cluster in clustered.dag.nodes), maxlen=0)
+    collections.deque((_job(cluster, profiles[cluster.label], shared, "") for cluster in clustered.dag.nodes), maxlen=0)
 
 
 def workflow(clustered: ClusteredGraph, config: Config) -> None:
