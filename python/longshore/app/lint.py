@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import gc
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -94,6 +96,23 @@ def lint_file(path: Path, *, options: Mapping[str, str], sets: tuple[str, ...], 
     UsageError
         A ``--set`` cannot be understood.
     """
+    with _collection_paused():
+        return _linted(path, options=options, sets=sets, now=now)
+
+
+@contextmanager
+def _collection_paused() -> Iterator[None]:
+    """Let nothing look for garbage meanwhile: there is hardly any, and looking takes a third of the time."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def _linted(path: Path, *, options: Mapping[str, str], sets: tuple[str, ...], now: float) -> Linted:
     from longshore.app.configuration import read_configuration  # which leans on this module
 
     try:
