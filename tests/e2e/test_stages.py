@@ -22,7 +22,7 @@ def test_a_stage_stops_and_says_what_it_made(cli: Cli, write_run: WriteRun, tmp_
         : STAGES.index(stage) + 1
     ]
     assert "peak memory" in lines[0]
-    document = cli(stage, path, "--json").json
+    document = cli(stage, path, "--json", "--set", "submitPath=another").json
     assert document["kind"] == "stages"
     last = document["stages"][-1]
     assert last["labels"] == {"A": 1, "B": 1}
