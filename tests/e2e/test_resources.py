@@ -73,3 +73,12 @@ def test_what_nobody_asked_for_is_lowered(cli: Cli, write_run: WriteRun) -> None
     ran = cli("submit", path.name, "--wait")
     assert ran.returncode == 0
     assert "'requestMemory' is 2048 MiB by default; lowered to the 512 MiB there are" in ran.stderr
+
+
+def test_what_has_no_effect_is_said_once(cli: Cli, write_run: WriteRun) -> None:
+    ran = cli(
+        "submit", write_run("runQuantumCommand: 'true'\nqueue: long\nrequestWalltime: 60\nsaveDot: true\n"), "--wait"
+    )
+    assert ran.returncode == 0
+    assert ran.stderr.count("the local service takes no notice of 'queue', 'requestWalltime'") == 1
+    assert ran.stderr.count("without effect in this version: 'saveDot'") == 1

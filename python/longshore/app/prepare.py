@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
@@ -16,7 +17,7 @@ from longshore.app.programs import check_programs
 from longshore.app.sources import Acquired, acquire
 from longshore.app.teller import Teller
 from longshore.config.finaljob import WhenRun, when_run
-from longshore.config.merge import Node
+from longshore.config.merge import PACKAGED, Node
 from longshore.config.profile import JobProfile
 from longshore.contract.context import Problem, RunPaths
 from longshore.errors import RequestError
@@ -29,6 +30,18 @@ from longshore.plan.special import FINAL, INIT, SpecialJobs, final_job, init_job
 from longshore.plan.transform import free_names, transform
 from longshore.world.rundir import FORMAT, new_run_directory, write_card
 from longshore.world.share import give_to_group, permissions
+
+_NO_EFFECT: Final = (
+    "cluster",
+    "ordering",
+    "clusterAlgorithm",
+    "subDirTemplate",
+    "templateDataId",
+    "saveDot",
+    "saveGenericWorkflow",
+    "saveClusteredQgraph",
+    "validateClusteredQgraph",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,6 +108,8 @@ def make_workflow(begun: Begun, clustered: ClusteredGraph, commands: Mapping[str
     PreparationError
         A job has no command, asks for more than there is, or its program is missing.
     """
+    for note in _without_effect(begun):
+        tell.note(note)
     profiles = Profiles(begun)
     workflow = transform(
         clustered,
@@ -134,6 +149,17 @@ def _special_jobs(begun: Begun, profiles: Profiles) -> SpecialJobs:
     final = final_job(profiles.of(FINAL, searchobj=config.at("finalJob"), with_command=False))
     last = when is WhenRun.SUCCESS
     return SpecialJobs(init=init, last=final if last else None, final=None if last else final)
+
+
+def _without_effect(begun: Begun) -> list[str]:
+    """What the user wrote that this version has no ears for."""
+    config = begun.configuration.config
+    written = []
+    for key in _NO_EFFECT:
+        node = config.at(key)
+        if node is not None and node.value and node.origin.layer not in PACKAGED:
+            written.append(f"'{key}'")
+    return [f"without effect in this version: {', '.join(written)}"] if written else []
 
 
 def plan_of(begun: Begun, acquired: Acquired, workflow: Workflow) -> Plan:

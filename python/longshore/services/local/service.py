@@ -149,7 +149,7 @@ class LocalService(EngineService):
     def check(self, workflow: Workflow, ctx: Context) -> list[Problem]:
         """Return the requests that this machine can never grant."""
         capacity = ctx.probe.capacity if ctx.probe else None
-        problems = [*_unused(ctx.site)]
+        problems = [*_unused(ctx.site), *_unheeded(workflow)]
         if capacity is None:
             return problems
         judged: set[int] = set()
@@ -163,6 +163,35 @@ class LocalService(EngineService):
     def by_hand(self, workflow: Workflow, ctx: Context) -> Iterator[RenderedFile]:
         """Return the table of jobs and the program that runs one of them."""
         return render.by_hand(workflow, ctx)
+
+
+_UNHEEDED: Final = (
+    "queue",
+    "priority",
+    "category",
+    "accountingGroup",
+    "accountingUser",
+    "mailTo",
+    "whenToMail",
+    "concurrencyLimit",
+    "abortOnValue",
+    "abortReturnValue",
+    "preCmdline",
+    "postCmdline",
+)
+"""What a job can ask for that this service does not do."""
+
+
+def _unheeded(workflow: Workflow) -> Iterator[Problem]:
+    """What jobs ask for in vain: a note, for their user meant something by it."""
+    said: dict[str, None] = {}
+    for settings in {id(job.settings): job.settings for job in workflow}.values():
+        said |= dict.fromkeys(key for key in _UNHEEDED if key in settings.attributes)
+        if settings.request.walltime_s is not None:
+            said["requestWalltime"] = None
+    if said:
+        words = ", ".join(f"'{key}'" for key in said)
+        yield Problem(message=f"the local service takes no notice of {words}", fatal=False)
 
 
 _UNUSED: Final = ("partitions", "qos", "directives", "container")
