@@ -22,7 +22,7 @@ from longshore.world.yamlfile import parse_yaml, read_yaml
 
 SCHEMA: dict[str, Any] = json.loads(shipped("etc", "schema", "config.json").read_text("utf-8"))
 FILES = ["defaults.yaml", "lsst.yaml"]
-ENV = {"PWD": "/work", "CTRL_MPEXEC_DIR": "/mpexec", "DAF_BUTLER_DIR": "/butler"}
+ENV = {"PWD": "/here", "CTRL_MPEXEC_DIR": "/mpexec", "DAF_BUTLER_DIR": "/butler"}
 _KEY = re.compile(r"^( *)(#?)([A-Za-z_]\w*):(?: |$)(.*)")
 _PROSE = re.compile(r"^ *# (.*)$")
 
@@ -144,7 +144,7 @@ def test_what_a_job_gets_by_default() -> None:
     assert settings.number_of_retries == 5
     assert settings.retry_unless_exit == (1, 2)
     assert settings.attributes == {"memoryMultiplier": 2.0, "preemptible": True}
-    assert settings.working_directory == "/work"
+    assert settings.working_directory == "/here"
     assert not config.search("memoryLimit").found
     assert not config.search("finalJob").found
 
@@ -152,8 +152,8 @@ def test_what_a_job_gets_by_default() -> None:
 def test_names_and_paths() -> None:
     config = config_of("defaults.yaml", text="{operator: me, payload: {payloadName: p}, bps_defined: {timestamp: T}}")
     assert config.get("outputRun") == "u/me/p/T"
-    assert config.get("submitPath", env=ENV) == "/work/submit/u/me/p/T"
-    assert config.get("idLinkPath", env=ENV) == "/work/bps_links"
+    assert config.get("submitPath", env=ENV) == "/here/submit/u/me/p/T"
+    assert config.get("idLinkPath", env=ENV) == "/here/bps_links"
     current = {"label": "isr", "visit": 101, "band": "r"}
     assert config.search("subDirTemplate", current=current).value == "isr/r/101"
 

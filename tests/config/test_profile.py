@@ -16,7 +16,7 @@ from longshore.errors import ConfigError, ReferenceRingError, UndefinedVariableE
 from longshore.model.request import MIB, Request
 from longshore.world.yamlfile import parse_yaml
 
-ENV = {"HOME": "/home/me", "PWD": "/work", "FOO": "fooval"}
+ENV = {"HOME": "/home/me", "PWD": "/here", "FOO": "fooval"}
 
 
 def config_of(text: str, *, defaults: str = "{}", service: str = "{}") -> Config:
@@ -206,7 +206,7 @@ class TestAttributes:
             profile_of("queue: 'q{visit}{tract}'", free="visit tract")
 
     def test_working_directory(self) -> None:
-        assert profile_of("workingDirectory: '${PWD}/x'").settings.working_directory == "/work/x"
+        assert profile_of("workingDirectory: '${PWD}/x'").settings.working_directory == "/here/x"
 
 
 class TestEnvironment:
