@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -213,6 +214,7 @@ def write(plan: Plan, *, run_id: str, now: float) -> Prepared:
         service=begun.configuration.service,
         longshore=__version__,
         created_at=now,
+        key=secrets.token_hex(4),
         expected=len(workflow),
         labels=workflow.counts(),
         attributes=dict(workflow.attributes),

@@ -152,7 +152,7 @@ class Engine:
             profile_of=self._jobs.profile_of,
             pool=Pool(probe.capacity) if probe.capacity is not None else None,
             limits=executor.limits,
-            tag=f"{read_card(run).id}-{number}",
+            tag=f"{read_card(run).mark}-{number}",
         )
 
     def run(self) -> JobState:

@@ -37,6 +37,13 @@ class RunCard(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     labels: Mapping[str, int]
     """Number of jobs per label, in the order of the pipeline."""
     attributes: Mapping[str, str] = msgspec.field(default_factory=dict)
+    key: str = ""
+    """Tells it from any other run of the same id: ids are unique to a state directory, and a user may have several."""
     submissions: tuple[Submission, ...] = ()
     id_links: str | None = None
     """Directory in which a link named by the id of each submission is made."""
+
+    @property
+    def mark(self) -> str:
+        """What no other run has, wherever this one is moved: processes and batches are known by it."""
+        return f"{self.id}-{self.key}" if self.key else self.id

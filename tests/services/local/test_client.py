@@ -110,7 +110,7 @@ def told(run: RunPaths) -> Iterator[Told]:
 
 
 def member(run: RunPaths, job: int, *argv: str) -> dict[str, Any]:
-    marks = {"LONGSHORE_JOB_RUN_ID": str(run.root), "LONGSHORE_JOB_INDEX": f"{job}.1"}
+    marks = {"LONGSHORE_JOB_RUN_MARK": str(run.root), "LONGSHORE_JOB_INDEX": f"{job}.1"}
     log = str(run.root / f"{job}.log")
     return {"j": job, "a": 1, "argv": argv, "e": 0, "v": marks, "cwd": str(run.root), "log": log}
 
@@ -362,7 +362,7 @@ def test_what_ran_on_another_host_is_lost(run: RunPaths) -> None:
 def test_a_start_that_was_not_recorded_is_undone(run: RunPaths) -> None:
     write_records(run, {"r": "got", "b": "t", "m": [[1, 1], [2, 1]]}, {"r": "end", "j": 2, "a": 1, "t": 1.0, "s": 0})
     marked = [
-        subprocess.Popen(["sleep", "60"], env={"LONGSHORE_JOB_RUN_ID": folder, "LONGSHORE_JOB_INDEX": index})
+        subprocess.Popen(["sleep", "60"], env={"LONGSHORE_JOB_RUN_MARK": folder, "LONGSHORE_JOB_INDEX": index})
         for folder, index in ((str(run.root), "1.1"), (str(run.root), "2.1"), (f"{run.root}x", "1.1"))
     ]
     try:

@@ -33,7 +33,7 @@ import json, os, sys
 tmp = os.environ.pop("TMPDIR")
 mine = {name: text for name, text in os.environ.items() if name.startswith(("LONGSHORE_JOB_", "MY"))}
 mine.pop("LONGSHORE_JOB_INDEX", None)
-mine.pop("LONGSHORE_JOB_RUN_ID", None)
+mine.pop("LONGSHORE_JOB_RUN_MARK", None)
 said = {"argv": sys.argv[2:], "environment": mine, "cwd": os.getcwd(), "empty": os.listdir(tmp) == []}
 with open(sys.argv[1], "w") as file:
     json.dump(said, file)

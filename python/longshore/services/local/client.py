@@ -30,7 +30,7 @@ from longshore.world.host import descendants, host_name, is_same_process, proces
 from longshore.world.rundir import read_card
 
 _encode = msgspec.json.Encoder().encode
-_RUN_MARK: Final = "LONGSHORE_JOB_RUN_ID"
+_RUN_MARK: Final = "LONGSHORE_JOB_RUN_MARK"
 _JOB_MARK: Final = "LONGSHORE_JOB_INDEX"
 """Variables by which every process of a run, and of an attempt, is known again."""
 _SWEEPS: Final = 20
@@ -398,9 +398,9 @@ def _signal_group(group: int, number: signal.Signals) -> None:
 
 
 def _mark_of(run: RunPaths) -> str:
-    """What is the run's own wherever its directory goes: its id, where it has one."""
+    """What is the run's own wherever its directory goes, where it has been given that."""
     try:
-        return read_card(run).id
+        return read_card(run).mark
     except RunNotFoundError:
         return str(run.root)
 
