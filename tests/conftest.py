@@ -12,9 +12,14 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 import longshore
 from longshore.sites.environment import is_left_out
+
+# How long an example takes says something of the machine, and nothing of what is tested.
+settings.register_profile("house", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("house")
 
 _PACKAGE_PARENT = Path(longshore.__file__).resolve().parent.parent
 

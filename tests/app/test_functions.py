@@ -45,10 +45,13 @@ def test_functions_that_are_none_or_fail(name: str, message: str) -> None:
         called(Call(name, ("/no/such/file",), {}, f"bpsEval({name})"))
 
 
-def test_generated_configuration_is_refused_clearly(tmp_path: Path) -> None:
-    configuration = configuration_of(tmp_path, "pipetask: {isr: {bpsGenerateConfig: my.f()}}\n")
-    with pytest.raises(ConfigError, match="'bpsGenerateConfig' is not supported"):
-        with_functions(configuration)
+def test_forbidding_cannot_be_deleted(tmp_path: Path) -> None:
+    (tmp_path / "sites").mkdir()
+    (tmp_path / "sites" / "strict.yaml").write_text("{service: local, allowFunctions: false}\n", "utf-8")
+    text = f"sitePath: {tmp_path}/sites\ncomputeSite: strict\nallowFunctions: !delete\nqueue: bpsEval(os.getcwd)\n"
+    with pytest.raises(ConfigError, match="which 'allowFunctions' forbids") as caught:
+        with_functions(configuration_of(tmp_path, text)).text("queue")
+    assert "strict.yaml:1:34" in caught.value.hint
 
 
 def test_only_a_run_calls(cli: Cli, tmp_path: Path) -> None:

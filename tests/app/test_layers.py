@@ -64,6 +64,16 @@ def test_each_layer_wins_over_all_below_it(here: Path, monkeypatch: pytest.Monke
     assert value(KEY, text, options={KEY: "option"}, sets=("queue=set",)) == "set"
 
 
+def test_row_31_who_names_the_service(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """BPS's row: the command line, the file, the environment, the defaults."""
+    assert load()[0].service == "local"
+    monkeypatch.setenv("BPS_WMS_SERVICE_CLASS", "lsf")
+    assert load()[0].service == "lsf"
+    text = "{wmsServiceClass: slurm, computeSite: local}"
+    assert load(text)[0].service == "slurm"
+    assert load(text, options={"wmsServiceClass": "htcondor"})[0].service == "htcondor"
+
+
 def test_every_value_knows_its_layer(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(here / "etc1/longshore/longshore.yaml", "a: 1\n")
     write(here / "home/longshore/longshore.yaml", "b: 1\n")

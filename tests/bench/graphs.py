@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 WIDTH = 100
 """Jobs in a layer; each has two parents in the layer before."""
@@ -19,9 +20,9 @@ def parents_of(job: int) -> list[int]:
     return [first + place, first + (place + 1) % WIDTH]
 
 
-def write_wfformat(path: Path, size: int) -> None:
-    """Write the graph as WfFormat."""
-    tasks = [
+def write_wfformat(path: Path, size: int, tasks: list[dict[str, Any]] | None = None) -> None:
+    """Write the graph as WfFormat, or other tasks."""
+    tasks = tasks or [
         {
             "name": "job",
             "id": f"job_{number}",

@@ -16,16 +16,16 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from longshore.config.combine import ClusterProfile
 from longshore.config.merge import Layer, LayerRank, merge
 from longshore.config.profile import JobProfile, compile_profile
 from longshore.config.search import Config
-from longshore.model.cluster import ClusteredGraph
+from longshore.model.cluster import Cluster, ClusteredGraph, Composition, Member
 from longshore.model.dag import Dag
-from longshore.model.job import JobSettings
 from longshore.model.task import Task, TaskGraph
 from longshore.plan.cluster import single_task
 from longshore.plan.special import SpecialJobs
-from longshore.plan.transform import _job, free_names, transform
+from longshore.plan.transform import Shared, compositions, make_job, profiles_of, transform
 from longshore.world.etc import shipped
 from longshore.world.yamlfile import parse_yaml, read_yaml
 
@@ -67,6 +67,20 @@ def graph(jobs: int) -> ClusteredGraph:
     return single_task(TaskGraph(name="run", dag=Dag.by_name(tasks, [])), {})
 
 
+def grouped(jobs: int) -> ClusteredGraph:
+    """As many clusters, each of three to five tasks of three labels, in a few dozen combinations."""
+    clusters = []
+    for number in range(jobs):
+        labels = [(number + step) % LABELS for step in (0, 1, 1, 2, 2)][: 3 + number % 3]
+        tasks = [
+            Task(name=f"t{number}_{place}", label=f"label{label}", data_id={"visit": number, "detector": place})
+            for place, label in enumerate(labels)
+        ]
+        clusters.append(Cluster(name=f"c{number}", label="group", tags={"visit": number}, tasks=tuple(tasks)))
+    everything = TaskGraph(name="run", dag=Dag([], []))
+    return ClusteredGraph(name="run", dag=Dag(clusters, []), source=everything)
+
+
 def configuration() -> Config:
     """The defaults, with values for each label."""
     sections = "".join(f"  label{number}: {{requestMemory: {1000 + number}}}\n" for number in range(LABELS))
@@ -78,24 +92,28 @@ def configuration() -> Config:
     return Config(merge([defaults, Layer("run", LayerRank.FILE, parse_yaml(text, "run.yaml"))]))
 
 
-def profiles_of(clustered: ClusteredGraph, config: Config) -> dict[str, JobProfile]:
-    """The profile of each label."""
-    names = free_names(clustered)
-    return {
-        label: compile_profile(config, label, free=free, env={"PWD": "/somewhere"}) for label, free in names.items()
-    }
+def kinds_of(clustered: ClusteredGraph, config: Config) -> dict[Composition, ClusterProfile]:
+    """The profile of each kind of clusters."""
+
+    def compiled(member: Member, free: frozenset[str]) -> JobProfile:
+        env = {"PWD": "/somewhere"}
+        return compile_profile(config, member.label, cluster=member.section, free=free, env=env)
+
+    return profiles_of(clustered, compiled)
 
 
 def values(clustered: ClusteredGraph, config: Config) -> None:
     """All values of all jobs, and nothing else."""
-    profiles = profiles_of(clustered, config)
-    shared: dict[tuple[str, tuple[object, ...]], JobSettings] = {}
-    collections.deque((_job(cluster, profiles[cluster.label], shared, "") for cluster in clustered.dag.nodes), maxlen=0)
+    kinds = kinds_of(clustered, config)
+    shared: Shared = {}
+    nodes = clustered.dag.nodes
+    each = zip(nodes, map(kinds.__getitem__, compositions(nodes)), strict=True)
+    collections.deque((make_job(cluster, profile, shared, "") for cluster, profile in each), maxlen=0)
 
 
 def workflow(clustered: ClusteredGraph, config: Config) -> None:
     """The same, and the generic workflow made of them."""
-    transform(clustered, profiles_of(clustered, config), name="run", attributes={}, special=SpecialJobs())
+    transform(clustered, kinds_of(clustered, config), name="run", attributes={}, special=SpecialJobs())
 
 
 def median(act: Callable[[], object], rounds: int) -> float:
@@ -117,9 +135,13 @@ def main() -> None:
     options = parser.parse_args()
     config, clustered = configuration(), graph(options.jobs)
     rounds = options.rounds
-    print(f"profiles of {LABELS} labels: {median(lambda: profiles_of(clustered, config), rounds) * 1000:.1f} ms")
+    print(f"profiles of {LABELS} labels: {median(lambda: kinds_of(clustered, config), rounds) * 1000:.1f} ms")
     print(f"all values of {options.jobs:,} jobs: {median(lambda: values(clustered, config), rounds):.2f} s")
     print(f"the workflow made of them as well: {median(lambda: workflow(clustered, config), rounds):.2f} s")
+    groups = grouped(options.jobs // 4)
+    tasks = sum(len(cluster.tasks) for cluster in groups.dag.nodes)
+    took = median(lambda: values(groups, config), rounds)
+    print(f"all values of {len(groups.dag):,} jobs of {tasks:,} tasks of several labels: {took:.2f} s")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for number in range(options.sites):

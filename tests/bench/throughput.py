@@ -1,6 +1,7 @@
-"""Jobs per second of the local service beside ninja's, on the same graph, in alternating rounds of one run.
+"""Jobs per second of the local service beside other programs, on the same graph, in alternating rounds of one run.
 
-Usage: python -m tests.bench.throughput [--jobs N] [--rounds N] [--slots N] [--command WORDS]
+Usage: python -m tests.bench.throughput [--jobs N] [--rounds N] [--slots N] [--command WORDS] [--folder PATH]
+       [--others NAMES] [--python PATH]
 """
 
 from __future__ import annotations
@@ -14,69 +15,191 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-from tests.bench.graphs import write_ninja, write_wfformat
+import msgspec
+from tests.bench.graphs import write_wfformat
+from tests.bench.others import Other, installed
+from tests.bench.processes import cpu_s, peak_mb
 
 
-def longshore_round(folder: Path, size: int, slots: int, command: str) -> tuple[float, float]:
-    """Jobs per second from submit's first moment to the end, and of the engine alone."""
-    write_wfformat(folder / "graph.json", size)
+class Round(msgspec.Struct, frozen=True, kw_only=True):
+    """What one run took, as far as its engine goes.
+
+    Attributes
+    ----------
+    per_s
+        Jobs per second, from the engine's first event to its last.
+    engine_ms, keeper_ms
+        Processor milliseconds per job of the engine and of the keeper.
+    engine_mb, keeper_mb
+        The most memory each had.
+    run
+        The run directory.
+    """
+
+    per_s: float
+    engine_ms: float
+    keeper_ms: float
+    engine_mb: float
+    keeper_mb: float
+    run: Path
+
+
+class Used:
+    """What a process has used, asked from time to time because it cannot be asked when it is gone."""
+
+    def __init__(self) -> None:
+        self.cpu_s = 0.0
+        self.peak_mb = 0.0
+
+    def ask(self, pid: int) -> None:
+        """Ask again."""
+        self.cpu_s = cpu_s(pid) or self.cpu_s
+        self.peak_mb = peak_mb(pid) or self.peak_mb
+
+
+def prepared(folder: Path, size: int, slots: int, command: str, *, tasks: list[dict[str, Any]] | None = None) -> Path:
+    """Prepare a run of the layered graph, or of other tasks, and return its directory."""
+    write_wfformat(folder / "graph.json", size, tasks)
     (folder / "run.yaml").write_text(
         f"wfformat: graph.json\nrunQuantumCommand: {json.dumps(command)}\n"
         f"resources: {{cpus: {slots}}}\nrequestMemory: 0\nworkingDirectory: {folder}\n",
         "utf-8",
     )
-    environment = {**os.environ, "XDG_STATE_HOME": str(folder / "state")}
-    began = time.perf_counter()
     answer = subprocess.run(
-        [sys.executable, "-m", "longshore", "submit", "run.yaml", "--wait", "--json"],
+        [sys.executable, "-m", "longshore", "prepare", "run.yaml", "--json"],
         cwd=folder,
-        env=environment,
+        env=_environment(folder),
         capture_output=True,
         check=True,
         text=True,
     )
-    whole = time.perf_counter() - began
-    run = Path(json.loads(answer.stdout)["submit_dir"])
-    events = [json.loads(line) for line in (run / "journal" / "0001.jsonl").read_text("utf-8").splitlines()]
-    engine = events[-1]["t"] - events[0]["t"]
-    return size / whole, size / engine
+    return Path(json.loads(answer.stdout)["submit_dir"])
 
 
-def ninja_round(folder: Path, size: int, slots: int, command: str) -> float:
-    """Jobs per second of ninja."""
-    write_ninja(folder / "build.ninja", size, command)
-    (folder / "logs").mkdir()
-    began = time.perf_counter()
-    subprocess.run(["ninja", "-j", str(slots)], cwd=folder, stdout=subprocess.DEVNULL, check=True)
-    return size / (time.perf_counter() - began)
+def drive(folder: Path, run: Path) -> tuple[subprocess.Popen[bytes], Iterator[Used]]:
+    """Start the engine of a prepared run; iterating tells what it and its keeper have used, until it ends."""
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-m", "longshore", "drive", str(run), "--by", "submit"],
+        env=_environment(folder),
+        stderr=subprocess.DEVNULL,
+    )
+    return process, _used(process, run)
+
+
+def _environment(folder: Path) -> dict[str, str]:
+    return {**os.environ, "XDG_STATE_HOME": str(folder / "state")}
+
+
+def _used(process: subprocess.Popen[bytes], run: Path) -> Iterator[Used]:
+    engine, keeper = Used(), Used()
+    keeper_pid = None
+    while process.poll() is None:
+        keeper_pid = keeper_pid or _keeper_of(run)
+        engine.ask(process.pid)
+        if keeper_pid:
+            keeper.ask(keeper_pid)
+        time.sleep(0.02)
+    yield engine
+    yield keeper
+
+
+def _keeper_of(run: Path) -> int | None:
+    for path in (run / "keeper").glob("*.jsonl"):
+        with path.open(encoding="utf-8") as file:
+            if (line := file.readline()).endswith("\n"):
+                return int(json.loads(line)["pid"])
+    return None
+
+
+def longshore_round(folder: Path, size: int, slots: int, command: str) -> Round:
+    """Run the graph once."""
+    run = prepared(folder, size, slots, command)
+    process, used = drive(folder, run)
+    engine, keeper = used
+    if process.returncode:
+        raise SystemExit(f"the engine failed; its words are in '{run}'")
+    with (run / "journal" / "0001.jsonl").open("rb") as file:
+        lines = file.read().splitlines()
+    took = json.loads(lines[-1])["t"] - json.loads(lines[0])["t"]
+    return Round(
+        per_s=size / took,
+        engine_ms=engine.cpu_s * 1000 / size,
+        keeper_ms=keeper.cpu_s * 1000 / size,
+        engine_mb=engine.peak_mb,
+        keeper_mb=keeper.peak_mb,
+        run=run,
+    )
+
+
+def compare(size: int, *, rounds: int, slots: int, command: str, folder: str | None, others: list[Other]) -> None:
+    """Alternate rounds, and print medians."""
+    rates: dict[str, list[float]] = {"Longshore": [], **{other.name: [] for other in others}}
+    ratios: list[float] = []
+    mine: list[Round] = []
+    # Nothing is removed before the end: file systems give out the numbers of files that were just removed reluctantly,
+    # so that who comes after a removal is slow.
+    kept = Path(tempfile.mkdtemp(prefix="longshore-bench-", dir=folder))
+    try:
+        for number in range(rounds):
+            place = kept / f"{number}"
+            place.mkdir()
+            mine.append(longshore_round(place, size, slots, command))
+            rates["Longshore"].append(mine[-1].per_s)
+            for other in others:
+                place = kept / f"{number}-{other.name}"
+                place.mkdir()
+                rates[other.name].append(other.round(place, size, slots, command)[0])
+            if "ninja" in rates:
+                ratios.append(rates["Longshore"][-1] / rates["ninja"][-1])
+    finally:
+        shutil.rmtree(kept, ignore_errors=True)
+    print(f"{size} jobs of '{command}', {slots} slots, {os.cpu_count()} cores, median of {rounds} alternating rounds:")
+    versions = {other.name: other.version for other in others}
+    for name, values in rates.items():
+        base = f"  {statistics.median(values) / statistics.median(rates['ninja']):.2f} of ninja" if ratios else ""
+        print(f"  {name:12} {statistics.median(values):7.0f} jobs/s{base}  {versions.get(name, '')}".rstrip())
+    if ratios:
+        print(f"  median of the ratios to ninja round by round: {statistics.median(ratios):.2f}")
+    for what in ("engine", "keeper"):
+        spent = statistics.median(getattr(one, f"{what}_ms") for one in mine)
+        most = max(getattr(one, f"{what}_mb") for one in mine)
+        print(f"  {what}: {spent:.3f} ms of processor time per job, {most:.0f} MB at most")
+
+
+def arguments(description: str | None) -> argparse.ArgumentParser:
+    """What all comparisons can be told."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--jobs", type=int, default=10_000)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--slots", type=int, default=4)
+    parser.add_argument("--folder", help="where runs are kept until the end")
+    parser.add_argument("--others", default="ninja,make,Parsl,HyperQueue", help="names of programs, with commas")
+    parser.add_argument("--python", default=sys.executable, help="an interpreter that has Parsl and HyperQueue")
+    return parser
+
+
+def chosen(options: argparse.Namespace) -> list[Other]:
+    """The programs that are asked for and there."""
+    return [other for other in installed(options.python) if other.name in options.others.split(",")]
 
 
 def main() -> None:
-    """Run the rounds and print medians."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--jobs", type=int, default=5000)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--slots", type=int, default=4)
+    """Compare with one command."""
+    parser = arguments(__doc__)
     parser.add_argument("--command", default="true")
     options = parser.parse_args()
-    rates: dict[str, list[float]] = {"longshore, whole command": [], "longshore, engine": [], "ninja": []}
-    for _ in range(options.rounds):
-        with tempfile.TemporaryDirectory() as folder:
-            whole, engine = longshore_round(Path(folder), options.jobs, options.slots, options.command)
-        rates["longshore, whole command"].append(whole)
-        rates["longshore, engine"].append(engine)
-        if shutil.which("ninja"):
-            with tempfile.TemporaryDirectory() as folder:
-                rates["ninja"].append(ninja_round(Path(folder), options.jobs, options.slots, options.command))
-    print(f"{options.jobs} jobs of '{options.command}', {options.slots} slots, median of {options.rounds} rounds:")
-    base = statistics.median(rates["ninja"]) if rates["ninja"] else None
-    for name, values in rates.items():
-        if values:
-            median = statistics.median(values)
-            ratio = f"  {median / base:.2f} of ninja" if base else ""
-            print(f"  {name:26} {median:8.0f} jobs/s{ratio}")
+    compare(
+        options.jobs,
+        rounds=options.rounds,
+        slots=options.slots,
+        command=options.command,
+        folder=options.folder,
+        others=chosen(options),
+    )
 
 
 if __name__ == "__main__":

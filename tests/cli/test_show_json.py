@@ -4,39 +4,62 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import jsonschema
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from longshore.app.adopt import Adopted, Forgotten
+from longshore.app.lint import Linted
+from longshore.app.site_list import Listed, Shown
 from longshore.app.stages import Done, Stage
+from longshore.cli.show_config import config_document, explain_document
 from longshore.cli.show_json import (
     cancel_document,
     dumps,
     error_document,
     ping_document,
     report_document,
+    report_pieces,
     restart_document,
     resume_all_document,
     resume_document,
+    site_document,
+    sites_document,
     stages_document,
     status_document,
+    steer_document,
     submit_document,
 )
+from longshore.cli.show_lint import lint_document
+from longshore.cli.show_registry import adopted_document, forgotten_document
+from longshore.config.check import Finding, Severity
+from longshore.config.explain import Explained, Kind, Replaced, Step
+from longshore.config.merge import tree
 from longshore.contract.context import PingReport
+from longshore.contract.service import Changes, Selection, Steering
+from longshore.engine.again import Why
 from longshore.errors import ConfigError, CycleError, LongshoreError
-from longshore.model.report import JobReport, RunReport
+from longshore.model.report import ExitCodes, Failure, Insight, JobReport, Running, RunReport, Spent
 from longshore.model.state import Cause, JobState
+from longshore.model.submission import RunCard
 from longshore.origin import Origin
 from longshore.world.etc import shipped
+from longshore.world.sites import Place
 
-KINDS = ("cancel", "error", "ping", "report", "restart", "resume", "resume_all", "stages", "status", "submit")
+INPUTS = {"config", "site"}
+"""Schemas of what people write; all others are of what we print."""
+KINDS = sorted({path.stem for path in shipped("etc", "schema").glob("*.json")} - INPUTS)
 SCHEMAS: Mapping[str, Any] = {
     kind: json.loads(shipped("etc", "schema", f"{kind}.json").read_text("utf-8")) for kind in KINDS
 }
 NOON = 1763640000.1239
+INSIGHT = {"elapsed_s", "left_s", "longest_running", "waits", "digest", "badput", "exit_codes"}
+"""Members of a run that was asked for by itself."""
 
 
 def check(kind: str, document: Mapping[str, Any]) -> None:
@@ -68,6 +91,45 @@ jobs = st.builds(
     cpu_s=amounts,
     peak_memory_b=st.none() | st.integers(0, 2**62),
     log=st.none() | odd_text,
+)
+
+
+failures = st.builds(
+    Failure,
+    label=odd_text,
+    cause=st.none() | st.sampled_from(Cause),
+    exit_code=st.none() | st.integers(-(2**31), 2**32),
+    signal=st.none() | st.integers(1, 64),
+    message=odd_text,
+    count=st.integers(1, 10**6),
+    unread=st.integers(0, 10**6),
+    job=odd_text,
+    host=st.none() | odd_text,
+    attempt=st.integers(0, 99),
+    reason=st.none() | odd_text,
+    log=st.none() | odd_text,
+    tail=st.lists(odd_text, max_size=2).map(tuple),
+    by_hand=st.none() | odd_text,
+)
+finite = st.floats(min_value=0, allow_nan=False, allow_infinity=False)
+insights = st.builds(
+    Insight,
+    elapsed_s=amounts,
+    left_s=st.none() | st.tuples(finite, finite),
+    running=st.lists(
+        st.builds(Running, name=odd_text, label=odd_text, host=st.none() | odd_text, started_at=times),
+        max_size=2,
+    ).map(tuple),
+    waits=st.lists(odd_text, max_size=2).map(tuple),
+    failures=st.lists(failures, max_size=2).map(tuple),
+    badput=st.dictionaries(
+        st.sampled_from(Cause), st.builds(Spent, attempts=st.integers(1, 99), seconds=finite), max_size=2
+    ),
+    exit_codes=st.dictionaries(
+        odd_text,
+        st.builds(ExitCodes, codes=st.dictionaries(st.integers(-1, 256), st.integers(1, 9)), unknown=st.integers(0, 9)),
+        max_size=2,
+    ),
 )
 
 
@@ -159,10 +221,29 @@ def test_every_report_is_what_its_schema_says(given_reports: list[RunReport], de
             assert set(job) == set(SCHEMAS["report"]["$defs"]["job"]["required"])
 
 
+@given(insights)
+def test_all_there_is_to_know_of_a_run_is_what_the_schema_says(insight: Insight) -> None:
+    document = report_document([run(insight=insight)], as_of=NOON, details=True)
+    check("report", document)
+    described = SCHEMAS["report"]["$defs"]["run"]
+    assert set(document["runs"][0]) == set(described["required"]) | INSIGHT
+    assert set(described["properties"]) - set(described["required"]) == INSIGHT | {"jobs"}
+    (shown,) = report_document([run(insight=insight)], as_of=NOON, details=False)["runs"]
+    assert not INSIGHT & set(shown)
+
+
+@given(reports)
+def test_a_report_in_pieces_is_the_same(report: RunReport) -> None:
+    whole = report_document([msgspec.structs.replace(report, jobs=report.jobs or ())], as_of=NOON, details=True)
+    assert json.loads("".join(report_pieces(report, as_of=NOON))) == json.loads(dumps(whole))
+
+
 @given(reports)
 def test_every_status_is_what_its_schema_says(report: RunReport) -> None:
     check("status", status_document(report))
     check("status", status_document(report, as_of=NOON))
+    chosen = Selection(jobs=("a",), labels=(report.name,))
+    check("steer", steer_document(report, Steering(act="set", selection=chosen, set={"requestMemory": "8G"})))
 
 
 @given(odd_text, st.none() | st.sampled_from(JobState))
@@ -181,7 +262,21 @@ def test_the_documents_of_the_other_verbs_are_what_their_schemas_say(
     resumed = resume_document(odd, odd, odd, [odd], as_of=NOON)
     check("resume_all", resume_all_document([resumed], as_of=NOON))
     again = {label: {JobState.FAILED: 1} for label in labels}
-    check("restart", restart_document(odd, odd, odd, labels=again, unfinished=0, submitted=True, as_of=NOON))
+    reasons = {label: dict.fromkeys(Why, 1) for label in labels}
+    changes = Changes(selection=Selection(jobs=(odd,)), set={"requestMemory": odd}, from_labels=(odd,))
+    restarted = restart_document(
+        odd,
+        odd,
+        odd,
+        labels=again,
+        reasons=reasons,
+        unfinished=0,
+        changes=changes,
+        set_of=1,
+        submitted=True,
+        as_of=NOON,
+    )
+    check("restart", restarted)
     done = Done(stage=Stage.ACQUIRE, made=odd, counts={"tasks": 3}, labels=labels, seconds=0.5, peak_memory_b=7)
     check("stages", stages_document([done], submit_dir=None, as_of=NOON))
 
@@ -189,6 +284,100 @@ def test_the_documents_of_the_other_verbs_are_what_their_schemas_say(
 @given(odd_text, st.none() | st.dictionaries(odd_text, st.integers(0, 2**62), max_size=3))
 def test_every_ping_is_what_its_schema_says(odd: str, capacity: dict[str, int] | None) -> None:
     check("ping", ping_document(PingReport(service=odd, ok=True, message=odd, details={odd: odd}, capacity=capacity)))
+
+
+origins = st.builds(Origin, file=odd_text, line=st.integers(0, 9), column=st.integers(0, 9), layer=odd_text)
+values = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**63) | st.floats() | odd_text,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(odd_text, inner, max_size=3),
+    max_leaves=8,
+)
+errors = st.builds(ConfigError, odd_text, origin=st.none() | origins, hint=odd_text)
+
+
+@given(st.dictionaries(odd_text, values, max_size=3), origins, st.booleans())
+def test_every_configuration_is_what_its_schema_says(
+    written: dict[str, Any], origin: Origin, with_origins: bool
+) -> None:
+    document = config_document(tree(written, origin), origins=with_origins)
+    check("config_show", document)
+    assert ("origins" in document) == with_origins
+
+
+@given(
+    st.builds(
+        Explained,
+        found=st.booleans(),
+        value=values,
+        origin=st.none() | origins,
+        written=values,
+        overrode=st.lists(st.builds(Replaced, value=values, origin=origins, section=st.none()), max_size=2).map(tuple),
+        hides=st.lists(st.builds(Replaced, value=values, origin=origins, section=odd_text), max_size=2).map(tuple),
+        steps=st.lists(
+            st.builds(
+                Step,
+                kind=st.sampled_from(Kind),
+                depth=st.integers(0, 9),
+                name=odd_text,
+                text=odd_text,
+                origin=st.none() | origins,
+            ),
+            max_size=3,
+        ).map(tuple),
+        error=st.none() | errors,
+    ),
+    odd_text,
+)
+def test_every_explanation_is_what_its_schema_says(explained: Explained, key: str) -> None:
+    document = explain_document({key: explained, "nope": Explained(found=False, value="")})
+    check("explain", document)
+    assert ("error" in document["values"][key]) == (explained.error is not None and key != "nope")
+    assert set(SCHEMAS["explain"]["$defs"]["step"]["properties"]["kind"]["enum"]) == set(Kind)
+
+
+@given(
+    st.lists(
+        st.builds(
+            Finding,
+            message=odd_text,
+            origin=origins,
+            hint=odd_text,
+            severity=st.sampled_from(Severity),
+            hidden=st.booleans(),
+        ),
+        max_size=3,
+    ),
+    odd_text,
+    st.booleans(),
+)
+def test_every_lint_is_what_its_schema_says(findings: list[Finding], text: str, ok: bool) -> None:
+    sources = {finding.origin.file: text for finding in findings}
+    document = lint_document(Linted(findings=tuple(findings), sources=sources), ok=ok)
+    check("lint", document)
+    assert document["errors"] + document["warnings"] + document["notes"] == len(findings)
+    assert all(
+        shown["source"] is None for shown, each in zip(document["findings"], findings, strict=True) if each.hidden
+    )
+    assert set(SCHEMAS["lint"]["$defs"]["finding"]["properties"]["severity"]["enum"]) == set(Severity)
+
+
+@given(
+    st.builds(
+        Listed,
+        name=odd_text,
+        service=st.none() | odd_text,
+        title=odd_text,
+        place=st.sampled_from([*Place, "configuration"]),
+        origin=origins,
+        error=st.none() | odd_text,
+    ),
+    st.dictionaries(odd_text, st.integers() | odd_text, max_size=3),
+)
+def test_every_site_is_what_its_schema_says(listed: Listed, said: dict[str, Any]) -> None:
+    check("sites", sites_document([listed, listed], as_of=NOON))
+    places: dict[tuple[str, ...], tuple[Any, Origin]] = {(key,): (value, listed.origin) for key, value in said.items()}
+    shown = Shown(listed=listed, chain=(listed.name,), values=said, origins=places)
+    check("site_profile", site_document(shown, as_of=NOON))
 
 
 def error_classes(root: type[LongshoreError]) -> Iterator[type[LongshoreError]]:
@@ -232,6 +421,7 @@ def test_a_report_in_full() -> None:
         "schema_version": 1,
         "kind": "report",
         "as_of": "2025-11-20T12:00:00.123Z",
+        "notes": [],
     }
     shown = document["runs"][0]
     assert shown["counts"]["FAILED"] == 1
@@ -310,3 +500,16 @@ def test_what_is_written_reads_back(document: dict[str, Any]) -> None:
 def test_names_stay_readable() -> None:
     assert dumps({"name": "日本 é"}) == '{\n  "name": "日本 é"\n}'
     assert dumps({"name": "日本 \udcff\x9b"}) == '{\n  "name": "日本 \\udcff\\u009b"\n}'
+
+
+def test_the_documents_of_the_registry_are_what_their_schemas_say() -> None:
+    card = RunCard(
+        format=1, id="k7f3a", name="n", service="local", longshore="0", created_at=0.0, expected=1, labels={}
+    )
+    outcomes = [
+        Adopted(path=Path("/a"), card=card),
+        Adopted(path=Path("/a"), card=card, was="/b"),
+        Adopted(path=Path("/c"), error=LongshoreError("no")),
+    ]
+    check("adopt", adopted_document(outcomes, as_of=NOON))
+    check("forget", forgotten_document([Forgotten(id="k", path=""), Forgotten(id="k", path="/a")], as_of=NOON))

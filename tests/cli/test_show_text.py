@@ -7,6 +7,7 @@ own ones anew; those whose names begin with ``bps_`` were captured from BPS and 
 from __future__ import annotations
 
 import os
+import re
 import signal
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,20 +17,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from longshore.cli.show_insight import insight_lines
 from longshore.cli.show_text import (
     detailed,
     duration,
     error_text,
     exit_codes,
+    fields_table,
     outcome_line,
     ping_text,
     summary_table,
     timestamp,
     visible,
 )
+from longshore.cli.words import why
 from longshore.contract.context import PingReport
 from longshore.errors import ConfigError, LongshoreError, RunNotFoundError
-from longshore.model.report import JobReport, RunReport
+from longshore.model.report import ExitCodes, Failure, Insight, Running, RunReport, Spent
 from longshore.model.state import Cause, JobState
 from longshore.origin import Origin
 
@@ -62,6 +66,8 @@ def run(
         expected=sum(counts.values()),
         counts=counts,
         labels=labels,
+        expected_labels={label: sum(counts.values()) for label, counts in labels.items()},
+        global_id=f"{run_id}-31171df3",
         operator="ada",
         project="dev",
         campaign="quick",
@@ -160,48 +166,54 @@ def test_a_run_that_runs() -> None:
     golden("running.txt", detailed(msgspec.structs.replace(RUNS[0], submitted_at=NOON, started_at=NOON + 1.5)))
 
 
-def failures() -> tuple[JobReport, ...]:
-    known = [
-        JobReport(name="isr_1", label="isr", state=JobState.FAILED, cause=Cause.EXIT, exit_code=3, attempts=1),
-        JobReport(name="isr_2", label="isr", state=JobState.FAILED, cause=Cause.SIGNAL, signal=11, attempts=3),
-        JobReport(name="isr_3", label="isr", state=JobState.FAILED, cause=Cause.SIGNAL, signal=99, attempts=3),
-        JobReport(
-            name="isr_4",
+def failures() -> tuple[Failure, ...]:
+    return (
+        Failure(
             label="isr",
-            state=JobState.FAILED,
+            cause=Cause.EXIT,
+            exit_code=3,
+            message="ValueError: cannot reshape array of size <n>",
+            count=6,
+            unread=4000,
+            job="isr_1",
+            host="here",
+            attempt=1,
+            log="/data/logs/isr/00/isr_1.1.log",
+            tail=("Traceback (most recent call last):", "ValueError: cannot \x1b[2Jreshape array of size 12"),
+            by_hand="/data/wms/run-job isr_1",
+        ),
+        Failure(
+            label="isr",
             cause=Cause.OOM,
             signal=9,
-            attempts=2,
+            count=3,
+            job="isr_4",
+            attempt=2,
             reason="used 2.1 GiB of 2 GiB",
-            log="logs/isr/00/isr_4.2.log",
+            log="/data/logs/isr/00/isr_4.2.log",
         ),
-        JobReport(
-            name="isr_5",
-            label="isr",
-            state=JobState.FAILED,
-            cause=Cause.OUTPUT,
-            exit_code=0,
-            attempts=1,
-            reason="'a.fits' is not there",
-            log="/scratch/logs/isr_5.1.log",
-        ),
-        JobReport(name="isr_6", label="isr", state=JobState.FAILED, cause=Cause.LOST, attempts=1),
-        JobReport(name="isr_7", label="isr", state=JobState.FAILED),
-    ]
-    more = [msgspec.structs.replace(known[0], name=f"isr_{number}") for number in range(8, 14)]
-    return (*known, *more)
+        Failure(label="isr", cause=Cause.SIGNAL, signal=11, count=1, job="isr_2", attempt=3),
+        Failure(label="isr", cause=Cause.SIGNAL, signal=99, count=1, job="isr_3", attempt=3),
+        Failure(label="isr", cause=Cause.OUTPUT, exit_code=0, message="'a.fits' is not there", count=1, job="isr_5"),
+        Failure(label="isr", cause=Cause.LOST, count=1, job="isr_6", attempt=1),
+        Failure(label="isr", count=1, job="isr_7"),
+    )
 
 
 def failed_run() -> RunReport:
-    jobs = (*failures(), JobReport(name="calibrate_1", label="calibrate", state=JobState.PRUNED))
     report = run({"isr": {JobState.FAILED: 13}, "calibrate": {JobState.PRUNED: 1}}, state=JobState.FAILED)
     return msgspec.structs.replace(
         report,
-        jobs=jobs,
+        insight=Insight(
+            elapsed_s=3725.0,
+            failures=failures(),
+            badput={Cause.EXIT: Spent(attempts=7, seconds=70.25), Cause.LOST: Spent(attempts=1, seconds=0.0)},
+        ),
         submitted_at=NOON,
         started_at=NOON + 1,
         finished_at=NOON + 3726,
         notes=("Two engines took part: 'a' and 'b'.", "The request of 'isr' was lowered to 4 cpus."),
+        specifics=("Submissions: 2",),
     )
 
 
@@ -209,20 +221,83 @@ def test_a_run_that_failed() -> None:
     golden("failed.txt", detailed(failed_run()))
 
 
-def test_ten_failures_are_all_named() -> None:
-    report = msgspec.structs.replace(failed_run(), jobs=failures()[:10])
-    assert "isr_10: exit code 3" in detailed(report)
-    assert "more" not in detailed(report)
+def test_every_cause_stands_above_what_the_logs_say() -> None:
+    lines = detailed(failed_run()).splitlines()
+    first_log = next(number for number, line in enumerate(lines) if line.startswith("  | "))
+    headlines = [number for number, line in enumerate(lines) if re.match(r"  \d\. ", line)]
+    assert len(headlines) == 5
+    assert max(headlines) < first_log
 
 
-def test_failures_are_not_listed_where_jobs_were_not_asked_for() -> None:
-    assert "Failed:" not in detailed(msgspec.structs.replace(failed_run(), jobs=None))
+def test_what_runs_and_waits() -> None:
+    insight = Insight(
+        elapsed_s=60.0,
+        left_s=(61.0, 7200.0),
+        running=(
+            Running(name="a\n", label="isr", host="h", started_at=NOON - 30),
+            Running(name="b", label="isr"),
+        ),
+        waits=("3 jobs are held",),
+    )
+    assert insight_lines(insight, now=NOON) == [
+        "",
+        "Elapsed: 1 min 0 s, left: about 1 min 1 s to 2 h 0 min",
+        "Longest running: a\\n for 30.0 s on h, b",
+        "Waiting: 3 jobs are held",
+    ]
+    assert insight_lines(Insight()) == []
 
 
 def test_signals_are_named() -> None:
     for number in signal.Signals:
-        job = JobReport(name="j", label="isr", state=JobState.FAILED, signal=number.value)
-        assert f"signal {number.name}, 0 attempts" in detailed(msgspec.structs.replace(failed_run(), jobs=(job,)))
+        assert why(None, None, number.value) == f"signal {number.name}"
+
+
+def test_row_70_a_label_nobody_counted_has_minus_one_everywhere() -> None:
+    report = run({"isr": {JobState.SUCCEEDED: 2}})
+    report = msgspec.structs.replace(report, expected_labels={"isr": 2, "bar": 3}, expected=5)
+    (row,) = [line.split() for line in detailed(report).splitlines() if line.startswith("bar")]
+    assert row == ["bar", *["-1"] * len(JobState), "3"]
+
+
+def test_row_71_jobs_nobody_counted_are_not_ready_yet() -> None:
+    report = msgspec.structs.replace(run({"isr": {JobState.SUCCEEDED: 2}}), expected_labels={"isr": 5})
+    (row,) = [line.split() for line in detailed(report).splitlines() if line.startswith("isr")]
+    names = [*(state.value for state in JobState), "EXPECTED"]
+    numbers = dict(zip(names, row[1:], strict=True))
+    assert {name: number for name, number in numbers.items() if number != "0"} == {
+        "SUCCEEDED": "2",
+        "UNREADY": "3",
+        "EXPECTED": "5",
+    }
+
+
+def test_row_72_labels_of_no_known_order_are_sorted() -> None:
+    report = run({"isr": {JobState.SUCCEEDED: 2}, "bar": {JobState.FAILED: 1}})
+    text = detailed(msgspec.structs.replace(report, expected_labels=None))
+    rows = [line.split() for line in text.splitlines()]
+    assert [row[0] for row in rows if row and row[0] in {"isr", "bar"}] == ["bar", "isr"]
+    assert [row[-1] for row in rows if row and row[0] in {"isr", "bar"}] == ["-1", "-1"]
+    assert "WARNING: Could not determine order of pipeline, instead sorted alphabetically." in text
+
+
+def test_without_a_job_summary_there_is_the_total_only() -> None:
+    text = detailed(msgspec.structs.replace(run({}), labels={}, expected_labels=None))
+    assert "WARNING: Job summary for run 'k7f3a' not available, report may be incomplete." in text
+
+
+def test_chosen_fields_as_table_and_for_programs() -> None:
+    fields = ("id", "%s", "finished")
+    assert fields_table(RUNS, fields).splitlines()[0].split() == ["ID", "%S", "FINISHED"]
+    assert fields_table(RUNS, fields, tsv=True) == "ID\t%S\tFINISHED\n8.0\t50\tUNK\n9.0\t0\tUNK\nk7f3a\tUNK\tUNK"
+    assert fields_table(RUNS, ("id",), header=False, tsv=True) == "8.0\n9.0\nk7f3a"
+    assert fields_table(RUNS, ("id",), header=False) == "  8.0\n  9.0\nk7f3a"
+    odd = msgspec.structs.replace(RUNS[0], name="a\tb\n")
+    assert fields_table([odd], ("run", "id"), header=False, tsv=True) == "a\\tb\\n\t9.0"
+
+
+def test_global_shows_global_ids() -> None:
+    assert cells(summary_table([RUNS[0]], global_ids=True))[0][3] == "9.0-31171df3"
 
 
 def test_a_time_no_calendar_has_is_left_out() -> None:
@@ -300,7 +375,8 @@ def test_what_a_terminal_obeys_is_spelled_out() -> None:
 
 @given(st.text(st.characters(exclude_categories=[])))
 def test_no_text_gets_through_to_the_terminal(odd: str) -> None:
-    job = JobReport(name=odd, label=odd, state=JobState.FAILED, reason=odd, log=f"logs/{odd}")
+    failure = Failure(label=odd, message=odd, count=1, job=odd, host=odd, reason=odd, log=odd, tail=(odd,), by_hand=odd)
+    insight = Insight(running=(Running(name=odd, label=odd, host=odd),), waits=(odd,), failures=(failure,))
     report = RunReport(
         id=odd,
         name=odd,
@@ -312,7 +388,9 @@ def test_no_text_gets_through_to_the_terminal(odd: str) -> None:
         labels={odd: {JobState.FAILED: 1}},
         operator=odd,
         notes=(odd,),
-        jobs=(job,),
+        specifics=(odd,),
+        global_id=odd,
+        insight=insight,
     )
     error = ConfigError(odd, origin=Origin(odd, 1, 1), hint=odd)
     ping = PingReport(service=odd, ok=False, message=odd, details={odd: odd}, capacity={odd: 1})
@@ -324,13 +402,13 @@ def test_no_text_gets_through_to_the_terminal(odd: str) -> None:
 
 
 def test_rows_73_and_74_exit_codes_are_those_of_the_payload_or_others() -> None:
-    codes = (1, 2, 3, 4, 2)
-    failed = [JobReport(name=str(code), label="foo", state=JobState.FAILED, exit_code=code) for code in codes]
-    killed = JobReport(name="k", label="foo", state=JobState.FAILED, signal=9)
-    lost = JobReport(name="l", label="bar", state=JobState.FAILED, cause=Cause.LOST)
-    fine = JobReport(name="g", label="baz", state=JobState.SUCCEEDED, exit_code=0)
-    report = run({label: dict.fromkeys(JobState, 0) for label in ("foo", "bar", "baz")})
-    lines = exit_codes(msgspec.structs.replace(report, jobs=(*failed, killed, lost, fine))).splitlines()
+    codes = {
+        "foo": ExitCodes(codes={1: 1, 2: 2, 3: 1, 4: 1, 9: 1}),
+        "bar": ExitCodes(unknown=1),
+        "baz": ExitCodes(),
+    }
+    report = run({label: dict.fromkeys(JobState, 0) for label in codes})
+    lines = exit_codes(msgspec.structs.replace(report, insight=Insight(exit_codes=codes))).splitlines()
     assert "PAYLOAD ERROR COUNT" in lines[0]
     assert [line.split() for line in lines[2:5]] == [
         ["foo", "3", "1,", "2", "3", "3,", "4,", "9"],

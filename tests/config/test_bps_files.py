@@ -7,10 +7,13 @@ from pathlib import Path
 import pytest
 
 from longshore.app.lint import lint_file
+from longshore.config.check import Severity
 
 FILES = Path(__file__).resolve().parents[1] / "data" / "bps"
 SERVICE = "no 'wmsServiceClass' is named: BPS would use HTCondor here"
 BUTLER = "the command uses '{butlerConfig}', which nothing defines"
+LSST = ("CTRL_MPEXEC_DIR", "DAF_BUTLER_DIR", "DRP_PIPE_DIR", "AP_PIPE_DIR")
+"""What the set-up of LSST's software puts into the environment."""
 EXPECTED = {
     "memory.yaml": ["'pipetasks' is read as 'pipetask'"],
     "variables.yaml": ["nothing uses 'submitRoot'", "nothing uses 'runQuantumExec'"],
@@ -20,12 +23,39 @@ EXPECTED = {
     "final_job.yaml": [SERVICE, BUTLER],
     "cluster.yaml": [],
     "custom.yaml": [],
+    "parsl_sites.yaml": [],
+    "packed.yaml": [
+        "the environment has no variable 'WEEKLY', which is needed when the run is submitted",
+        "'2:30' is read as text here, but YAML 1.1, and BPS with it, reads the number 150",
+    ],
+    "old.yaml": [
+        "the environment has no variable 'OBS_DEMO_DIR'",
+        "error: there is no site 'pool'",
+        "the environment has no variable 'CHECK_DIR'",
+        "error: 'outCollection' is deprecated. Replace all references to it with 'outputRun'",
+        "the command uses '{qgraph_file}', which nothing defines",
+        "'lsst.ctrl.bps.wms.htcondor.htcondor_service.HTCondorService' is an old name",
+        "nothing defines the variable 'qgraphfile'",
+    ],
 }
 
 
 @pytest.mark.parametrize("name", sorted(path.name for path in FILES.glob("*.yaml")))
-def test_what_is_said_of_a_file(name: str) -> None:
+def test_what_is_said_of_a_file(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in LSST:
+        monkeypatch.setenv(variable, "/opt/lsst")
     found = lint_file(FILES / name, options={}, sets=(), now=0).findings
-    assert [str(each.severity) for each in found] == ["warning"] * len(EXPECTED[name])
-    for finding, message in zip(found, EXPECTED[name], strict=True):
-        assert finding.message.startswith(message)
+    said = [f"{'error: ' if each.severity is Severity.ERROR else ''}{each.message}" for each in found]
+    assert len(said) == len(EXPECTED[name])
+    assert [text for text, start in zip(said, EXPECTED[name], strict=True) if not text.startswith(start)] == []
+    assert all(each.severity in {Severity.ERROR, Severity.WARNING} for each in found)
+
+
+def test_the_environment_that_a_file_leans_on_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in LSST:
+        monkeypatch.delenv(variable, raising=False)
+    found = lint_file(FILES / "final_job.yaml", options={}, sets=(), now=0).findings
+    assert "the environment has no variable 'CTRL_MPEXEC_DIR', which is needed when the run is submitted" in [
+        each.message for each in found
+    ]
+    assert not any("DAF_BUTLER_DIR" in each.message for each in found), "commands wait for the job's environment"

@@ -22,6 +22,7 @@ from longshore.world.yamlfile import parse_yaml, read_yaml
 
 SCHEMA: dict[str, Any] = json.loads(shipped("etc", "schema", "config.json").read_text("utf-8"))
 FILES = ["defaults.yaml", "lsst.yaml"]
+ALL_FILES = [*FILES, *(f"wms/{path.name}" for path in sorted(shipped("etc", "wms").glob("*.yaml")))]
 ENV = {"PWD": "/here", "CTRL_MPEXEC_DIR": "/mpexec", "DAF_BUTLER_DIR": "/butler"}
 _KEY = re.compile(r"^( *)(#?)([A-Za-z_]\w*):(?: |$)(.*)")
 _PROSE = re.compile(r"^ *# (.*)$")
@@ -38,19 +39,18 @@ def documented(name: str) -> Iterator[tuple[tuple[str, ...], str, str]]:
         if key := _KEY.match(line):
             stack = [step for step in stack if step[0] < len(key[1])]
             yield (*(step[1] for step in stack), key[3]), " ".join(prose), f"{key[3]}: {key[4]}"
-            if not key[2]:
-                stack.append((len(key[1]), key[3]))
+            stack.append((len(key[1]), key[3]))
         prose = []
 
 
-DOCUMENTED = [(name, *each) for name in FILES for each in documented(name)]
+DOCUMENTED = [(name, *each) for name in ALL_FILES for each in documented(name)]
 
 
 def described(place: tuple[str, ...]) -> dict[str, Any]:
     """What the schema says of a place."""
     here: dict[str, Any] = SCHEMA
     for key in place:
-        here = properties(here)[key]
+        here = properties(here).get(key) or here["additionalProperties"]
         if "$ref" in here:
             here = SCHEMA["$defs"][here["$ref"].removeprefix("#/$defs/")]
     return here
@@ -90,7 +90,7 @@ def test_every_key_has_a_comment_which_the_schema_repeats(
     assert entry["title"]
 
 
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("name", ALL_FILES)
 def test_every_key_that_is_read_was_seen_as_documented(name: str) -> None:
     assert set(keys_of(plain(layer(name).root))) <= {place for _, place, _, _ in DOCUMENTED}
 
@@ -112,7 +112,7 @@ def test_the_schema_is_one_and_everything_in_it_is_described() -> None:
         assert part["description"]
 
 
-@pytest.mark.parametrize("names", [["defaults.yaml"], FILES])
+@pytest.mark.parametrize("names", [["defaults.yaml"], FILES, ALL_FILES])
 def test_the_defaults_are_right(names: list[str]) -> None:
     assert check(merge(map(layer, names)), SCHEMA) == []
 
@@ -132,6 +132,7 @@ def test_the_example_of_a_pool_is_one() -> None:
         "cpus": 8,
         "memory": 16 * 1024 * MIB,
         "disk": 100 * 1024 * MIB,
+        "gpus": ("0", "1", "3"),
         "licence": 2,
     }
 

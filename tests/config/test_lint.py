@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from longshore.app.configuration import read_configuration
 from longshore.app.explain import explain
 from longshore.app.lint import lint_file
-from longshore.config.check import Finding
+from longshore.config.check import Finding, Severity
 from longshore.config.lint import lint
 from longshore.config.merge import Layer, LayerRank, layer_from_mapping, merge
 from longshore.config.search import Config
@@ -27,8 +27,10 @@ from longshore.world.etc import shipped
 from longshore.world.yamlfile import parse_yaml
 
 SCHEMA: dict[str, Any] = json.loads(shipped("etc", "schema", "config.json").read_text("utf-8"))
-PLAIN = Surroundings(payload_uses=frozenset())
+ENV = {"HOME": "/home/ada"}
+PLAIN = Surroundings(env=ENV, payload_uses=frozenset())
 HERE = "wmsServiceClass: local\n"
+PACKED = "clusterAlgorithm: lsst.ctrl.bps.quantum_clustering_funcs.dimension_clustering\n"
 
 
 def findings_of(text: str, around: Surroundings = PLAIN, labels: frozenset[str] | None = None) -> list[Finding]:
@@ -86,8 +88,9 @@ def test_one_thing(text: str, message: str) -> None:
         "queue: 'cat ${HOME}/{{x}}'",
         "extraRunQuantumOptions: '{extraWhatOptions} {somePreCmdOpts} {wmsAttemptNum}'",
         "requestMemory: bpsEval(max, [1, 2])",
-        "environment: {TOKEN: '${TOKEN}', PASSWORD_FILE: x, secretName: y}",
-        "cluster: {c: {pipetasks: 'a, b'}}",
+        "environment: {TOKEN: '${HOME}', PASSWORD_FILE: x, secretName: y}",
+        PACKED + "cluster: {c: {pipetasks: 'a, b'}}",
+        "cluster: {isr: {pipetasks: isr}}",
         "pipetask: {pipetaskInit: {queue: x}}",
         "site: {campus: {queue: x}, other: {queue: y}}\ncomputeSite: campus",
         "retryUnlessExit: null\nnumberOfRetries: 0\nmemoryMultiplier: 1",
@@ -107,13 +110,97 @@ def test_what_a_command_may_use_is_known_when_the_payload_is() -> None:
 
 def test_sections_that_match_nothing() -> None:
     text = "pipetask: {isr: {queue: x}, isrr: {queue: y}}\ncluster: {c: {pipetasks: 'isr, call'}, d: {queue: x}}"
-    found = findings_of(HERE + text, labels=frozenset({"isr", "cal"}))
+    found = findings_of(HERE + PACKED + text, labels=frozenset({"isr", "cal"}))
     assert [each.message for each in found] == [
         "'pipetask.isrr' matches nothing: no task has the label 'isrr'",
         "'cluster.c.pipetasks' matches nothing: no task has the label 'call'",
         "'cluster.d' matches nothing: it has no 'pipetasks', and no task has the label 'd'",
     ]
-    assert [each.hint for each in found] == ["Did you mean 'isr'?", "Did you mean 'cal'?", ""]
+    assert [each.hint for each in found] == ["Did you mean 'isr'?", "Did you mean 'cal'?", "Labels are 'cal', 'isr'."]
+
+
+def test_clusters_where_nothing_packs() -> None:
+    """BPS's default makes a job of each quantum, and a section for others goes unread there without a word."""
+    text = "cluster: {c: {pipetasks: 'isr, cal'}, isr: {pipetasks: isr, queue: x}, cal: {queue: y}, d: {queue: z}}"
+    expected = [
+        "warning: 'cluster.c.pipetasks' has no effect: 'clusterAlgorithm' packs no tasks together",
+        "warning: 'cluster.d' matches nothing: it has no 'pipetasks', and no task has the label 'd'",
+    ]
+    assert said(text, labels=frozenset({"isr", "cal"})) == expected
+    assert said(text) == expected[:1], "labels of a payload that nobody read may be any"
+    single = "clusterAlgorithm: lsst.ctrl.bps.quantum_clustering_funcs.single_quantum_clustering\n"
+    assert said(single + text) == expected[:1]
+    assert said("payload: {" + PACKED.strip() + "}\n" + text) == []
+    assert said(single + "payload: {" + PACKED.strip() + "}\n" + text) == []
+    assert said("payload: {clusterAlgorithm: null}\n" + single + text) == expected[:1]
+
+
+@pytest.mark.parametrize("algorithm", ["mine.single_quantum_clustering", "mine.packs", "'{algorithm}'", "5", "[x]"])
+def test_an_algorithm_that_nobody_knows_is_taken_to_pack(algorithm: str) -> None:
+    text = f"clusterAlgorithm: {algorithm}\nalgorithm: x\ncluster: {{c: {{pipetasks: 'isr, cal'}}}}"
+    assert not [each for each in said(text, labels=frozenset({"isr", "cal"})) if "cluster.c" in each]
+
+
+def test_sections_of_places_that_nobody_chose() -> None:
+    """A file with all sites of a campaign is in order; one that is nearly what is chosen is not."""
+    text = "site: {campus: {queue: x}, cloud9: {queue: y}}\ncloud: {east: {queue: z}, west: {queue: z}}\n"
+    assert said(text) == []
+    assert said(text + "computeSite: campus\ncomputeCloud: west") == []
+    assert said(text + "computeSite: campus\ncomputeCloud: wets") == ["warning: 'cloud.west' matches no 'computeCloud'"]
+    assert said(text + "pipetask: {isr: {computeSite: campsu}}") == ["warning: 'site.campus' matches no 'computeSite'"]
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("queue: '${LONGSHORE_NOPE}'", ["LONGSHORE_NOPE"]),
+        ("queue: '$NOPE_A/$NOPE_B/${NOPE_A}'", ["NOPE_A", "NOPE_B"]),
+        ("queue: '<ENV:NOPE>'", ["NOPE"]),
+        ("submitPath: '${NOPE}/{outputRun}'", ["NOPE"]),
+        ("site: {campus: {queue: $NOPE}}\ncomputeSite: campus", ["NOPE"]),
+        ("site: {campus: {queue: $NOPE}}\ncluster: {isr: {computeSite: campus}}", ["NOPE"]),
+        ("site: {campus: {queue: $NOPE}, other: {queue: x}}\ncomputeSite: other", []),
+        ("customJob: {executable: $NOPE/x, arguments: '-i {i}', inputs: {i: $NOPE2}}", ["NOPE", "NOPE2"]),
+        ("root: $NOPE\npayload: {butlerConfig: '{root}/repo'}", ["NOPE"]),
+        ("root: $NOPE\nqueue: '<root>'", ["NOPE"]),
+        ("pipetask: {isr: {root: $NOPE, queue: '{root}'}}", ["NOPE"]),
+        # What a shell of the job's sees waits for it, and so does what only commands use.
+        ("runQuantumCommand: 'echo $NOPE ${NOPE}'", []),
+        ("runQuantumCommand: [sh, -c, 'for i in 1; do echo $i; done']", []),
+        ("root: $NOPE\nrunQuantumCommand: 'ls {root}'", []),
+        ("finalJob: {command1: 'echo $NOPE'}", []),
+        ("preCmdline: 'for i in *; do echo $i; done'", []),
+        ("queue: '$$ $(date) $<HOME> ${HOME} $HOME'", []),
+        ("extraRunQuantumOptions: $NOPE", []),
+        ("environment: {PATH: '${NOPE}:$HOME'}", []),
+        ("pipetask: {isr: {environment: {A: $NOPE}}}", []),
+    ],
+)
+def test_environment_variables_that_nothing_sets(text: str, names: list[str]) -> None:
+    found = [each for each in findings_of(HERE + text) if each.message.startswith("the environment")]
+    assert [each.message.split("'")[1] for each in found] == names
+    assert all(each.severity is Severity.WARNING and each.origin.line for each in found)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("bpsGenerateConfig: foo", "'foo' is no call of a function"),
+        ("payload: {bpsGenerateConfig: 'f(x)'}", "the arguments of 'f(x)' are no literals"),
+        ("requestCpus: 'bpsEval(max, [1'", "'bpsEval(max, [1' has no closing parenthesis"),
+        ("queue: 'a bpsEval(nofn(, 1)'", "'bpsEval(nofn(, 1)' is no call of a function"),
+    ],
+)
+def test_a_call_that_cannot_be_understood_is_an_error_where_it_stands(text: str, message: str) -> None:
+    (found,) = [each for each in findings_of(HERE + text) if each.severity is Severity.ERROR]
+    assert found.message == message
+    assert found.origin.line == 2
+    assert found.hint
+
+
+def test_calls_for_more_configuration_are_in_order() -> None:
+    text = "who: me\nbpsGenerateConfig: \"mine.settings('{who}', n=3)\"\nsite: {s: {bpsGenerateConfig: ''}}"
+    assert said(text) == []
 
 
 def test_bps_would_use_htcondor() -> None:

@@ -205,7 +205,7 @@ def test_a_directory_to_run_in_that_is_not_there(cli: Cli, write_run: WriteRun, 
 
 SERVICES = [
     ("slrum", "there is no service 'slrum'; there are: local"),
-    ("slurm", "this version has no service 'slurm'"),
+    ("sge", "this version has no service 'sge'"),
     ("lsst.ctrl.bps.parsl.ParslService", "no service 'lsst.ctrl.bps.parsl.ParslService'"),
     ("lsst.ctrl.bps.panda.PanDAService", "no service 'lsst.ctrl.bps.panda.PanDAService'"),
     ("panda", "no service 'panda'"),
@@ -422,5 +422,5 @@ TWO: Tasks = {"a": ("A", []), "b": ("B", ["a"])}
 def test_a_misspelled_key_is_only_a_note(cli: Cli, write_run: WriteRun) -> None:
     ran = cli("submit", write_run("requestMemroy: 5\nrunQuantumCommand: 'true'\n", TWO).name, "--wait")
     assert ran.returncode == 0
-    note = "note: run.yaml:2:16: nothing knows the key 'requestMemroy'. Did you mean 'requestMemory'?"
+    note = "note: run.yaml:2:1: nothing knows the key 'requestMemroy'. Did you mean 'requestMemory'?"
     assert note in ran.stderr

@@ -13,7 +13,8 @@ def test_a_start_lints_clean(cli: Cli, tmp_path: Path, kind: str) -> None:
     ran = cli("init", "--kind", kind, "new")
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.splitlines()[0] == f"Wrote new/{kind}.yaml"
-    lint = cli("config", "lint", f"new/{kind}.yaml", "--strict")
+    # What LSST's set-up puts into the environment.
+    lint = cli("config", "lint", f"new/{kind}.yaml", "--strict", env={"DRP_PIPE_DIR": "/opt/lsst/drp_pipe"})
     assert (lint.returncode, lint.stdout) == (0, f"new/{kind}.yaml: 0 errors, 0 warnings, 0 notes\n")
 
 
@@ -23,6 +24,30 @@ def test_a_start_runs_as_it_is(cli: Cli, tmp_path: Path, kind: str, command: str
     ran = cli(command, f"{kind}.yaml", "--wait", "--json")
     assert ran.returncode == 0, ran.stderr
     assert ran.json["state"] == "SUCCEEDED"
+
+
+def test_a_site_can_be_run_at(cli: Cli, tmp_path: Path) -> None:
+    assert cli("init", "--kind", "site", "sites").returncode == 0
+    assert cli("init").returncode == 0
+    shown = cli("site", "show", "site", "--site-path", "sites", "--json")
+    assert shown.json["service"] == "local"
+    ran = cli("submit", "pipeline.yaml", "--site-path", "sites", "--compute-site", "site", "--wait", "--json")
+    assert (ran.returncode, ran.json["state"], ran.json["site"]) == (0, "SUCCEEDED", "site"), ran.stderr
+
+
+def test_a_pipeline_of_lssts_says_what_it_needs(cli: Cli, tmp_path: Path) -> None:
+    assert cli("init", "--kind", "lsst").returncode == 0
+    text = (tmp_path / "lsst.yaml").read_text("utf-8")
+    for need in ("LSST Science Pipelines", "DRP_PIPE_DIR", "Butler repository"):
+        assert need in text
+    ran = cli("submit", "lsst.yaml", env={"DRP_PIPE_DIR": "/nowhere"})
+    assert ran.returncode == 7
+    assert "lsst.yaml:" in ran.stderr
+    assert "'/nowhere/pipelines/INSTRUMENT/PIPELINE.yaml', which is not there" in ran.stderr
+    for line in text.splitlines():
+        if line.startswith("#     longshore "):
+            ran = cli(*line.split()[2:])
+            assert ran.returncode == 0, ran.stderr
 
 
 def test_nothing_is_overwritten(cli: Cli, tmp_path: Path) -> None:

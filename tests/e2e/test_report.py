@@ -51,7 +51,8 @@ def test_no_runs(cli: Cli) -> None:
 
 def test_counts_add_up_at_every_moment_of_a_big_run(cli: Cli, write_run: WriteRun) -> None:
     tasks: Tasks = {"root": ("R", []), **{f"t{number}": ("T", ["root"]) for number in range(2000)}}
-    submitted = cli("submit", write_run("runQuantumCommand: 'true'\nresources: {cpus: 8}\n", tasks).name, "--json")
+    path = write_run("runQuantumCommand: 'sleep 0.02'\nresources: {cpus: 8}\n", tasks)
+    submitted = cli("submit", path.name, "--json")
     assert submitted.json["jobs"] == 2001
     seen = set()
     while True:
@@ -76,25 +77,27 @@ def test_a_good_run(cli: Cli, write_run: WriteRun) -> None:
     assert run["submitted_at"] <= run["started_at"] <= run["finished_at"]
     a, b = run["jobs"]
     assert a["finished_at"] <= b["started_at"]
+    assert (run["digest"], run["badput"], run["longest_running"], run["waits"], run["left_s"]) == ([], [], [], [], None)
+    assert 0 <= run["elapsed_s"] < 60
     assert (a["exit_code"], a["cause"], a["attempts"], a["state"]) == (0, None, 1, "SUCCEEDED")
     assert "jobs" not in cli("report", "--json").json["runs"][0], "jobs only with --id"
     text = cli("report", "@last").stdout
     assert f"Path: {run['path']}" in text
     table = text.split("\n\n\n")[2].splitlines()
     assert table[0].split() == [*STATES.split(), "EXPECTED"]
-    assert [line.split()[0] for line in table if line[0] != "-"][1:] == ["TOTAL", "A", "B"]
+    assert [line.split()[0] for line in table if line and line[0] != "-"][1:4] == ["TOTAL", "A", "B"]
     assert cli("status", "@last").stdout == "SUCCEEDED\n"
 
 
 @pytest.mark.parametrize(
     ("command", "more", "attempts", "cause", "words"),
     [
-        ("echo oops; exit 3", "numberOfRetries: 2", 3, "EXIT", "exit code 3, 3 attempts"),
-        ("echo oops; exit 1", "numberOfRetries: 2", 1, "EXIT", "exit code 1, 1 attempt,"),
-        ("echo oops; exit 3", "{numberOfRetries: 2, retryUnlessExit: [3]}", 1, "EXIT", "exit code 3, 1 attempt,"),
-        ("echo oops; exit 3", "numberOfRetries: 0", 1, "EXIT", "exit code 3, 1 attempt,"),
-        ("echo oops; kill -9 $$", "numberOfRetries: 0", 1, "SIGNAL", "signal SIGKILL"),
-        ("echo oops; no-such-program", "numberOfRetries: 0", 1, "EXIT", "exit code 127"),
+        ("echo oops; exit 3", "numberOfRetries: 2", 3, "EXIT", "A: 1 job (exit code 3)"),
+        ("echo oops; exit 1", "numberOfRetries: 2", 1, "EXIT", "A: 1 job (exit code 1)"),
+        ("echo oops; exit 3", "{numberOfRetries: 2, retryUnlessExit: [3]}", 1, "EXIT", "A: 1 job (exit code 3)"),
+        ("echo oops; exit 3", "numberOfRetries: 0", 1, "EXIT", "A: 1 job (exit code 3)"),
+        ("echo oops; kill -9 $$", "numberOfRetries: 0", 1, "SIGNAL", "A: 1 job (signal SIGKILL)"),
+        ("echo oops; no-such-program", "numberOfRetries: 0", 1, "EXIT", "A: 1 job (exit code 127)"),
     ],
 )
 def test_a_job_that_fails(
@@ -113,7 +116,14 @@ def test_a_job_that_fails(
     assert log.read_text("utf-8").startswith("oops\n")
     text = cli("report", "@last").stdout
     assert words in text
-    assert f"log {log}" in text, "the path can be copied"
+    assert f"for example a, attempt {attempts}" in text
+    assert f"log: {log}\n" in text, "the path can be copied"
+    assert "  | oops\n" in text
+    (group,) = run["digest"]
+    assert (group["label"], group["cause"], group["count"], group["unread"]) == ("A", cause, 1, 0)
+    assert group["example"]["tail"][0] == "oops"
+    assert (group["example"]["log"], group["example"]["attempt"]) == (str(log), attempts)
+    assert [(spent["cause"], spent["attempts"]) for spent in run["badput"]] == [(cause, attempts)]
     status = cli("status", "@last")
     assert (status.returncode, status.stdout) == (19, "FAILED\n")
 
@@ -150,6 +160,7 @@ def test_a_run_that_was_moved_and_one_that_was_removed(cli: Cli, write_run: Writ
     every = cli("report")
     assert every.returncode == 0
     assert every.stderr == f"longshore: removed or moved: {first['id']}, {second['id']}\n"
+    assert cli("report", "--json").json["notes"] == [f"removed or moved: {first['id']}, {second['id']}"]
     run = the_run(cli, "moved")
     assert (run["id"], run["state"], run["path"]) == (first["id"], "SUCCEEDED", str(tmp_path / "moved"))
     assert the_run(cli, first["id"]) == run, "once it was found by its path, its id finds it again"
@@ -165,7 +176,9 @@ def test_a_torn_run_directory(cli: Cli, write_run: WriteRun) -> None:
     assert "format 99" in newer.stderr
     (run / "run.json").write_text("{", "utf-8")
     assert cli("report", run).returncode == 5
-    assert f"run '{run}'" not in cli("report").stdout
+    every = cli("report")
+    assert str(run) not in every.stdout
+    assert f"cannot be shown: '{run / 'run.json'}' cannot be read" in every.stderr
 
 
 def test_whoever_reads_may_stop(cli: Cli, write_run: WriteRun, tmp_path: Path) -> None:

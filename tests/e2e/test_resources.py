@@ -76,9 +76,8 @@ def test_what_nobody_asked_for_is_lowered(cli: Cli, write_run: WriteRun) -> None
 
 
 def test_what_has_no_effect_is_said_once(cli: Cli, write_run: WriteRun) -> None:
-    ran = cli(
-        "submit", write_run("runQuantumCommand: 'true'\nqueue: long\nrequestWalltime: 60\nsaveDot: true\n"), "--wait"
-    )
+    text = "runQuantumCommand: 'true'\nqueue: long\nmailTo: me@here\nrequestWalltime: 60\nsaveDot: true\n"
+    ran = cli("submit", write_run(text), "--wait")
     assert ran.returncode == 0
-    assert ran.stderr.count("the local service takes no notice of 'queue', 'requestWalltime'") == 1
+    assert ran.stderr.count("the local service takes no notice of 'queue', 'mailTo'\n") == 1
     assert ran.stderr.count("without effect in this version: 'saveDot'") == 1

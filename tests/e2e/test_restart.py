@@ -7,12 +7,15 @@ import os
 import signal
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.conftest import Cli
 from tests.e2e.conftest import Tasks, WriteRun
 
 CHAIN: Tasks = {"a": ("A", []), "b": ("B", ["a"]), "c": ("C", ["b"]), "d": ("D", [])}
+ORDER = "adbc"
+"""The jobs in the order of the run: what others wait for comes before them."""
 YAML = """
 runQuantumCommand: echo {jobName} >> ${PWD}/notes
 requestMemory: 10
@@ -35,6 +38,7 @@ def test_only_what_did_not_succeed_runs_again(cli: Cli, write_run: WriteRun, tmp
     plan = cli("restart", run, "--dry-run", "--json")
     assert plan.returncode == 0
     assert plan.json["again"] == {"B": {"FAILED": 1}, "C": {"PRUNED": 1}}
+    assert plan.json["reasons"] == {"B": {"failed": 1}, "C": {"pruned": 1}}
     assert plan.json["submitted"] is False
     words = cli("restart", run, "--dry-run").stderr
     assert "B: 1 failed" in words
@@ -50,6 +54,84 @@ def test_only_what_did_not_succeed_runs_again(cli: Cli, write_run: WriteRun, tmp
     assert [submission["by"] for submission in card["submissions"]] == ["submit", "restart"]
 
 
+def test_what_is_named_runs_again_with_what_descends_from_it(cli: Cli, write_run: WriteRun, tmp_path: Path) -> None:
+    (tmp_path / "mended").touch()
+    run = cli("submit", write_run(YAML, CHAIN), "--wait", "--json").json["submit_dir"]
+    plan = cli("restart", run, "--from", "B", "--rerun-failed", "--dry-run", "--json").json
+    assert plan["again"] == {"B": {"SUCCEEDED": 1}, "C": {"SUCCEEDED": 1}}
+    assert plan["reasons"] == {"B": {"named": 1}, "C": {"descends": 1}}
+    assert (plan["from"], plan["submitted"]) == (["B"], False)
+    said = cli("restart", run, "--from", "B", "--dry-run").stderr
+    assert "B: 1 succeeded, and named by --from" in said
+    assert "C: 1 succeeded, and descends from 'B'" in said
+    again = cli("restart", run, "--from", "B")
+    assert again.returncode == 0, again.stderr
+    assert _end(cli, run) == 0
+    assert (tmp_path / "notes").read_text("utf-8").split().count("a") == 1
+    assert sorted((tmp_path / "notes").read_text("utf-8").split()) == ["a", "b", "b", "c", "c", "d"]
+    assert "it is to run again, in a restart of" in cli("explain", run, "c").stdout
+    assert "from B" in cli("explain", run, "c").stdout
+    assert "restart" not in cli("explain", run, "a").stdout
+    assert cli("status", run, "--json").json["counts"]["SUCCEEDED"] == 4
+
+
+def test_what_is_set_holds_for_what_runs_again_and_is_explained(cli: Cli, write_run: WriteRun, tmp_path: Path) -> None:
+    run = cli("submit", write_run(YAML, CHAIN), "--wait", "--json").json["submit_dir"]
+    (tmp_path / "mended").touch()
+    values = ("--set", "requestMemory=20", "--set", "numberOfRetries=1")
+    plan = cli("restart", run, *values, "--label", "B", "--dry-run", "--json").json
+    assert plan["set"] == {"requestMemory": "20", "numberOfRetries": "1"}
+    assert (plan["set_for"], plan["set_of"]) == ({"jobs": [], "labels": ["B"]}, 1)
+    assert not list(Path(run).glob("steer/*")), "a dry run leaves nothing"
+    again = cli("restart", run, *values, "--label", "B")
+    assert again.returncode == 0, again.stderr
+    assert "requestMemory=20, numberOfRetries=1 is set of 1 of them" in again.stderr
+    assert _end(cli, run) == 0
+    asked = {name: _asked(run, job) for job, name in enumerate(ORDER)}
+    mib = 1 << 20
+    assert asked == {"a": [10 * mib], "b": [10 * mib, 20 * mib], "c": [10 * mib], "d": [10 * mib]}
+    assert "ordered: set labels B (requestMemory=20, numberOfRetries=1)" in cli("explain", run, "b").stdout
+    assert "requestMemory=20" not in cli("explain", run, "c").stdout
+    assert not list(Path(run).glob("steer/*"))
+
+
+def test_what_is_set_of_all_is_part_of_the_restart(cli: Cli, write_run: WriteRun, tmp_path: Path) -> None:
+    run = cli("submit", write_run(YAML, CHAIN), "--wait", "--json").json["submit_dir"]
+    (tmp_path / "mended").touch()
+    assert cli("restart", run, "--set", "requestMemory=20").returncode == 0
+    assert _end(cli, run) == 0
+    assert [_asked(run, ORDER.index(name))[-1] >> 20 for name in "abcd"] == [10, 20, 20, 10]
+    assert "with requestMemory=20" in cli("explain", run, "c").stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "status", "words"),
+    [
+        (("--label", "B"), 2, "add --set KEY=VALUE"),
+        (("--job", "b"), 2, "add --set KEY=VALUE"),
+        (("--set", "requestMemry=20"), 2, "Did you mean 'requestMemory'?"),
+        (("--set", "requestMemory"), 2, "'requestMemory' is no KEY=VALUE"),
+        (("--from", "calibrat"), 5, "Did you mean 'calibrate'?"),
+        (("--set", "requestMemory=20", "--label", "calibrat"), 5, "Did you mean 'calibrate'?"),
+        (("--set", "requestMemory=20", "--job", "visit_3"), 5, "Did you mean 'visit_1'?"),
+        (("--set", "requestMemory=20"), 6, "every job of run"),
+        (
+            ("--set", "requestMemory=20", "--from", "last", "--label", "calibrate"),
+            6,
+            "nothing of 'calibrate' runs again",
+        ),
+    ],
+)
+def test_what_cannot_be_done_is_refused_with_the_way_out(
+    cli: Cli, write_run: WriteRun, options: tuple[str, ...], status: int, words: str
+) -> None:
+    tasks: Tasks = {"visit_1": ("calibrate", []), "sum": ("last", ["visit_1"])}
+    run = cli("submit", write_run("runQuantumCommand: 'true'\nrequestMemory: 10\n", tasks), "--wait", "--json").json
+    again = cli("restart", run["submit_dir"], *options)
+    assert (again.returncode, "Traceback" in again.stderr) == (status, False)
+    assert words in " ".join(again.stderr.split())
+
+
 def test_a_finished_run_has_nothing_to_do(cli: Cli, write_run: WriteRun) -> None:
     run = cli("submit", write_run(), "--wait", "--json").json["submit_dir"]
     again = cli("restart", run)
@@ -59,9 +141,10 @@ def test_a_finished_run_has_nothing_to_do(cli: Cli, write_run: WriteRun) -> None
 
 def test_a_running_run_is_refused_with_its_state(cli: Cli, write_run: WriteRun) -> None:
     run = cli("submit", write_run("runQuantumCommand: sleep 60\n"), "--json").json["submit_dir"]
-    again = cli("restart", run)
-    assert again.returncode == 6
-    assert "RUNNING" in again.stderr
+    for options in ((), ("--dry-run",), ("--from", "A"), ("--set", "requestMemory=20")):
+        again = cli("restart", run, *options)
+        assert again.returncode == 6
+        assert "RUNNING" in again.stderr
     assert cli("cancel", run).returncode == 0
 
 
@@ -110,6 +193,17 @@ def test_every_run_that_lost_its_engine_is_taken_up(cli: Cli, write_run: WriteRu
     assert sorted(run["submit_dir"] for run in resumed.json["runs"]) == sorted(runs)
     assert {_end(cli, run) for run in [*runs, done]} == {0}
     assert "nothing to resume" in cli("resume", "--all").stderr
+
+
+def _asked(run: str, job: int) -> list[int]:
+    """The memory each attempt of a job was handed over with."""
+    events = [event for path in sorted(Path(run, "journal").glob("*.jsonl")) for event in _events(path)]
+    handed = [event for event in events if event["e"] == "submitting"]
+    return [event["request"]["memory_b"] for event in handed if job in [member for member, _ in event["jobs"]]]
+
+
+def _events(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
 
 
 def _end(cli: Cli, run: str) -> int:

@@ -93,6 +93,20 @@ def test_labels_may_run_at_sites_of_their_own(cli: Cli, write_run: WriteRun, wri
     assert (log(ran), log(ran, "b.1.log")) == ("one\n", "two set\n")
 
 
+def test_a_cluster_may_run_at_a_site_of_its_own(cli: Cli, write_run: WriteRun, write_site: SiteWriter) -> None:
+    write_site("one", "{service: local, environment: {WHERE: one}}")
+    write_site("two", "{service: local, environment: {WHERE: two}, computeCloud: sky}")
+    text = """computeSite: one
+pipetask: {A: {computeSite: one}}
+cluster: {A: {computeSite: two}}
+site: {two: {environment: {SITE: '2'}}}
+cloud: {sky: {environment: {CLOUD: 'c'}}}
+runQuantumCommand: 'echo $WHERE $SITE $CLOUD'
+"""
+    ran = done(cli, write_run(text, TWO).name)
+    assert (log(ran), log(ran, "b.1.log")) == ("two 2 c\n", "one\n")
+
+
 def test_all_sites_of_a_run_belong_to_one_manager(cli: Cli, write_run: WriteRun, write_site: SiteWriter) -> None:
     write_site("far", "service: slurm")
     ran = cli("submit", write_run("pipetask: {A: {computeSite: far}}\nrunQuantumCommand: x\n").name)

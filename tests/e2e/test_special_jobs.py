@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import time
 from pathlib import Path
 
@@ -109,6 +111,44 @@ def test_a_list_can_name_variables_of_the_job(cli: Cli, write_run: WriteRun) -> 
     assert words[0] == "a"
     assert words[1].startswith("/")
     assert words[2] == "A"
+
+
+def test_values_of_the_environment_are_filled_in_where_the_job_runs(
+    cli: Cli, write_run: WriteRun, tmp_path: Path
+) -> None:
+    yaml = """
+runQuantumCommand: 'echo "$MINE" && in-the-bin'
+environment: {PATH: '{here}/bin:${PATH}', MINE: '<$NOT_SET_ANYWHERE>$GREETING-$$-{label}'}
+here: ${HERE}
+requestMemory: 10
+"""
+    program = tmp_path / "bin" / "in-the-bin"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\nexec echo found\n", "utf-8")
+    program.chmod(0o755)
+    ran = cli("submit", write_run(yaml), "--wait", "--json", env={"HERE": str(tmp_path), "GREETING": "it's"})
+    assert ran.returncode == 0, ran.stderr
+    run = Path(ran.json["submit_dir"])
+    assert run.joinpath("logs", "A", "00", "a.1.log").read_text("utf-8") == "<>it's-$$-A\nfound\n"
+    assert "it's" not in run.joinpath("workflow.jsonl").read_text("utf-8")
+    by_hand = subprocess.run(
+        [run / "wms" / "run-job", "a"],
+        env={**os.environ, "HERE": str(tmp_path), "GREETING": "bye"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert by_hand.stdout == "<>bye-$$-A\nfound\n", by_hand.stderr
+
+
+def test_a_program_is_looked_for_where_the_environment_of_the_job_says(
+    cli: Cli, write_run: WriteRun, left_behind: LeftBehind
+) -> None:
+    ran = submit(cli, write_run("runQuantumCommand: [echo, hi]\nenvironment: {PATH: '/nowhere:$NOT_SET_ANYWHERE'}\n"))
+    assert ran.returncode == 7
+    assert "job 'a' runs 'echo', which is not on the PATH that 'environment' gives it" in ran.stderr
+    assert "Correct 'runQuantumCommand' or 'environment.PATH'." in ran.stderr
+    assert not left_behind()
 
 
 def test_a_gap_at_the_beginning_is_no_final_job_but_an_error(cli: Cli, write_run: WriteRun) -> None:

@@ -8,6 +8,7 @@ import os
 import random
 import signal
 import subprocess
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -17,6 +18,14 @@ from typing import Any
 import pytest
 from tests.conftest import Cli
 
+import longshore
+from longshore.contract.context import RunPaths
+from longshore.engine.journal import Journal, fruitless_lives
+from longshore.model.event import Life
+from longshore.world.host import processes_with
+from longshore.world.rundir import read_card
+
+PACKAGE_PARENT = Path(longshore.__file__).resolve().parent.parent
 JOBS = 40
 WIDTH = 8
 
@@ -215,6 +224,131 @@ def test_a_run_that_is_moved_is_taken_up_where_it_is(cli: Cli, run_yaml: Path) -
     eventually(lambda: cli("status", moved).returncode != 15)
     report = finish(cli, moved)
     check_promise(moved, report, run_yaml.parent / "notes")
+
+
+def mark(run: Path) -> str:
+    """What the run's jobs carry in their environment."""
+    return read_card(RunPaths(run)).mark
+
+
+def test_a_reboot_is_seen_by_the_boot_and_not_by_numbers_of_processes(cli: Cli, run_yaml: Path) -> None:
+    """What ran is lost; a stranger that has its number by now is not touched."""
+    run = submitted(cli, run_yaml)
+    eventually(lambda: ended_jobs(run) >= JOBS // 4)
+    kill(engine(run))
+    kill(keeper(run))
+    for pid, _ in processes_with("LONGSHORE_JOB_RUN_MARK", mark(run)):
+        kill(pid)
+    with subprocess.Popen(["sleep", "60"], start_new_session=True) as stranger:
+        for file in (run / "keeper").glob("*.jsonl"):
+            lines = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
+            lines[0]["boot"] = "another-boot"
+            lines = [{**line, "pid": stranger.pid} if line["r"] == "start" else line for line in lines]
+            file.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
+        report = finish(cli, run)
+        check_promise(run, report, run_yaml.parent / "notes")
+        lost = [event for event in events(run) if event["e"] == "lost"]
+        assert lost
+        # One may have been about to start just then.
+        whys = {event["why"] for event in lost}
+        assert "the machine was restarted while it ran" in whys
+        assert whys <= {"the machine was restarted while it ran", "its keeper was killed while starting it"}
+        assert stranger.poll() is None
+        stranger.kill()
+
+
+def test_a_suspended_engine_is_taken_over_by_somebody_who_says_so(cli: Cli, run_yaml: Path) -> None:
+    run = submitted(cli, run_yaml)
+    eventually(lambda: ended_jobs(run) >= 2)
+    os.kill(engine(run), signal.SIGSTOP)
+    refused = cli("resume", run)
+    assert refused.returncode == 6
+    assert "its engine is alive" in refused.stderr
+    assert cli("resume", run, "--take-over").returncode == 0
+    lives = [event for event in events(run) if event["e"] == "life"]
+    assert [life["by"] for life in lives] == ["submit", "take-over"]
+    report = finish(cli, run)
+    check_promise(run, report, run_yaml.parent / "notes")
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a process another host name")
+def test_an_engine_on_another_host_that_was_taken_over_does_nothing_more(cli: Cli, run_yaml: Path) -> None:
+    """It is suspended for so long that somebody takes it for dead, and then goes on."""
+    run = Path(prepared(cli, run_yaml))
+    drive = [sys.executable, "-m", "longshore", "drive", str(run), "--by", "submit"]
+    with (
+        (run / "engine.log").open("ab") as log,
+        subprocess.Popen(
+            ["unshare", "--uts", "sh", "-c", 'hostname elsewhere && exec "$@"', "sh", *drive],
+            stderr=log,
+            env={**os.environ, "PYTHONPATH": str(PACKAGE_PARENT)},
+        ) as other,
+    ):
+        eventually(lambda: ended_jobs(run) >= 2 and (run / "status.json").exists())
+        os.kill(other.pid, signal.SIGSTOP)
+        refused = cli("resume", run)
+        assert refused.returncode == 6
+        assert "'elsewhere'" in refused.stderr
+        assert "--take-over" in refused.stderr
+        assert cli("resume", run, "--take-over").returncode == 0
+        written = (run / "journal" / "0001.jsonl").stat().st_size
+        os.kill(other.pid, signal.SIGCONT)
+        other.wait(30)
+        assert (run / "journal" / "0001.jsonl").stat().st_size == written, "it writes nothing more"
+    assert "this engine stops: a newer engine has taken the run up" in (run / "engine.log").read_text("utf-8")
+    report = finish(cli, run)
+    check_promise(run, report, run_yaml.parent / "notes")
+
+
+def test_what_may_live_on_another_host_is_not_started_again_without_being_told(cli: Cli, run_yaml: Path) -> None:
+    run = submitted(cli, run_yaml)
+    eventually(lambda: ended_jobs(run) >= 2)
+    kill(engine(run))
+    kill(keeper(run))
+    for pid, _ in processes_with("LONGSHORE_JOB_RUN_MARK", mark(run)):
+        kill(pid)
+    for file in (run / "keeper").glob("*.jsonl"):
+        lines = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
+        lines[0] |= {"boot": "another-boot", "host": "elsewhere"}
+        file.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
+    for command in (("resume", run), ("cancel", run), ("restart", run)):
+        refused = cli(*command)
+        assert refused.returncode == 6, command
+        assert "a keeper on 'elsewhere', with" in refused.stderr
+        assert f"longshore resume {run} --take-over" in refused.stderr
+    assert not list((run / "steer").glob("*.json")), "what was refused is not obeyed later"
+    assert cli("resume", run, "--take-over").returncode == 0
+    report = finish(cli, run)
+    check_promise(run, report, run_yaml.parent / "notes")
+    assert {event["why"] for event in events(run) if event["e"] == "lost"} == {"it ran on 'elsewhere'"}
+
+
+def test_engines_that_achieve_nothing_are_not_begun_for_ever(cli: Cli, run_yaml: Path) -> None:
+    run = submitted(cli, run_yaml)
+    kill(engine(run))
+    for life in range(len(list((run / "journal").glob("*.jsonl"))) + 1, 100):
+        if life > 3 and fruitless_lives(run / "journal") >= 3:
+            break
+        began = Life(v=1, life=life, t=1.0, host="h", pid=1, boot="b", by="resume")
+        Journal(run / "journal", began).close()
+    eventually(lambda: cli("status", run).returncode == 10)
+    refused = cli("resume", run)
+    assert refused.returncode == 6
+    assert "engines of" in refused.stderr
+    assert "died without achieving anything" in refused.stderr
+    assert f"longshore resume {run} --force" in refused.stderr
+    assert cli("resume", "--all").returncode == 6
+    assert cli("resume", "--all", "--force").returncode == 2
+    assert cli("resume", run, "--force").returncode == 0
+    report = finish(cli, run)
+    check_promise(run, report, run_yaml.parent / "notes")
+
+
+def prepared(cli: Cli, path: Path) -> str:
+    """Prepare a run and return its directory."""
+    answer = cli("prepare", path, "--json")
+    assert answer.returncode == 0, answer.stderr
+    return str(answer.json["submit_dir"])
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can make a small disk")

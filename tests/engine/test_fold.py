@@ -374,3 +374,42 @@ def test_users_see_eleven_states_and_an_undecided_job_as_ready() -> None:
     counts = shown_counts([1] * len(Code))
     assert set(counts) == set(JobState)
     assert (counts[JobState.READY], sum(counts.values())) == (2, len(Code))
+
+
+def test_what_a_retry_asks_for_outlives_a_restart_and_not_a_success() -> None:
+    state = handed_over()
+    more = Request(memory_b=4096)
+    state.apply(Ended(j=0, a=1, cause=Cause.OOM))
+    state.apply(Retry(j=0, a=2, cause=Cause.OOM, request=more))
+    run(state, 0, Failed(j=0, why="no attempt left"), ok=False)
+    state.apply(Restarted(jobs=(0,)))
+    assert state.requests == {0: more}
+    assert state.apart == {(0, Cause.OOM): 1}, "the series goes on where it stood"
+    run(state, 0)
+    assert state.requests == {}
+
+
+def test_ends_with_a_rule_of_their_own_are_counted() -> None:
+    state = handed_over()
+    for attempt, cause in enumerate([Cause.PREEMPTED, Cause.WALLTIME, Cause.PREEMPTED, Cause.EXIT], start=1):
+        state.apply(Ended(j=0, a=attempt, cause=cause))
+        state.apply(Retry(j=0, a=attempt + 1, cause=cause))
+        state.apply(Submitting(b=f"x{attempt}", tag="x", jobs=((0, attempt + 1),)))
+    assert state.apart == {(0, Cause.PREEMPTED): 2, (0, Cause.WALLTIME): 1}
+    assert state.tries[0] == 4
+    state.apply(Ended(j=0, a=5, cause=Cause.EXIT))
+    state.apply(Failed(j=0, why="no attempt left"))
+    state.apply(Restarted(jobs=(0,)))
+    assert state.apart == {(0, Cause.WALLTIME): 1}, "a budget is fresh, a series is not"
+
+
+def test_a_pause_lasts_until_somebody_ends_it() -> None:
+    state = handed_over()
+    state.apply(Steer(who="longshore", act="pause", set={"why": "it burns"}))
+    assert state.paused == "it burns"
+    state.apply(Steer(who="me", act="unpause"))
+    assert state.paused == ""
+    state.apply(Steer(who="me", act="pause"))
+    assert state.paused == "paused by me"
+    state.apply(Restarted(jobs=()))
+    assert state.paused == ""

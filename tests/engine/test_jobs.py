@@ -67,6 +67,30 @@ def test_a_member_has_all_that_its_start_needs(tmp_path: Path, monkeypatch: pyte
     table.close()
 
 
+def test_values_of_the_environment_take_what_a_job_inherits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/usr/bin")
+    monkeypatch.setenv("OUTER", "a\udcff b")
+    monkeypatch.delenv("NOBODY", raising=False)
+    shared = {"PATH": "<ENV:PWD>/bin:<ENV:PATH>", "A": "<ENV:OUTER>", "B": "<ENV:A><ENV:NOBODY>."}
+    settings = JobSettings(label="l", environment=shared, working_directory="/data/")
+    job = Job(
+        name="<ENV:OUTER>",
+        label="l",
+        command=("<ENV:PATH>", "<ENV:PWD>"),
+        settings=settings,
+        environment={"N": "<ENV:LONGSHORE_JOB_NAME> <ENV:LONGSHORE_JOB_ATTEMPT>"},
+    )
+    table = one_job(tmp_path / "run", job)
+    member = table.member(0, 2, Request())
+    assert member.environment["PATH"] == "/data/bin:/usr/bin"
+    assert member.environment["A"] == "a\udcff b"
+    assert member.environment["B"] == "."
+    assert member.environment["N"] == "<ENV:OUTER> 2"
+    assert member.environment["LONGSHORE_JOB_NAME"] == "<ENV:OUTER>"
+    assert member.command == ("/data/bin:/usr/bin", "/data")
+    table.close()
+
+
 def test_the_run_directory_is_where_a_job_starts_unless_told_otherwise(tmp_path: Path) -> None:
     table = one_job(tmp_path, Job(name="x", label="l", command="true", settings=JobSettings(label="l")))
     assert table.member(0, 1, Request()).working_directory == str(tmp_path)

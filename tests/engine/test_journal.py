@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from longshore.engine.journal import Journal, lives, next_life, read_events
+from longshore.engine.journal import Journal, fruitless_lives, lives, next_life, read_events
 from longshore.errors import RunUnreadableError, SubmissionRefusedError
 from longshore.model.codec import encode_line
 from longshore.model.event import FORMAT, Ended, Event, Life, Lost, Seal, Started
@@ -216,3 +216,87 @@ def test_a_cut_that_takes_what_was_sealed_is_refused(data: st.DataObject) -> Non
         os.truncate(path, data.draw(st.integers(0, size_of(path) - 1)))
         with pytest.raises(RunUnreadableError):
             list(read_events(folder))
+
+
+def begun(folder: Path) -> tuple[Journal, Seal | None]:
+    """A life that has begun and not yet sealed the one before."""
+    number, seal = next_life(folder)
+    return Journal(folder, life_of(number)), seal
+
+
+def test_a_life_is_sealed_as_it_was_when_the_next_had_begun(tmp_path: Path) -> None:
+    older, _ = begun(tmp_path)
+    before = older.append(Lost(j=1, a=1, why="before"), now=1.0)
+    older.commit()
+    newer, seen = begun(tmp_path)
+    between = older.append(Lost(j=2, a=1, why="between"), now=2.0)
+    older.commit()
+    assert newer.seal(seen, now=3.0) == [between]
+    older.append(Lost(j=3, a=1, why="after"), now=4.0)
+    older.commit()
+    newer.commit()
+    kept = [event for event in read_events(tmp_path) if isinstance(event, Lost)]
+    assert kept == [before, between]
+
+
+def test_a_line_that_is_being_written_is_not_sealed_in(tmp_path: Path) -> None:
+    older, _ = begun(tmp_path)
+    with (tmp_path / "0001.jsonl").open("ab") as file:
+        file.write(b'{"e":"lost","j":1')
+    newer, seen = begun(tmp_path)
+    assert newer.seal(seen, now=1.0) == []
+    newer.commit()
+    older.append(Lost(j=3, a=1, why="after"), now=4.0)
+    older.commit()
+    assert not [event for event in read_events(tmp_path) if isinstance(event, Lost)]
+
+
+def test_a_life_that_died_before_it_could_seal_has_its_work_done_by_the_next(tmp_path: Path) -> None:
+    first, _ = begun(tmp_path)
+    kept = first.append(Lost(j=1, a=1, why="kept"), now=1.0)
+    first.commit()
+    begun(tmp_path)[0].close()
+    third, seen = begun(tmp_path)
+    assert third.seal(seen, now=2.0) == []
+    third.commit()
+    first.append(Lost(j=2, a=1, why="void"), now=3.0)
+    first.commit()
+    assert [event for event in read_events(tmp_path) if isinstance(event, Lost)] == [kept]
+
+
+def test_a_seal_that_was_written_too_late_is_void_itself(tmp_path: Path) -> None:
+    first, _ = begun(tmp_path)
+    second, seen = begun(tmp_path)
+    third, seen_by_third = begun(tmp_path)
+    kept = first.append(Lost(j=1, a=1, why="kept"), now=1.0)
+    first.commit()
+    third.seal(seen_by_third, now=2.0)
+    third.commit()
+    first.append(Lost(j=2, a=1, why="void"), now=3.0)
+    first.commit()
+    second.seal(seen, now=4.0)
+    second.commit()
+    assert [event for event in read_events(tmp_path) if isinstance(event, Lost)] == [kept]
+
+
+def test_lives_without_news_of_any_job_are_counted(tmp_path: Path) -> None:
+    assert fruitless_lives(tmp_path) == 0
+    for _ in range(2):
+        write_life(tmp_path, [])
+    assert fruitless_lives(tmp_path) == 2
+    write_life(tmp_path, [1])
+    assert fruitless_lives(tmp_path) == 0
+    for _ in range(3):
+        journal, seen = begun(tmp_path)
+        journal.seal(seen, now=1.0)
+        journal.commit()
+    assert fruitless_lives(tmp_path) == 3
+
+
+def test_journals_that_were_sealed_by_their_first_event_are_read(tmp_path: Path) -> None:
+    written = write_life(tmp_path, [1, 2])
+    size = size_of(tmp_path / "0001.jsonl")
+    Journal(tmp_path, life_of(2, Seal(life=1, bytes=size))).close()
+    with (tmp_path / "0001.jsonl").open("ab") as file:
+        file.write(encode_line(Lost(j=9, a=1, why="void")))
+    assert list(read_events(tmp_path))[:-1] == written

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import resource
+import shutil
+import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -23,7 +26,8 @@ from longshore.engine.loop import Engine, Superseded
 from longshore.engine.settings import read
 from longshore.errors import SubmissionRefusedError
 from longshore.model.event import Ended, Event, Failed, Finished, Refused, Restarted, Retry, Steer, Submitted
-from longshore.model.request import Request
+from longshore.model.request import MIB, Request
+from longshore.model.rules import Backoff, Bounds, JobRules, Keep, RetryOn, SuccessIf
 from longshore.model.snapshot import Snapshot
 from longshore.model.state import Cause, JobState
 from longshore.testing.fakes import (
@@ -410,6 +414,29 @@ def test_a_jump_of_the_clock_harms_nothing(tmp_path: Path) -> None:
     world.check()
 
 
+@pytest.mark.parametrize("jump", [-1e7, 1e7])
+def test_a_retry_is_due_when_it_was_meant_to_be_whatever_the_clock_says(tmp_path: Path, jump: float) -> None:
+    world = World(tmp_path, outcome=fails(0, until=2))
+
+    def jumps(number: int) -> None:
+        if number in {2, 20}:
+            world.clock.jump(jump if number == 2 else -3 * jump)
+
+    engine = world.engine(executor=Hooked(world, jumps, what="poll"))
+    note = engine._note_event
+
+    def noted(event: Event) -> None:
+        note(event)
+        if isinstance(event, Ended) and event.cause:
+            note(Retry(j=event.j, a=2, cause=Cause.EXIT, not_before=world.clock.now() + 30.0))
+
+    engine._note_event = noted  # type: ignore[method-assign]
+    assert engine.run() is JobState.SUCCEEDED
+    world.check()
+    waited = world.manager.started[0, 2] - world.manager.started[0, 1]
+    assert 30.0 <= waited <= 33.0
+
+
 def test_snapshots_show_a_run_on_its_way(tmp_path: Path) -> None:
     world = World(tmp_path, outcome=lambda _job, _attempt: Outcome(run_s=100.0))
     seen: list[Snapshot] = []
@@ -482,6 +509,66 @@ def test_an_order_on_a_full_disk_is_taken_once(tmp_path: Path) -> None:
     world.check()
     assert len(world.of(Steer)) == 1
     assert orders.waiting(world.run) == []
+
+
+# ---------------------------------------------------------------------------------------------------------- credentials
+
+
+@pytest.fixture
+def unprivileged() -> Iterator[Path]:
+    """A folder of its own for a user to whom permissions mean something."""
+    folder = Path(tempfile.mkdtemp(dir="/tmp"))
+    root = os.getuid() == 0
+    if root:
+        os.chown(folder, 65534, 65534)
+        os.seteuid(65534)
+    yield folder
+    if root:
+        os.seteuid(0)
+    shutil.rmtree(folder)
+
+
+class Locked:
+    """Takes all rights to a folder away, from one wait to another: expired credentials."""
+
+    def __init__(self, folder: Path, begin: int, end: int) -> None:
+        self._folder, self._begin, self._end = folder, begin, end
+
+    def __call__(self, number: int) -> None:
+        if number in {self._begin, self._end}:
+            self._folder.chmod(0 if number == self._begin else 0o755)
+
+
+@pytest.mark.parametrize("begin", range(1, 12))
+@pytest.mark.parametrize("what", ["", "journal", "steer"])
+def test_expired_credentials_are_waited_out(unprivileged: Path, begin: int, what: str) -> None:
+    world = World(unprivileged, outcome=lambda job, _attempt: Outcome(run_s=0.7, exit=int(job == 2)))
+    world.run.steer.mkdir()
+    locked = Locked(world.run.root / what, begin, begin + 12)
+    try:
+        assert world.engine(executor=Hooked(world, locked)).run() is JobState.FAILED
+    finally:
+        (world.run.root / what).chmod(0o755)
+    world.check()
+    assert list(world.state().attempts) == [1, 1, 1]
+    if what != "steer":
+        assert any("Permission denied" in word for word in world.said)
+
+
+def test_nothing_starts_while_it_cannot_be_told_who_the_newest_is(unprivileged: Path) -> None:
+    world = World(unprivileged)
+    seen: list[int] = []
+
+    def look(number: int) -> None:
+        if number == 1:
+            world.run.journal.chmod(0)
+        if number == 40:
+            seen.append(len(world.asked("submit")))
+            world.run.journal.chmod(0o755)
+
+    assert world.engine(executor=Hooked(world, look)).run() is JobState.SUCCEEDED
+    world.check()
+    assert seen == [1]
 
 
 # --------------------------------------------------------------------------------------------------------- cancellation
@@ -614,6 +701,35 @@ def test_a_restart_with_nothing_to_do_says_so(tmp_path: Path) -> None:
     assert engine.restart() == 0
     assert engine.run() is JobState.SUCCEEDED
     assert not world.of(Restarted)
+
+
+def test_a_restart_runs_what_is_named_and_writes_down_who_wanted_what(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.engine().run()
+    label = JobTable(world.run).labels[0]
+    order = orders.Order(who="me", act="restart", set={"requestMemory": "8G"}, from_labels=(label,))
+    path = orders.leave(world.run, order)
+    engine = world.engine("restart")
+    assert engine.restart() == 3
+    assert path.exists(), "until what follows from it is durable"
+    assert engine.run() is JobState.SUCCEEDED
+    assert not path.exists()
+    assert list(world.state().attempts) == [2, 2, 2]
+    assert set(world.manager.successes.values()) == {2}, "once more each, and no more"
+    [event] = world.of(Restarted)
+    assert (event.who, event.set, event.from_labels) == ("me", {"requestMemory": "8G"}, (label,))
+    [steer] = world.of(Steer)
+    assert (steer.act, steer.jobs, steer.request and steer.request.memory_b) == ("set", (0, 1, 2), 8 << 30)
+
+
+def test_a_restart_whose_engine_dies_before_it_is_written_down_is_done_by_the_next(tmp_path: Path) -> None:
+    world = World(tmp_path, outcome=fails(1, until=2))
+    world.engine().run()
+    orders.leave(world.run, orders.Order(who="me", act="restart"))
+    assert world.engine("restart").restart() == 2, "and nothing more: it died"
+    assert world.engine("resume").run() is JobState.SUCCEEDED
+    assert list(world.check().attempts) == [1, 2, 1]
+    assert len(world.of(Restarted)) == 1
 
 
 def test_a_cancelled_run_can_be_restarted(tmp_path: Path) -> None:
@@ -883,24 +999,40 @@ def test_a_superseded_engine_writes_no_snapshot(tmp_path: Path) -> None:
     world.check()
 
 
-def test_what_an_older_engine_writes_while_a_newer_begins_is_not_believed(tmp_path: Path) -> None:
+def test_what_an_older_engine_writes_once_a_newer_has_begun_is_not_believed(tmp_path: Path) -> None:
     world = World(tmp_path)
     older = world.engine()
     assert not older._round()
+    newer = world.engine("resume")
+    older._note_event(Ended(j=0, a=1, exit=0))
+    older._journal.commit()
+    assert not newer.state.totals()[JobState.SUCCEEDED]
+    newer._journal.commit()
+    assert not world.of(Ended)
+    assert newer.run() is JobState.SUCCEEDED
+    world.check()
+
+
+def test_what_an_older_engine_does_while_a_newer_begins_is_not_done_again(tmp_path: Path) -> None:
+    """The newer one has read the journal, and has not yet begun its own."""
+    world = World(tmp_path)
+    older = world.engine()
 
     class Late(FakeClock):
+        acted = False
+
         def now(self) -> float:
-            if not world.of(Ended):
-                older._note_event(Ended(j=0, a=1, exit=0))
-                older._journal.commit()
+            if not self.acted:
+                self.acted = True
+                assert not older._round()
             return super().now()
 
     newer = world.engine("resume", clock=Late())
-    assert not newer.state.totals()[JobState.SUCCEEDED]
-    assert not world.of(Ended)
+    assert newer.state.code[0] == Code.PENDING
     newer._clock = world.clock
     assert newer.run() is JobState.SUCCEEDED
     world.check()
+    assert list(newer.state.attempts) == [1, 1, 1]
 
 
 def test_one_of_two_engines_that_begin_at_once_gives_way(tmp_path: Path) -> None:
@@ -977,3 +1109,146 @@ def test_an_executor_writes_no_script(tmp_path: Path) -> None:
     world = World(tmp_path)
     ctx = Context(settings={}, site=Site(name="s"), paths=world.run, templates={})
     assert FakeExecutor(world.manager).script(batch_of(world, (0, 1)), ctx) is None
+
+
+def test_a_job_out_of_memory_asks_for_more_until_it_has_enough(tmp_path: Path) -> None:
+    rules = {
+        "request": Request(memory_b=100 * MIB),
+        "number_of_retries": 5,
+        "attributes": {"memoryMultiplier": 2.0, "requestMemoryMax": 700 * MIB},
+    }
+    world = World(
+        tmp_path,
+        {"a_0": ()},
+        outcome=lambda _job, attempt: Outcome() if attempt == 4 else Outcome(signal=9, cause=Cause.OOM),
+        written={"profiles": {"a": rules}},
+    )
+    assert world.engine().run() is JobState.SUCCEEDED
+    world.check()
+    asked = [(batch.request.memory_b or 0) // MIB for batch in world.asked("submit")]
+    assert asked == [100, 200, 400, 700]
+
+
+def test_the_most_the_manager_has_is_a_cap_which_is_run_once_and_again_after_a_restart(tmp_path: Path) -> None:
+    rules = {"request": Request(memory_b=100 * MIB), "number_of_retries": 5, "attributes": {"memoryMultiplier": 3.0}}
+    world = World(
+        tmp_path,
+        {"a_0": ()},
+        outcome=lambda _job, _attempt: Outcome(signal=9, cause=Cause.OOM),
+        written={"profiles": {"a": rules}},
+        capacity={"memory": 500 * MIB},
+    )
+    assert world.engine().run() is JobState.FAILED
+    again = world.engine("restart")
+    again.restart()
+    assert again.run() is JobState.FAILED
+    asked = [(batch.request.memory_b or 0) // MIB for batch in world.asked("submit")]
+    assert asked == [100, 300, 500, 500], "a restart forgets nothing"
+    assert {failed.why for failed in world.of(Failed)} == {"out of memory with 500 MiB, the most it may have"}
+
+
+def test_a_retry_waits_for_its_time(tmp_path: Path) -> None:
+    rules = {"number_of_retries": 2, "rules": JobRules(backoff=Backoff(first_s=100.0, most_s=1000.0))}
+    world = World(tmp_path, {"a_0": ()}, outcome=fails(0, until=3), written={"profiles": {"a": rules}})
+    assert world.engine().run() is JobState.SUCCEEDED
+    started = world.manager.started
+    assert 50.0 <= started[0, 2] - started[0, 1] - 1.0 <= 101.0
+    assert 100.0 <= started[0, 3] - started[0, 2] - 1.0 <= 201.0
+
+
+def test_a_host_that_fails_every_job_pauses_the_run_until_somebody_lets_it_go_on(tmp_path: Path) -> None:
+    broken = True
+    world = World(
+        tmp_path,
+        {f"a_{number:02}": () for number in range(20)},
+        outcome=lambda _job, _attempt: Outcome(exit=3 if broken else 0),
+        written={"engine": {"max_fast_failures": 5}},
+        capacity={"cpus": 2},
+    )
+    notes: list[str] = []
+
+    def mend(number: int) -> None:
+        nonlocal broken
+        notes.append(world.snapshot().note)
+        if number == 200:
+            broken = False
+            orders.leave(world.run, orders.Order(who="me", act="unpause"))
+
+    assert world.engine(executor=Hooked(world, mend)).run() is JobState.FAILED
+    totals = world.check().totals()
+    assert totals[JobState.FAILED] <= 7, "what ran when the fifth failed, and no more"
+    assert totals[JobState.SUCCEEDED] == 20 - totals[JobState.FAILED]
+    (note,) = {note for note in notes if note}
+    assert note.startswith(
+        "paused: 5 different jobs failed in a row on 'fakehost', each within 10 s, and none succeeded"
+    )
+    assert [(steer.who, steer.act) for steer in world.of(Steer)] == [("longshore", "pause"), ("me", "unpause")]
+    assert len(world.asked("submit")) == 20
+
+
+def test_a_paused_run_can_be_cancelled_and_stays_paused_in_the_next_life(tmp_path: Path) -> None:
+    world = World(
+        tmp_path,
+        {f"a_{number}": () for number in range(9)},
+        outcome=lambda _job, _attempt: Outcome(exit=3),
+        written={"engine": {"max_fast_failures": 2}},
+        capacity={"cpus": 1},
+    )
+
+    def die(number: int) -> None:
+        if world.of(Steer):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        world.engine(executor=Hooked(world, die)).run()
+    ended = len(world.asked("submit"))
+
+    def cancel(number: int) -> None:
+        if number == 20:
+            orders.leave(world.run, orders.Order(who="me", act="cancel"))
+
+    assert world.engine("resume", executor=Hooked(world, cancel)).run() is JobState.DELETED
+    assert len(world.asked("submit")) == ended
+
+
+def test_an_end_is_judged_by_what_the_attempt_left_behind(tmp_path: Path) -> None:
+    wanted = JobRules(
+        success_if=SuccessIf(exit=(0, 3), log="^done$", file="out/{jobName}.txt"),
+        retry_on=RetryOn(log="connection lost", only=True),
+        bounds=Bounds(logs=Keep.FAILED),
+        backoff=Backoff(first_s=0.0),
+    )
+    logs: list[Path] = []
+
+    def works(job: int, attempt: int) -> Outcome:
+        # The manager asks when it starts an attempt, and again when that ends.
+        text = "connection lost" if (job, attempt) == (1, 1) else "failed" if job == 2 else "done"
+        log = world.run.root / world.run.log_of(job, f"a_{job}", "a", attempt)
+        log.parent.mkdir(parents=True, exist_ok=True)
+        log.write_text(f"{text}\n", "utf-8")
+        logs.append(log)
+        out = world.run.root / "out" / f"a_{job}.txt"
+        out.parent.mkdir(exist_ok=True)
+        if (job, attempt) != (1, 1):
+            out.touch()
+        return Outcome(exit=3)
+
+    world = World(
+        tmp_path,
+        {f"a_{number}": () for number in range(3)},
+        outcome=works,
+        written={"profiles": {"a": {"number_of_retries": 3, "rules": wanted}}},
+    )
+    assert world.engine().run() is JobState.FAILED
+    assert world.codes() == ["SUCCEEDED", "SUCCEEDED", "FAILED"]
+    assert [(retry.j, retry.cause) for retry in world.of(Retry)] == [(1, Cause.PREDICATE)]
+    reasons = {(end.j, end.a): end.reason for end in world.of(Ended)}
+    nothing = "its log has nothing that matches successIf.log '^done$'"
+    file = world.run.root / "out" / "a_1.txt"
+    assert reasons == {
+        (0, 1): None,
+        (1, 1): f"{nothing}; there is no file '{file}' (successIf.file)",
+        (1, 2): None,
+        (2, 1): nothing,
+    }
+    assert {log.name for log in logs if log.exists()} == {"a_1.1.log", "a_2.1.log"}, "those of successes are not kept"

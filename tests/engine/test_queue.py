@@ -34,7 +34,7 @@ def test_pressure_follows_its_formula(graph: tuple[list[list[int]], list[float]]
         assert pressure[job] == run_s[job] + max((pressure[child] for child in these), default=0.0)
 
 
-def anything(_bucket: object) -> bool:
+def anything(_job: int, _bucket: object) -> bool:
     return True
 
 
@@ -50,28 +50,44 @@ def test_a_head_that_does_not_fit_hides_its_bucket_and_no_other() -> None:
     queue.push(0, "large")
     queue.push(1, "large")
     queue.push(2, "small")
-    assert queue.pop(lambda bucket: bucket == "small") == (2, "small")
-    assert queue.pop(lambda bucket: bucket == "small") is None
+    assert queue.pop(lambda job, _: job != 0) == (2, "small"), "job 1 would fit, and is not looked at"
+    assert queue.pop(lambda job, _: job != 0) is None
     assert len(queue) == 2
 
 
-def test_only_one_bucket_is_looked_into_when_asked() -> None:
-    queue = ReadyQueue([1.0, 9.0])
-    queue.push(0, "small")
-    queue.push(1, "large")
-    assert queue.pop(anything, only="small") == (0, "small")
-    assert queue.pop(anything, only="small") is None
-    assert queue.pop(anything) == (1, "large")
-
-
-@given(st.lists(st.tuples(st.integers(0, 3), st.sampled_from("abc")), max_size=20), st.sets(st.sampled_from("abc")))
-def test_jobs_come_by_pressure_then_by_index(jobs: list[tuple[int, str]], fitting: set[str]) -> None:
-    queue = ReadyQueue([float(pressure) for pressure, _ in jobs])
-    for job, (_, bucket) in enumerate(jobs):
+def test_heads_can_be_looked_at_and_left() -> None:
+    queue = ReadyQueue([1.0, 9.0, 2.0])
+    for job, bucket in ((0, "small"), (1, "large"), (2, "small")):
         queue.push(job, bucket)
+    assert (queue.best(), queue.head("small"), queue.head("none")) == (1, 2, None)
+    assert sorted(queue.buckets()) == [(1, 1), (2, 2)]
+    assert queue.pop_head("small") == 2
+    assert len(queue) == 2
+
+
+def test_priority_goes_before_pressure() -> None:
+    queue = ReadyQueue([1.0, 9.0, 5.0, 5.0], lambda job: 7.0 if job in {0, 3} else 0.0)
+    for job in range(4):
+        queue.push(job, job % 2)
+    assert [found[0] for _ in range(4) if (found := queue.pop(anything))] == [3, 0, 1, 2]
+
+
+entries = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.sampled_from("abc")), max_size=20)
+
+
+@given(entries, st.sets(st.sampled_from("abc")), st.lists(st.integers(0, 3), min_size=20, max_size=20))
+def test_jobs_come_by_priority_then_pressure_then_index(
+    jobs: list[tuple[int, int, str]], fitting: set[str], later: list[int]
+) -> None:
+    queue = ReadyQueue([float(pressure) for pressure, _, _ in jobs], lambda job: jobs[job][1])
+    for job, (_, _, bucket) in enumerate(jobs):
+        queue.push(job, bucket)
+    queue.reorder([float(pressure) for pressure in later])
     taken = []
-    while found := queue.pop(fitting.__contains__):
+    while found := queue.pop(lambda _, bucket: bucket in fitting):
         taken.append(found)
-    expected = sorted((-pressure, job, bucket) for job, (pressure, bucket) in enumerate(jobs) if bucket in fitting)
-    assert taken == [(job, bucket) for _, job, bucket in expected]
+    expected = sorted(
+        (-priority, -later[job], job, bucket) for job, (_, priority, bucket) in enumerate(jobs) if bucket in fitting
+    )
+    assert taken == [(job, bucket) for _, _, job, bucket in expected]
     assert len(queue) == len(jobs) - len(taken)

@@ -14,7 +14,12 @@ import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "doc" / "reference" / "configuration.md"
-_FILES = {"defaults.yaml": "", "wms/local.yaml": " (local service)", "lsst.yaml": " (quantum graphs only)"}
+_FILES = {
+    "defaults.yaml": "",
+    "wms/local.yaml": " (local service)",
+    "wms/htcondor.yaml": " (HTCondor)",
+    "lsst.yaml": " (quantum graphs only)",
+}
 
 _HEAD = """# Configuration keys
 
@@ -43,6 +48,9 @@ def _sections(schema: dict[str, Any], defaults: dict[str, Any]) -> Iterator[str]
     }
     for name, title in titles.items():
         yield from _table(title, definitions[name].get("properties", {}), defaults, path=("payload",))
+        for key, value in definitions[name].get("properties", {}).items():
+            below, words = value.get("properties", {}), value["description"]
+            yield from _table(f"Under `{key}`", below, defaults, path=(key,), words=words if below else "")
     for name, section in schema["properties"].items():
         own = dict(section.get("properties", {}))
         below = section.get("additionalProperties", {})

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from tests.house.reference import PAGE, page
 
+from longshore.cli.options import INTERRUPTED
 from longshore.errors import LongshoreError
 from longshore.model.state import EXIT_STATUS
 
@@ -64,14 +65,25 @@ def test_links_lead_somewhere(page: Path) -> None:
     assert not missing
 
 
-def test_every_exit_status_is_explained() -> None:
+def exit_rows(table: str) -> dict[int, str]:
+    """The rest of the row per exit status of a table."""
+    rows = re.findall(r"^\| ([\d, ]+) \| (.*) \|$", table, re.MULTILINE)
+    return {int(number): rest for numbers, rest in rows for number in numbers.split(",")}
+
+
+def test_every_exit_status_is_explained_and_no_other() -> None:
     page = (ROOT / "doc" / "reference" / "exit-status.md").read_text("utf-8")
-    rows = re.findall(r"^\| ([\d, ]+) \|", page, re.MULTILINE)
-    explained = {int(number) for row in rows for number in row.split(",")}
+    states, errors = map(exit_rows, page.split("Of every other command"))
+    assert states.keys() == set(EXIT_STATUS.values())
+    for state, number in EXIT_STATUS.items():
+        assert state in states[number].partition("|")[0]
     kinds = [LongshoreError]
     for kind in kinds:
-        kinds.extend(kind.__subclasses__())
-    assert {kind.exit_status for kind in kinds} | set(EXIT_STATUS.values()) <= explained
+        kinds.extend(each for each in kind.__subclasses__() if each.__module__ == LongshoreError.__module__)
+    codes = {kind.code: kind.exit_status for kind in kinds} | {"interrupted": INTERRUPTED}
+    assert errors.keys() == {0, *codes.values()}
+    told = {code: number for number, row in errors.items() for code in re.findall(r"`(\w+)`", row.rpartition("|")[2])}
+    assert told == codes
 
 
 def test_the_reference_of_the_configuration_is_up_to_date() -> None:

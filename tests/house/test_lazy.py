@@ -27,7 +27,9 @@ sys.exit(status)
 """
 
 
-@pytest.mark.parametrize("args", [["--help"], ["--version"], ["submit", "--help"], ["status", "--help"]], ids=" ".join)
+@pytest.mark.parametrize(
+    "args", [["--help"], ["--version"], ["submit", "--help"], ["status", "--help"], ["explain", "--help"]], ids=" ".join
+)
 def test_help_imports_nothing_heavy(args: list[str], tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", PROBE.format(heavy=HEAVY), *args],

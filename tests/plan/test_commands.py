@@ -8,17 +8,19 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from longshore.model.request import MIB, Request
 from longshore.plan.commands import (
     SHELL,
     argv_of,
+    as_assignment,
     as_line,
     job_variables,
     program_of,
     with_files,
+    with_inherited,
     with_variables,
 )
 
@@ -170,6 +172,30 @@ def test_variables_are_filled_in_alike_with_and_without_a_shell(echo: str, given
     assert printed(filled) == printed((SHELL, "-c", as_line((echo, *given))), **environment)
 
 
+names = st.sampled_from(["X", "Y", "OWN", "UNSET"])
+values = st.lists(words | awkward | names.map("<ENV:{}>".format), max_size=5).map("".join)
+
+
+@quickly
+@pytest.mark.parametrize("shell", SHELLS)
+@given(value=values, x=words | awkward, y=values, own=values)
+@example("<ENV:X>'<ENV:X><ENV:Y>\n", "$Y `y` '\"\n", "<ENV:X>", "<ENV:X>")
+def test_a_value_takes_what_is_inherited_alike_with_and_without_a_shell(
+    echo: str, shell: str, value: str, x: str, y: str, own: str
+) -> None:
+    inherited = {"X": x, "Y": y}
+    filled = with_inherited({"X": value}, {**inherited, "OWN": own})
+    line = as_assignment("X", value, {"OWN": own})
+    # A shell that minds variables which are not set, as that of the table of jobs does.
+    assert printed((shell, "-euc", f"{echo} {line}"), **inherited) == encoded((f"X={filled['X']}",))
+
+
+def test_what_is_inherited_is_filled_in_once() -> None:
+    given = {"PATH": "<ENV:HOME>/bin:<ENV:PATH>", "A": "<ENV:PATH>", "B": "$HOME <ENV:NO>.", "C": "<ENV:TEXT>"}
+    inherited = {"PATH": "/bin", "HOME": "/me", "TEXT": "<ENV:HOME>"}
+    assert with_inherited(given, inherited) == {"PATH": "/me/bin:/bin", "A": "/bin", "B": "$HOME .", "C": "<ENV:HOME>"}
+
+
 def test_variables_of_lines_are_the_shells_affair() -> None:
     assert with_variables("run <ENV:X>", {"X": "1"}) == "run <ENV:X>"
     assert with_variables(("run", "<ENV:X>/<ENV:X>", "<ENV:Z>"), {"X": "1"}) == ("run", "1/1", "")
@@ -180,7 +206,7 @@ def test_files_are_named_by_their_paths() -> None:
     words = with_files(("run", "<FILE:in>", "-o<FILE:out>", "<FILE:other>"), paths)
     assert words == ("run", "/data/my in", "-o<ENV:LONGSHORE_JOB_RUN_DIR>/some/out", "<FILE:other>")
     line = with_files("run <FILE:in> > <FILE:out>", paths)
-    assert line == "run '/data/my in' > \"${LONGSHORE_JOB_RUN_DIR}\"/some/out"
+    assert line == "run '/data/my in' > \"${LONGSHORE_JOB_RUN_DIR-}\"/some/out"
     assert with_files("run x", paths) == "run x"
 
 

@@ -19,7 +19,7 @@ from longshore.origin import Origin
 from longshore.plan.cluster import single_task
 from longshore.plan.commands import argv_of, as_line
 from longshore.plan.special import SpecialJobs
-from longshore.plan.transform import free_names, transform
+from longshore.plan.transform import profiles_of, transform
 
 HERE = Origin("here.yaml", 1, 1, "file")
 TELL = (sys.executable, "-I", "-S", "-c", "import sys; sys.stdout.write('\\0'.join(sys.argv[1:]))")
@@ -35,9 +35,8 @@ def jobs_of(command: Any, data_id: dict[str, Any], paths: dict[str, tuple[str, .
     task = Task(name="t", label="T", data_id=data_id, paths=paths)
     clustered = single_task(TaskGraph(name="g", dag=Dag([task], [])), {})
     config = Config(tree({"runQuantumCommand": command}, HERE))
-    free = free_names(clustered)["T"]
-    profile = compile_profile(config, "T", free=free, env={})
-    workflow = transform(clustered, {"T": profile}, name="w", attributes={}, special=SpecialJobs())
+    profiles = profiles_of(clustered, lambda member, free: compile_profile(config, member.label, free=free, env={}))
+    workflow = transform(clustered, profiles, name="w", attributes={}, special=SpecialJobs())
     return workflow["t"]
 
 

@@ -10,7 +10,7 @@ from longshore.config.merge import tree
 from longshore.config.profile import JobProfile, compile_profile
 from longshore.config.search import Config
 from longshore.errors import ConfigError, PreparationError
-from longshore.model.cluster import Cluster, ClusteredGraph
+from longshore.model.cluster import Cluster, ClusteredGraph, Member
 from longshore.model.dag import Dag
 from longshore.model.file import File
 from longshore.model.job import Job, JobSettings
@@ -20,7 +20,8 @@ from longshore.model.workflow import Workflow
 from longshore.origin import Origin
 from longshore.plan.cluster import single_task
 from longshore.plan.special import SpecialJobs
-from longshore.plan.transform import PER_JOB, free_names, transform
+from longshore.plan.tasks import joined
+from longshore.plan.transform import PER_JOB, free_names, profiles_of, transform
 
 HERE = Origin("here.yaml", 1, 1, "file")
 
@@ -47,9 +48,11 @@ def tasks() -> TaskGraph:
 
 def made(clustered: ClusteredGraph, settings: dict[str, Any], special: SpecialJobs | None = None) -> Workflow:
     config = Config(tree(settings, HERE))
-    profiles: dict[str, JobProfile] = {
-        label: compile_profile(config, label, free=free, env={}) for label, free in free_names(clustered).items()
-    }
+
+    def compiled(member: Member, free: frozenset[str]) -> JobProfile:
+        return compile_profile(config, member.label, cluster=member.section, free=free, env={})
+
+    profiles = profiles_of(clustered, compiled)
     return transform(clustered, profiles, name="w", attributes={"bps_operator": "me"}, special=special or SpecialJobs())
 
 
@@ -65,8 +68,12 @@ def together(graph: TaskGraph) -> ClusteredGraph:
 
 def test_the_names_a_job_has_values_of_its_own_for() -> None:
     assert free_names(single_task(tasks(), {})) == {
-        "isr": PER_JOB | {"visit"},
-        "cal": PER_JOB | {"visit", "band"},
+        ("isr", "isr", "isr"): PER_JOB | {"visit"},
+        ("cal", "cal", "cal"): PER_JOB | {"visit", "band"},
+    }
+    assert free_names(together(tasks())) == {
+        ("visit", "visit", "isr"): PER_JOB | {"visit"},
+        ("visit", "visit", "cal"): PER_JOB | {"visit", "band"},
     }
 
 
@@ -138,13 +145,13 @@ def test_a_task_without_a_command_is_an_error() -> None:
 def test_a_cluster_runs_its_tasks_until_one_fails() -> None:
     workflow = made(together(tasks()), {})
     job = workflow["v1"]
-    assert job.command == "{ run isr\n} && { run\n}"
+    assert job.command == joined(["run isr", "run"])
     assert (job.tasks, job.inputs, job.outputs) == (2, ("out1",), ("out1",))
 
 
 def test_a_task_of_a_cluster_has_its_own_values() -> None:
     job = made(together(tasks()), {"runQuantumCommand": ["work", "{label}", "{jobLabel}", "{jobName}"]})["v2"]
-    assert job.command == "{ work isr visit v2\n} && { work cal visit v2\n}"
+    assert job.command == joined(["work isr visit v2", "work cal visit v2"])
 
 
 def special(name: str) -> Job:
@@ -160,3 +167,68 @@ def test_the_init_job_is_before_all_others_and_the_last_one_after() -> None:
     assert sorted(workflow.parents("last")) == ["cal_1", "cal_2"]
     assert workflow.final
     assert workflow.final.name == "final"
+
+
+def test_a_cluster_has_the_values_of_its_labels_together() -> None:
+    settings = {
+        "requestWalltime": 60,
+        "pipetask": {"isr": {"requestMemory": 100}, "cal": {"requestMemory": 300, "requestCpus": 2}},
+        "cluster": {"visit": {"queue": "q"}},
+    }
+    one, two = made(together(tasks()), settings)
+    assert one.settings is two.settings, "alike, and worked out once"
+    assert one.settings.label == "visit"
+    assert one.settings.attributes["queue"] == "q"
+    request = one.settings.request
+    assert (request.memory_b, request.cpus, request.walltime_s) == (300 * MIB, 2, 120)
+
+
+def test_a_command_of_a_cluster_sees_what_only_its_task_has() -> None:
+    settings = {"pipetask": {"cal": {"runQuantumCommand": "cal {band} {visit}"}}}
+    assert made(together(tasks()), settings)["v1"].command == joined(["run isr", "cal r 1"])
+
+
+def test_labels_of_a_cluster_that_do_not_agree() -> None:
+    settings: dict[str, Any] = {"pipetask": {"isr": {"queue": "a"}, "cal": {"queue": "b"}}}
+    with pytest.raises(ConfigError, match="Inconsistent value for queue in cluster visit"):
+        made(together(tasks()), settings)
+    settings["cluster"] = {"visit": {"queue": "c"}}
+    assert made(together(tasks()), settings)["v1"].settings.attributes["queue"] == "c"
+
+
+def test_a_variable_whose_values_the_tasks_of_a_cluster_share() -> None:
+    job = made(together(tasks()), {"environment": {"VISIT": "{visit}", "WHO": "{jobName}"}})["v2"]
+    assert job.environment == {"VISIT": "2", "WHO": "v2"}
+    with pytest.raises(ConfigError, match=r"Inconsistent value for environment.LABEL in cluster visit"):
+        made(together(tasks()), {"environment": {"LABEL": "{label}"}})
+
+
+def test_the_section_that_made_a_cluster_gives_its_values() -> None:
+    task = Task(name="t", label="isr", command="x")
+    cluster = Cluster(name="c", label="other", tasks=(task,), section="mine")
+    clustered = ClusteredGraph(name="g", dag=Dag([cluster], []), source=TaskGraph(name="g", dag=Dag([task], [])))
+    job = made(clustered, {"cluster": {"mine": {"queue": "q"}}})["c"]
+    assert (job.settings.attributes["queue"], job.label, job.settings.label) == ("q", "other", "other")
+
+
+def test_values_are_looked_up_per_kind_and_not_per_cluster() -> None:
+    counts = [(1, 2), (2, 1), (1, 2), (1, 2), (2, 1), (1, 2)]
+    clusters, looked_up = [], []
+    for number, (isr, cal) in enumerate(counts):
+        these = [Task(name=f"{number}i{each}", label="isr", command="x") for each in range(isr)]
+        these += [Task(name=f"{number}c{each}", label="cal", command="x") for each in range(cal)]
+        clusters.append(Cluster(name=f"c{number}", label="c", tasks=tuple(these)))
+    graph = TaskGraph(name="g", dag=Dag([task for cluster in clusters for task in cluster.tasks], []))
+    clustered = ClusteredGraph(name="g", dag=Dag(clusters, []), source=graph)
+    config = Config(tree({"pipetask": {"isr": {"requestDisk": 10}, "cal": {"requestDisk": 1}}}, HERE))
+
+    def compiled(member: Member, free: frozenset[str]) -> JobProfile:
+        looked_up.append(member.label)
+        return compile_profile(config, member.label, cluster=member.section, free=free, env={})
+
+    profiles = profiles_of(clustered, compiled)
+    assert looked_up == ["isr", "cal"]
+    assert len(profiles) == 2
+    jobs = list(transform(clustered, profiles, name="w", attributes={}, special=SpecialJobs()))
+    assert [(job.settings.request.disk_b or 0) // MIB for job in jobs] == [12, 21, 12, 12, 21, 12]
+    assert len({id(job.settings) for job in jobs}) == 2

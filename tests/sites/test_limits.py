@@ -9,6 +9,7 @@ from longshore.contract.executor import Limits as ExecutorLimits
 from longshore.errors import ConfigError
 from longshore.model.job import JobSettings
 from longshore.model.request import MIB, Request
+from longshore.model.rules import Growth, JobRules
 from longshore.sites.limits import Limits, as_guest, beyond, lowered, read_limits, submit_rate, within
 from longshore.world.yamlfile import parse_yaml
 
@@ -122,3 +123,13 @@ def test_memory_never_grows_beyond_its_ceiling() -> None:
     held, notes = within(asked, limits("memory: 8 GiB"), [], "campus")
     assert held.attributes["requestMemoryMax"] == 8192 * MIB
     assert notes == ["'requestMemoryMax' is 16384 MiB; lowered to 8 GiB, the 'limits.memory' of the site 'campus'"]
+
+
+@pytest.mark.parametrize(("asked", "most"), [(None, 3600.0), (1800.0, 1800.0), (7200.0, 3600.0)])
+def test_time_never_grows_beyond_its_ceiling(asked: float | None, most: float) -> None:
+    growing = JobSettings(label="a", rules=JobRules(growth=Growth(walltime=2.0, walltime_most_s=asked)))
+    held, notes = within(growing, limits("walltime: 1h"), [], "campus")
+    assert held.rules.growth == Growth(walltime=2.0, walltime_most_s=most)
+    assert not notes
+    fixed = JobSettings(label="a")
+    assert within(fixed, limits("walltime: 1h"), [], "campus")[0] is fixed

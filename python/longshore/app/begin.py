@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -12,14 +12,18 @@ import msgspec
 
 from longshore.app.configuration import Configuration, load_configuration
 from longshore.app.functions import with_functions
+from longshore.app.generate import with_generated
+from longshore.app.identity import payload_identity
 from longshore.app.services import find_service
 from longshore.app.sites import Placed
 from longshore.app.teller import Teller
 from longshore.config.merge import plain
+from longshore.config.rules import SIGNALS, signals
 from longshore.config.settings import count, parse_pool, walltime
 from longshore.contract.context import Context, RunPaths, Site
 from longshore.contract.service import WmsService
 from longshore.errors import ConfigError, FilesError
+from longshore.origin import Origin
 from longshore.sites.environment import inherited
 from longshore.sites.limits import as_guest
 from longshore.world.etc import shipped, template_texts
@@ -68,9 +72,10 @@ def begin(path: Path, *, options: Mapping[str, str], sets: tuple[str, ...], now:
         The configuration is wrong, or the service cannot be used.
     """
     configuration, warnings = load_configuration(path, options=options, sets=sets, now=now)
+    configuration, warnings = with_generated(with_functions(configuration), warnings)
     for warning in warnings:
         tell.note(f"{warning.origin}: {warning.message}" + (f". {warning.hint}" if warning.hint else ""))
-    configuration = name_run(with_functions(configuration))
+    configuration = name_run(configuration)
     service = find_service(configuration.service, origin=configuration.service_origin)
     configuration = _with_site(configuration, service)
     for note in (*configuration.place.notes, *_left_out(configuration)):
@@ -144,16 +149,38 @@ def service_context(configuration: Configuration, service: WmsService, run: RunP
 
 def service_settings(configuration: Configuration, service: WmsService) -> dict[str, Any]:
     """The service's own settings: how an engine treats jobs, and what its executor has to know."""
-    lost = configuration.search("retryOnLost")
-    grace = configuration.search("killGrace")
     written = configuration.config.search("resources", current={"curr_site": configuration.site}).written
     place = configuration.place
     return {
-        "retries_on_lost": count(lost, "retryOnLost", configuration.origin("retryOnLost")) if lost != "" else 1,
-        "grace_s": walltime(grace, "killGrace", configuration.origin("killGrace")) if grace != "" else 10.0,
+        "retries_on_lost": _read(configuration, "retryOnLost", count, 1),
+        "grace_s": _read(configuration, "killGrace", walltime, 10.0),
+        "max_fast_failures": _read(configuration, "maxFastFailures", count, 100),
+        "fast_failure_s": _read(configuration, "fastFailureTime", walltime, 10.0),
         "umask": place.umask,
-        "executor": ({"pool": parse_pool(written)} if written else {}) | _guest_settings(place, service),
+        "share_machine": service.runs_here and configuration.flag("shareMachine"),
+        "history": payload_identity(configuration),
+        "executor": ({"pool": parse_pool(written)} if written else {})
+        | _guest_settings(place, service)
+        | _ending(configuration),
     }
+
+
+def _read(
+    configuration: Configuration, key: str, read: Callable[[Any, str, Origin | None], Any], otherwise: Any
+) -> Any:
+    """A value of the run, or what holds where there is none."""
+    value = configuration.search(key)
+    return otherwise if value is None or value == "" else read(value, key, configuration.origin(key))
+
+
+def _ending(configuration: Configuration) -> dict[str, Any]:
+    """How an executor ends a job that went beyond its limits, where that is not as usual."""
+    found: dict[str, Any] = {}
+    if (chosen := _read(configuration, "killSignals", signals, ())) not in {(), (SIGNALS["TERM"],)}:
+        found["signals"] = list(chosen)
+    if (grace := _read(configuration, "killGrace", walltime, 10.0)) != 10.0:
+        found["grace_s"] = grace
+    return found
 
 
 def _guest_settings(place: Placed, service: WmsService) -> dict[str, Any]:

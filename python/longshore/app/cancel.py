@@ -47,7 +47,7 @@ def cancel(opened: OpenRun, selection: Selection, *, wait_s: float, show: Callab
         The run has no job or label of a name that is selected.
     """
     if not selection.everything:
-        _check_names(opened, selection)
+        check_names(opened, selection)
     outcome: CancelOutcome = opened.service.cancel(opened.run, selection)
     deadline = time.monotonic() + wait_s
     report = status_run(opened)
@@ -100,7 +100,14 @@ def _notes(report: RunReport, selection: Selection, outcome: CancelOutcome) -> I
         yield f"the final job runs in any case; to skip it: longshore cancel {report.id} --no-final"
 
 
-def _check_names(opened: OpenRun, selection: Selection) -> None:
+def check_names(opened: OpenRun, selection: Selection) -> RunReport:
+    """Return the report of every job, once each name of a selection is found to be one.
+
+    Raises
+    ------
+    RunNotFoundError
+        The run has no job or label of that name.
+    """
     report = report_run(opened, details=True)
     names = {job.name for job in report.jobs or ()}
     for kind, wanted, there in (("job", selection.jobs, names), ("label", selection.labels, set(report.labels))):
@@ -111,3 +118,4 @@ def _check_names(opened: OpenRun, selection: Selection) -> None:
                 near = get_close_matches(name, sorted(there), n=1)
                 hint = f"Did you mean '{near[0]}'?" if near else f"'longshore report {opened.card.id}' shows them."
                 raise RunNotFoundError(f"run '{opened.card.id}' has no {kind} '{name}'", hint=hint)
+    return report

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -150,6 +151,14 @@ class Configuration:
             found = Config(merge(layers), self.config.caller)
         return replace(self, layers=layers, config=found, service=service, service_origin=wanted.origin, site=name)
 
+    def rechosen(self) -> Configuration:
+        """The configuration at the site that its values choose, whichever it was made for."""
+        first = Config(merge(self.given), self.config.caller)
+        chosen = replace(self, config=first)
+        return chosen.at_site(
+            chosen_site(first, self.env, self.sites), first.search("computeSite", env=self.env).origin
+        )
+
     @cached_property
     def place(self) -> Placed:
         """What holds at the site.
@@ -196,7 +205,12 @@ def load_configuration(
 
 
 def read_configuration(
-    path: Path, *, options: Mapping[str, str], sets: Iterable[str], now: float
+    path: Path,
+    *,
+    options: Mapping[str, str],
+    sets: Iterable[str],
+    now: float,
+    problems: list[ConfigError] | None = None,
 ) -> tuple[Configuration, list[Finding]]:
     """Read and merge all layers of a run's configuration, whatever their values are.
 
@@ -210,6 +224,8 @@ def read_configuration(
         ``KEY=VALUE`` of the option ``--set``.
     now
         The run's moment, for ``{timestamp}``; seconds since the epoch.
+    problems
+        Takes what is wrong with the site, whose layers are then not there; without it, that is raised.
 
     Returns
     -------
@@ -219,7 +235,7 @@ def read_configuration(
     Raises
     ------
     ConfigError
-        A file cannot be read.
+        A file cannot be read, or the site is not there.
     UsageError
         A ``--set`` cannot be understood.
     """
@@ -241,7 +257,9 @@ def read_configuration(
     )
     # Service and site choose layers of their own, and so are looked up before these are there.
     first = Config(merge(given))
-    sites = SitePath(site_folders(first, env), env)
+    with _noted(problems):
+        sites = SitePath((), env)
+        sites = SitePath(site_folders(first, env), env)
     configuration = Configuration(
         path=path,
         layers=given,
@@ -254,9 +272,20 @@ def read_configuration(
         given=given,
         sites=sites,
     )
-    site = chosen_site(first, env, sites)
-    configuration = configuration.at_site(site, configuration.origin("computeSite"))
+    with _noted(problems):
+        configuration = configuration.at_site(chosen_site(first, env, sites), configuration.origin("computeSite"))
     return configuration, findings
+
+
+@contextmanager
+def _noted(problems: list[ConfigError] | None) -> Iterator[None]:
+    """Go on behind an error, where somebody takes it."""
+    try:
+        yield
+    except ConfigError as error:
+        if problems is None:
+            raise
+        problems.append(error)
 
 
 def current_directory() -> Path:

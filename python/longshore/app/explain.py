@@ -13,7 +13,7 @@ from longshore.world.yamlfile import given_values
 def explain(
     configuration: Configuration, keys: Iterable[str], *, current: Mapping[str, str], given: Iterable[str]
 ) -> dict[str, Explained]:
-    """What a search gives for each key, and why.
+    """What a search gives for each key, and why; a key that cannot be worked out has its error there.
 
     Parameters
     ----------
@@ -28,8 +28,6 @@ def explain(
 
     Raises
     ------
-    ConfigError
-        A value cannot be worked out.
     UsageError
         A pair cannot be understood.
     """

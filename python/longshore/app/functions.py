@@ -1,35 +1,24 @@
-"""Calls the functions that ``bpsEval`` names, for whoever prepares a run, unless the site or the user forbids it."""
+"""Calls the functions that a configuration names, for whoever prepares a run, unless a site or user forbids it."""
 
 from __future__ import annotations
 
 import importlib
+import sys
+from contextlib import redirect_stdout
 from typing import Any
 
 from longshore.app.configuration import Configuration
 from longshore.config.functions import Call
 from longshore.config.interpolate import shown
-from longshore.config.merge import Node
+from longshore.config.merge import Layer, Node
 from longshore.errors import ConfigError
 
 _KEY = "allowFunctions"
-_GENERATE = "bpsGenerateConfig"
 
 
 def with_functions(configuration: Configuration) -> Configuration:
-    """The configuration, in which functions are called from now on.
-
-    Raises
-    ------
-    ConfigError
-        It wants more configuration from a function, which this version does not do.
-    """
-    if generating := _named(configuration.config.root):
-        raise ConfigError(
-            f"'{_GENERATE}' is not supported: this version lets no function return more configuration",
-            origin=generating.origin,
-            hint="Write what the function returns to a file, and name that in 'includeConfigs'.",
-        )
-    forbidden = _forbidding(configuration.config.at(_KEY))
+    """The configuration, in which functions are called from now on, if no layer of it forbids that."""
+    forbidden = next(filter(None, map(_forbidding, configuration.layers)), None)
 
     def caller(call: Call) -> Any:
         if forbidden is not None:
@@ -61,24 +50,18 @@ def called(call: Call) -> Any:
             hint="It is named by its module and its own name, joined by a dot; PYTHONPATH must lead to the module.",
         ) from error
     try:
-        return function(*call.arguments, **call.options)
+        # What a command prints is its result, perhaps JSON; a function must not add to it.
+        with redirect_stdout(sys.stderr):
+            return function(*call.arguments, **call.options)
     except Exception as error:  # a function of the user's may raise anything
         raise ConfigError(
             f"{shown(call.text)} fails: {type(error).__name__}: {str(error)[:200]}", origin=call.origin
         ) from error
 
 
-def _forbidding(node: Node | None) -> Node | None:
-    """The value that forbids functions: one layer that does is enough, for no user may undo what a site says."""
+def _forbidding(layer: Layer) -> Node | None:
+    """What forbids functions in a layer: one is enough, for no user may undo, or delete, what a site says."""
+    node = layer.root.value.get(_KEY) if isinstance(layer.root.value, dict) else None
     while node is not None and node.value is not False:
         node = node.overrode
     return node
-
-
-def _named(node: Node) -> Node | None:
-    """The first place that wants configuration from a function."""
-    if not isinstance(node.value, dict):
-        return None
-    if (found := node.value.get(_GENERATE)) is not None and found.value:
-        return found
-    return next(filter(None, map(_named, node.value.values())), None)

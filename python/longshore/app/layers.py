@@ -9,6 +9,7 @@ from typing import Any, Final
 from longshore.config.check import Finding, Severity
 from longshore.config.merge import Layer, LayerRank, Node, plain, tree
 from longshore.config.search import did_you_mean
+from longshore.config.spelling import respelled
 from longshore.errors import ConfigError
 from longshore.origin import Origin
 from longshore.world.sites import system_folders, user_folder
@@ -86,7 +87,7 @@ def environment(env: Mapping[str, str], schema: Mapping[str, Any], defaults: Nod
         root.setdefault("wmsServiceClass", Node(service, _of(SERVICE_VARIABLE)))
     if below:
         root["payload"] = _over(root.get("payload"), below)
-    return Layer("environment", LayerRank.ENVIRONMENT, Node(root, Origin("environment"))), findings
+    return Layer("environment", LayerRank.ENVIRONMENT, respelled(Node(root, Origin("environment")))), findings
 
 
 def variable_of(key: str) -> str:

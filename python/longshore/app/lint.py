@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,15 +10,18 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from longshore.app.peek import peek
+from longshore.app.sites import profile_schema, unknown_site
 from longshore.config.check import Finding, Severity, check
 from longshore.config.lint import in_order, lint
 from longshore.config.merge import Node, plain
 from longshore.config.secret import secrets
+from longshore.config.sections import chosen
 from longshore.config.variables import Surroundings
 from longshore.errors import ConfigError
+from longshore.model.garbage import collection_paused
 from longshore.origin import Origin
 from longshore.world.etc import shipped
-from longshore.world.yamlfile import read_yaml
+from longshore.world.yamlfile import FileRead, read_yaml
 
 if TYPE_CHECKING:
     from longshore.app.configuration import Configuration
@@ -80,7 +81,24 @@ def lint_configuration(configuration: Configuration, *, thorough: bool = False) 
     )
     findings = [note for read in configuration.files for note in read.notes]
     findings += lint(configuration.config, schema(), around, labels=payload.labels)
-    return in_order(findings, [str(read.path) for read in configuration.files])
+    if thorough:
+        findings += _without_site(configuration, payload.labels)
+    return in_order(findings, _texts(configuration.files))
+
+
+def _without_site(configuration: Configuration, labels: frozenset[str] | None) -> Iterator[Finding]:
+    """An error for each site of a task, a cluster or a special job that nobody describes."""
+    config, sites = configuration.config, configuration.sites
+    parts = [config.at(name) for name in ("finalJob", "customJob")]
+    for section in ("pipetask", "cluster"):
+        found = config.at(section)
+        below = found.value if found is not None and isinstance(found.value, dict) else {}
+        parts += [part for label, part in below.items() if labels is None or label in labels or section == "cluster"]
+    for part in parts:
+        for name, origin in chosen(part, "computeSite") if part is not None else ():
+            if not any(mark in name for mark in "{$<") and not sites.find(name) and config.at("site", name) is None:
+                error = unknown_site(name, config, sites, origin)
+                yield Finding(message=error.message, origin=origin, hint=error.hint)
 
 
 def lint_file(path: Path, *, options: Mapping[str, str], sets: tuple[str, ...], now: float) -> Linted:
@@ -96,37 +114,30 @@ def lint_file(path: Path, *, options: Mapping[str, str], sets: tuple[str, ...], 
     UsageError
         A ``--set`` cannot be understood.
     """
-    with _collection_paused():
+    with collection_paused():  # looking for garbage would take a third of the time
         return _linted(path, options=options, sets=sets, now=now)
-
-
-@contextmanager
-def _collection_paused() -> Iterator[None]:
-    """Let nothing look for garbage meanwhile: there is hardly any, and looking takes a third of the time."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def _linted(path: Path, *, options: Mapping[str, str], sets: tuple[str, ...], now: float) -> Linted:
     from longshore.app.configuration import read_configuration  # which leans on this module
 
+    problems: list[ConfigError] = []
     try:
-        configuration, warnings = read_configuration(path, options=options, sets=sets, now=now)
+        configuration, warnings = read_configuration(path, options=options, sets=sets, now=now, problems=problems)
     except ConfigError as error:
-        origin = error.origin or Origin(str(path))
-        finding = Finding(message=error.message, origin=origin, hint=error.hint)
-        return Linted(findings=(finding,), sources=_source(origin))
-    sources = {str(read.path): read.content.decode("utf-8-sig", "replace") for read in configuration.read_files()}
+        finding = _finding(error, path)
+        return Linted(findings=(finding,), sources=_source(finding.origin))
+    sources = _texts(configuration.read_files())
     profile = next((layer.root for layer in configuration.layers if layer.name == str(path)), None)
     if profile is not None and _is_profile(profile):
         return Linted(findings=tuple(_of_profile(profile, configuration)), sources=sources)
-    findings = (*warnings, *lint_configuration(configuration, thorough=True))
-    return Linted(findings=findings, sources=sources)
+    found = [*warnings, *(_finding(error, path) for error in problems)]
+    findings = in_order([*found, *lint_configuration(configuration, thorough=True)], sources)
+    return Linted(findings=tuple(findings), sources=sources)
+
+
+def _finding(error: ConfigError, path: Path) -> Finding:
+    return Finding(message=error.message, origin=error.origin or Origin(str(path)), hint=error.hint)
 
 
 def _is_profile(root: Node) -> bool:
@@ -135,9 +146,12 @@ def _is_profile(root: Node) -> bool:
 
 
 def _of_profile(root: Node, configuration: Configuration) -> list[Finding]:
-    of_sites: dict[str, Any] = msgspec.json.decode(shipped("etc", "schema", "site.json").read_bytes())
     notes = [note for read in configuration.files for note in read.notes]
-    return in_order([*notes, *check(root, of_sites), *secrets(root)], [str(read.path) for read in configuration.files])
+    return in_order([*notes, *check(root, profile_schema()), *secrets(root)], _texts(configuration.files))
+
+
+def _texts(files: Iterable[FileRead]) -> dict[str, str]:
+    return {str(read.path): read.content.decode("utf-8-sig", "replace") for read in files}
 
 
 def _source(origin: Origin) -> dict[str, str]:

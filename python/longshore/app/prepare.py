@@ -28,7 +28,7 @@ from longshore.model.task import TaskGraph
 from longshore.model.workflow import Workflow
 from longshore.plan.cluster import single_task
 from longshore.plan.special import FINAL, INIT, SpecialJobs, final_job, init_job
-from longshore.plan.transform import free_names, transform
+from longshore.plan.transform import transform
 from longshore.world.rundir import FORMAT, new_run_directory, write_card
 from longshore.world.share import give_to_group, permissions
 
@@ -114,10 +114,7 @@ def make_workflow(begun: Begun, clustered: ClusteredGraph, commands: Mapping[str
     profiles = Profiles(begun)
     workflow = transform(
         clustered,
-        {
-            label: profiles.of(label, free=names, command=commands.get(label))
-            for label, names in free_names(clustered).items()
-        },
+        profiles.of_clusters(clustered, commands),
         name=begun.configuration.text("uniqProcName"),
         attributes=run_attributes(begun.configuration),
         special=_special_jobs(begun, profiles),

@@ -1,30 +1,38 @@
-"""Compiles the profile of each label at its own site, within what there is and what the site's operator allows."""
+"""Compiles the profile of each kind of jobs at its own site, within what there is and what that site allows."""
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from longshore.app.begin import Begun
 from longshore.app.configuration import NOT_CHOSEN, Configuration
+from longshore.app.generate import refuse_other_functions
 from longshore.app.services import short_name
 from longshore.app.teller import Teller
+from longshore.config.combine import ClusterProfile
 from longshore.config.merge import Node
 from longshore.config.profile import REQUEST_KEYS, JobProfile, compile_profile
-from longshore.config.search import Scope
 from longshore.contract.context import Problem
 from longshore.errors import ConfigError
+from longshore.model.cluster import ClusteredGraph, Composition, Member
+from longshore.model.job import JobSettings
 from longshore.model.workflow import Workflow
 from longshore.plan.fit import fitted
-from longshore.sites.limits import beyond, within
+from longshore.plan.transform import profiles_of
+from longshore.sites.limits import AS_GUEST, as_guest, beyond, within
 from longshore.sites.setup import setup_lines
 
 _MODULE_HOMES: Final = ("LMOD_PKG", "MODULESHOME")
 """Variables with which Lmod and Environment Modules say where they are."""
+
+
+_OF_RUNS: Final = ("inheritEnvironment", "scratch", "fileSystem", "templates", "umask", "group", "resources")
+"""What a site says that holds for a run as a whole, whatever other sites some of its jobs run at."""
 
 
 class Profiles:
@@ -46,46 +54,93 @@ class Profiles:
         self,
         label: str,
         *,
-        free: frozenset[str] = frozenset(),
         searchobj: Node | None = None,
         with_command: bool = True,
         command: Node | None = None,
     ) -> JobProfile:
-        """The profile of a label; see `compile_profile`.
+        """The profile of a job of its own; see `compile_profile`.
 
         Raises
         ------
         ConfigError
             A value is wrong, or its site belongs to another workload manager.
         """
-        configuration = self._configuration(label, searchobj)
+        configuration = self._configuration(label, label, searchobj)
         profile = compile_profile(
             configuration.config,
             label,
             site=configuration.site,
-            free=free,
+            free=frozenset(),
             env=configuration.env,
             searchobj=searchobj,
             with_command=with_command,
             command=command,
         )
-        settings, too_much = fitted(profile.settings, self._capacity)
+        return replace(profile, settings=self._held(profile.settings, configuration, [profile]))
+
+    def of_clusters(self, clustered: ClusteredGraph, commands: Mapping[str, Node]) -> dict[Composition, ClusterProfile]:
+        """The profile of each kind of clusters.
+
+        Parameters
+        ----------
+        clustered
+            The clusters.
+        commands
+            What tasks run where the configuration does not say, per label.
+
+        Raises
+        ------
+        ConfigError
+            A value is wrong, the labels of a cluster do not agree, or a site belongs to another workload manager.
+        """
+
+        def compiled(member: Member, free: frozenset[str]) -> JobProfile:
+            configuration = self._configuration(member.label, member.section)
+            return compile_profile(
+                configuration.config,
+                member.label,
+                cluster=member.section,
+                site=configuration.site,
+                free=free,
+                env=configuration.env,
+                command=commands.get(member.label),
+            )
+
+        found = profiles_of(clustered, compiled)
+        return {
+            kind: replace(
+                profile,
+                settings=self._held(
+                    profile.settings, self._at[profile.settings.site or ""], list(profile.parts.values())
+                ),
+            )
+            for kind, profile in found.items()
+        }
+
+    def _held(self, settings: JobSettings, configuration: Configuration, profiles: Sequence[JobProfile]) -> JobSettings:
+        """The settings within what there is and what the site allows, with the lines that set jobs up there."""
+        settings, too_much = fitted(settings, self._capacity)
         place = configuration.place
-        not_chosen = [key for key in REQUEST_KEYS if _is_not_chosen(key, label, configuration, searchobj)]
+        not_chosen = [key for key in REQUEST_KEYS if not any(_is_chosen(key, profile) for profile in profiles)]
         settings, forbidden = within(settings, place.limits, not_chosen, place.name)
         setup = self._setup(configuration)
+        if place.settings.get("fileSystem") == "transfer" and settings.rules.resume_tasks:
+            # What a job wrote down of its tasks stays where it ran.
+            settings = msgspec.structs.replace(
+                settings, rules=msgspec.structs.replace(settings.rules, resume_tasks=False)
+            )
         self.notes |= dict.fromkeys([*too_much, *forbidden])
-        return replace(profile, settings=msgspec.structs.replace(settings, setup=setup) if setup else settings)
+        return msgspec.structs.replace(settings, setup=setup) if setup else settings
 
     def tell(self, tell: Teller) -> None:
         """Tell what was lowered or left out."""
         for note in self.notes:
             tell.note(note)
 
-    def _configuration(self, label: str, searchobj: Node | None) -> Configuration:
-        """The configuration at the site of a label."""
+    def _configuration(self, label: str, cluster: str, searchobj: Node | None = None) -> Configuration:
+        """The configuration at the site of a label in a cluster."""
         run = self._begun.configuration
-        current = {"curr_pipetask": label, "curr_cluster": label}
+        current = {"curr_pipetask": label, "curr_cluster": cluster}
         found = run.config.search("computeSite", current=current, searchobj=searchobj, env=run.env)
         site = str(found.value or run.site)
         if site not in self._at:
@@ -96,8 +151,9 @@ class Profiles:
                     origin=found.origin,
                     hint="All jobs of a run are handed to one workload manager.",
                 )
+            refuse_other_functions(run, there)
             self._at[site] = there
-            self.notes |= dict.fromkeys(there.place.notes)
+            self.notes |= dict.fromkeys([*there.place.notes, *_of_another_site(run, there)])
         return self._at[site]
 
     def _setup(self, configuration: Configuration) -> tuple[str, ...]:
@@ -134,11 +190,22 @@ def beyond_limits(begun: Begun, workflow: Workflow) -> Iterator[Problem]:
             )
 
 
-def _is_not_chosen(key: str, label: str, configuration: Configuration, searchobj: Node | None) -> bool:
-    """Whether a value comes from defaults or from the site itself."""
-    current: dict[str, Any] = {"curr_pipetask": label, "curr_cluster": label, "curr_site": configuration.site}
-    hit = configuration.config.lookup(key, Scope(current=current, env=configuration.env, searchobj=searchobj))
-    return hit is None or (hit.origin is not None and hit.origin.layer in NOT_CHOSEN)
+def _of_another_site(run: Configuration, there: Configuration) -> Iterator[str]:
+    """What the site of some jobs says in vain, because it is settled for the run as a whole by the run's own site."""
+    ours, theirs = run.place, there.place
+    keys = [key for key in _OF_RUNS if theirs.settings.get(key) not in (None, ours.settings.get(key))]
+    held, asked = as_guest(ours.limits), as_guest(theirs.limits)
+    keys += [f"limits.{name}" for name, field in AS_GUEST.items() if field in asked and asked[field] != held.get(field)]
+    if keys:
+        words = ", ".join(f"'{key}'" for key in keys)
+        settled = f"that is settled by the site '{run.site}' for the whole run"
+        yield f"the site '{there.site}' says {words} in vain: {settled}"
+
+
+def _is_chosen(key: str, profile: JobProfile) -> bool:
+    """Whether a user gave a value, and neither defaults nor the site itself."""
+    origin = profile.given.get(key)
+    return origin is not None and origin.layer not in NOT_CHOSEN
 
 
 def _has_modules(configuration: Configuration) -> bool:

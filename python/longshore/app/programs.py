@@ -10,9 +10,10 @@ from longshore.app.configuration import Configuration
 from longshore.errors import FilesError
 from longshore.model.job import Job
 from longshore.model.workflow import Workflow
-from longshore.plan.commands import program_of
+from longshore.plan.commands import program_of, with_inherited
 
 _CORRECT = "Correct 'runQuantumCommand', or begin it with 'sh -c' if an earlier job makes the program."
+_NOT_FOUND = "is not on the PATH"
 _LONGEST_FIRST_LINE = 256
 """Bytes of a script in which Linux looks for its interpreter."""
 
@@ -30,16 +31,20 @@ def check_programs(workflow: Workflow, configuration: Configuration) -> None:
     for job in workflow:
         program = program_of(job.command)
         folder = job.settings.working_directory or ""
-        path = job.settings.environment.get("PATH", configuration.env.get("PATH"))
+        written = job.environment.get("PATH", job.settings.environment.get("PATH", configuration.env.get("PATH")))
+        path = with_inherited({"PATH": written}, configuration.env)["PATH"] if written else written
         if (program, folder, path) in seen:
             continue
         seen.add((program, folder, path))
         _check_folder(job, folder, configuration)
-        found_later = bool(job.settings.setup) and program is not None and "/" not in program
+        set_later = bool(job.settings.setup) or "<ENV:LONGSHORE_JOB_" in (written or "")
+        found_later = set_later and program is not None and "/" not in program
         if program is None or "<ENV:" in program or program in made or found_later:
             continue
         why, hint = _missing(program, Path(folder), path)
         if why:
+            if why == _NOT_FOUND and written != configuration.env.get("PATH"):
+                why, hint = f"{why} that 'environment' gives it", "Correct 'runQuantumCommand' or 'environment.PATH'."
             origin = configuration.written("runQuantumCommand", job.label)
             raise FilesError(f"job '{job.name}' runs '{program}', which {why}", origin=origin, hint=hint)
 
@@ -57,7 +62,7 @@ def _missing(program: str, folder: Path, path: str | None) -> tuple[str, str]:
     """Why a program cannot be run, and the way out; twice nothing if it can."""
     if "/" not in program:
         found = shutil.which(program, path=path)
-        return _missing_interpreter(Path(found)) if found else ("is not on the PATH", _CORRECT)
+        return _missing_interpreter(Path(found)) if found else (_NOT_FOUND, _CORRECT)
     place = folder / program
     if not place.exists():
         return "is not there", _CORRECT

@@ -1,47 +1,39 @@
-"""Sums a run up from its events: the only place where anything is counted."""
+"""Sums a run up from its events and its engine's newest snapshot: the only place where anything is counted."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable
-from dataclasses import dataclass
-from datetime import UTC, datetime
-from pathlib import Path
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from typing import Any
 
+from longshore.app.details import UNWATCHED, Details
+from longshore.app.digest import Failed, Read
 from longshore.app.history import History
+from longshore.app.insight import insight, moment
+from longshore.app.layout import Layout
 from longshore.app.runs import OpenRun
-from longshore.contract.context import RunPaths, Unreachable
-from longshore.engine.fold import SHOWN, Code, RunState, shown_counts
+from longshore.app.tally import Tally
+from longshore.contract.context import Unreachable
+from longshore.contract.executor import Mark
+from longshore.contract.service import StaleMark
+from longshore.engine.fold import SHOWN, RunState, shown_counts
 from longshore.engine.journal import lives
-from longshore.errors import LongshoreError
-from longshore.model.codec import decode_name
-from longshore.model.event import Life
+from longshore.errors import RunNotFoundError, RunUnreadableError
+from longshore.model.event import Event, Life
 from longshore.model.report import JobReport, RunReport
 from longshore.model.snapshot import Snapshot
-from longshore.model.state import Cause, JobState, run_state
-from longshore.model.submission import RunCard
-from longshore.world.registry import entries
-from longshore.world.rundir import open_workflow, read_card, read_snapshot
+from longshore.model.state import JobState, run_state
+from longshore.world.rundir import read_snapshot
 
-_ENDS = frozenset({JobState.DELETED, JobState.FAILED, JobState.SUCCEEDED, JobState.HELD})
-_MOST_GONE = 8
-_LAST = 5
-"""Runs that are shown when none is live."""
-_DAY_S = 86_400.0
-_UNWATCHED = (Code.PENDING, Code.RUNNING)
+ENDS = frozenset({JobState.DELETED, JobState.FAILED, JobState.SUCCEEDED, JobState.HELD})
+"""States in which a run that is over can be."""
+
+Counts = Mapping[JobState, int]
 
 
-@dataclass(frozen=True, kw_only=True)
-class RunList:
-    """Some of the known runs, oldest first, and what there is to say about the others."""
-
-    reports: tuple[RunReport, ...]
-    notes: tuple[str, ...]
-
-
-def report_run(opened: OpenRun, *, details: bool) -> RunReport:
-    """The state of one run, from its whole history.
+def report_run(opened: OpenRun, *, details: bool, now: float | None = None) -> RunReport:
+    """The state of one run, and what there is to know of it.
 
     Parameters
     ----------
@@ -49,158 +41,264 @@ def report_run(opened: OpenRun, *, details: bool) -> RunReport:
         The run.
     details
         Whether to say of every job where it stands.
+    now
+        This moment, in seconds since the epoch; the clock's unless given.
 
     Raises
     ------
     RunUnreadableError
         Its directory is torn.
+    RunNotFoundError
+        It went away while it was read.
     """
-    run, card = opened.run, opened.card
-    # Asked before the events are read: an engine that ends in between has written its last event by then.
-    alive = opened.service.alive(run)
-    answer = opened.service.events(run)
-    names: list[str] = []
-    profiles: list[int] = []
-    parents: list[tuple[int, ...]] = []
-    with open_workflow(run) as (header, _, lines):
-        for line in lines:
-            job = decode_name(line)
-            names.append(job.name)
-            profiles.append(job.s)
-            parents.append(job.p)
-    labels = list(dict.fromkeys(settings.label for settings in header.settings))
-    place = [labels.index(settings.label) for settings in header.settings]
-    state = RunState(parents, [place[profile] for profile in profiles], final=header.final)
-    history = History()
-    if not isinstance(answer, Unreachable):
-        for event in answer[0]:
-            state.apply(event)
-            history.take(event)
-    unwatched = alive is not True and not state.finished
-    counts = [_shown_row(row, unwatched=unwatched) for row in state.counts]
-    totals = {name: sum(row[name] for row in counts) for name in JobState}
-    overall = run_state(totals, expected=card.expected, cancelled=state.cancelled)
-    notes = _notes(opened, unwatched=unwatched, life=state.life, answer=answer)
-    if unwatched:
-        overall = JobState.UNKNOWN
-    elif overall in _ENDS and not state.finished:
-        overall = JobState.RUNNING
-    return _of_card(
-        card,
-        run,
-        state=overall,
-        counts=totals,
-        labels=dict(zip(labels, counts, strict=True)),
-        started_at=history.first_start,
-        finished_at=history.finished.t if history.finished else None,
-        notes=notes,
-        jobs=_Jobs(run=run, state=state, history=history, names=names, labels=labels, unwatched=unwatched).all()
-        if details
-        else None,
-    )
+    return Reading(opened).look(time.time() if now is None else now, details=details)
 
 
 def status_run(opened: OpenRun) -> RunReport:
     """The state of one run, from its engine's newest snapshot where that is as good as the whole history."""
     snapshot = read_snapshot(opened.run)
-    if snapshot is None or not _is_news(opened, snapshot):
+    if snapshot is None or not is_news(opened, snapshot):
         return report_run(opened, details=False)
-    return _of_card(
-        opened.card,
-        opened.run,
-        state=snapshot.state,
-        counts=snapshot.counts,
-        labels=snapshot.labels,
+    return _checked(
+        opened,
+        snapshot.state,
+        snapshot.counts,
+        snapshot.labels,
         notes=(snapshot.note,) if snapshot.note else (),
         finished_at=snapshot.at if snapshot.finished else None,
     )
 
 
-def list_runs(*, days: float | None = None, user: str | None = None, now: float = 0.0) -> RunList:
-    """The runs the registry knows, as far as they are of interest.
-
-    Parameters
-    ----------
-    days
-        Also show what ended so many days ago. Without it the runs that are not over are shown, or the last few if there
-        is none.
-    user
-        Show the runs of that user alone.
-    now
-        This moment, in seconds since the epoch.
-    """
-    reports, notes = _all_runs()
-    if user:
-        reports = [report for report in reports if user in (report.user, report.operator)]
-    live = [report for report in reports if report.state not in _ENDS]
-    if days is not None:
-        since = now - days * _DAY_S
-        shown = [report for report in reports if report.state not in _ENDS or (report.finished_at or 0.0) >= since]
-    else:
-        shown = live or reports[-_LAST:]
-    recent = sum(1 for report in reports if (report.finished_at or 0.0) >= now - _DAY_S and report not in shown)
-    if recent:
-        notes.append(f"{recent} more ended in the last day: longshore report --hist 1")
-    return RunList(reports=tuple(shown), notes=tuple(notes))
-
-
-def _all_runs() -> tuple[list[RunReport], list[str]]:
-    """The state of every run the registry knows, and a line about those that cannot be read."""
-    reports = []
-    broken = []
-    gone = []
-    for entry in entries():
-        run = RunPaths(Path(entry.path))
-        try:
-            card = read_card(run)
-            reports.append(status_run(OpenRun(run=run, card=card)))
-        except LongshoreError as error:
-            if os.path.lexists(run.root):
-                broken.append(f"run '{entry.id}' cannot be shown: {error.message}")
-            else:
-                gone.append(entry.id)
-    if gone:
-        # Runs are removed by removing their directories: that is no reason for a line about each of them for ever.
-        more = f" and {len(gone) - _MOST_GONE} more" if gone[_MOST_GONE:] else ""
-        broken.append(f"removed or moved: {', '.join(gone[-_MOST_GONE:])}{more}")
-    return reports, broken
-
-
-def _is_news(opened: OpenRun, snapshot: Snapshot) -> bool:
+def is_news(opened: OpenRun, snapshot: Snapshot, *, alive: bool | Unreachable | None = None) -> bool:
     """Whether the snapshot says all: a finished run that nobody took up again, or a living engine's newest."""
     numbers = lives(opened.run.journal)
     if not numbers or numbers[-1][0] != snapshot.life:
         return False
-    return snapshot.finished or opened.service.alive(opened.run) is True
+    return snapshot.finished or (opened.service.alive(opened.run) if alive is None else alive) is True
+
+
+class Reading:
+    """A run that is looked at, perhaps again and again: what was read once is not read again.
+
+    While an engine lives, the states of jobs are those of its newest snapshot, and of the history only what the
+    snapshot knows of is counted, so that both always tell of the same moment. Without one, all is counted anew.
+
+    Parameters
+    ----------
+    opened
+        The run.
+    """
+
+    def __init__(self, opened: OpenRun) -> None:
+        self._opened = opened
+        self._layout: Layout | None = None
+        self._read: Read = {}
+        self._forget()
+
+    def look(self, now: float, *, details: bool = False) -> RunReport:
+        """The state of the run at this moment.
+
+        Parameters
+        ----------
+        now
+            This moment, in seconds since the epoch.
+        details
+            Whether to say of every job where it stands.
+
+        Raises
+        ------
+        RunUnreadableError
+            Its directory is torn.
+        RunNotFoundError
+            It went away while it was read.
+        """
+        run = self._opened.run
+        try:
+            # Asked before anything is read: an engine that ends in between has written its last event by then.
+            alive = self._opened.service.alive(run)
+            snapshot = read_snapshot(run)
+            if details or snapshot is None or not is_news(self._opened, snapshot, alive=alive):
+                return self._whole(now, alive=alive, snapshot=snapshot, details=details)
+            return self._as_of(snapshot, now)
+        except (RunUnreadableError, OSError) as error:
+            if not run.root.exists():
+                raise RunNotFoundError(
+                    f"'{run.root}' is gone: the run directory was removed or moved while it was read",
+                    hint="If it was moved, name the run by its new path.",
+                ) from error
+            if isinstance(error, OSError):
+                raise RunUnreadableError(f"'{error.filename or run.root}' cannot be read: {error.strerror}") from error
+            raise
+
+    def _forget(self) -> None:
+        self._tally: Tally | None = None
+        self._mark: Mark = ""
+        self._life = 0
+        self._later: list[Event] = []
+
+    def _as_of(self, snapshot: Snapshot, now: float) -> RunReport:
+        layout = self._layout = self._layout or Layout(self._opened.run, parents=False)
+        try:
+            answer = self._opened.service.events(self._opened.run, self._mark)
+        except StaleMark:
+            self._forget()
+            answer = self._opened.service.events(self._opened.run)
+        if isinstance(answer, Unreachable):
+            return self._whole(now, alive=True, snapshot=snapshot, details=False)
+        tally = self._tally = self._tally or Tally(layout.label_of, len(layout.labels))
+        events, self._mark = answer
+        earlier, self._later = self._later, []
+        tally.take(self._up_to(snapshot, chain(earlier, events)))
+        notes = (snapshot.note,) if snapshot.note else ()
+        labels = {label: snapshot.labels.get(label, {}) for label in layout.labels}
+        return self._report(
+            layout, tally, snapshot.state, snapshot.counts, labels, now=now, notes=notes, moves=not snapshot.finished
+        )
+
+    def _up_to(self, snapshot: Snapshot, events: Iterator[Event]) -> Iterator[Event]:
+        """The events that a snapshot knows of; the others are kept for later."""
+        newest, last = snapshot.life, snapshot.n
+        for event in events:
+            if isinstance(event, Life):
+                beyond = event.life > newest
+                self._life = self._life if beyond else event.life
+            else:
+                beyond = self._life == newest and event.n > last
+            if beyond:
+                self._later = [event, *events]
+                break
+            yield event
+
+    def _whole(self, now: float, *, alive: bool | Unreachable, snapshot: Snapshot | None, details: bool) -> RunReport:
+        """All that happened, from the beginning."""
+        opened = self._opened
+        answer = opened.service.events(opened.run)
+        layout = Layout(opened.run, parents=True)
+        state = RunState(layout.parents, layout.label_of, final=layout.final)
+        tally = Tally(layout.label_of, len(layout.labels))
+        history = History() if details else None
+        if not isinstance(answer, Unreachable):
+            tally.take(_applied(answer[0], state, history))
+        unwatched = alive is not True and not state.finished
+        rows = [_shown_row(row, unwatched=unwatched) for row in state.counts]
+        totals = {name: sum(row[name] for row in rows) for name in JobState}
+        overall = run_state(totals, expected=opened.card.expected, cancelled=state.cancelled)
+        if unwatched:
+            overall = JobState.UNKNOWN
+        elif state.overall() is JobState.HELD and overall is not JobState.UNKNOWN:
+            overall = JobState.HELD
+        elif overall in ENDS and not state.finished:
+            overall = JobState.RUNNING
+        jobs = None
+        if history is not None:
+            known = layout.names_of(range(len(layout)))
+            names = [known[job] for job in range(len(layout))]
+            jobs = Details(
+                run=opened.run, state=state, history=history, names=names, labels=layout.labels, unwatched=unwatched
+            ).all()
+        return self._report(
+            layout,
+            tally,
+            overall,
+            totals,
+            dict(zip(layout.labels, rows, strict=True)),
+            now=now,
+            notes=(
+                *_steered(state),
+                *self._notes(unwatched=unwatched, tally=tally, answer=answer, snapshot=snapshot),
+            ),
+            moves=not unwatched and not state.finished,
+            jobs=jobs,
+        )
+
+    def _report(
+        self,
+        layout: Layout,
+        tally: Tally,
+        state: JobState,
+        counts: Counts,
+        labels: Mapping[str, Counts],
+        *,
+        now: float,
+        notes: tuple[str, ...],
+        moves: bool,
+        jobs: tuple[JobReport, ...] | None = None,
+    ) -> RunReport:
+        failed = Failed(
+            run=self._opened.run,
+            labels=layout.labels,
+            label_of=layout.label_of,
+            jobs={job: tally.bad.get(job) for job in tally.failed},
+            names_of=layout.names_of,
+            read=self._read,
+        )
+        return _checked(
+            self._opened,
+            state,
+            counts,
+            labels,
+            notes=notes,
+            started_at=tally.first_start,
+            finished_at=tally.finished.t if tally.finished else None,
+            specifics=tuple(_specifics(self._opened, tally.life)),
+            jobs=jobs,
+            insight=insight(
+                tally=tally, layout=layout, failed=failed, counts=counts, labels=labels, now=now, moves=moves
+            ),
+        )
+
+    def _notes(self, *, unwatched: bool, tally: Tally, answer: object, snapshot: Snapshot | None) -> tuple[str, ...]:
+        if isinstance(answer, Unreachable):
+            return (f"the workload manager does not answer: {answer.why}",)
+        life = tally.life
+        if life is None:
+            return ("prepared, and never handed over",)
+        if unwatched:
+            since = snapshot.at if snapshot and snapshot.life == life.life else life.t
+            return (f"engine not running since {moment(since)}: longshore resume {self._opened.card.id}",)
+        # That the run is paused is said already, by whoever read the journal.
+        return (snapshot.note,) if snapshot and snapshot.note and not snapshot.note.startswith("paused: ") else ()
+
+
+def _steered(state: RunState) -> tuple[str, ...]:
+    """What somebody said that keeps jobs from starting, where the engine does not say it itself."""
+    return (f"paused: {state.paused}; 'longshore unpause' goes on",) if state.paused and not state.finished else ()
+
+
+def _applied(events: Iterable[Event], state: RunState, history: History | None) -> Iterator[Event]:
+    """The same events, after the states of the jobs, and perhaps their histories, have taken them in."""
+    for event in events:
+        state.apply(event)
+        if history is not None:
+            history.take(event)
+        yield event
 
 
 def _shown_row(row: Iterable[int], *, unwatched: bool) -> dict[JobState, int]:
     """Counts of a label; what no engine watches is unknown."""
     shown = shown_counts(row)
     if unwatched:
-        for code in _UNWATCHED:
+        for code in UNWATCHED:
             shown[JobState.UNKNOWN] += shown[SHOWN[code]]
             shown[SHOWN[code]] = 0
     return shown
 
 
-def _notes(opened: OpenRun, *, unwatched: bool, life: Life | None, answer: object) -> tuple[str, ...]:
-    if isinstance(answer, Unreachable):
-        return (f"the workload manager does not answer: {answer.why}",)
-    if life is None:
-        return ("prepared, and never handed over",)
-    snapshot = read_snapshot(opened.run)
-    if unwatched:
-        since = snapshot.at if snapshot and snapshot.life == life.life else life.t
-        return (f"engine not running since {_moment(since)}: longshore resume {opened.card.id}",)
-    return (snapshot.note,) if snapshot and snapshot.note else ()
-
-
-def _moment(at: float) -> str:
-    return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%dT%H:%M:%SZ}"
-
-
-def _of_card(card: RunCard, run: RunPaths, **rest: Any) -> RunReport:
+def _checked(
+    opened: OpenRun,
+    state: JobState,
+    counts: Counts,
+    labels: Mapping[str, Counts],
+    *,
+    notes: tuple[str, ...],
+    **rest: Any,
+) -> RunReport:
+    """A report whose counts add up; where they cannot, it says so."""
+    card, run = opened.card, opened.run
+    counted = sum(counts.values())
+    if counted != card.expected:
+        notes = (*notes, f"the states of {counted} jobs are known, and the run has {card.expected}")
+        state = JobState.UNKNOWN
     attributes = card.attributes
     first = card.submissions[0] if card.submissions else None
     return RunReport(
@@ -208,7 +306,12 @@ def _of_card(card: RunCard, run: RunPaths, **rest: Any) -> RunReport:
         name=card.name,
         path=str(run.root),
         service=card.service,
+        state=state,
         expected=card.expected,
+        counts=counts,
+        labels=labels,
+        expected_labels=card.labels or None,
+        global_id=card.mark,
         operator=attributes.get("bps_operator", ""),
         project=attributes.get("bps_project", ""),
         campaign=attributes.get("bps_campaign", ""),
@@ -216,47 +319,16 @@ def _of_card(card: RunCard, run: RunPaths, **rest: Any) -> RunReport:
         site=attributes.get("bps_runsite", ""),
         user=first.user if first else "",
         submitted_at=first.at if first else card.created_at,
+        notes=notes,
         **rest,
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Jobs:
-    """The jobs of a run, one report each."""
-
-    run: RunPaths
-    state: RunState
-    history: History
-    names: list[str]
-    labels: list[str]
-    unwatched: bool
-
-    def all(self) -> tuple[JobReport, ...]:
-        return tuple(map(self.of, range(self.state.size)))
-
-    def of(self, job: int) -> JobReport:
-        code, attempts = self.state.code[job], self.state.attempts[job]
-        name, label = self.names[job], self.labels[self.state.labels[job]]
-        attempt = self.history.attempt(job, attempts)
-        state = JobState.UNKNOWN if self.unwatched and code in _UNWATCHED else SHOWN[code]
-        if attempt is None:
-            return JobReport(name=name, label=label, state=state)
-        # What was never started has said nothing.
-        said = attempt.cause is not Cause.SUBMIT
-        return JobReport(
-            name=name,
-            label=label,
-            state=state,
-            cause=attempt.cause,
-            reason=attempt.reason,
-            attempts=attempts,
-            exit_code=attempt.exit_code,
-            signal=attempt.signal,
-            host=attempt.host,
-            started_at=attempt.started_at,
-            finished_at=attempt.ended_at,
-            run_s=attempt.run_s,
-            cpu_s=attempt.cpu_s,
-            peak_memory_b=attempt.peak_memory_b,
-            log=str(self.run.log_of(job, name, label, attempts)) if said else None,
-        )
+def _specifics(opened: OpenRun, life: Life | None) -> Iterator[str]:
+    """What there is to say of who drives the run."""
+    if life:
+        yield f"Engine: life {life.life}, process {life.pid} on '{life.host}', began {moment(life.t)} by {life.by}"
+    if len(opened.card.submissions) > 1:
+        last = opened.card.submissions[-1]
+        number = len(opened.card.submissions)
+        yield f"Submissions: {number}, the last by {last.user} on '{last.host}' at {moment(last.at)}"

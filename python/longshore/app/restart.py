@@ -1,30 +1,28 @@
-"""Runs again what did not succeed in a run, in the same run directory, as a new submission."""
+"""Runs again what did not succeed in a run, or what is named, in the same run directory, as a new submission."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
-from longshore.app.report import report_run
+from longshore.app.layout import Layout
+from longshore.app.report import status_run
+from longshore.app.run_jobs import RunJobs, some
 from longshore.app.runs import OpenRun
+from longshore.contract.context import Unreachable
 from longshore.contract.service import Changes
-from longshore.errors import SubmissionRefusedError
-from longshore.model.state import JobState
+from longshore.engine.again import Chosen, Why, choose
+from longshore.engine.codes import OVER
+from longshore.engine.fold import SHOWN, Code, RunState
+from longshore.errors import SubmissionRefusedError, UnreachableError
+from longshore.model.state import TERMINAL, JobState
 from longshore.model.submission import RunCard
 from longshore.world.links import link_by_id
 from longshore.world.rundir import write_card
-
-WHY: Mapping[JobState, str] = {
-    JobState.FAILED: "failed",
-    JobState.DELETED: "cancelled",
-    JobState.PRUNED: "waited for one that failed or was cancelled",
-}
-"""Why a job of that state runs again."""
-
-_UNFINISHED = frozenset({JobState.UNREADY, JobState.READY, JobState.PENDING, JobState.RUNNING, JobState.UNKNOWN})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,12 +33,21 @@ class Again:
     ----------
     labels
         Number of jobs per label and state that run again.
+    reasons
+        Number of the same jobs per label and reason.
     unfinished
         Jobs that were never over, because the engine died: they go on in any case.
+    set_of
+        Number of all these jobs for which something is set.
+    changes
+        What the restart does differently, each job by its whole name.
     """
 
     labels: Mapping[str, Mapping[JobState, int]]
+    reasons: Mapping[str, Mapping[Why, int]]
     unfinished: int
+    set_of: int
+    changes: Changes
 
     @property
     def total(self) -> int:
@@ -48,31 +55,57 @@ class Again:
         return sum(sum(counts.values()) for counts in self.labels.values())
 
 
-def what_to_restart(opened: OpenRun) -> Again:
+def what_to_restart(opened: OpenRun, changes: Changes) -> Again:
     """Find out what a restart would run, without running it.
+
+    Parameters
+    ----------
+    opened
+        The run.
+    changes
+        What the restart is to do differently.
 
     Raises
     ------
+    RunNotFoundError
+        The run has no job or label of a name that is given.
     SubmissionRefusedError
-        The run still runs.
+        The run still runs, or nothing that is named runs again.
     """
-    report = report_run(opened, details=False)
-    if opened.service.alive(opened.run) is True and report.state is JobState.RUNNING:
-        raise SubmissionRefusedError(
-            f"run '{opened.card.id}' is {report.state}",
-            hint=f"Wait for its end, or cancel it first: longshore cancel {opened.card.id}",
-        )
-    chosen = {
-        label: {state: counts[state] for state in WHY if counts.get(state)} for label, counts in report.labels.items()
-    }
+    _refuse_if_running(opened)
+    changes, selected = _looked_up(opened, changes)
+    layout = Layout(opened.run, parents=True)
+    state = _state(opened, layout)
+    chosen = choose(state, {layout.labels.index(label) for label in changes.from_labels})
+    _refuse_busy(opened, layout, chosen)
+    labels: dict[str, Counter[JobState]] = {}
+    reasons: dict[str, Counter[Why]] = {}
+    for job, why in chosen.jobs.items():
+        label = layout.labels[state.labels[job]]
+        labels.setdefault(label, Counter())[SHOWN[state.code[job]]] += 1
+        reasons.setdefault(label, Counter())[why] += 1
+    left = [job for job, code in enumerate(state.code) if code not in OVER]
+    meant = [job for job in (*chosen.jobs, *left) if selected is None or job in selected] if changes.set else []
+    if changes.set and not meant:
+        raise _nothing_to_set(opened, changes)
     return Again(
-        labels={label: counts for label, counts in chosen.items() if counts},
-        unfinished=sum(report.counts.get(state, 0) for state in _UNFINISHED),
+        labels=labels,
+        reasons=reasons,
+        unfinished=sum(state.code[job] != Code.HELD for job in left),
+        set_of=len(meant),
+        changes=changes,
     )
 
 
-def restart(opened: OpenRun) -> tuple[RunCard, list[str]]:
+def restart(opened: OpenRun, changes: Changes) -> tuple[RunCard, list[str]]:
     """Hand the run over again.
+
+    Parameters
+    ----------
+    opened
+        The run.
+    changes
+        What is done differently; see `Again.changes`.
 
     Returns
     -------
@@ -84,10 +117,69 @@ def restart(opened: OpenRun) -> tuple[RunCard, list[str]]:
     SubmissionRefusedError
         The run still runs, has nothing to run again, or was not taken.
     """
-    submission = opened.service.restart(opened.run, Changes())
+    submission = opened.service.restart(opened.run, changes)
     card = msgspec.structs.replace(opened.card, submissions=(*opened.card.submissions, submission))
     write_card(opened.run, card)
     notes = list(submission.notes)
     if card.id_links:
         notes.append(link_by_id(Path(card.id_links), submission.id, opened.run.root))
     return card, notes
+
+
+def _refuse_if_running(opened: OpenRun) -> None:
+    if opened.service.alive(opened.run) is not True:
+        return
+    report = status_run(opened)
+    if report.state not in TERMINAL:
+        raise SubmissionRefusedError(
+            f"run '{opened.card.id}' is {report.state}",
+            hint=f"Wait for its end, or cancel it first: longshore cancel {opened.card.id}",
+        )
+
+
+def _looked_up(opened: OpenRun, changes: Changes) -> tuple[Changes, frozenset[int] | None]:
+    """The changes with each job by its whole name, and the jobs for which something is set, unless that is all."""
+    selection = changes.selection
+    if selection.everything and not changes.from_labels:
+        return changes, None
+    table = RunJobs(opened)
+    table.of_labels(changes.from_labels)
+    jobs = [table.find(job) for job in selection.jobs]
+    selection = msgspec.structs.replace(selection, jobs=tuple(table.names[job] for job in jobs))
+    selected = None if selection.everything else frozenset([*jobs, *table.of_labels(selection.labels)])
+    return msgspec.structs.replace(changes, selection=selection), selected
+
+
+def _state(opened: OpenRun, layout: Layout) -> RunState:
+    answer = opened.service.events(opened.run)
+    if isinstance(answer, Unreachable):
+        raise UnreachableError(f"what happened in run '{opened.card.id}' cannot be asked for: {answer.why}")
+    state = RunState(layout.parents, layout.label_of, final=layout.final)
+    for event in answer[0]:
+        state.apply(event)
+    return state
+
+
+def _refuse_busy(opened: OpenRun, layout: Layout, chosen: Chosen) -> None:
+    if chosen.busy:
+        known = layout.names_of(chosen.busy)
+        names = some([known[job] for job in chosen.busy])
+        raise SubmissionRefusedError(
+            f"what is to run again was under way when the engine of run '{opened.card.id}' died: {names}",
+            hint=f"Let it come to its end first: longshore resume {opened.card.id}",
+        )
+
+
+def _nothing_to_set(opened: OpenRun, changes: Changes) -> SubmissionRefusedError:
+    selection = changes.selection
+    values = ", ".join(f"{key}={value}" for key, value in changes.set.items())
+    if selection.everything:
+        return SubmissionRefusedError(
+            f"there is nothing to set {values} of: every job of run '{opened.card.id}' succeeded",
+            hint="To run some again all the same, name their label: --from LABEL.",
+        )
+    named = some([*selection.labels, *selection.jobs])
+    return SubmissionRefusedError(
+        f"there is nothing to set {values} of: nothing of {named} runs again in run '{opened.card.id}'",
+        hint="'--dry-run' says what runs again; '--from LABEL' runs again what succeeded, too.",
+    )

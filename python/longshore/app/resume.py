@@ -30,17 +30,26 @@ class Resumed:
     failed: bool = False
 
 
-def resume(opened: OpenRun) -> Resumed:
+def resume(opened: OpenRun, *, take_over: bool = False, force: bool = False) -> Resumed:
     """Start another engine for a run.
 
     The run goes on as it was: what is recorded is a new life of the engine, in the journal, and no new submission.
 
+    Parameters
+    ----------
+    opened
+        The run.
+    take_over
+        Even from an engine that seems to live: somebody says that it, or its host, is gone for good.
+    force
+        Even after engine after engine has died without achieving anything.
+
     Raises
     ------
     SubmissionRefusedError
-        Its engine is alive, or no other could be started.
+        Its engine is alive, or may be on another host; or no other could be started, or the last few achieved nothing.
     """
-    submission = opened.service.resume(opened.run)
+    submission = opened.service.resume(opened.run, take_over=take_over, force=force)
     if submission is None:
         return Resumed(notes=("nothing to resume: every job of the run is over",))
     return Resumed(notes=submission.notes, begun=True)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
 from longshore.app.services import find_service, short_name
 from longshore.contract.context import RunPaths
 from longshore.contract.service import WmsService
-from longshore.errors import RunNotFoundError, UnknownServiceError
+from longshore.errors import LongshoreError, RunNotFoundError, UnknownServiceError
 from longshore.model.submission import RunCard
 from longshore.world.registry import Entry, find_run, path_of, register
 from longshore.world.rundir import read_card
@@ -63,9 +64,32 @@ def open_run(reference: str, *, service: str | None = None) -> OpenRun:
             f"run '{card.id}' belongs to the service '{card.service}', not to '{service}'",
             hint="Leave --wms-service-class out: a run knows its service.",
         )
-    if path_of(card.id) != str(run.root) and card.submissions:
+    known = path_of(card.id)
+    if card.id != reference and path_of(reference) == str(run.root):
+        raise RunNotFoundError(
+            f"'{run.root}' was the directory of run '{reference}', and now is that of run '{card.id}'",
+            hint=f"If run '{reference}' was removed: longshore forget {reference}",
+        )
+    if known != str(run.root) and card.submissions and (known is None or is_same_run(known, card) is None):
         # It was moved, or the registry was lost: from now on its id finds it again.
         register(
             Entry(id=card.id, path=str(run.root), name=card.name, service=card.service, created_at=card.created_at)
         )
     return OpenRun(run=run, card=card)
+
+
+def is_same_run(path: str, card: RunCard) -> bool | None:
+    """Whether a directory holds a certain run, or a copy of it; ``None`` where it holds none of that id.
+
+    Parameters
+    ----------
+    path
+        The directory.
+    card
+        The run.
+    """
+    try:
+        found = read_card(RunPaths(Path(path)))
+    except LongshoreError:
+        return None
+    return found.mark == card.mark if found.id == card.id else None

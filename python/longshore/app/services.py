@@ -14,10 +14,13 @@ if TYPE_CHECKING:
 
 ENTRY_POINTS: Final = "longshore.wms"
 
-BUILT_IN: Final = {"local": "longshore.services.local.service.LocalService"}
+BUILT_IN: Final = {
+    "local": "longshore.services.local.service.LocalService",
+    "slurm": "longshore.services.slurm.service.SlurmService",
+}
 """Dotted class path per short name."""
 
-PLANNED: Final = frozenset({"htcondor", "slurm", "sge", "lsf"})
+PLANNED: Final = frozenset({"htcondor", "sge", "lsf"})
 """Short names that are kept for services this version does not have."""
 
 _BPS_PACKAGES: Final = {
@@ -71,6 +74,11 @@ def find_service(name: str, *, origin: Origin | None = None) -> WmsService:
             f"'{name}' is no whole service: it lacks " + ", ".join(f"'{method}'" for method in missing), origin=origin
         )
     return kind()
+
+
+def service_names() -> list[str]:
+    """The short names of all services that can be used, without importing any."""
+    return sorted({*BUILT_IN, *_registered()})
 
 
 def _registered() -> dict[str, EntryPoint]:

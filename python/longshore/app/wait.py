@@ -15,7 +15,7 @@ _LOOK_S = 0.2
 
 
 def wait_for(opened: OpenRun, show: Callable[[RunReport], None]) -> RunReport:
-    """Look at a run until it moves no more, and return its report with every job.
+    """Look at a run until it moves no more, and return its report.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ def wait_for(opened: OpenRun, show: Callable[[RunReport], None]) -> RunReport:
             report = status_run(opened)
             show(report)
             if report.state is not JobState.RUNNING:
-                return report_run(opened, details=True)
+                return report_run(opened, details=False)
             time.sleep(_LOOK_S)
     except RunNotFoundError:
         if opened.run.root.exists():

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from longshore.cli.options import JSON
-from longshore.cli.submission import CONFIG_FILE
+from longshore.cli.submission import CONFIG_FILE, named_values, submission_options
 
-_SETS = click.option(
-    "--set", "sets", multiple=True, metavar="KEY=VALUE", help="Set a key; VALUE is YAML. Can be repeated."
-)
+if TYPE_CHECKING:
+    from longshore.app.configuration import Configuration
 
 
 @click.group(epilog="Example: longshore config explain run.yaml requestMemory --label isr")
@@ -23,16 +23,15 @@ def command() -> None:
 
 @command.command(epilog="Example: longshore config show run.yaml --origins")
 @CONFIG_FILE
-@_SETS
 @click.option("--origins", is_flag=True, help="Add file, line, column and layer of each value.")
 @JSON
-def show(config_file: Path, sets: tuple[str, ...], *, origins: bool, as_json: bool) -> None:
+@submission_options
+def show(config_file: Path, *, origins: bool, as_json: bool, **options: Any) -> None:
     """Print the effective configuration: all layers merged, values as they were written."""
-    from longshore.app.configuration import read_configuration
     from longshore.cli.show_config import config_document, config_text
     from longshore.cli.show_json import dumps
 
-    root = read_configuration(config_file, options={}, sets=sets, now=time.time())[0].config.root
+    root = _read(config_file, options).config.root
     click.echo(dumps(config_document(root, origins=origins)) if as_json else config_text(root, origins=origins))
 
 
@@ -46,36 +45,41 @@ def show(config_file: Path, sets: tuple[str, ...], *, origins: bool, as_json: bo
 @click.option(
     "--var", "given", multiple=True, metavar="NAME=VALUE", help="A value that wins over all. Can be repeated."
 )
-@_SETS
 @JSON
+@submission_options
+@click.pass_context
 def explain(
-    config_file: Path, keys: tuple[str, ...], *, given: tuple[str, ...], sets: tuple[str, ...], as_json: bool, **at: Any
+    ctx: click.Context,
+    /,
+    config_file: Path,
+    keys: tuple[str, ...],
+    *,
+    given: tuple[str, ...],
+    as_json: bool,
+    **options: Any,
 ) -> None:
     """Print the value of each KEY, where it was written, how it came about, and what it overrode."""
-    from longshore.app.configuration import read_configuration
     from longshore.app.explain import explain as explain_keys
     from longshore.cli.show_config import explain_document, explain_text
     from longshore.cli.show_json import dumps
 
-    configuration, _ = read_configuration(config_file, options={}, sets=sets, now=time.time())
     names = {"label": "curr_pipetask", "cluster": "curr_cluster", "site": "curr_site", "cloud": "curr_cloud"}
-    current = {names[option]: value for option, value in at.items() if value}
-    values = explain_keys(configuration, keys, current=current, given=given)
+    current = {name: options[option] for option, name in names.items() if options[option]}
+    values = explain_keys(_read(config_file, options), keys, current=current, given=given)
     click.echo(dumps(explain_document(values)) if as_json else explain_text(values))
+    ctx.exit(next((value.error.exit_status for value in values.values() if value.error), 0))
 
 
 @command.command(epilog="Example: longshore config lint run.yaml --strict")
 @CONFIG_FILE
-@_SETS
 @click.option("--strict", is_flag=True, help="Let warnings count as errors.")
 @click.option(
     "--format", "shape", type=click.Choice(["text", "json", "github"]), default="text", help="How to print (text)."
 )
 @click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
+@submission_options
 @click.pass_context
-def lint(
-    ctx: click.Context, config_file: Path, sets: tuple[str, ...], *, strict: bool, shape: str, as_json: bool
-) -> None:
+def lint(ctx: click.Context, /, config_file: Path, *, strict: bool, shape: str, as_json: bool, **options: Any) -> None:
     """Print everything that is wrong with a configuration, or likely to be; exit with 3 where there are errors."""
     from longshore.app.lint import lint_file
     from longshore.cli.show_json import dumps
@@ -83,7 +87,7 @@ def lint(
     from longshore.config.check import Severity
     from longshore.errors import ConfigError
 
-    linted = lint_file(config_file, options={}, sets=sets, now=time.time())
+    linted = lint_file(config_file, options=named_values(options), sets=options["sets"], now=time.time())
     bad = linted.count(Severity.ERROR) + (linted.count(Severity.WARNING) if strict else 0)
     if as_json or shape == "json":
         click.echo(dumps(lint_document(linted, ok=not bad)))
@@ -98,3 +102,10 @@ def schema() -> None:
     from longshore.world.etc import shipped
 
     click.echo(shipped("etc", "schema", "config.json").read_text("utf-8"), nl=False)
+
+
+def _read(config_file: Path, options: Mapping[str, Any]) -> Configuration:
+    """The configuration that a submission with these options would have."""
+    from longshore.app.configuration import read_configuration
+
+    return read_configuration(config_file, options=named_values(options), sets=options["sets"], now=time.time())[0]

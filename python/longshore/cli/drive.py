@@ -7,7 +7,7 @@ import click
 
 @click.command(hidden=True, epilog="Example: longshore drive --by resume submit/u/me/mosaic/20261120T100000Z")
 @click.argument("run")
-@click.option("--by", type=click.Choice(["submit", "resume", "restart", "cancel"]), default="resume")
+@click.option("--by", type=click.Choice(["submit", "resume", "take-over", "restart", "cancel"]), default="resume")
 def command(run: str, by: str) -> None:
     """Be the engine of a run, in the foreground, until nothing of it can move any more."""
     from longshore.app.runs import open_run

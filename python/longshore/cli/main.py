@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import codecs
 import errno
 import importlib
+import io
 import os
 import sys
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -14,29 +16,57 @@ from longshore import __version__
 from longshore.cli.options import INTERRUPTED
 from longshore.errors import LongshoreError, UsageError
 
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
 COMMANDS: Final = {
     "submit": "Prepare a run and hand it to a workload manager.",
     "report": "Show runs, or one run in detail.",
     "status": "Say in one word how a run stands; the exit status says it too.",
+    "logs": "Print logs of jobs: of one, of a label, of all that failed.",
+    "explain": "Say why a job waits, runs, failed or was pruned, and all that happened to it.",
+    "show-job": "Say what exactly a job runs, and print a script that runs it by hand.",
+    "events": "Print all that happened in a run as JSON Lines.",
     "resume": "Take up a run whose engine died.",
     "restart": "Run again what did not succeed.",
     "cancel": "End a run, or some of its jobs.",
+    "pause": "Start nothing more of a run until it is unpaused.",
+    "unpause": "Let a paused run go on.",
+    "throttle": "Bound how many jobs of a run are active at once.",
+    "hold": "Keep jobs from starting until they are released.",
+    "release": "Let jobs go on that were held.",
+    "set": "Change what jobs ask for that have not started.",
     "submitcmd": "Run one script of your own as a job.",
     "acquire": "Make the graph of tasks, and stop.",
     "cluster": "Pack the tasks too, and stop.",
     "transform": "Make the jobs too, and stop.",
     "prepare": "Write the run directory too, and stop.",
     "config": "Look at a configuration: show, explain, lint, schema.",
+    "adopt": "Make runs known that came from elsewhere.",
+    "forget": "Let runs not be known any more; their directories stay.",
     "init": "Write a file to start from.",
     "site": "List the sites there are, and show one.",
     "ping": "Ask a workload manager whether it can be used.",
+    "completion": "Print what makes bash, zsh or fish complete commands, runs and jobs.",
 }
 """Subcommands in the order a user meets them."""
 
 HIDDEN: Final = {"drive": "Be the engine of a run, in the foreground."}
 
-_MODULES: Final = dict.fromkeys(["acquire", "cluster", "transform", "prepare"], "stages")
+_MODULES: Final = {
+    **dict.fromkeys(["acquire", "cluster", "transform", "prepare"], "stages"),
+    "logs": "joblogs",
+    "show-job": "show_job",
+    **dict.fromkeys(["pause", "unpause", "throttle", "hold", "release", "set"], "steer"),
+}
 """Module of the commands that do not have one of their own name; all are imported only when they are called."""
+
+_FUNCTIONS: Final = {"set": "change"}
+"""Names of functions that cannot be those of their commands."""
+
+
+class ReaderGone(Exception):  # noqa: N818 - a state of affairs, not an error
+    """Whoever reads our output closed it amid a command; click would make a failure of the error itself."""
 
 
 class LazyGroup(click.Group):
@@ -51,8 +81,32 @@ class LazyGroup(click.Group):
         if cmd_name not in COMMANDS and cmd_name not in HIDDEN:
             return None
         module = importlib.import_module(f"longshore.cli.{_MODULES.get(cmd_name, cmd_name)}")
-        command: click.Command = getattr(module, cmd_name if cmd_name in _MODULES else "command")
+        name = _FUNCTIONS.get(cmd_name, cmd_name)
+        command: click.Command = getattr(module, "command", None) or getattr(module, name)
+        if ctx.resilient_parsing:
+            # Somebody pressed the tabulator.
+            from longshore.cli.complete import complete_values
+
+            complete_values(command)
         return command
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Call a command."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError as error:
+            raise ReaderGone from error
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
+        """Complete the name of a command without importing any, or an option."""
+        from click.shell_completion import CompletionItem
+
+        found = [CompletionItem(name, help=text) for name, text in COMMANDS.items() if name.startswith(incomplete)]
+        return (
+            found
+            if incomplete and not incomplete.startswith("-")
+            else [*found, *click.Command.shell_complete(self, ctx, incomplete)]
+        )
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of commands without importing any."""
@@ -64,6 +118,8 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find a command, or name the nearest."""
         if args and args[0] not in COMMANDS and args[0] not in HIDDEN:
+            if ctx.resilient_parsing:
+                return None, None, args
             from difflib import get_close_matches
 
             near = get_close_matches(args[0], COMMANDS, n=1)
@@ -103,6 +159,10 @@ def longshore(_ctx: click.Context, /, **options: Any) -> None:
 def main(args: list[str] | None = None) -> None:
     """Run the command line and exit."""
     words = sys.argv[1:] if args is None else args
+    if "_LONGSHORE_COMPLETE" in os.environ:
+        # Registers how bash and fish are spoken to; click finds out by itself what is asked for.
+        importlib.import_module("longshore.cli.completion")
+    _bear_any_text()
     try:
         status = longshore.main(words, prog_name="longshore", standalone_mode=False)
         if sys.stdout:  # there is none when it was closed before we began
@@ -114,7 +174,7 @@ def main(args: list[str] | None = None) -> None:
         status = _tell(_usage(error), words)
     except (click.Abort, KeyboardInterrupt):
         status = _interrupted(words)
-    except BrokenPipeError:
+    except (BrokenPipeError, ReaderGone):
         # Whoever reads our output has seen enough.
         _drop_output()
         status = 0
@@ -127,6 +187,22 @@ def main(args: list[str] | None = None) -> None:
     except Exception as error:  # noqa: BLE001 - the last door: a user sees a line, and how to see more
         status = _tell(_unexpected(error), words, error)
     sys.exit(status if isinstance(status, int) else 0)
+
+
+def _bear_any_text() -> None:
+    """Spell out what the locale has no sign for: not every one has one for every name."""
+    codecs.register_error("longshore", _spelled_out)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="longshore")
+
+
+def _spelled_out(error: UnicodeError) -> tuple[str, int]:
+    """As JSON spells signs out, so that a document stays one."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    units = error.object[error.start : error.end].encode("utf-16-be", "surrogatepass").hex()
+    return "".join(f"\\u{units[place : place + 4]}" for place in range(0, len(units), 4)), error.end
 
 
 def _tell(error: LongshoreError, words: list[str], cause: Exception | None = None) -> int:

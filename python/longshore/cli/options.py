@@ -56,7 +56,7 @@ class Progress:
 
     def show(self, report: RunReport) -> None:
         """Show the newest report."""
-        line = _progress(report)
+        line = progress_line(report)
         if line == self._shown:
             return
         if self._terminal:
@@ -75,7 +75,8 @@ class Progress:
         return self._tenth != before
 
 
-def _progress(report: RunReport) -> str:
+def progress_line(report: RunReport) -> str:
+    """How many jobs are in which state, in one line."""
     done = report.counts.get(JobState.SUCCEEDED, 0)
     parts = [f"{report.id}: {done}/{report.expected} succeeded"]
     counted = ((state, report.counts.get(state, 0)) for state in _WORTH_A_WORD)

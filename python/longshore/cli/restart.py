@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import click
@@ -13,38 +14,80 @@ if TYPE_CHECKING:
     from longshore.app.restart import Again
 
 
-@click.command(epilog="Example: longshore restart --id @last --dry-run")
+@click.command(
+    epilog="Example: longshore restart --id @last --dry-run    or: longshore restart @last --set requestMemory=8G "
+    "--label coadd    or: longshore restart @last --from coadd"
+)
 @RUN_ID
 @click.argument("run", required=False)
 @SERVICE
+@click.option("--rerun-failed", is_flag=True, help="Run again what failed, was cancelled or pruned: done in any case.")
+@click.option(
+    "--from",
+    "from_labels",
+    multiple=True,
+    metavar="LABEL",
+    help="Also run again jobs of that label and all that descends from them, even what succeeded. Can be repeated.",
+)
+@click.option(
+    "--set",
+    "pairs",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="What jobs ask for that run again: requestMemory, requestCpus, requestDisk, requestWalltime, "
+    "requestResources.NAME or numberOfRetries. Can be repeated.",
+)
+@click.option("--label", "labels", multiple=True, metavar="LABEL", help="Set it only of jobs of that label.")
+@click.option("--job", "jobs", multiple=True, metavar="NAME", help="Set it only of that job.")
 @click.option("--dry-run", is_flag=True, help="Only say what would run again, and why.")
 @JSON
-def command(
-    reference: str | None, run: str | None, wms_service_class: str | None, dry_run: bool, as_json: bool
+def command(  # noqa: PLR0917 - click hands them over by keyword
+    reference: str | None,
+    run: str | None,
+    wms_service_class: str | None,
+    rerun_failed: bool,  # noqa: ARG001 - says what is done in any case
+    from_labels: tuple[str, ...],
+    pairs: tuple[str, ...],
+    labels: tuple[str, ...],
+    jobs: tuple[str, ...],
+    dry_run: bool,
+    as_json: bool,
 ) -> None:
-    """Run again what did not succeed, in the same run directory. What succeeded is not run again."""
+    """Run again what did not succeed, in the same run directory. What succeeded is not run again, but for --from."""
     from longshore.app.restart import restart, what_to_restart
     from longshore.app.runs import open_run
+    from longshore.app.steer import parsed
     from longshore.cli.show_json import dumps, restart_document
+    from longshore.contract.service import Changes, Selection
 
     chosen = chosen_run(reference, run)
     if not chosen:
         raise click.UsageError("Name the run: longshore restart RUN.")
+    if (labels or jobs) and not pairs:
+        raise click.UsageError(
+            "--label and --job say of which jobs something is set: add --set KEY=VALUE, as in --set requestMemory=8G. "
+            "To run a label again, use --from LABEL."
+        )
+    selection = Selection(jobs=jobs, labels=labels)
+    changes = Changes(selection=selection, set=parsed(pairs), from_labels=tuple(dict.fromkeys(from_labels)))
     opened = open_run(chosen, service=wms_service_class)
-    again = what_to_restart(opened)
+    again = what_to_restart(opened, changes)
     notes: list[str] = []
     submitted = bool(again.total or again.unfinished) and not dry_run
     if not as_json:
         _say(again, opened.card.id)
     if submitted:
-        opened_card, notes = restart(opened)
+        opened_card, notes = restart(opened, again.changes)
     if as_json:
         document = restart_document(
             opened.card.id,
             opened.card.name,
             str(opened.run.root),
             labels=again.labels,
+            reasons=again.reasons,
             unfinished=again.unfinished,
+            changes=again.changes,
+            set_of=again.set_of,
             submitted=submitted,
             notes=notes,
             as_of=time.time(),
@@ -59,15 +102,33 @@ def command(
 
 
 def _say(again: Again, run: str) -> None:
-    """What runs again and why, a line per label."""
-    from longshore.app.restart import WHY
-
+    """What runs again and why, a line per label, and what is set."""
     if not again.total and not again.unfinished:
-        click.echo(f"longshore: nothing to run again: every job of '{run}' succeeded", err=True)
+        click.echo(
+            f"longshore: nothing to run again: every job of '{run}' succeeded; --from LABEL runs it all the same",
+            err=True,
+        )
         return
+    words = _words(again)
     click.echo(f"longshore: {again.total} jobs of '{run}' run again", err=True)
-    for label, counts in again.labels.items():
-        reasons = ", ".join(f"{count} {WHY[state]}" for state, count in counts.items())
+    for label, counts in again.reasons.items():
+        reasons = ", ".join(f"{count} {words[why]}" for why, count in counts.items())
         click.echo(f"longshore:   {label}: {reasons}", err=True)
     if again.unfinished:
         click.echo(f"longshore: and {again.unfinished} that were never over go on", err=True)
+    if again.changes.set:
+        values = ", ".join(f"{key}={value}" for key, value in again.changes.set.items())
+        click.echo(f"longshore: {values} is set of {again.set_of} of them", err=True)
+
+
+def _words(again: Again) -> Mapping[str, str]:
+    """Each reason in words."""
+    named = " or ".join(f"'{label}'" for label in again.changes.from_labels)
+    return {
+        "failed": "failed",
+        "cancelled": "cancelled",
+        "pruned": "waited for one that failed or was cancelled",
+        "named": "succeeded, and named by --from",
+        "descends": f"succeeded, and descends from {named}",
+        "final": "gathers what the others make",
+    }

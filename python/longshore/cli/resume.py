@@ -13,9 +13,21 @@ from longshore.cli.options import JSON, RUN_ID, chosen_run
 @RUN_ID
 @click.argument("run", required=False)
 @click.option("--all", "everything", is_flag=True, help="Every run whose engine died.")
+@click.option("--take-over", is_flag=True, help="From an engine that seems to live: it, or its host, is gone for good.")
+@click.option("--force", is_flag=True, help="Although the last three engines died without achieving anything.")
 @JSON
 @click.pass_context
-def command(ctx: click.Context, /, reference: str | None, run: str | None, everything: bool, as_json: bool) -> None:
+def command(
+    ctx: click.Context,
+    /,
+    reference: str | None,
+    run: str | None,
+    *,
+    everything: bool,
+    take_over: bool,
+    force: bool,
+    as_json: bool,
+) -> None:
     """Take up a run whose engine died. What succeeded is not run again; what still runs is adopted."""
     from longshore.app.resume import resume, resume_all
     from longshore.app.runs import open_run
@@ -24,9 +36,11 @@ def command(ctx: click.Context, /, reference: str | None, run: str | None, every
     chosen = chosen_run(reference, run)
     if bool(chosen) == everything:
         raise click.UsageError("Name the run, as in 'longshore resume RUN', or say --all.")
+    if everything and (take_over or force):
+        raise click.UsageError("--take-over and --force are said of one run, by somebody who has looked at it.")
     if chosen:
         opened = open_run(chosen)
-        outcomes = [(opened, resume(opened))]
+        outcomes = [(opened, resume(opened, take_over=take_over, force=force))]
     else:
         outcomes = resume_all()
     documents = []

@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 import yaml
 
-from longshore.cli.show_json import SCHEMA_VERSION
+from longshore.cli.show_json import SCHEMA_VERSION, error_document
 from longshore.cli.show_text import visible
 from longshore.config.explain import Explained, Kind, Replaced, Step
 from longshore.config.merge import Node, plain
@@ -70,7 +70,7 @@ def explain_document(values: Mapping[str, Explained]) -> dict[str, Any]:
 
 
 def _explained(explained: Explained) -> dict[str, Any]:
-    return {
+    document = {
         "found": explained.found,
         "value": _finite(explained.value),
         "origin": _origin(explained.origin),
@@ -79,6 +79,7 @@ def _explained(explained: Explained) -> dict[str, Any]:
         "hides": [_replaced(each) for each in explained.hides],
         "steps": [_step(each) for each in explained.steps],
     }
+    return {**document, "error": error_document(explained.error)["error"]} if explained.error else document
 
 
 def _replaced(replaced: Replaced) -> dict[str, Any]:
@@ -121,7 +122,14 @@ def _explained_lines(key: str, explained: Explained) -> Iterator[str]:
     if not explained.found:
         yield f"{visible(key)}: not found"
         return
-    yield f"{visible(key)}: {_shown(explained.value)}"
+    if explained.error:
+        place = f"{explained.error.origin}: " if explained.error.origin else ""
+        yield f"{visible(key)}: cannot be worked out"
+        yield visible(f"  error: {place}{explained.error.message}")
+        if explained.error.hint:
+            yield visible(f"    {explained.error.hint}")
+    else:
+        yield f"{visible(key)}: {_shown(explained.value)}"
     yield f"  from {_place(explained.origin)}"
     yield from _step_lines(explained.steps)
     for replaced in explained.overrode:

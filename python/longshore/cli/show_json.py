@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec.structs import replace
 
+from longshore.cli.insight_json import insight_members
 from longshore.cli.show_text import timestamp, wall_seconds
 from longshore.contract.context import PingReport
+from longshore.contract.service import Changes, Steering
 from longshore.errors import LongshoreError
 from longshore.model.report import JobReport, RunReport
 from longshore.model.state import EXIT_STATUS, JobState
@@ -19,6 +22,7 @@ from longshore.origin import Origin
 if TYPE_CHECKING:
     from longshore.app.site_list import Listed, Shown
     from longshore.app.stages import Done
+    from longshore.engine.again import Why
 
 SCHEMA_VERSION = 1
 """Additions leave it as it is; it grows when something is taken away or changes its meaning."""
@@ -27,7 +31,9 @@ _UNSAFE = re.compile("[\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 """Legal in a JSON text, or at least in a Python string, but harmful to a terminal, a line reader or an encoder."""
 
 
-def report_document(reports: Sequence[RunReport], *, as_of: float, details: bool) -> dict[str, Any]:
+def report_document(
+    reports: Sequence[RunReport], *, as_of: float, details: bool, notes: Sequence[str] = ()
+) -> dict[str, Any]:
     """Return runs as ``report --json`` gives them.
 
     Parameters
@@ -37,15 +43,37 @@ def report_document(reports: Sequence[RunReport], *, as_of: float, details: bool
     as_of
         When the reports were true, in seconds since the epoch.
     details
-        Whether to list the jobs of each run that has them.
+        Whether to list the jobs of each run that has them, and all else there is to know of it.
+    notes
+        What is to be said of runs that are not among them.
     """
-    return {**_head("report", as_of), "runs": [_run(report, details=details) for report in reports]}
+    runs = [_run(report, details=details) for report in reports]
+    return {**head("report", as_of), "runs": runs, "notes": list(notes)}
+
+
+def report_pieces(report: RunReport, *, as_of: float) -> Iterator[str]:
+    """Give a run with all its jobs, a line each, as ``report --id --json`` does: a million need not be held at once.
+
+    Parameters
+    ----------
+    report
+        The run.
+    as_of
+        When the report was true, in seconds since the epoch.
+    """
+    bare = dumps(report_document([replace(report, jobs=())], as_of=as_of, details=True))
+    # No name can look like this: a quotation mark inside a string is escaped.
+    before, _, behind = bare.rpartition('"jobs": []')
+    yield f'{before}"jobs": ['
+    for number, job in enumerate(report.jobs or ()):
+        yield f"{',' if number else ''}\n        {_compact(_job(job))}"
+    yield f"\n      ]{behind}\n"
 
 
 def status_document(report: RunReport, *, as_of: float | None = None) -> dict[str, Any]:
     """Return the state of one run as ``status --json`` gives it."""
     return {
-        **_head("status", as_of),
+        **head("status", as_of),
         "id": report.id,
         "name": report.name,
         "state": report.state.value,
@@ -78,7 +106,7 @@ def submit_document(
         How the run ended, where the command waited for it.
     """
     document: dict[str, Any] = {
-        **_head("submit", as_of),
+        **head("submit", as_of),
         "id": run_id,
         "name": name,
         "submit_dir": submit_dir,
@@ -97,7 +125,7 @@ def resume_document(
 ) -> dict[str, Any]:
     """Return a run that was taken up again, as ``resume --json`` gives it."""
     return {
-        **_head("resume", as_of),
+        **head("resume", as_of),
         "id": run_id,
         "name": name,
         "submit_dir": submit_dir,
@@ -107,7 +135,7 @@ def resume_document(
 
 def resume_all_document(runs: Sequence[Mapping[str, Any]], *, as_of: float | None = None) -> dict[str, Any]:
     """Return all runs that were taken up, as ``resume --all --json`` gives it."""
-    return {**_head("resume_all", as_of), "runs": [dict(run) for run in runs]}
+    return {**head("resume_all", as_of), "runs": [dict(run) for run in runs]}
 
 
 def restart_document(
@@ -116,20 +144,28 @@ def restart_document(
     submit_dir: str,
     *,
     labels: Mapping[str, Mapping[JobState, int]],
+    reasons: Mapping[str, Mapping[Why, int]],
     unfinished: int,
+    changes: Changes,
+    set_of: int,
     submitted: bool,
     notes: Sequence[str] = (),
     as_of: float | None = None,
 ) -> dict[str, Any]:
     """Return what runs again, and whether it does already, as ``restart --json`` gives it."""
     return {
-        **_head("restart", as_of),
+        **head("restart", as_of),
         "id": run_id,
         "name": name,
         "submit_dir": submit_dir,
         "submitted": submitted,
         "again": {label: {state.value: count for state, count in counts.items()} for label, counts in labels.items()},
+        "reasons": {label: {why.value: count for why, count in counts.items()} for label, counts in reasons.items()},
         "unfinished": unfinished,
+        "from": list(changes.from_labels),
+        "set": dict(changes.set),
+        "set_for": {"jobs": list(changes.selection.jobs), "labels": list(changes.selection.labels)},
+        "set_of": set_of,
         "notes": list(notes),
     }
 
@@ -137,7 +173,7 @@ def restart_document(
 def stages_document(stages: Sequence[Done], *, submit_dir: Path | None, as_of: float | None = None) -> dict[str, Any]:
     """Return what stages made and took, as ``acquire``, ``cluster``, ``transform`` and ``prepare`` give it."""
     return {
-        **_head("stages", as_of),
+        **head("stages", as_of),
         "stages": [
             {
                 "stage": done.stage.value,
@@ -158,15 +194,27 @@ def cancel_document(reports: Sequence[RunReport], *, as_of: float | None = None)
     runs = [status_document(report, as_of=as_of) for report in reports]
     unwanted = ("schema_version", "kind", "as_of")
     return {
-        **_head("cancel", as_of),
+        **head("cancel", as_of),
         "runs": [{key: value for key, value in run.items() if key not in unwanted} for run in runs],
+    }
+
+
+def steer_document(report: RunReport, steering: Steering, *, as_of: float | None = None) -> dict[str, Any]:
+    """Return how a run stands after its course was changed, as ``pause``, ``hold`` and the like give it."""
+    return {
+        **status_document(report, as_of=as_of),
+        "kind": "steer",
+        "act": steering.act,
+        "jobs": list(steering.selection.jobs),
+        "labels": list(steering.selection.labels),
+        "set": dict(steering.set),
     }
 
 
 def ping_document(report: PingReport, *, as_of: float | None = None) -> dict[str, Any]:
     """Return the answer of a service as ``ping --json`` gives it."""
     return {
-        **_head("ping", as_of),
+        **head("ping", as_of),
         "service": report.service,
         "ok": report.ok,
         "message": report.message,
@@ -177,14 +225,14 @@ def ping_document(report: PingReport, *, as_of: float | None = None) -> dict[str
 
 def sites_document(sites: Sequence[Listed], *, as_of: float) -> dict[str, Any]:
     """Return sites as ``site list --json`` gives them."""
-    return {**_head("sites", as_of), "sites": [_site(site) for site in sites]}
+    return {**head("sites", as_of), "sites": [_site(site) for site in sites]}
 
 
 def site_document(shown: Shown, *, as_of: float) -> dict[str, Any]:
     """Return a site as ``site show --json`` gives it."""
     origins = {".".join(steps): _place(origin) for steps, (_, origin) in shown.origins.items()}
     chain = {"chain": list(shown.chain), "values": shown.values, "origins": origins}
-    return {**_head("site_profile", as_of), **_site(shown.listed), **chain}
+    return {**head("site_profile", as_of), **_site(shown.listed), **chain}
 
 
 def _site(site: Listed) -> dict[str, Any]:
@@ -223,6 +271,16 @@ def error_document(error: LongshoreError) -> dict[str, Any]:
     }
 
 
+def _compact(document: Mapping[str, Any]) -> str:
+    try:
+        text = msgspec.json.encode(document).decode()
+    except UnicodeEncodeError:
+        import json
+
+        text = json.dumps(document)
+    return _spelled_out(text)
+
+
 def dumps(document: Mapping[str, Any]) -> str:
     r"""Return a document as indented JSON that any terminal and any encoding of it can bear.
 
@@ -236,10 +294,15 @@ def dumps(document: Mapping[str, Any]) -> str:
         import json
 
         text = json.dumps(document, indent=2, ensure_ascii=False)
+    return _spelled_out(text)
+
+
+def _spelled_out(text: str) -> str:
     return _UNSAFE.sub(lambda match: f"\\u{ord(match.group()):04x}", text)
 
 
-def _head(kind: str, as_of: float | None) -> dict[str, Any]:
+def head(kind: str, as_of: float | None) -> dict[str, Any]:
+    """Return the members with which every document begins."""
     return {"schema_version": SCHEMA_VERSION, "kind": kind, "as_of": _time(as_of)}
 
 
@@ -274,7 +337,11 @@ def _run(report: RunReport, *, details: bool) -> dict[str, Any]:
         "wall_s": wall_seconds(report),
         "percent_succeeded": report.percent_succeeded,
         "notes": list(report.notes),
+        "global_id": report.global_id,
+        "specifics": list(report.specifics),
     }
+    if details and report.insight is not None:
+        run |= insight_members(report.insight)
     if details and report.jobs is not None:
         run["jobs"] = [_job(job) for job in report.jobs]
     return run

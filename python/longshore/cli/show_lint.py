@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,45 +10,31 @@ import msgspec
 from longshore.cli.show_json import SCHEMA_VERSION
 from longshore.cli.show_text import visible
 from longshore.config.check import Finding, Severity
+from longshore.config.locate import Lines
 
 if TYPE_CHECKING:
     from longshore.app.lint import Linted
 
-_LINE_END = re.compile("\r\n|[\r\n\x85\u2028\u2029]")
-"""What YAML takes for the end of a line; Python's `splitlines` knows more."""
 _WIDEST: Final = 160
 _COMMANDS: Final = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "notice"}
 
 
 def lint_text(linted: Linted, name: str) -> str:
     """Return each finding with the line it is about and a caret, then how many there are."""
-    lines = _Lines(linted)
+    lines = Lines(linted.sources)
     shown = [line for finding in linted.findings for line in _finding_lines(finding, lines)]
     counts = [f"{linted.count(each)} {each.value}{'' if linted.count(each) == 1 else 's'}" for each in Severity]
     return "\n".join([*shown, f"{visible(name)}: {', '.join(counts)}"])
 
 
-class _Lines:
-    """Lines of the files, split once."""
-
-    def __init__(self, linted: Linted) -> None:
-        self._sources = linted.sources
-        self._split: dict[str, list[str]] = {}
-
-    def of(self, finding: Finding) -> str | None:
-        """The line a finding is about, if it may be shown and is there."""
-        origin = finding.origin
-        if finding.hidden or not origin.line or origin.file not in self._sources:
-            return None
-        if origin.file not in self._split:
-            self._split[origin.file] = _LINE_END.split(self._sources[origin.file])
-        lines = self._split[origin.file]
-        return lines[origin.line - 1] if origin.line <= len(lines) else None
+def _source(finding: Finding, lines: Lines) -> str | None:
+    """The line a finding is about, if it may be shown and is there."""
+    return None if finding.hidden else lines.at(finding.origin)
 
 
-def _finding_lines(finding: Finding, lines: _Lines) -> Iterator[str]:
+def _finding_lines(finding: Finding, lines: Lines) -> Iterator[str]:
     yield visible(f"{finding.origin}: {finding.severity.value}: {finding.message}")
-    line = lines.of(finding)
+    line = _source(finding, lines)
     if line is not None:
         column = finding.origin.column - 1
         begin = max(0, min(column - _WIDEST // 2, len(line) - _WIDEST)) if len(line) > _WIDEST else 0
@@ -62,7 +47,7 @@ def _finding_lines(finding: Finding, lines: _Lines) -> Iterator[str]:
 
 def lint_document(linted: Linted, *, ok: bool) -> dict[str, Any]:
     """Return the findings as ``config lint --format json`` gives them."""
-    lines = _Lines(linted)
+    lines = Lines(linted.sources)
     return {
         "schema_version": SCHEMA_VERSION,
         "kind": "lint",
@@ -76,7 +61,7 @@ def lint_document(linted: Linted, *, ok: bool) -> dict[str, Any]:
                 "message": finding.message,
                 "hint": finding.hint,
                 "origin": msgspec.to_builtins(finding.origin),
-                "source": lines.of(finding),
+                "source": _source(finding, lines),
             }
             for finding in linted.findings
         ],
@@ -90,10 +75,13 @@ def lint_github(linted: Linted) -> str:
 
 def _annotation(finding: Finding) -> str:
     origin = finding.origin
+    message = f"{finding.message}. {finding.hint}" if finding.hint else finding.message
+    if not origin.line and origin.layer:
+        # An option or a variable of the environment is no file that GitHub could show.
+        return visible(f"::{_COMMANDS[finding.severity]}::{_data(f'{origin}: {message}')}")
     place = f"file={_property(origin.file)}"
     if origin.line:
         place += f",line={origin.line},col={origin.column}"
-    message = f"{finding.message}. {finding.hint}" if finding.hint else finding.message
     return visible(f"::{_COMMANDS[finding.severity]} {place}::{_data(message)}")
 
 

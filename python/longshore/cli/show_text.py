@@ -3,21 +3,36 @@
 from __future__ import annotations
 
 import re
-import signal
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from pathlib import PurePosixPath
 
+from longshore.app.fields import FIELDS, flag
+from longshore.cli.show_insight import insight_lines
+from longshore.cli.words import INDENT, duration, paragraph, visible
 from longshore.contract.context import PingReport
 from longshore.errors import LongshoreError
-from longshore.model.report import JobReport, RunReport
-from longshore.model.state import Cause, JobState
+from longshore.model.report import RunReport
+from longshore.model.state import JobState
+
+__all__ = [
+    "PAYLOAD_CODES",
+    "by_id",
+    "detailed",
+    "duration",
+    "error_text",
+    "exit_codes",
+    "fields_table",
+    "outcome_line",
+    "ping_text",
+    "summary_table",
+    "table",
+    "timestamp",
+    "visible",
+    "wall_seconds",
+]
 
 _SUMMARY_COLUMNS = ("X", "STATE", "%S", "ID", "OPERATOR", "PROJECT", "CAMPAIGN", "PAYLOAD", "RUN")
 _DETAIL_COLUMNS = (" ", *(state.value for state in JobState), "EXPECTED")
-
-_FLAGS = ((JobState.HELD, "H"), (JobState.DELETED, "D"), (JobState.FAILED, "F"))
-"""Why a running run may need a person, the most urgent first."""
 
 _NUMBERED = re.compile(r"[0-9]{1,18}(\.[0-9]{1,18})*")
 """An id that counts, such as HTCondor's ``9.0``; eighteen digits keep a hostile one from costing time."""
@@ -29,27 +44,56 @@ _CODE_COLUMNS = (
     "INFRASTRUCTURE ERROR COUNT",
     "INFRASTRUCTURE ERROR CODES",
 )
-_PAYLOAD_CODES = frozenset({1, 2})
-_MOST_FAILED_SHOWN = 10
+PAYLOAD_CODES = frozenset({1, 2})
+"""Exit codes that BPS takes for errors of the payload."""
 _SHORTEST_RULE = 3
-_INDENT = "  "
 _BLANK_LINES = ("", "")
 
 
-def summary_table(reports: Sequence[RunReport]) -> str:
+def summary_table(reports: Sequence[RunReport], *, global_ids: bool = False) -> str:
     """Return BPS's table of runs, a row each, sorted by id: numbers as numbers, then all others as text."""
-    rows = [_summary_row(report) for report in sorted(reports, key=lambda report: _id_order(report.id))]
-    return "\n".join(_table(_SUMMARY_COLUMNS, rows))
+    rows = [_summary_row(report, global_ids=global_ids) for report in by_id(reports)]
+    return "\n".join(table(_SUMMARY_COLUMNS, rows))
+
+
+def by_id(reports: Iterable[RunReport]) -> list[RunReport]:
+    """Return runs in the order of a list."""
+    return sorted(reports, key=lambda report: _id_order(report.id))
+
+
+def fields_table(reports: Iterable[RunReport], names: Sequence[str], *, header: bool = True, tsv: bool = False) -> str:
+    """Return chosen fields of runs, a row each.
+
+    Parameters
+    ----------
+    reports
+        The runs.
+    names
+        Names of the fields.
+    header
+        Whether their names stand above.
+    tsv
+        Whether to part them by tabs, for programs, instead of laying out a table.
+    """
+    rows = [[_cell(FIELDS[name](report)) for name in names] for report in by_id(reports)]
+    titles = [name.upper() for name in names]
+    if not tsv:
+        lines = table(titles, rows)
+        return "\n".join(lines if header else lines[2:])
+    return "\n".join("\t".join(map(visible, row)) for row in ([titles, *rows] if header else rows))
+
+
+def _cell(value: str | int | None) -> str:
+    return "UNK" if value is None else str(value)
 
 
 def detailed(report: RunReport) -> str:
     """Return everything about one run: its row, where it is, the states per label, what failed, and what to know."""
     lines = [summary_table([report]), *_BLANK_LINES, *_facts(report), *_BLANK_LINES, *_label_table(report)]
-    failed = _failed_lines(report)
-    if failed:
-        lines += ["", *failed]
+    if report.insight:
+        lines += insight_lines(report.insight)
     if report.notes:
-        lines += ["", *(f"Note: {_paragraph(note)}" for note in report.notes)]
+        lines += ["", *(f"Note: {paragraph(note)}" for note in report.notes)]
     return "\n".join(lines)
 
 
@@ -58,26 +102,19 @@ def exit_codes(report: RunReport) -> str:
 
     BPS calls the codes 1 and 2 errors of the payload, and all others, signals among them, errors of the infrastructure.
     """
-    failed = [job for job in report.jobs or () if job.state is JobState.FAILED]
-    codes: dict[str, list[int]] = {label: [] for label in report.labels}
-    for job in failed:
-        code = job.exit_code if job.exit_code is not None else job.signal
-        if code is not None:
-            codes.setdefault(job.label, []).append(code)
-    rows = [_code_row(label, these) for label, these in codes.items()]
-    lines = _table(_CODE_COLUMNS, rows, first_left=True)
-    unknown = dict.fromkeys(job.label for job in failed if job.exit_code is None and job.signal is None)
+    codes = report.insight.exit_codes if report.insight else {}
+    lines = table(_CODE_COLUMNS, [_code_row(label, these.codes) for label, these in codes.items()], first_left=True)
+    unknown = [label for label, these in codes.items() if these.unknown]
     if unknown:
         lines.append(f"WARNING: exit codes not available for job labels: {', '.join(map(visible, unknown))}")
     return "\n".join(lines)
 
 
-def _code_row(label: str, codes: Sequence[int]) -> tuple[str, ...]:
-    payload = [code for code in codes if code in _PAYLOAD_CODES]
-    others = [code for code in codes if code not in _PAYLOAD_CODES]
+def _code_row(label: str, codes: Mapping[int, int]) -> tuple[str, ...]:
     cells = [label]
-    for these in (payload, others):
-        cells += [str(len(these)), ", ".join(sorted({str(code) for code in these})) or "None"]
+    for of_payload in (True, False):
+        these = [code for code in codes if (code in PAYLOAD_CODES) == of_payload]
+        cells += [str(sum(codes[code] for code in these)), ", ".join(sorted(map(str, these))) or "None"]
     return tuple(cells)
 
 
@@ -95,33 +132,18 @@ def outcome_line(report: RunReport) -> str:
 def error_text(error: LongshoreError) -> str:
     """Return an error as the command line shows it: place and message, then the way out."""
     place = f"{visible(str(error.origin))}: " if error.origin else ""
-    text = f"longshore: error: {place}{_paragraph(error.message)}"
-    return f"{text}\n{_INDENT}{_paragraph(error.hint)}" if error.hint else text
+    text = f"longshore: error: {place}{paragraph(error.message)}"
+    return f"{text}\n{INDENT}{paragraph(error.hint)}" if error.hint else text
 
 
 def ping_text(report: PingReport) -> str:
     """Return a service's answer: whether it can be used, then what it told about itself."""
-    lines = [f"{visible(report.service)}: {'ok' if report.ok else 'not usable'}: {_paragraph(report.message)}"]
-    lines += [f"{_INDENT}{visible(name)}: {visible(value)}" for name, value in report.details.items()]
+    lines = [f"{visible(report.service)}: {'ok' if report.ok else 'not usable'}: {paragraph(report.message)}"]
+    lines += [f"{INDENT}{visible(name)}: {visible(value)}" for name, value in report.details.items()]
     if report.capacity:
         amounts = (f"{visible(name)} {_amount(name, amount)}" for name, amount in report.capacity.items())
-        lines.append(f"{_INDENT}largest job: {', '.join(amounts)}")
+        lines.append(f"{INDENT}largest job: {', '.join(amounts)}")
     return "\n".join(lines)
-
-
-def duration(seconds: float) -> str:
-    """Return a length of time in its two largest units, such as ``4 min 5 s``; below a minute in tenths of a second."""
-    tenths = round(max(seconds, 0.0), 1)
-    if tenths < 60:
-        return f"{tenths:.1f} s"
-    minutes, rest = divmod(int(tenths), 60)
-    if minutes < 60:
-        return f"{minutes} min {rest} s"
-    hours, minutes = divmod(minutes, 60)
-    if hours < 24:
-        return f"{hours} h {minutes} min"
-    days, hours = divmod(hours, 24)
-    return f"{days} d {hours} h"
 
 
 def timestamp(at: float, *, timespec: str = "seconds") -> str | None:
@@ -149,23 +171,8 @@ def wall_seconds(report: RunReport) -> float | None:
     return max(report.finished_at - report.started_at, 0.0)
 
 
-def visible(text: str) -> str:
-    r"""Return text with all that a terminal would obey, or could not print, spelled out as ``\x1b`` and the like."""
-    if text.isprintable():
-        return text
-    return "".join(
-        character if character.isprintable() else character.encode("unicode_escape").decode("ascii")
-        for character in text
-    )
-
-
-def _paragraph(text: str) -> str:
-    """Text whose line breaks are kept, but indented: no message can pass for a second one."""
-    return f"\n{_INDENT}".join(visible(line) for line in text.strip().splitlines())
-
-
-def _table(header: Sequence[str], rows: Iterable[Sequence[str]], *, first_left: bool = False) -> list[str]:
-    """Lines of a table as astropy's ``pformat`` lays it out, which scripts around BPS cut by column.
+def table(header: Sequence[str], rows: Iterable[Sequence[str]], *, first_left: bool = False) -> list[str]:
+    """Return the lines of a table as astropy's ``pformat`` lays it out, which scripts around BPS cut by column.
 
     Headers are centred above a rule of at least three dashes, values stand to the right (the first column's to the left
     if `first_left`), and every column is as wide as its widest cell: what is cut off cannot be searched for.
@@ -184,27 +191,19 @@ def _table(header: Sequence[str], rows: Iterable[Sequence[str]], *, first_left: 
     return lines
 
 
-def _summary_row(report: RunReport) -> tuple[str, ...]:
+def _summary_row(report: RunReport, *, global_ids: bool) -> tuple[str, ...]:
     percent = report.percent_succeeded
     return (
-        _flag(report),
+        flag(report),
         report.state.value,
         "UNK" if percent is None else str(percent),
-        report.id,
+        (report.global_id or report.id) if global_ids else report.id,
         report.operator,
         report.project,
         report.campaign,
         report.payload,
         report.name,
     )
-
-
-def _flag(report: RunReport) -> str:
-    if report.state is JobState.RUNNING:
-        for state, flag in _FLAGS:
-            if report.counts.get(state):
-                return flag
-    return " "
 
 
 def _id_order(run_id: str) -> tuple[bool, tuple[int, ...], str]:
@@ -216,64 +215,39 @@ def _id_order(run_id: str) -> tuple[bool, tuple[int, ...], str]:
 
 def _facts(report: RunReport) -> list[str]:
     """What is known of a run as a whole, a line each."""
-    facts: list[tuple[str, str | None]] = [("Path", report.path), ("Service", report.service), ("Site", report.site)]
+    facts: list[tuple[str, str | None]] = [("Path", report.path), ("Global job id", report.global_id)]
+    facts += [("Service", report.service), ("Site", report.site)]
     for name, at in (
         ("Submitted", report.submitted_at),
         ("Started", report.started_at),
         ("Finished", report.finished_at),
     ):
         facts.append((name, None if at is None else timestamp(at)))
-    return [f"{name}: {visible(value)}" for name, value in facts if value]
+    return [*(f"{name}: {visible(value)}" for name, value in facts if value), *map(visible, report.specifics)]
 
 
 def _label_table(report: RunReport) -> list[str]:
-    rows = [("TOTAL", *(str(report.counts.get(state, 0)) for state in JobState), str(report.expected))]
-    for label, counts in report.labels.items():
-        rows.append((label, *(str(counts.get(state, 0)) for state in JobState), str(sum(counts.values()))))
-    lines = _table(_DETAIL_COLUMNS, rows, first_left=True)
-    rule = lines[1]
-    return [*lines[:3], rule, *lines[3:]]
-
-
-def _failed_lines(report: RunReport) -> list[str]:
-    """A line for each of the first failed jobs."""
-    failed = [job for job in report.jobs or () if job.state is JobState.FAILED]
-    if not failed:
-        return []
-    lines = ["Failed:"]
-    lines += [f"{_INDENT}{_failed_line(job, report.path)}" for job in failed[:_MOST_FAILED_SHOWN]]
-    if len(failed) > _MOST_FAILED_SHOWN:
-        lines.append(f"{_INDENT}... and {len(failed) - _MOST_FAILED_SHOWN} more")
+    """BPS's table; a label of which nothing is known has -1 everywhere, and jobs nobody counted are not ready yet."""
+    expected = report.expected_labels
+    rows = [_label_row("TOTAL", report.counts, report.expected)]
+    for label in sorted(report.labels) if expected is None else dict.fromkeys((*expected, *report.labels)):
+        number = -1 if expected is None else expected.get(label, sum(report.labels.get(label, {}).values()))
+        rows.append(_label_row(label, report.labels.get(label), number))
+    lines = table(_DETAIL_COLUMNS, rows, first_left=True)
+    lines.insert(3, lines[1])
+    if not report.labels:
+        lines += ["", f"WARNING: Job summary for run '{visible(report.id)}' not available, report may be incomplete."]
+    elif expected is None:
+        lines += ["", "WARNING: Could not determine order of pipeline, instead sorted alphabetically."]
     return lines
 
 
-def _failed_line(job: JobReport, run_path: str) -> str:
-    parts = [_why(job), f"{job.attempts} attempt" + ("" if job.attempts == 1 else "s")]
-    if job.log is not None:
-        # The whole path, so that it can be copied to a pager; one that is absolute already stays as it is.
-        parts.append(f"log {PurePosixPath(run_path) / job.log}")
-    return f"{visible(job.name)}: {visible(', '.join(parts))}"
-
-
-def _why(job: JobReport) -> str:
-    """Why a job failed, in as few words as tell all that is known."""
-    known = []
-    if job.signal is not None:
-        known.append(_signal_name(job.signal))
-    elif job.exit_code is not None:
-        known.append(f"exit code {job.exit_code}")
-    if job.cause is not None and not (known and job.cause in {Cause.EXIT, Cause.SIGNAL}):
-        known.insert(0, job.cause.value)
-    words = ", ".join(known) or "cause unknown"
-    return f"{words} ({job.reason})" if job.reason else words
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return f"signal {signal.Signals(number).name}"
-    except ValueError:
-        # The job may have run on a host that has signals this one lacks.
-        return f"signal {number}"
+def _label_row(label: str, counts: Mapping[JobState, int] | None, expected: int) -> tuple[str, ...]:
+    if counts is None:
+        return (label, *("-1" for _ in JobState), str(expected))
+    uncounted = max(0, expected - sum(counts.values()))
+    numbers = (counts.get(state, 0) + (uncounted if state is JobState.UNREADY else 0) for state in JobState)
+    return (label, *map(str, numbers), str(expected))
 
 
 def _outcome_states(report: RunReport) -> list[JobState]:

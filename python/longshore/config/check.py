@@ -36,6 +36,10 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     ----------
     hidden
         Whether the line it is about must not be shown.
+    path
+        Keys that lead to what it is about, where that is one value. Values that stand in no file have no other place.
+    at_key
+        Whether it is about the last of these keys, and not about its value.
     """
 
     message: str
@@ -43,6 +47,13 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     hint: str = ""
     severity: Severity = Severity.ERROR
     hidden: bool = False
+    path: tuple[str, ...] = ()
+    at_key: bool = False
+
+
+def key_of(path: Iterable[str]) -> str:
+    """Name of a place for people: whoever wrote ``--set key=value`` has never heard of its section."""
+    return ".".join(step for step in path if step != "bps_cmdline")
 
 
 def check(root: Node, schema: Mapping[str, Any]) -> list[Finding]:
@@ -55,7 +66,10 @@ def check(root: Node, schema: Mapping[str, Any]) -> list[Finding]:
     schema
         JSON Schema 2020-12 with local references only.
     """
-    findings = [*_against_schema(root, schema), *_deprecated(root), *_misspelled(root, schema)]
+    wrong = list(_against_schema(root, schema))
+    said = {finding.path for finding in wrong if finding.at_key}
+    near = (finding for finding in _misspelled(root, schema) if finding.path not in said)
+    findings = [*wrong, *_deprecated(root), *near]
     return sorted(findings, key=lambda finding: (finding.origin.file, finding.origin.line, finding.origin.column))
 
 
@@ -69,14 +83,32 @@ def _against_schema(root: Node, schema: Mapping[str, Any]) -> Iterator[Finding]:
     from jsonschema import Draft202012Validator  # 50 ms, which a configuration without an error need not pay
 
     for error in Draft202012Validator(schema).iter_errors(values):
-        path = list(error.absolute_path)
-        yield Finding(message=_message(error, path), origin=_origin_at(root, path), hint=_hint(error))
+        path = tuple(map(str, error.absolute_path))
+        if error.validator == "additionalProperties":
+            yield from _not_allowed(error, root, path)
+            continue
+        hint = _hint(error, schema)
+        yield Finding(message=_message(error, path), origin=_origin_at(root, path), hint=hint, path=path)
 
 
-def _message(error: ValidationError, path: Sequence[str | int]) -> str:
+def _not_allowed(error: ValidationError, root: Node, path: tuple[str, ...]) -> Iterator[Finding]:
+    """An error for each key of a map that has certain keys only."""
+    known: Mapping[str, Any] = error.schema.get("properties", {}) if isinstance(error.schema, dict) else {}
+    instance: Any = error.instance
+    for key in instance:
+        if key not in known:
+            yield Finding(
+                message=f"nothing knows the key '{key_of((*path, key))}'",
+                origin=_origin_at(root, (*path, key)),
+                hint=did_you_mean(key, known) or f"Known are {', '.join(known)}.",
+                path=(*path, key),
+                at_key=True,
+            )
+
+
+def _message(error: ValidationError, path: Sequence[str]) -> str:
     """What is wrong in our words, where we have any."""
-    # Whoever wrote `--set key=value` has never heard of that section.
-    key = ".".join(str(step) for step in path if step != "bps_cmdline")
+    key = key_of(path)
     rule: Any = error.validator_value
     said = shown(str(error.instance).lower() if isinstance(error.instance, bool) else error.instance)
     match error.validator:
@@ -86,6 +118,8 @@ def _message(error: ValidationError, path: Sequence[str | int]) -> str:
             return f"'{key}' must be one of {', '.join(str(each) for each in rule if each is not None)}, not {said}"
         case "minimum" | "exclusiveMinimum":
             return f"'{key}' must be {'more than' if error.validator[0] == 'e' else 'at least'} {rule}, not {said}"
+        case "maximum" | "exclusiveMaximum":
+            return f"'{key}' must be {'less than' if error.validator[0] == 'e' else 'at most'} {rule}, not {said}"
         case "pattern":
             return f"'{key}' cannot be {said}"
         case "required":
@@ -111,21 +145,29 @@ def _any_of(types: str | Sequence[str]) -> str:
     return " or ".join(words)
 
 
-def _hint(error: ValidationError) -> str:
-    """What the schema says of the key."""
+def _hint(error: ValidationError, schema: Mapping[str, Any]) -> str:
+    """What the schema says of the key, or of the one that it is a part of."""
     types: Any = error.validator_value
     if isinstance(error.instance, bool) and error.validator == "type" and "string" in types:
         return f'Quote it if the word is meant: "{str(error.instance).lower()}".'
-    described = error.schema.get("description", "") if isinstance(error.schema, dict) else ""
+    described = ""
+    here: Any = schema
+    for step in error.absolute_schema_path:
+        while isinstance(here, dict) and step not in here and "$ref" in here:  # which these paths leave out
+            here = schema["$defs"][here["$ref"].removeprefix("#/$defs/")]
+            described = here.get("description", described)
+        here = here[step]
+        if isinstance(here, dict):
+            described = here.get("description", described)
     return str(described)
 
 
-def _origin_at(root: Node, path: Iterable[str | int]) -> Origin:
+def _origin_at(root: Node, path: Iterable[str]) -> Origin:
     """Where the value at a path was written."""
     node = root
     for step in path:
         # A path leads through maps and lists only.
-        node = node.value[str(step)] if isinstance(node.value, dict) else cast("list[Node]", node.value)[int(step)]
+        node = node.value[step] if isinstance(node.value, dict) else cast("list[Node]", node.value)[int(step)]
     return node.origin
 
 
@@ -134,35 +176,40 @@ def _origin_at(root: Node, path: Iterable[str | int]) -> Origin:
 
 def _deprecated(root: Node) -> Iterator[Finding]:
     top = root.value if isinstance(root.value, dict) else {}
-    for section in (root, top.get("payload"), top.get("bps_cmdline")):
+    for place in ((), ("payload",), ("bps_cmdline",)):
+        section = top.get(place[0]) if place else root
         if section is not None and isinstance(section.value, dict) and "outCollection" in section.value:
             yield Finding(
                 message="'outCollection' is deprecated. Replace all references to it with 'outputRun'",
                 origin=section.value["outCollection"].origin,
                 hint="Use 'outputRun'.",
+                path=(*place, "outCollection"),
+                at_key=True,
             )
 
 
 def _misspelled(root: Node, schema: Mapping[str, Any]) -> Iterator[Finding]:
     """Keys that nothing uses as a variable and that are nearly, but not quite, known ones."""
-    suspects = list(unknown_keys(root, schema, schema, ""))
+    suspects = list(unknown_keys(root, schema, schema))
     if not suspects:
         return
     used = set(variables(root))
-    for key, node, place, known in suspects:
+    for path, node, known in suspects:
         # Any key may be a variable of the user's own, so only what is very near a known one is worth a word.
-        if key not in used and (guess := did_you_mean(key, known, likeness=0.85)):
+        if path[-1] not in used and (guess := did_you_mean(path[-1], known, likeness=0.85)):
             yield Finding(
-                message=f"nothing knows the key '{place}{key}'",
+                message=f"nothing knows the key '{key_of(path)}'",
                 origin=node.origin,
                 hint=guess,
                 severity=Severity.WARNING,
+                path=path,
+                at_key=True,
             )
 
 
 def unknown_keys(
-    node: Node, schema: Mapping[str, Any], whole: Mapping[str, Any], place: str
-) -> Iterator[tuple[str, Node, str, set[str]]]:
+    node: Node, schema: Mapping[str, Any], whole: Mapping[str, Any], path: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], Node, set[str]]]:
     """Keys of a map, and of the maps in it, that the schema has no word for, with the words it has instead."""
     if not isinstance(node.value, dict):
         return
@@ -172,11 +219,11 @@ def unknown_keys(
             # One of a series, such as command2: the schema names the first.
             continue
         if key in properties:
-            yield from unknown_keys(item, properties[key], whole, f"{place}{key}.")
+            yield from unknown_keys(item, properties[key], whole, (*path, key))
         elif others is not None:
-            yield from unknown_keys(item, others, whole, f"{place}{key}.")
+            yield from unknown_keys(item, others, whole, (*path, key))
         elif properties and item.origin.layer not in PACKAGED:
-            yield key, item, place, set(properties)
+            yield (*path, key), item, set(properties)
 
 
 def _keys_of(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from enum import StrEnum
 from typing import Any, Final
 
@@ -12,6 +13,7 @@ from longshore.config.functions import WORD
 from longshore.config.interpolate import Field, angled, env_spelled_out, expand_env, parse
 from longshore.config.merge import Marker, Node, plain
 from longshore.config.search import SECTIONS, Config, Expander, Hit, Scope, is_delimited
+from longshore.errors import ConfigError
 from longshore.origin import Origin
 
 _DEEPEST: Final = 100
@@ -85,7 +87,9 @@ class Explained(msgspec.Struct, frozen=True, kw_only=True):
     hides
         What the search would have found in its stead.
     steps
-        How the value came from what was written.
+        How the value came from what was written; as far as it came, where there is an error.
+    error
+        Why it cannot be worked out; then the value is ``None``.
     """
 
     found: bool
@@ -95,23 +99,27 @@ class Explained(msgspec.Struct, frozen=True, kw_only=True):
     overrode: tuple[Replaced, ...] = ()
     hides: tuple[Replaced, ...] = ()
     steps: tuple[Step, ...] = ()
+    error: ConfigError | None = None
 
 
 def explain_key(config: Config, key: str, scope: Scope) -> Explained:
-    """What a search for a key gives, and why.
-
-    Raises
-    ------
-    ConfigError
-        The value cannot be worked out.
-    """
+    """What a search for a key gives, and why; one that cannot be worked out is explained as far as it goes."""
     hit = config.lookup(key, scope)
     if hit is None:
         return Explained(found=False, value="")
-    value = Expander(config, scope).value(key, hit)
-    steps = list(_Steps(config, scope).of(key, hit, 0)) if isinstance(hit.value, str) else []
-    if steps:
-        steps.append(Step(kind=Kind.VALUE, name=key, text=str(value)))
+    value: Any = None
+    failed: ConfigError | None = None
+    steps: list[Step] = []
+    try:
+        value = Expander(config, scope).value(key, hit)
+    except ConfigError as error:
+        failed = error
+    if isinstance(hit.value, str):
+        with suppress(ConfigError):  # which is the one that was met before
+            for step in _Steps(config, scope).of(key, hit, 0):
+                steps.append(step)  # noqa: PERF402 - those before an error are kept
+        if failed is None:
+            steps.append(Step(kind=Kind.VALUE, name=key, text=str(value)))
     return Explained(
         found=True,
         value=value,
@@ -120,6 +128,7 @@ def explain_key(config: Config, key: str, scope: Scope) -> Explained:
         overrode=tuple(_overrode(hit.node)),
         hides=tuple(_hidden(config, key, scope, hit)),
         steps=tuple(steps),
+        error=failed,
     )
 
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Final
 
+from longshore.config.commandline import shell_line
 from longshore.config.merge import Node
-from longshore.config.profile import shell_line
 from longshore.config.search import Config, Scope
 from longshore.errors import ConfigError, PreparationError
 

@@ -31,6 +31,7 @@ PURE: Final[Mapping[str, Callable[..., Any]]] = {
 """Functions that are worked out wherever a value is: with literals as arguments they can do no harm."""
 
 _BEGIN = re.compile(r"bpsEval\s*\(\s*(?P<name>[A-Za-z_][\w.]*)\s*(?P<next>[,)])")
+_WHOLE = re.compile(r"\s*(?P<name>[A-Za-z_][\w.]*)\s*\((?P<arguments>.*)\)\s*", re.DOTALL)
 _LONGEST: Final = 10_000
 """Characters of one call: the parser of literals needs far more memory than the text."""
 _MOST_DIGITS: Final = 100
@@ -66,6 +67,14 @@ class Call(msgspec.Struct, frozen=True):
 
 Caller: TypeAlias = Callable[[Call], Any]
 """What calls functions that are not pure."""
+
+
+GENERATE: Final = "bpsGenerateConfig"
+"""The key whose value is one call, of a function that returns more configuration."""
+GENERATE_HINT: Final = (
+    f"Write '{GENERATE}: package.module.function(arguments)'; the arguments are literals of Python, for example "
+    f"{GENERATE}: 'mine.settings(\"{{operator}}\", n=3)'."
+)
 
 
 def worked_out(text: str, origin: Origin | None, caller: Caller | None, *, depth: int = 0) -> str:
@@ -116,6 +125,29 @@ def calls(text: str) -> Iterator[str]:
         yield from calls(arguments)
 
 
+def parsed_call(text: str, origin: Origin | None, *, hint: str) -> Call:
+    """A text that is nothing but ``function(arguments)``, its arguments understood.
+
+    Parameters
+    ----------
+    text
+        The call.
+    origin
+        Where it was written.
+    hint
+        What is accepted, for errors.
+
+    Raises
+    ------
+    ConfigError
+        It is no call, or its arguments are no literals.
+    """
+    found = _WHOLE.fullmatch(text)
+    if found is None or len(text) > _LONGEST or _closing(found["arguments"] + ")", 0) != len(found["arguments"]):
+        raise ConfigError(f"{shown(text)} is no call of a function", origin=origin, hint=hint)
+    return _parsed(found["name"], found["arguments"], text.strip(), origin, hint)
+
+
 def _call_at(text: str, start: int, origin: Origin | None) -> tuple[int, str, str]:
     """Where a call ends, its function, and its arguments."""
     found = _BEGIN.match(text, start)
@@ -153,12 +185,12 @@ def _closing(text: str, at: int) -> int:
     return -1
 
 
-def _parsed(name: str, arguments: str, text: str, origin: Origin | None) -> Call:
+def _parsed(name: str, arguments: str, text: str, origin: Origin | None, hint: str = _HINT) -> Call:
     try:
         given, options = _literals(arguments)
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         raise ConfigError(
-            f"the arguments of {shown(text)} are no literals", origin=origin, hint=f"{_HINT} Quote what is text."
+            f"the arguments of {shown(text)} are no literals", origin=origin, hint=f"{hint} Quote what is text."
         ) from None
     return Call(name, given, options, text, origin)
 

@@ -122,6 +122,14 @@ def expand_env(text: str, env: Mapping[str, str], *, delayed: bool = True) -> st
     return _VARIABLE.sub(lambda found: env.get(found["bare"] or found["braced"] or "", found.group()), text)
 
 
+def unset_names(text: str, env: Mapping[str, str]) -> list[str]:
+    """Names of the environment variables, `delayed` ones too, that a text takes and the environment does not have."""
+    if "$" not in text and "<ENV:" not in text:
+        return []
+    names = (found["bare"] or found["braced"] for found in _VARIABLE.finditer(undelayed_env(text)))
+    return [name for name in dict.fromkeys(names) if name and name not in env]
+
+
 def env_spelled_out(text: str, env: Mapping[str, str]) -> str:
     """Write ``$<NAME>`` as ``${NAME}`` where there is such an environment variable; elsewhere it stays."""
     if "$<" not in text:

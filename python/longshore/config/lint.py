@@ -8,10 +8,12 @@ from typing import Any
 import msgspec
 
 from longshore.config.check import Finding, check
+from longshore.config.locate import Lines, at_keys
 from longshore.config.search import Config
 from longshore.config.secret import secrets
 from longshore.config.sections import hidden, old, out_of_range, unmatched, without_service
 from longshore.config.spelling import misspelt
+from longshore.config.unset import unset_variables
 from longshore.config.variables import Surroundings, unused, without_place, wrong_variables
 
 
@@ -33,18 +35,20 @@ def lint(
     """
     root = config.root
     read_as = list(misspelt(root))
-    known = {finding.origin for finding in read_as}
-    findings = [finding for finding in check(root, schema) if finding.origin not in known or not _is_spelling(finding)]
+    known = {finding.path for finding in read_as}
+    # What is wrong with the value of a misspelt key is said all the same.
+    findings = [finding for finding in check(root, schema) if not finding.at_key or finding.path not in known]
     findings += read_as
-    said = {finding.origin for finding in findings}
+    # With something that was said of an item, something was said of the list.
+    said = {finding.path[:end] for finding in findings for end in range(1, len(finding.path) + 1)}
     findings += out_of_range(root, said)
-    findings += wrong_variables(config, around)
+    findings += [*wrong_variables(config, around), *unset_variables(config, around.env)]
     findings += unused(root, schema, around, said)
     findings += [*unmatched(root, labels), *hidden(root), *old(root), *without_service(root), *secrets(root)]
-    return [without_place(finding) for finding in _covered(findings)]
+    return [without_place(finding) for finding in covered(findings)]
 
 
-def _covered(findings: Sequence[Finding]) -> Iterator[Finding]:
+def covered(findings: Sequence[Finding]) -> Iterator[Finding]:
     """The findings, with every line hidden that has something to hide."""
     lines = {(finding.origin.file, finding.origin.line) for finding in findings if finding.hidden}
     for finding in findings:
@@ -52,14 +56,18 @@ def _covered(findings: Sequence[Finding]) -> Iterator[Finding]:
         yield msgspec.structs.replace(finding, hidden=True) if is_hidden else finding
 
 
-def _is_spelling(finding: Finding) -> bool:
-    return finding.message.startswith("nothing knows the key")
+def in_order(findings: Iterable[Finding], texts: Mapping[str, str]) -> list[Finding]:
+    """The findings, each once and at its key or its value, in the order of the files and from top to bottom.
 
-
-def in_order(findings: Iterable[Finding], files: Sequence[str]) -> list[Finding]:
-    """The findings, each once, in the order of the files and from top to bottom."""
-    places = {file: number for number, file in enumerate(files)}
-    once = {(finding.message, finding.origin): finding for finding in findings}
+    Parameters
+    ----------
+    findings
+        What was found.
+    texts
+        Text per file.
+    """
+    places = {file: number for number, file in enumerate(texts)}
+    once = {(finding.message, finding.origin): finding for finding in covered([*at_keys(findings, Lines(texts))])}
     return sorted(
         once.values(),
         key=lambda finding: (

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
-from longshore.config.interpolate import Template, shown, undelayed_env
+from longshore.config.commandline import CommandTemplate, command_template
+from longshore.config.interpolate import Template, shown
 from longshore.config.merge import PACKAGED, Node, plain
-from longshore.config.search import Config, Expander, Hit, Scope, did_you_mean, empty
-from longshore.config.settings import count, exit_codes, memory, requested, walltime
-from longshore.errors import ConfigError, UndefinedVariableError
+from longshore.config.rules import read_rules
+from longshore.config.search import Config, Expander, Hit, Scope
+from longshore.config.settings import count, exit_codes, memory, requested, truth, walltime
+from longshore.errors import ConfigError
 from longshore.model.job import JobSettings
 from longshore.model.request import Request
 from longshore.origin import Origin
-
-CommandTemplate: TypeAlias = Template | tuple[Template, ...]
 
 REQUEST_KEYS: Final = ("requestCpus", "requestMemory", "requestDisk", "requestWalltime", "requestResources")
 ATTRIBUTE_KEYS: Final = (
@@ -40,7 +39,7 @@ ATTRIBUTE_KEYS: Final = (
 DEFAULT_MEMORY_RETRIES: Final = 5
 """Retries when memory is to grow and nobody says how often (BPS: ``DEFAULT_MEM_RETRIES``)."""
 
-_MAY_BE_ABSENT: Final = frozenset({"inCollection", "dataQuery"})
+_NOWHERE: Final = Origin("")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,12 +57,18 @@ class JobProfile:
         Variables whose values differ from job to job.
     request
         Keys of the request whose values differ from job to job; a resource NAME as ``requestResources.NAME``.
+    given
+        Where the value of each key was written that something gives; a variable NAME as ``environment.NAME``.
+    whole
+        Keys of the request that the section of the cluster sets, and so for all its tasks together.
     """
 
     settings: JobSettings
     command: CommandTemplate | None = None
     environment: Mapping[str, Template] = field(default_factory=dict)
     request: Mapping[str, Template] = field(default_factory=dict)
+    given: Mapping[str, Origin] = field(default_factory=dict)
+    whole: frozenset[str] = frozenset()
 
     def request_of(self, values: Mapping[str, Any]) -> Request:
         """What a job asks for, given the values of the free names.
@@ -117,7 +122,8 @@ def compile_profile(
     free
         Names whose values are known per job only. They win over variables of the configuration and stay fields.
     env
-        Environment variables where the run is submitted.
+        Environment variables where the run is submitted. Values of ``environment`` take none of them: there they are
+        written as ``<ENV:X>``, for the job to fill in.
     searchobj
         A section that wins over all others, such as ``finalJob``.
     with_command
@@ -133,28 +139,10 @@ def compile_profile(
     current = {"curr_pipetask": label, "curr_cluster": cluster or label}
     scope = Scope(current=current, env=env, free=free, searchobj=searchobj)
     compiler = _Compiler(config, scope, label, cluster or label)
-    site = site or compiler.text("computeSite")
-    if site:
-        compiler.go_to("curr_site", site)
-    cloud = cloud or compiler.text("computeCloud")
-    if cloud:
-        compiler.go_to("curr_cloud", cloud)
-    request, defaulted, per_job = compiler.request()
-    environment, changing = compiler.environment()
-    settings = JobSettings(
-        label=label,
-        request=request,
-        defaulted=defaulted,
-        environment=environment,
-        number_of_retries=compiler.retries(),
-        retry_unless_exit=compiler.checked("retryUnlessExit", exit_codes, ()),
-        working_directory=compiler.text("workingDirectory"),
-        site=site,
-        cloud=cloud,
-        attributes=compiler.attributes(),
-    )
-    runs = compiler.command(command) if with_command else None
-    return JobProfile(settings=settings, command=runs, environment=changing, request=per_job)
+    compiler.go_to("curr_site", "computeSite", site)
+    compiler.go_to("curr_cloud", "computeCloud", cloud)
+    runs = command_template(config, compiler.scope, command) if with_command else None
+    return compiler.profile(runs)
 
 
 class _Compiler:
@@ -162,6 +150,10 @@ class _Compiler:
 
     def __init__(self, config: Config, scope: Scope, label: str, job_label: str) -> None:
         self.config = config
+        self.given: dict[str, Origin] = {}
+        self._label = label
+        own = config.at("cluster", job_label)
+        self._of_cluster = own.value if own and isinstance(own.value, dict) else {}
         self._names = {"label": label, "jobLabel": job_label}
         self._begin(scope)
 
@@ -173,9 +165,43 @@ class _Compiler:
         shared = replace(scope, current={**scope.current, **known}, free=frozenset(scope.free).difference(known))
         self._shared = Expander(self.config, shared)
 
-    def go_to(self, chooser: str, name: str) -> None:
-        """Search on with one more section chosen."""
-        self._begin(replace(self.scope, current={**self.scope.current, chooser: name}))
+    def go_to(self, chooser: str, key: str, name: str | None) -> None:
+        """Search on with one more section chosen, by its name or the value of a key."""
+        chosen = self.text(key)
+        if name := name or chosen:
+            self._begin(replace(self.scope, current={**self.scope.current, chooser: name}))
+
+    def profile(self, command: CommandTemplate | None) -> JobProfile:
+        """Everything but the command, with the command."""
+        request, defaulted, per_job = self.request()
+        environment, changing = self.environment()
+        settings = JobSettings(
+            label=self._label,
+            request=request,
+            defaulted=defaulted,
+            environment=environment,
+            number_of_retries=self.retries(),
+            retry_unless_exit=self.checked("retryUnlessExit", exit_codes, ()),
+            rules=read_rules(self, defaulted),
+            working_directory=self.text("workingDirectory"),
+            limit_threads=self.checked("limitThreads", truth, otherwise=False),
+            site=self.scope.current.get("curr_site"),
+            cloud=self.scope.current.get("curr_cloud"),
+            attributes=self.attributes(),
+        )
+        whole = frozenset(key for key in REQUEST_KEYS if key in self.given and self._is_of_cluster(key))
+        return JobProfile(
+            settings=settings,
+            command=command,
+            environment=changing,
+            request=per_job,
+            given=self.given,
+            whole=whole,
+        )
+
+    def _is_of_cluster(self, key: str) -> bool:
+        hit = self.config.lookup(key, self.scope)
+        return hit is not None and hit.node is not None and hit.node is self._of_cluster.get(key)
 
     # ---------------------------------------------------------------------------------------- what all jobs share
 
@@ -184,6 +210,8 @@ class _Compiler:
         hit = self.config.lookup(key, self.scope)
         if hit is None:
             return None, None
+        if hit.value is not None:
+            self.given[key] = hit.origin or _NOWHERE
         if not isinstance(hit.value, str):
             return hit.plain(), hit.origin
         template = self._shared.template(hit.value, hit.origin, name=key)
@@ -206,6 +234,14 @@ class _Compiler:
         """The value under a key, as `check` reads it; `otherwise` where there is none, or null."""
         value, origin = self.constant(key)
         return otherwise if value is None else check(value, key, origin)
+
+    def found(self, key: str) -> Hit | None:
+        """The value under a key as it was written; ``None`` where there is none."""
+        return self.config.lookup(key, self.scope)
+
+    def filled(self, key: str, text: str, origin: Origin | None) -> Template:
+        """A text with its variables filled in, but for those that differ from job to job."""
+        return self._values.template(text, origin, name=key)
 
     def multiplier(self) -> float | None:
         """The factor by which memory grows; ``None`` where it does not."""
@@ -250,6 +286,7 @@ class _Compiler:
             hit = self.config.lookup(key, self.scope)
             if hit is None or hit.value is None:
                 continue
+            self.given[key] = hit.origin or _NOWHERE
             if hit.origin and hit.origin.layer in PACKAGED:
                 defaulted.append(key)
             if key == "requestResources":
@@ -262,11 +299,11 @@ class _Compiler:
                 amounts |= _amount(key, value, hit.origin)
         return Request(**amounts), tuple(defaulted), per_job
 
-    def _given(self, key: str, value: Any, origin: Origin | None) -> Any:
+    def _given(self, key: str, value: Any, origin: Origin | None, values: Expander | None = None) -> Any:
         """A value with its variables filled in, or a template where it waits for a job."""
         if not isinstance(value, str):
             return value
-        template = self._values.template(value, origin, name=key)
+        template = (values or self._values).template(value, origin, name=key)
         return template if template.names else template.render({})
 
     def _resources(self, key: str, hit: Hit, per_job: dict[str, Template]) -> dict[str, int]:
@@ -291,10 +328,9 @@ class _Compiler:
     def environment(self) -> tuple[dict[str, str], dict[str, Template]]:
         """Variables that all jobs share, and those that differ from job to job; maps of all sections merged."""
         merged: dict[str, Node] = {}
-        for part in reversed(list(self.config.parts(self.scope.current))):
-            node = part.get("environment")
-            if node is None or node.value is None:
-                continue
+        # Whoever submits is not where the job runs: variables of the environment are left for the job to fill in.
+        delayed = Expander(self.config, replace(self.scope, expand_env=False, replace_env=True))
+        for node in self._environments():
             if not isinstance(node.value, dict):
                 raise ConfigError(f"'environment' must be a map, not {shown(node.value)}", origin=node.origin)
             merged |= node.value
@@ -305,7 +341,8 @@ class _Compiler:
                 raise ConfigError(f"'environment.{name}' must be one value, not a list or map", origin=node.origin)
             if node.value is None:
                 continue  # what a weaker section sets is taken back
-            value = self._given(f"environment.{name}", node.value, node.origin)
+            self.given[f"environment.{name}"] = node.origin
+            value = self._given(f"environment.{name}", node.value, node.origin, delayed)
             _check_variable(name, value, node.origin)
             if isinstance(value, Template):
                 changing[name] = value
@@ -313,62 +350,13 @@ class _Compiler:
                 shared[name] = str(value)
         return shared, changing
 
-    # -------------------------------------------------------------------------------------------------- the command
-
-    def command(self, otherwise: Node | None) -> CommandTemplate | None:
-        """``runQuantumCommand``: for the shell if it is text, word by word if it is a list."""
-        key = "runQuantumCommand"
-        hit = self.config.lookup(key, self.scope)
-        if hit is None and otherwise is not None:
-            key, hit = "command", Hit(otherwise.value, otherwise)
-        if hit is None or hit.value is None:
-            return None
-        words = hit.value if isinstance(hit.value, list) else [hit.value]
-        nodes = [word if isinstance(word, Node) else Node(word, hit.origin or Origin(key)) for word in words]
-        if not nodes:
-            raise ConfigError(f"'{key}' names no program", origin=hit.origin)
-        for node in nodes:
-            if isinstance(node.value, bool) or not isinstance(node.value, str | int | float):
-                raise ConfigError(
-                    f"'{key}' must be text or a list of texts, not {shown(plain(node))}",
-                    origin=node.origin,
-                    hint="Words such as true and no must be quoted in YAML to be text.",
-                )
-        if not str(nodes[0].value).strip():
-            raise ConfigError(f"'{key}' names no program", origin=hit.origin)
-        if isinstance(hit.value, list):
-            word_by_word = Expander(self.config, replace(self.scope, undefined=self._undefined, keep_delayed=True))
-            return tuple(word_by_word.template(str(node.value), node.origin) for node in nodes)
-        return shell_line(str(hit.value), hit.origin, self.config, self.scope)
-
-    def _undefined(self, name: str, origin: Origin | None) -> str:
-        return _undefined_in_command(name, origin, self.config, self.scope)
-
-
-def shell_line(text: str, origin: Origin | None, config: Config, scope: Scope) -> Template:
-    """A command as a line for the shell of the job, which expands the environment variables that are left in it.
-
-    Raises
-    ------
-    UndefinedVariableError
-        It uses a variable that nothing defines.
-    """
-    undefined = partial(_undefined_in_command, config=config, scope=scope)
-    line = Expander(config, replace(scope, undefined=undefined, expand_env=False)).template(text, origin)
-    return Template(tuple(undelayed_env(part) if isinstance(part, str) else part for part in line.parts), line.origin)
-
-
-def _undefined_in_command(name: str, origin: Origin | None, config: Config, scope: Scope) -> str:
-    """What stands for an undefined variable of a command: nothing where BPS's commands rely on that."""
-    extra = name.startswith("extra") and name.endswith("Options")
-    if extra or name.endswith("PreCmdOpts") or name in _MAY_BE_ABSENT:
-        return empty(name, origin)
-    guess = did_you_mean(name, config.names(scope))
-    raise UndefinedVariableError(
-        f"the command uses '{{{name}}}', which nothing defines",
-        origin=origin,
-        hint=f"{guess} If no variable is meant, double the braces: '{{{{{name}}}}}'.".strip(),
-    )
+    def _environments(self) -> Iterator[Node]:
+        """What each section has under ``environment``, weakest first."""
+        parts = [*self.config.parts(self.scope.current)]
+        if isinstance(self.scope.searchobj, Node) and isinstance(self.scope.searchobj.value, dict):
+            parts.insert(0, self.scope.searchobj.value)
+        nodes = (part.get("environment") for part in reversed(parts))
+        return (node for node in nodes if node is not None and node.value is not None)
 
 
 def _amount(key: str, value: Any, origin: Origin | None) -> dict[str, Any]:

@@ -43,6 +43,16 @@ def secrets(node: Node, key: str = "") -> Iterator[Finding]:
         )
 
 
+def hide_secrets(text: str) -> str:
+    """A text in which what looks like a secret by how it is made is not spelled out."""
+    return _VALUE.sub("(hidden)", text)
+
+
+def looks_secret(name: str, value: str) -> bool:
+    """Whether a variable looks like a secret, by its name or by how its value is made."""
+    return bool(value) and _is_secret(name, value)
+
+
 def _is_secret(key: str, value: str) -> bool:
     if _VALUE.search(value[:_FIRST]):
         return True

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, Final
 
-from longshore.config.check import Finding, Severity
+from longshore.config.check import Finding, Severity, key_of
 from longshore.config.interpolate import shown
 from longshore.config.merge import PACKAGED, LayerRank, Node, plain
+from longshore.config.rules import RANGES, SECTIONS
 from longshore.config.search import did_you_mean
 from longshore.config.settings import count, exit_codes, memory, walltime
 from longshore.errors import ConfigError
 from longshore.origin import Origin
 
 INIT: Final = "pipetaskInit"
+CHOOSERS: Final = {"site": "computeSite", "cloud": "computeCloud"}
+"""Key that chooses a part, per section."""
 _LABELLED: Final = ("pipetask", "cluster", "site", "cloud")
 
 _NOT_NAMED: Final = PACKAGED | {LayerRank.SITE.label}
@@ -21,6 +25,11 @@ _NOT_NAMED: Final = PACKAGED | {LayerRank.SITE.label}
 _OLD: Final = {
     "executionButler": "'executionButler' is a relic of BPS; its successor is the section 'finalJob'",
 }
+_ONE_EACH: Final = re.compile(r"lsst\.ctrl\.bps\.(\w+\.)*single_quantum_clustering")
+"""The one algorithm of which it is known that it packs no tasks together; any other is taken to pack."""
+_PACKING: Final = "lsst.ctrl.bps.quantum_clustering_funcs.dimension_clustering"
+_SHOWN: Final = 5
+"""Labels that a hint names."""
 _OLD_SERVICE: Final = "lsst.ctrl.bps.wms.htcondor"
 
 _CONDOR: Final = frozenset(
@@ -37,42 +46,77 @@ def unmatched(root: Node, labels: frozenset[str] | None) -> Iterator[Finding]:
     if labels is not None:
         for label, node in tasks.items():
             if label not in labels and label != INIT and isinstance(node.value, dict) and _own(node):
-                yield _no_match(f"pipetask.{label}", f"no task has the label '{label}'", node, label, labels)
-        for label, node in clusters.items():
-            if isinstance(node.value, dict) and _own(node):
-                yield from _unmatched_cluster(label, node, labels)
-    for section, chooser in (("site", "computeSite"), ("cloud", "computeCloud")):
+                yield _no_match(("pipetask", label), f"no task has the label '{label}'", node, labels)
+    packs = _packs(top)
+    for label, node in clusters.items():
+        if isinstance(node.value, dict) and _own(node):
+            yield from _unmatched_cluster(label, node, labels, packs=packs)
+    for section, chooser in CHOOSERS.items():
         parts = {name: node for name, node in _map(top.get(section)).items() if isinstance(node.value, dict)}
-        chosen = dict(_chosen(root, chooser))
+        named = dict(chosen(root, chooser))
         for name, node in parts.items():
             # A file may well know more sites than it uses; one that is nearly what is chosen is another matter.
-            near = did_you_mean(name, [each for each in chosen if each not in parts], likeness=0.75)
-            if name not in chosen and near and _own(node):
-                yield _warning(f"'{section}.{name}' matches no '{chooser}'", node.origin, near)
+            near = did_you_mean(name, [each for each in named if each not in parts], likeness=0.75)
+            if name not in named and near and _own(node):
+                message = f"'{section}.{name}' matches no '{chooser}'"
+                yield _warning(message, node.origin, near, path=(section, name), at_key=True)
 
 
-def _unmatched_cluster(label: str, node: Node, labels: frozenset[str]) -> Iterator[Finding]:
+def _packs(top: Mapping[str, Node]) -> bool:
+    """Whether tasks are packed together, so that clusters can be other than the labels of tasks."""
+    # The search for a value of the run: the command line, the payload, the root.
+    for section in (_map(top.get("bps_cmdline")), _map(top.get("payload")), top):
+        if (node := section.get("clusterAlgorithm")) is not None and node.value:
+            return not (isinstance(node.value, str) and _ONE_EACH.fullmatch(node.value.strip()))
+    return False
+
+
+def _unmatched_cluster(label: str, node: Node, labels: frozenset[str] | None, *, packs: bool) -> Iterator[Finding]:
     tasks = _map(node).get("pipetasks")
+    none_here = f"no task has the label '{label}'"
     if tasks is None:
-        if label not in labels:
-            why = f"it has no 'pipetasks', and no task has the label '{label}'"
-            yield _no_match(f"cluster.{label}", why, node, label, labels)
-    elif isinstance(tasks.value, str) and "{" not in tasks.value and _own(tasks):
-        for name in filter(None, (part.strip() for part in tasks.value.split(","))):
-            if name not in labels:
-                yield _no_match(f"cluster.{label}.pipetasks", f"no task has the label '{name}'", tasks, name, labels)
+        if labels is not None and label not in labels:
+            yield _no_match(("cluster", label), f"it has no 'pipetasks', and {none_here}", node, labels)
+        return
+    if not isinstance(tasks.value, str) or not _own(tasks):
+        return
+    names = [name for part in tasks.value.split(",") if (name := part.strip())]
+    if not packs:
+        if names != [label]:
+            yield _warning(
+                f"'cluster.{label}.pipetasks' has no effect: 'clusterAlgorithm' packs no tasks together",
+                tasks.origin,
+                f"Say 'clusterAlgorithm: {_PACKING}' to pack them.",
+                path=("cluster", label, "pipetasks"),
+                at_key=True,
+            )
+        return
+    for name in names:
+        if labels is not None and name not in labels and "{" not in tasks.value:
+            why = f"no task has the label '{name}'"
+            message = f"'cluster.{label}.pipetasks' matches nothing: {why}"
+            yield _warning(message, tasks.origin, _way_out(name, labels), path=("cluster", label, "pipetasks"))
 
 
-def _no_match(place: str, why: str, node: Node, name: str, labels: frozenset[str]) -> Finding:
-    return _warning(f"'{place}' matches nothing: {why}", node.origin, did_you_mean(name, labels))
+def _no_match(path: tuple[str, ...], why: str, node: Node, labels: frozenset[str]) -> Finding:
+    message = f"'{key_of(path)}' matches nothing: {why}"
+    return _warning(message, node.origin, _way_out(path[-1], labels), path=path, at_key=True)
 
 
-def _chosen(node: Node, chooser: str) -> Iterator[tuple[str, Origin]]:
+def _way_out(label: str, labels: frozenset[str]) -> str:
+    """What the label may have been meant to be."""
+    some = ", ".join(f"'{each}'" for each in sorted(labels)[:_SHOWN])
+    more = ", and more" if len(labels) > _SHOWN else ""
+    return did_you_mean(label, labels) or (f"Labels are {some}{more}." if labels else "There are no tasks at all.")
+
+
+def chosen(node: Node, chooser: str) -> Iterator[tuple[str, Origin]]:
+    """Each text under a key, at any depth, and where it was written."""
     for key, below in _map(node).items():
         if key == chooser and isinstance(below.value, str):
             yield below.value, below.origin
         else:
-            yield from _chosen(below, chooser)
+            yield from chosen(below, chooser)
 
 
 def hidden(root: Node) -> Iterator[Finding]:
@@ -85,6 +129,8 @@ def hidden(root: Node) -> Iterator[Finding]:
                 f"'{key}' at the root has no effect: the default 'payload.{key}' wins over it",
                 above.origin,
                 f"Write it under 'payload'; the default is {shown(plain(node))}.",
+                path=(key,),
+                at_key=True,
             )
 
 
@@ -94,8 +140,8 @@ def old(root: Node) -> Iterator[Finding]:
     for key, message in _OLD.items():
         node = top.get(key)
         if node is not None and _own(node):
-            yield _warning(message, node.origin, "Leave it out.")
-    for name, origin in _chosen(root, "wmsServiceClass"):
+            yield _warning(message, node.origin, "Leave it out.", path=(key,), at_key=True)
+    for name, origin in chosen(root, "wmsServiceClass"):
         if name == _OLD_SERVICE or name.startswith(f"{_OLD_SERVICE}."):
             yield _warning(
                 f"{shown(name)} is an old name",
@@ -106,12 +152,16 @@ def old(root: Node) -> Iterator[Finding]:
 
 def without_service(root: Node) -> Iterator[Finding]:
     """One warning where BPS would hand the jobs to HTCondor, and Longshore keeps them on this machine."""
-    service = _map(root).get("wmsServiceClass")
+    top = _map(root)
+    service = top.get("wmsServiceClass")
+    if any("wmsServiceClass" in _map(top.get(section)) for section in ("bps_cmdline", "payload")):
+        return
     # This machine is a site whose profile names the service that is the default anyway.
     by_default = PACKAGED if service is None or service.value != "local" else _NOT_NAMED
     if service is not None and service.origin.layer not in by_default:
         return
-    for key, node in _own_keys(root):
+    for path, node in _own_keys(root):
+        key = path[-1]
         if key in _CONDOR or key in _LSST:
             whose = "HTCondor's" if key in _CONDOR else "LSST's"
             yield _warning(
@@ -119,16 +169,18 @@ def without_service(root: Node) -> Iterator[Finding]:
                 "runs jobs on this machine",
                 node.origin,
                 "Say 'wmsServiceClass: htcondor', or 'wmsServiceClass: local' if this machine is meant.",
+                path=path,
+                at_key=True,
             )
             return
 
 
-def _own_keys(node: Node) -> Iterator[tuple[str, Node]]:
+def _own_keys(node: Node, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Node]]:
     for key, below in _map(node).items():
         if isinstance(below.value, dict) and key not in _CONDOR:
-            yield from _own_keys(below)
+            yield from _own_keys(below, (*path, key))
         elif _own(below):
-            yield key, below
+            yield (*path, key), below
 
 
 _RANGES: Final[Mapping[str, Callable[[Any, str, Origin | None], Any]]] = {
@@ -142,50 +194,52 @@ _RANGES: Final[Mapping[str, Callable[[Any, str, Origin | None], Any]]] = {
     "numberOfRetries": count,
     "retryOnLost": count,
     "retryUnlessExit": exit_codes,
+    **RANGES,
 }
 
 
-def out_of_range(root: Node, said: set[Origin]) -> Iterator[Finding]:
+def out_of_range(root: Node, said: Collection[tuple[str, ...]]) -> Iterator[Finding]:
     """An error for each amount that no job could have, and a warning for a cap below what it caps.
 
     Parameters
     ----------
     said
-        Places of which something was said already.
+        Paths of values of which something was said already.
     """
     for part, place in _parts(root):
         values: dict[str, Any] = {}
         for key, node in part.items():
-            read = _RANGES.get(key)
-            if read is None or node.value is None or _known(node, said) or _waits(node) or not _own(node):
+            if key not in _RANGES and key not in SECTIONS:
+                continue
+            path = (*place, key)
+            if node.value is None or path in said or _waits(node) or not _own(node):
                 continue
             try:
-                values[key] = read(plain(node), f"{place}{key}", node.origin)
+                if key in SECTIONS:
+                    SECTIONS[key](node, key_of(path))
+                else:
+                    values[key] = _RANGES[key](plain(node), key_of(path), node.origin)
             except ConfigError as error:
-                yield Finding(message=error.message, origin=error.origin or node.origin, hint=error.hint)
-        most, least = values.get("requestMemoryMax"), values.get("requestMemory")
-        if most and least and most < least:
-            yield _warning(
-                f"'{place}requestMemoryMax' is less than 'requestMemory'",
-                part["requestMemoryMax"].origin,
-                "It is what a job may have at most when it is tried again with more.",
-            )
+                yield Finding(message=error.message, origin=error.origin or node.origin, hint=error.hint, path=path)
+        for most, least in (("requestMemoryMax", "requestMemory"), ("requestWalltimeMax", "requestWalltime")):
+            if values.get(most) and values.get(least) and values[most] < values[least]:
+                yield _warning(
+                    f"'{key_of((*place, most))}' is less than '{least}'",
+                    part[most].origin,
+                    "It is what a job may have at most when it is tried again with more.",
+                    path=(*place, most),
+                )
 
 
-def _parts(root: Node) -> Iterator[tuple[Mapping[str, Node], str]]:
-    """Every map that values of jobs are looked up in, with the name of its place."""
+def _parts(root: Node) -> Iterator[tuple[Mapping[str, Node], tuple[str, ...]]]:
+    """Every map that values of jobs are looked up in, with the keys that lead to it."""
     top = _map(root)
-    yield top, ""
-    for name in ("payload", "finalJob", "customJob"):
-        yield _map(top.get(name)), f"{name}."
+    yield top, ()
+    for name in ("bps_cmdline", "payload", "finalJob", "customJob"):
+        yield _map(top.get(name)), (name,)
     for name in _LABELLED:
         for label, node in _map(top.get(name)).items():
-            yield _map(node), f"{name}.{label}."
-
-
-def _known(node: Node, said: set[Origin]) -> bool:
-    items = node.value if isinstance(node.value, list) else ()
-    return node.origin in said or any(item.origin in said for item in items)
+            yield _map(node), (name, label)
 
 
 def _waits(node: Node) -> bool:
@@ -201,5 +255,5 @@ def _map(node: Node | None) -> Mapping[str, Node]:
     return node.value if node is not None and isinstance(node.value, dict) else {}
 
 
-def _warning(message: str, origin: Origin, hint: str) -> Finding:
-    return Finding(message=message, origin=origin, hint=hint, severity=Severity.WARNING)
+def _warning(message: str, origin: Origin, hint: str, *, path: tuple[str, ...] = (), at_key: bool = False) -> Finding:
+    return Finding(message=message, origin=origin, hint=hint, severity=Severity.WARNING, path=path, at_key=at_key)

@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import Any, Final
 
 from longshore.config.interpolate import shown
-from longshore.config.merge import Node
+from longshore.config.merge import Node, plain
 from longshore.errors import ConfigError
 from longshore.model.request import MIB
 from longshore.origin import Origin
@@ -36,6 +36,7 @@ _WALLTIME_HINT = (
 )
 
 _NAME = re.compile(r"[^\s=,\x00-\x1f]+")
+_MEMBER = re.compile(r"[\w.:/-]+", re.ASCII)
 _COUNTED: Final = {"cpus": "requestCpus", "memory": "requestMemory", "disk": "requestDisk"}
 _SPELLINGS: Final = {"cpu": "cpus", "mem": "memory", "tmp": "disk"}
 """open-lmake's names of the resources."""
@@ -119,7 +120,11 @@ def count(value: Any, key: str, origin: Origin | None = None, *, least: int = 0,
         number = int(value)
     if number is None or not least <= number <= _LARGEST:
         bound = f" of at least {least}" if least else ", 0 or more"
-        raise ConfigError(f"'{key}' must be a whole number{bound}, not {shown(value)}", origin=origin)
+        raise ConfigError(
+            f"'{key}' must be a whole number{bound}, not {shown(value)}",
+            origin=origin,
+            hint=f"For example '{key.rpartition('.')[2]}: {max(least, 1)}'.",
+        )
     return number
 
 
@@ -158,8 +163,10 @@ def resource_name(name: str, key: str, origin: Origin | None = None) -> str:
     return name
 
 
-def parse_pool(node: Node) -> dict[str, int]:
+def parse_pool(node: Node) -> dict[str, int | tuple[str, ...]]:
     """What there is to hand out, from ``resources: {cpus, memory, disk, NAME}``: amounts in bytes, all rounded down.
+
+    A resource that is given as a list has members with names, such as ``gpus: [0, 1, 3]``.
 
     Raises
     ------
@@ -174,7 +181,7 @@ def parse_pool(node: Node) -> dict[str, int]:
             origin=node.origin,
             hint="For example 'resources: {cpus: 4, memory: 8 GiB}'.",
         )
-    pool: dict[str, int] = {}
+    pool: dict[str, int | tuple[str, ...]] = {}
     spelled: dict[str, str] = {}
     for name, amount in node.value.items():
         resource = _SPELLINGS.get(name, name)
@@ -188,8 +195,10 @@ def parse_pool(node: Node) -> dict[str, int]:
     return pool
 
 
-def _capacity(resource: str, name: str, amount: Node) -> int:
+def _capacity(resource: str, name: str, amount: Node) -> int | tuple[str, ...]:
     key = f"resources.{name}"
+    if isinstance(amount.value, list):
+        return _members(resource, key, amount)
     if resource in {"memory", "disk"}:
         return memory(amount.value, key, amount.origin, round_down=True)
     if resource == "cpus":
@@ -197,6 +206,42 @@ def _capacity(resource: str, name: str, amount: Node) -> int:
     if not _NAME.fullmatch(name):
         raise ConfigError(f"{shown(name)} cannot be the name of a resource", origin=amount.origin)
     return count(amount.value, key, amount.origin, round_down=True)
+
+
+def _members(resource: str, key: str, listed: Node) -> tuple[str, ...]:
+    """The names of a resource's members."""
+    if resource in _COUNTED:
+        raise ConfigError(
+            f"'{key}' must be an amount, not a list", origin=listed.origin, hint="Only such as GPUs are told apart."
+        )
+    if not _NAME.fullmatch(resource):
+        raise ConfigError(f"{shown(resource)} cannot be the name of a resource", origin=listed.origin)
+    values = plain(listed)
+    for value in values:
+        if isinstance(value, bool) or not isinstance(value, int | str) or not _MEMBER.fullmatch(str(value)):
+            raise ConfigError(
+                f"'{key}' must be an amount or a list of names, and {shown(value)} is no name",
+                origin=listed.origin,
+                hint=f"For example '{key}: [0, 1, 3]', or '{key}: 4'.",
+            )
+    names = tuple(map(str, values))
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise ConfigError(f"'{key}' names '{twice}' twice", origin=listed.origin)
+    return names
+
+
+def truth(value: Any, key: str, origin: Origin | None = None) -> bool:
+    """Yes or no.
+
+    Raises
+    ------
+    ConfigError
+        It is neither.
+    """
+    word = str(value).strip().lower()
+    if word not in {"true", "false"}:
+        raise ConfigError(f"'{key}' must be true or false, not {shown(value)}", origin=origin)
+    return word == "true"
 
 
 def requested(values: Mapping[str, Any], key: str, origin: Origin | None = None) -> dict[str, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from longshore.config.check import Finding, Severity
+from longshore.config.check import Finding, Severity, key_of
 from longshore.config.merge import PACKAGED, Node, overlay
 
 _ROOT: Final = {"pipetasks": "pipetask"}
@@ -55,18 +55,18 @@ def _with(node: Node, meant: Mapping[str, str]) -> Node:
 def misspelt(root: Node) -> Iterator[Finding]:
     """A warning for each key that is read as another."""
     top = root.value if isinstance(root.value, dict) else {}
-    yield from _found(root, _ROOT | _RUN | _JOB, "")
+    yield from _found(root, _ROOT | _RUN | _JOB, ())
     for name in (*_RUNS, *_JOBS):
         if name in top:
-            yield from _found(top[name], _JOB | (_RUN if name in _RUNS else {}), f"{name}.")
+            yield from _found(top[name], _JOB | (_RUN if name in _RUNS else {}), (name,))
     for name in _LABELLED:
         section = top.get(name)
         if section is not None and isinstance(section.value, dict):
             for label, part in section.value.items():
-                yield from _found(part, _JOB, f"{name}.{label}.")
+                yield from _found(part, _JOB, (name, label))
 
 
-def _found(node: Node, meant: Mapping[str, str], place: str) -> Iterator[Finding]:
+def _found(node: Node, meant: Mapping[str, str], place: tuple[str, ...]) -> Iterator[Finding]:
     if not isinstance(node.value, dict):
         return
     for wrong, right in meant.items():
@@ -75,8 +75,10 @@ def _found(node: Node, meant: Mapping[str, str], place: str) -> Iterator[Finding
             continue
         if wrong not in _ROOT or isinstance(written.value, dict):
             yield Finding(
-                message=f"'{place}{wrong}' is read as '{place}{right}'",
+                message=f"'{key_of((*place, wrong))}' is read as '{key_of((*place, right))}'",
                 origin=written.origin,
                 hint=f"Write '{right}': BPS itself does not know '{wrong}', though its guide has it.",
                 severity=Severity.WARNING,
+                path=(*place, wrong),
+                at_key=True,
             )

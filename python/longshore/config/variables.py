@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import msgspec
 
-from longshore.config.check import Finding, Severity, unknown_keys, variables
-from longshore.config.functions import WORD, calls
+from longshore.config.check import Finding, Severity, key_of, unknown_keys, variables
+from longshore.config.functions import GENERATE, GENERATE_HINT, WORD, calls, parsed_call
 from longshore.config.interpolate import angled_names, wms_placeholder
 from longshore.config.merge import PACKAGED, Node
 from longshore.config.search import Config, Expander, Scope, did_you_mean
@@ -66,6 +66,7 @@ _CHOOSERS: Final = {
 }
 _OWN_LANGUAGE: Final = frozenset({"pipeline", "current"})
 """Keys at the root whose texts are not filled in by search."""
+_READ_WHOLE: Final = frozenset({"site", "cloud", "replay", "ordering"})
 _MOST_GUESSES: Final = 20
 _COMMAND = re.compile(r"runQuantumCommand|command[0-9]+")
 
@@ -130,7 +131,7 @@ class _Reader:
     def _text(self, text: str, node: Node, path: tuple[str, ...]) -> Iterator[Finding]:
         if "<" in text:
             yield from self._angled(text, node.origin)
-        if "{" not in text and "<" not in text and WORD not in text:
+        if "{" not in text and "<" not in text and WORD not in text and path[-1] != GENERATE:
             return
         self._undefined.clear()
         expander = self._expander(path)
@@ -139,12 +140,15 @@ class _Reader:
                 yield from _uncalled(text, node.origin)
             hit = self.config.lookup(path[-1], expander.scope)
             own = hit is not None and hit.node is node
-            expander.template(text, node.origin, name=path[-1] if own else "")
+            template = expander.template(text, node.origin, name=path[-1] if own else "")
+            if path[-1] == GENERATE and text:
+                parsed_call(template.render({}), node.origin, hint=GENERATE_HINT)
         except ReferenceRingError as error:
-            yield _finding(error, Severity.ERROR)
+            yield _finding(error, node.origin, Severity.ERROR)
         except ConfigError as error:
             # With the values of another label the text may be quite right; a call of a function cannot be.
-            yield _finding(error, Severity.ERROR if WORD in text else Severity.WARNING)
+            sure = WORD in text or path[-1] == GENERATE
+            yield _finding(error, node.origin, Severity.ERROR if sure else Severity.WARNING)
         if path[-1] not in _TEMPLATES:
             yield from self._missing(path)
 
@@ -210,8 +214,8 @@ def _uncalled(text: str, origin: Origin) -> Iterator[Finding]:
         )
 
 
-def _finding(error: ConfigError, severity: Severity) -> Finding:
-    return Finding(message=error.message, origin=error.origin or Origin(""), hint=error.hint, severity=severity)
+def _finding(error: ConfigError, origin: Origin, severity: Severity) -> Finding:
+    return Finding(message=error.message, origin=error.origin or origin, hint=error.hint, severity=severity)
 
 
 def names_in(node: Node) -> Iterator[str]:
@@ -225,29 +229,33 @@ def names_in(node: Node) -> Iterator[str]:
             yield from names_in(below)
 
 
-def unused(root: Node, schema: Mapping[str, Any], around: Surroundings, said: set[Origin]) -> Iterator[Finding]:
+def unused(
+    root: Node, schema: Mapping[str, Any], around: Surroundings, said: Collection[tuple[str, ...]]
+) -> Iterator[Finding]:
     """A warning for each key of a person's own that no text uses as a variable.
 
     Parameters
     ----------
     said
-        Places of which something was said already.
+        Paths of keys of which something was said already.
     """
     if around.payload_uses is None:
         return
     used: set[str] | None = None
-    for key, node, place, _known in unknown_keys(root, schema, schema, ""):
+    for path, node, _known in unknown_keys(root, schema, schema):
         # Sections of sites are read whole by their services, and a map or a list may be for a plugin.
-        if isinstance(node.value, dict | list) or place.startswith(("site.", "cloud.", "replay.", "ordering.")):
+        if isinstance(node.value, dict | list) or (len(path) > 1 and path[0] in _READ_WHOLE):
             continue
         if used is None:
             used = {*variables(root), *around.payload_uses}
-        if key not in used and node.origin not in said:
+        if path[-1] not in used and path not in said:
             yield Finding(
-                message=f"nothing uses '{place}{key}'",
+                message=f"nothing uses '{key_of(path)}'",
                 origin=node.origin,
-                hint=f"It is no key of Longshore's, and no text has '{{{key}}}' in it.",
+                hint=f"It is no key of Longshore's, and no text has '{{{path[-1]}}}' in it.",
                 severity=Severity.WARNING,
+                path=path,
+                at_key=True,
             )
 
 

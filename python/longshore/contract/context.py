@@ -93,8 +93,12 @@ class RunPaths(msgspec.Struct, frozen=True):
 
     def log_of(self, index: int, name: str, label: str, attempt: int) -> PurePosixPath:
         """Path of an attempt's log, relative to the run directory; at most about 1000 files share a folder."""
-        safe = file_name(name)
-        return PurePosixPath("logs", file_name(label), f"{index // 500:02}", f"{safe}.{attempt}.log")
+        return PurePosixPath(log_path(index, name, label, attempt))
+
+
+def log_path(index: int, name: str, label: str, attempt: int) -> str:
+    """Path of an attempt's log as text, which for hundreds of thousands of them costs a tenth."""
+    return f"logs/{file_name(label)}/{index // 500:02}/{file_name(name)}.{attempt}.log"
 
 
 def file_name(name: str) -> str:
@@ -149,6 +153,9 @@ class PingReport(msgspec.Struct, frozen=True, kw_only=True):
     capacity: Mapping[str, int] | None = None
     """The largest amount of each resource one job can ever have (``cpus``, ``memory`` and ``disk`` in bytes, others by
     name); a resource that is not named is not counted. ``None`` where the service cannot tell."""
+    identities: Mapping[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
+    """Of resources in `capacity` whose members are told apart, such as GPUs, what these are called; an engine gives
+    each to one job at a time."""
 
 
 class RenderedFile(msgspec.Struct, frozen=True, kw_only=True):

@@ -12,14 +12,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 
 from longshore.contract.context import Context, PingReport, RenderedFile, RunPaths, Unreachable
 from longshore.model.event import Ended, Lost, Started
 from longshore.model.request import Request
-from longshore.model.task import Command
+from longshore.model.rules import Keep
+from longshore.model.task import Command, Scalar
 
 Mark: TypeAlias = str
 """How far an executor or service has been read; opaque to all but itself, and empty for the beginning."""
@@ -36,8 +37,35 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Least time between two polls, in seconds."""
     max_waiting: int | None = None
     """Members handed over and not yet running."""
+    max_waiting_alike: int | None = None
+    """The same, of those whose requests are much alike: equal when rounded up to four steps per octave."""
     max_active: int | None = None
     """Members handed over and not yet over."""
+    look_ahead_s: float = 0.0
+    """Seconds of work that the manager may be given beyond what there is room for: it starts such members itself, in
+    order, as others of their lane end, so that no slot waits for the engine. See `Batch.lane`."""
+
+
+class MemberLimits(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What an attempt may use before it is ended; ``None`` is no limit. A manager with limits of its own holds those.
+
+    Attributes
+    ----------
+    memory_b, asked_b
+        Bytes it may use, and bytes it asked for: the one may lie beyond the other.
+    walltime_s
+        Seconds it may run.
+    log_b
+        Bytes its log may have.
+    keep_tmp
+        Whether its temporary directory is kept.
+    """
+
+    memory_b: int | None = None
+    asked_b: int | None = None
+    walltime_s: float | None = None
+    log_b: int | None = None
+    keep_tmp: Keep = Keep.NONE
 
 
 class Member(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -51,6 +79,9 @@ class Member(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     working_directory: str
     log: str
     """Path of its log, relative to the run directory."""
+    shared: Mapping[str, str] = msgspec.field(default_factory=dict)
+    """Values of `environment` that many attempts have alike; the same object every time, so it need be sent once."""
+    limits: MemberLimits | None = None
 
 
 class Batch(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,7 +92,15 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
     """Unique among all batches of all runs; how a batch is found again when its submission's answer was lost."""
     request: Request
     members: tuple[Member, ...]
-    attributes: Mapping[str, str | int | float | bool] = msgspec.field(default_factory=dict)
+    lane: str | None = None
+    """Members of all batches of one lane have equal requests, and start in order as there are slots; ``None``: each
+    starts at once."""
+    slots: int = 0
+    """How many members of the lane may run at once, those of earlier batches included, from here on."""
+    attributes: Mapping[str, Scalar] = msgspec.field(default_factory=dict)
+    """Attributes that all services may know, such as ``queue``; see `longshore.model.job.JobSettings`."""
+    settings: Mapping[str, Any] = msgspec.field(default_factory=dict)
+    """The service's own map as far as these jobs have one: it wins over that of the site."""
 
 
 class Accepted(msgspec.Struct, frozen=True):
@@ -101,12 +140,19 @@ class Polled(msgspec.Struct, frozen=True, kw_only=True):
     events
         Starts and ends.
     never
-        Members (job, attempt) that were taken, never started, and never will be: they cost no attempt.
+        Members (job, attempt) that were taken, never started, and never will be: they cost no attempt. Each is told
+        once: an attempt of the same number that is handed over later is another.
+    again
+        Tags of batches to look up with `find` once more, because members of theirs were not started after all.
+    busy
+        Why nothing can be started for now, if that is so.
     """
 
     events: Sequence[MemberEvent]
     mark: Mark
     never: Sequence[tuple[int, int]] = ()
+    again: frozenset[str] = frozenset()
+    busy: Throttled | None = None
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -155,9 +201,18 @@ class Executor(ABC):
     def cancel(self, attempts: Iterable[tuple[int, int]], *, grace_s: float) -> CancelOutcome:
         """End attempts (job, attempt): TERM, then KILL after the grace. `poll` tells their ends; twice is no error."""
 
+    def settled(  # noqa: B027 - an executor that keeps nothing has nothing to do
+        self, attempts: Iterable[tuple[int, int]]
+    ) -> None:
+        """Take note that the ends of these attempts are durable: what was kept only to tell them again may go."""
+
     def sweep(self) -> CancelOutcome:
         """End what jobs of a cancelled run left behind, where the manager does not see to that itself."""
         return CancelOutcome(ended=0)
+
+    def elsewhere(self, run: RunPaths) -> str:
+        """Return what of a run may live on a host that cannot be seen from here, in words; empty where all is seen."""
+        return ""
 
     @abstractmethod
     def probe(self) -> PingReport:

@@ -15,6 +15,7 @@ import msgspec
 
 from longshore.contract.context import Context, PingReport, Problem, RenderedFile, RunPaths, Unreachable
 from longshore.contract.executor import CancelOutcome, Mark
+from longshore.errors import SubmissionRefusedError
 from longshore.model.event import Event
 from longshore.model.submission import Submission
 
@@ -45,8 +46,41 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Changes(msgspec.Struct, frozen=True, kw_only=True):
-    """What a restart does differently."""
+    """What a restart does differently.
 
+    Attributes
+    ----------
+    selection
+        For which of the jobs that run again something is set.
+    set
+        What is set, per key.
+    from_labels
+        Labels whose jobs run again, with all that descends from them, even if they succeeded.
+    """
+
+    selection: Selection = Selection()
+    set: Mapping[str, str] = msgspec.field(default_factory=dict)
+    from_labels: tuple[str, ...] = ()
+
+
+class StaleMark(Exception):  # noqa: N818 - a state of affairs, not an error
+    """What was told up to a mark no longer holds: ask again without one, and forget what was told."""
+
+
+class Steering(msgspec.Struct, frozen=True, kw_only=True):
+    """A change of course of a live run.
+
+    Attributes
+    ----------
+    act
+        ``pause``, ``unpause``, ``throttle``, ``hold``, ``release`` or ``set``.
+    selection
+        Which jobs or labels are meant.
+    set
+        Values: ``max`` of a throttle, ``why`` of a pause, or the keys that are set.
+    """
+
+    act: str
     selection: Selection = Selection()
     set: Mapping[str, str] = msgspec.field(default_factory=dict)
 
@@ -81,15 +115,31 @@ class WmsService(ABC):
 
     @abstractmethod
     def events(self, run: RunPaths, mark: Mark = "") -> tuple[Iterator[Event], Mark] | Unreachable:
-        """Return what happened since a mark."""
+        """Return what happened since a mark.
+
+        Raises
+        ------
+        StaleMark
+            What was told up to that mark no longer holds; never without a mark.
+        """
 
     @abstractmethod
     def cancel(self, run: RunPaths, selection: Selection) -> CancelOutcome:
         """End jobs. Twice is no error."""
 
+    def steer(self, run: RunPaths, steering: Steering) -> bool:
+        """Change the course of a live run; return whether that holds already, and not only once something moves it.
+
+        Raises
+        ------
+        SubmissionRefusedError
+            This manager cannot do that, or the run is over.
+        """
+        raise SubmissionRefusedError(f"the service '{self.name}' cannot {steering.act} runs")
+
     @abstractmethod
     def restart(self, run: RunPaths, changes: Changes) -> Submission:
-        """Run again what did not succeed.
+        """Run again what did not succeed, and what the changes name.
 
         Raises
         ------
@@ -98,8 +148,17 @@ class WmsService(ABC):
         """
 
     @abstractmethod
-    def resume(self, run: RunPaths) -> Submission | None:
+    def resume(self, run: RunPaths, *, take_over: bool = False, force: bool = False) -> Submission | None:
         """Take a run up again whose controller died; ``None`` where there is nothing to take up.
+
+        Parameters
+        ----------
+        run
+            The run directory.
+        take_over
+            Even from a controller that seems to live, because somebody says that it, or its host, is gone.
+        force
+            Even after several controllers in a row achieved nothing.
 
         Raises
         ------

@@ -2,20 +2,40 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Sequence
 from heapq import heappop, heappush
 
-from longshore.contract.executor import Limits
-from longshore.engine.fold import Code, RunState
-from longshore.engine.policy import RetryRules, judge
-from longshore.engine.pool import Pool
-from longshore.engine.queue import ReadyQueue, pressures
-from longshore.model.event import Failed, Finished, Retry, Submitting
-from longshore.model.request import Request
-from longshore.model.state import run_state
+import msgspec
 
+from longshore.contract.executor import Limits
+from longshore.engine.estimates import Estimates
+from longshore.engine.fold import Code, RunState
+from longshore.engine.lanes import Lane, Lanes
+from longshore.engine.policy import Past, RetryRules, judge
+from longshore.engine.pool import NO_IDENTITIES, Pool
+from longshore.engine.queue import ReadyQueue, pressures
+from longshore.engine.steering import Valve
+from longshore.model.event import Failed, Finished, Retry, Submitting
+from longshore.model.request import Request, rounded
+from longshore.model.state import Cause
+
+_READY = int(Code.READY)
 _ONE_AT_A_TIME = 64
 """Starts decided in one round, so that ends are not kept waiting behind a long row of starts."""
+
+_LOOK_PAST = 64
+"""Jobs with other requests of the same bucket that filling an array looks past."""
+
+
+class _Asked(msgspec.Struct, frozen=True, gc=False):
+    """A request as the scheduler sees it."""
+
+    request: Request
+    bucket: Hashable
+    """The same for requests that are much alike."""
+    lane: Lane
+    """The jobs of just this request that are handed over, and what each of them takes from the pool."""
 
 
 class Scheduler:
@@ -37,6 +57,12 @@ class Scheduler:
         How many may be handed over.
     tag
         Unique beginning of the tags of this life's batches.
+    estimates
+        How long jobs are expected to run; without it, all alike.
+    kinds
+        Per profile, what must be the same for all jobs of a batch beside the request; without it, nothing must.
+    priorities
+        Priority per profile, which goes before the length of what waits behind a job; without it, all alike.
     """
 
     def __init__(
@@ -49,6 +75,9 @@ class Scheduler:
         pool: Pool | None,
         limits: Limits,
         tag: str,
+        estimates: Estimates | None = None,
+        priorities: Sequence[float] = (),
+        kinds: Sequence[Hashable] = (),
     ) -> None:
         self.state = state
         self.pool = pool
@@ -62,119 +91,276 @@ class Scheduler:
         """Jobs handed over and not yet running, those of this round included."""
         self.more = False
         """Whether the newest round ended before all that fits was started."""
-        self._queue = ReadyQueue(pressures(state.children, lambda _: 1.0))
+        self.estimates = estimates or Estimates(state.labels)
+        self._queue = ReadyQueue(
+            pressures(state.children, self.estimates.expected_s),
+            (lambda job: priorities[profile_of[job]]) if any(priorities) else None,
+        )
         self._later: list[tuple[float, int]] = []
-        self._held: dict[int, dict[str, int]] = {}
-        """Amounts taken from the pool per active job."""
-        self._amounts: dict[Hashable, dict[str, int]] = {}
-        """What a request takes from the pool, per request key."""
-        self._by_key: dict[Hashable, Request] = {}
-        self._profile_key = [self._learn(request) for request in requests]
+        self._reads_history = True
+        """Whether what became ready did so in an earlier life."""
+        self._valve = Valve(state, state.labels)
+        self._lanes = Lanes(pool)
+        self._asked: dict[Hashable, _Asked] = {}
+        self._kinds = kinds or [None] * len(requests)
+        self._by_profile = list(map(self._learn, requests, self._kinds))
+        self._waiting_alike: Counter[Hashable] = Counter()
+        """As `_waiting`, per bucket; counted only where there is a limit to it."""
+        state.left = []
         for job in state.active:
-            self._take(job)
+            self._lanes.inherit(job, self._asked_of(job).lane, state.identities.get(job, NO_IDENTITIES))
 
     def request_of(self, job: int) -> Request:
         """The request of a job's next attempt."""
-        return self.state.requests.get(job) or self._requests[self._profile_of[job]]
+        return self.state.requests.get(job) or self.first_request_of(job)
+
+    def first_request_of(self, job: int) -> Request:
+        """The request of a job's first attempt: what somebody set, else that of its profile."""
+        return self.state.asked.get(job) or self._requests[self._profile_of[job]]
 
     def judgements(self) -> list[Retry | Failed]:
         """What becomes of the jobs that ended badly."""
         state = self.state
         return [
-            judge(end, tries=state.tries[job], lost=state.lost[job], rules=self._rules[self._profile_of[job]])
+            judge(
+                end,
+                past=self._past(job),
+                rules=self._rules_of(job),
+                asked=self.request_of(job),
+                first=self.first_request_of(job),
+            )
             for job, end in state.undecided.items()
         ]
+
+    def _rules_of(self, job: int) -> RetryRules:
+        rules = self._rules[self._profile_of[job]]
+        retries = self.state.retries.get(job)
+        return rules if retries is None else msgspec.structs.replace(rules, retries=retries)
+
+    def _past(self, job: int) -> Past:
+        state = self.state
+        return Past(
+            tries=state.tries[job],
+            lost=state.lost[job],
+            preempted=state.apart.get((job, Cause.PREEMPTED), 0),
+            ooms=state.apart.get((job, Cause.OOM), 0),
+            overtimes=state.apart.get((job, Cause.WALLTIME), 0),
+        )
 
     def starts(self, now: float) -> list[Submitting]:
         """The batches to hand over now, best first; the caller makes them durable, applies them and hands them over."""
         self._settle()
         self._take_in(now)
-        self._waiting = sum(row[Code.PENDING] for row in self.state.counts)
+        for job in self._valve.turn():
+            if self.state.code[job] == _READY:
+                self._enqueue(job)
+        self._follow_estimates()
+        self._count_waiting()
         batches: list[Submitting] = []
         started = 0
         while started < _ONE_AT_A_TIME and (batch := self._next_batch()):
             batches.append(batch)
             started += len(batch.jobs)
         self.more = started >= _ONE_AT_A_TIME
+        if self._limits.look_ahead_s and not self.more and not self.state.throttles:
+            batches += self._starts_ahead()
         return batches
+
+    def lane(self, request: Request) -> tuple[str | None, int]:
+        """The name of a request's lane and how many slots it has; no name where nothing is handed over ahead."""
+        lane = self._lanes.learn(request)
+        return (lane.name, lane.slots) if self._limits.look_ahead_s and lane.ahead else (None, 0)
 
     def finish(self) -> Finished | None:
         """The last event of the run, once nothing can move any more."""
         state = self.state
         if not state.over or state.finished:
             return None
-        return Finished(state=run_state(state.totals(), expected=state.size, cancelled=state.cancelled))
+        return Finished(state=state.overall())
 
     def next_wake(self) -> float | None:
         """When a retry that waits comes due, on the clock of `starts`."""
         return self._later[0][0] if self._later else None
 
+    def wanted(self, now: float) -> dict[str, int]:
+        """What all that runs or is ready would take of the pool at once."""
+        if self.pool is None:
+            return {}
+        self._settle()
+        self._take_in(now)
+        wanted = self.pool.taken
+        for job, number in self._queue.buckets():
+            for name, amount in self._asked_of(job).lane.amounts.items():
+                wanted[name] += amount * number
+        return {name: min(amount, self.pool.capacity[name]) for name, amount in wanted.items()}
+
+    def next_wanted(self, now: float) -> dict[str, int]:
+        """What the first job that is ready takes of the pool; nothing when none is ready."""
+        self._take_in(now)
+        job = self._queue.best()
+        return {} if job is None else dict(self._asked_of(job).lane.amounts)
+
+    def _follow_estimates(self) -> None:
+        if self.estimates.moved():
+            self.estimates.settle()
+            self._queue.reorder(pressures(self.state.children, self.estimates.expected_s))
+
+    def _count_waiting(self) -> None:
+        self._waiting = sum(row[Code.PENDING] for row in self.state.counts)
+        if self._limits.max_waiting_alike is not None:
+            code = self.state.code
+            self._waiting_alike = Counter(
+                self._asked_of(job).bucket for job in self.state.active if code[job] == Code.PENDING
+            )
+
     def _next_batch(self) -> Submitting | None:
-        first = self._pop(None)
-        if first is None:
+        job = self._pop()
+        if job is None:
             return None
-        job, key = first
-        members = [(job, self.state.attempts[job] + 1)]
-        while len(members) < self._limits.max_batch and (more := self._pop(key)):
-            members.append((more[0], self.state.attempts[more[0]] + 1))
+        asked = self._asked_of(job)
+        most = self._limits.max_batch - 1
+        jobs = [job, *self._pop_alike(asked, most)] if most else [job]
+        return self._batch_of(jobs, asked)
+
+    def _starts_ahead(self) -> list[Submitting]:
+        """Batches of those that come next, for lanes whose members are short: they start as those before them end."""
+        batches: list[Submitting] = []
+        while (first := self._queue.best()) is not None:
+            asked = self._asked_of(first)
+            room = asked.lane.room_ahead(self._limits.look_ahead_s)
+            jobs: list[int] = []
+            while len(jobs) < room and self._allowed(asked.bucket) and self._is_next(asked):
+                job = self._queue.pop_head(asked.bucket)
+                if not self._is_stale(job, asked.bucket):
+                    self._lanes.start_ahead(job, asked.lane)
+                    self._count(asked)
+                    jobs.append(job)
+            if not jobs:
+                break
+            batches.append(self._batch_of(jobs, asked))
+        return batches
+
+    def _is_next(self, asked: _Asked) -> bool:
+        """Whether the first job of all asks for just this."""
+        job = self._queue.best()
+        return job is not None and self._asked_of(job) is asked
+
+    def _batch_of(self, jobs: list[int], asked: _Asked) -> Submitting:
         self._batches += 1
         batch = f"{self._tag}-{self._batches}"
-        return Submitting(b=batch, tag=batch, jobs=tuple(members), request=self._by_key[key])
+        identities = self._lanes.identities
+        return Submitting(
+            b=batch,
+            tag=batch,
+            jobs=tuple([(job, self.state.attempts[job] + 1) for job in jobs]),
+            request=asked.request,
+            ids={job: identities[job] for job in jobs if job in identities} if identities else {},
+        )
 
-    def _pop(self, only: Hashable | None) -> tuple[int, Hashable] | None:
-        while (found := self._queue.pop(self._fits, only=only)) is not None:
-            job, key = found
-            # It may have been cancelled since it was queued.
-            if self.state.code[job] == Code.READY:
-                self._take(job, key)
-                self._waiting += 1
-                return job, key
+    def _pop(self) -> int | None:
+        while not self._lanes.full() and (found := self._queue.pop(self._fits)) is not None:
+            job, bucket = found
+            if not self._is_stale(job, bucket) and self._valve.lets(job):
+                return self._take(job)
         return None
 
-    def _fits(self, key: Hashable) -> bool:
-        if self._limits.max_waiting is not None and self._waiting >= self._limits.max_waiting:
-            return False
-        if self._limits.max_active is not None and len(self._held) >= self._limits.max_active:
-            return False
-        return self.pool is None or self.pool.fits(self._amounts[key])
+    def _is_stale(self, job: int, bucket: Hashable) -> bool:
+        """Whether a job was cancelled or held since it was queued, or queued again with another request."""
+        return self.state.code[job] != _READY or job in self._lanes or self._asked_of(job).bucket != bucket
 
-    def _take(self, job: int, key: Hashable | None = None) -> None:
-        amounts = self._amounts[self._learn(self.request_of(job)) if key is None else key]
-        self._held[job] = amounts
-        if self.pool:
-            self.pool.take(amounts)
+    def _pop_alike(self, asked: _Asked, most: int) -> list[int]:
+        """Take jobs that ask for exactly the same, best first, past some that ask for nearly that."""
+        jobs: list[int] = []
+        passed: list[int] = []
+        while len(jobs) < most and len(passed) < _LOOK_PAST and (job := self._queue.head(asked.bucket)) is not None:
+            stale = self._is_stale(job, asked.bucket)
+            alike = self._asked_of(job) is asked
+            if not stale and alike and not self._fits(job, asked.bucket):
+                break
+            self._queue.pop_head(asked.bucket)
+            if stale:
+                continue
+            if not alike:
+                passed.append(job)
+            elif self._valve.lets(job):
+                jobs.append(self._take(job))
+        for job in passed:
+            self._queue.push(job, asked.bucket)
+        return jobs
+
+    def _fits(self, job: int, bucket: Hashable) -> bool:
+        if not self._allowed(bucket):
+            return False
+        # One that is cancelled must not hide those behind it, however large it is.
+        return self._lanes.fits(self._asked_of(job).lane) or self._is_stale(job, bucket)
+
+    def _allowed(self, bucket: Hashable) -> bool:
+        """Whether one more of a bucket may be handed over, wherever it fits."""
+        if self._valve.closed:
+            return False
+        limits = self._limits
+        if limits.max_waiting is not None and self._waiting >= limits.max_waiting:
+            return False
+        if limits.max_waiting_alike is not None and self._waiting_alike[bucket] >= limits.max_waiting_alike:
+            return False
+        return limits.max_active is None or len(self._lanes) < limits.max_active
+
+    def _take(self, job: int) -> int:
+        asked = self._asked_of(job)
+        self._lanes.start(job, asked.lane)
+        self._count(asked)
+        return job
+
+    def _count(self, asked: _Asked) -> None:
+        self._waiting += 1
+        if self._limits.max_waiting_alike is not None:
+            self._waiting_alike[asked.bucket] += 1
 
     def _settle(self) -> None:
         """Return what jobs hold that are not active any more."""
-        active = self.state.active
-        for job in [job for job in self._held if job not in active]:
-            amounts = self._held.pop(job)
-            if self.pool:
-                self.pool.give(amounts)
+        left, self.state.left = self.state.left, []
+        for job, run_s in left or ():
+            self._lanes.end(job, run_s)
 
     def _take_in(self, now: float) -> None:
         state = self.state
         freed, state.freed = state.freed, []
         # A history read back names a job once for every time it became ready.
         for job in dict.fromkeys(freed):
-            due = state.not_before.get(job)
+            due = state.not_before.get(job) if state.not_before else None
+            if due is not None:
+                # Nobody waits longer than was meant, whatever the time of day has come to be since.
+                delay = state.delays.get(job, due - now)
+                due = min(due, now + delay) if self._reads_history else now + delay
             if due is not None and due > now:
                 heappush(self._later, (due, job))
-            elif state.code[job] == Code.READY:
+            elif state.code[job] == _READY:
                 self._enqueue(job)
+        self._reads_history = False
         while self._later and self._later[0][0] <= now:
             _, job = heappop(self._later)
             if state.code[job] == Code.READY:
                 self._enqueue(job)
 
     def _enqueue(self, job: int) -> None:
-        changed = self.state.requests.get(job)
-        self._queue.push(job, self._learn(changed) if changed else self._profile_key[self._profile_of[job]])
+        self._queue.push(job, self._asked_of(job).bucket)
 
-    def _learn(self, request: Request) -> Hashable:
-        key = request.key()
-        if key not in self._by_key:
-            self._by_key[key] = request
-            amounts = request.amounts()
-            self._amounts[key] = self.pool.clamp(amounts) if self.pool else amounts
-        return key
+    def _asked_of(self, job: int) -> _Asked:
+        state = self.state
+        changed = (state.requests.get(job) or state.asked.get(job)) if state.requests or state.asked else None
+        profile = self._profile_of[job]
+        return self._learn(changed, self._kinds[profile]) if changed else self._by_profile[profile]
+
+    def _learn(self, request: Request, kind: Hashable) -> _Asked:
+        key = (request.key(), kind)
+        if (known := self._asked.get(key)) is not None:
+            return known
+        lane = self._lanes.learn(request)
+        if self.pool:
+            most = self.pool.capacity
+            bucket: Hashable = tuple((name, min(rounded(amount), most[name])) for name, amount in lane.amounts.items())
+        else:
+            # A manager that keeps count takes arrays of jobs, whose time is the same as well.
+            bucket = (kind, *((name, rounded(amount)) for name, amount in lane.amounts.items()), request.walltime_s)
+        self._asked[key] = asked = _Asked(request, bucket, lane)
+        return asked

@@ -7,10 +7,15 @@ decides: what an event means is fixed for ever, and every decision is an event o
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable, Sequence
-from enum import IntEnum
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
 
+from longshore.engine.codes import ACTIVE as _ACTIVE
+from longshore.engine.codes import MOVING as _MOVING
+from longshore.engine.codes import OVER as _OVER
+from longshore.engine.codes import SHOWN, Code
+from longshore.engine.policy import COUNTED_APART
+from longshore.engine.steering import Steered, apply_steer, ask
 from longshore.model.event import (
     Deleted,
     Ended,
@@ -22,39 +27,32 @@ from longshore.model.event import (
     Refused,
     Restarted,
     Retry,
+    Sealed,
     Started,
     Steer,
     Submitted,
     Submitting,
 )
 from longshore.model.request import Request
-from longshore.model.state import Cause, JobState
+from longshore.model.state import Cause, JobState, run_state
+
+__all__ = ["SHOWN", "Code", "RunState", "shown_counts"]
+
+_ENDED_BADLY = (Code.FAILED, Code.DELETED, Code.PRUNED)
 
 
-class Code(IntEnum):
-    """State of a job in one byte."""
-
-    UNREADY = 0
-    READY = 1
-    PENDING = 2
-    RUNNING = 3
-    UNDECIDED = 4
-    """Its attempt ended badly and nobody has said yet whether it is tried again."""
-    HELD = 5
-    SUCCEEDED = 6
-    FAILED = 7
-    DELETED = 8
-    PRUNED = 9
+# What is done several times per job is done with plain numbers: comparing members of an enumeration takes most of the
+# time of a fold otherwise.
+_IS_ACTIVE: Final = bytes(code in _ACTIVE for code in Code)
+_IS_OVER: Final = bytes(code in _OVER for code in Code)
+_UNREADY: Final = int(Code.UNREADY)
+_READY: Final = int(Code.READY)
+_PENDING: Final = int(Code.PENDING)
+_RUNNING: Final = int(Code.RUNNING)
+_SUCCEEDED: Final = int(Code.SUCCEEDED)
 
 
-SHOWN: dict[int, JobState] = {code: JobState.READY if code == Code.UNDECIDED else JobState[code.name] for code in Code}
-"""The state users see, per code."""
-
-_ACTIVE = (Code.PENDING, Code.RUNNING)
-_OVER = (Code.SUCCEEDED, Code.FAILED, Code.DELETED, Code.PRUNED)
-
-
-class RunState:
+class RunState(Steered):
     """Where every job of a run stands.
 
     Parameters
@@ -68,6 +66,7 @@ class RunState:
     """
 
     def __init__(self, parents: Sequence[Sequence[int]], labels: Sequence[int], *, final: bool = False) -> None:
+        super().__init__()
         size = len(parents)
         self.size = size
         self.final = size - 1 if final else -1
@@ -83,18 +82,27 @@ class RunState:
         """Attempts that ended badly since the job was last given a fresh budget."""
         self.lost = array("l", bytes(size * array("l").itemsize))
         """How many of them were lost."""
+        self.apart: dict[tuple[int, Cause], int] = {}
+        """Bad ends per job and cause, for the causes with a rule of their own."""
         self.batches: dict[str, Submitting] = {}
         """Intents that nobody has answered."""
         self.active: dict[int, str] = {}
         """Batch of every job that is handed over or running."""
         self.dying: set[int] = set()
         """Those of them that somebody cancelled."""
+        self.identities: dict[int, Mapping[str, tuple[str, ...]]] = {}
+        """Which members of each resource the newest attempt of a job was given, such as which GPUs."""
         self.undecided: dict[int, Ended | Lost] = {}
         self.requests: dict[int, Request] = {}
         """Requests that a retry changed."""
         self.not_before: dict[int, float] = {}
+        self.delays: dict[int, float] = {}
+        """How long each of these waits, should the time of day not be what it was."""
         self.freed: list[int] = []
         """Jobs that became ready since somebody last took this list."""
+        self.left: list[tuple[int, float | None]] | None = None
+        """Jobs that ceased to be active since somebody last took this list, with the run time of those that ran to
+        their end; nobody has asked for it while it is ``None``."""
         self.counts: list[list[int]] = [[0] * len(Code) for _ in range(max(labels, default=-1) + 1)]
         """Number of jobs per label and code."""
         self.open = size - (1 if final else 0)
@@ -105,9 +113,9 @@ class RunState:
         self.last_end: float | None = None
         for label in labels:
             self.counts[label][Code.UNREADY] += 1
-        for job in range(size):
-            if not self.waiting[job] and job != self.final:
-                self._become(job, Code.READY)
+        for job, waiting in enumerate(self.waiting):
+            if not waiting and job != self.final:
+                self._ready(job)
         self._release_final()
 
     def apply(self, event: Event) -> None:
@@ -116,12 +124,23 @@ class RunState:
 
     def expects(self, job: int, attempt: int) -> bool:
         """Whether this attempt is handed over or running, so that news of it mean something."""
-        return 0 <= job < self.size and self.code[job] in _ACTIVE and self.attempts[job] == attempt
+        return 0 <= job < self.size and self.attempts[job] == attempt and _IS_ACTIVE[self.code[job]] == 1
 
     @property
     def over(self) -> bool:
         """Whether every job is over."""
         return not self.open and (self.final < 0 or self.code[self.final] in _OVER)
+
+    @property
+    def stuck(self) -> bool:
+        """Whether all that is left is held, or waits for what is."""
+        return not self.over and not any(row[code] for row in self.counts for code in _MOVING)
+
+    def overall(self) -> JobState:
+        """The state of the run."""
+        if self.stuck and not self.cancelled:
+            return JobState.HELD
+        return run_state(self.totals(), expected=self.size, cancelled=self.cancelled)
 
     def totals(self) -> dict[JobState, int]:
         """Number of jobs per state users see."""
@@ -140,25 +159,56 @@ class RunState:
         row[code] += 1
         self.code[job] = code
         if job != self.final:
-            self.open += (before in _OVER) - (code in _OVER)
-        if code == Code.READY:
+            self.open += _IS_OVER[before] - _IS_OVER[code]
+        if code == _READY:
             self.freed.append(job)
 
+    def _ready(self, job: int) -> None:
+        for event in self.set_later.pop(job, ()):
+            ask(self, job, event)
+        self._become(job, Code.HELD if job in self.held else Code.READY)
+
+    def hold(self, job: int) -> None:
+        """Keep a job from starting, now or again; one that is over stays over."""
+        if self.code[job] not in _OVER:
+            self.held.add(job)
+            if self.code[job] in (Code.UNREADY, Code.READY):
+                self._become(job, Code.HELD)
+
+    def release(self, job: int) -> None:
+        """Let a job go on that somebody held."""
+        self.held.discard(job)
+        if self.code[job] == Code.HELD:
+            self._become(job, Code.UNREADY)
+            if not self.waiting[job] and job != self.final:
+                self._become(job, Code.READY)
+            self._release_final()
+
     def _release_final(self) -> None:
-        if self.final >= 0 and not self.open and self.code[self.final] == Code.UNREADY:
-            self._become(self.final, Code.READY)
+        if self.final >= 0 and not self.open and self.code[self.final] == _UNREADY:
+            self._ready(self.final)
 
     def _life(self, event: Life) -> None:
         self.life = event
         self.finished = None
 
+    def _sealed(self, event: Sealed) -> None:
+        """What it says is about files, and obeyed by whoever reads them."""
+
     def _submitting(self, event: Submitting) -> None:
         self.batches[event.b] = event
+        attempts, active, batch = self.attempts, self.active, event.b
         for job, attempt in event.jobs:
-            self._become(job, Code.PENDING)
-            self.attempts[job] = attempt
-            self.active[job] = event.b
-            self.not_before.pop(job, None)
+            self._become(job, _PENDING)
+            attempts[job] = attempt
+            active[job] = batch
+        if self.not_before:
+            for job, _ in event.jobs:
+                self.not_before.pop(job, None)
+        if event.ids or self.identities:
+            for job, _ in event.jobs:
+                self.identities.pop(job, None)
+            self.identities.update(event.ids)
 
     def _submitted(self, event: Submitted) -> None:
         self.batches.pop(event.b, None)
@@ -168,7 +218,7 @@ class RunState:
         for job, attempt in event.jobs if event.jobs is not None else batch.jobs if batch else ():
             if self.active.get(job) != event.b or not self.expects(job, attempt):
                 continue
-            del self.active[job]
+            self._leave(job)
             if event.spent:
                 self._end_badly(job, Ended(t=event.t, j=job, a=attempt, cause=Cause.SUBMIT, reason=event.why))
             else:
@@ -176,22 +226,28 @@ class RunState:
                 self._take_back(job)
         self._release_final()
 
+    def _leave(self, job: int, run_s: float | None = None) -> None:
+        self.active.pop(job, None)
+        if self.left is not None:
+            self.left.append((job, run_s))
+
     def _take_back(self, job: int) -> None:
         if job in self.dying:
             self.dying.discard(job)
             self._become(job, Code.DELETED)
             self._prune_below(job)
         else:
-            self._become(job, Code.READY)
+            self._ready(job)
 
     def _started(self, event: Started) -> None:
         if self.expects(event.j, event.a):
-            self._become(event.j, Code.RUNNING)
+            self._become(event.j, _RUNNING)
 
     def _ended(self, event: Ended) -> None:
         if not self.expects(event.j, event.a):
             return
-        self.active.pop(event.j, None)
+        # One that failed says nothing of how long others take, and must not have more of its kind started ahead.
+        self._leave(event.j, event.run_s if event.cause is None else None)
         self.last_end = event.t
         if event.cause is None:
             self.dying.discard(event.j)
@@ -202,7 +258,7 @@ class RunState:
 
     def _lost(self, event: Lost) -> None:
         if self.expects(event.j, event.a):
-            self.active.pop(event.j, None)
+            self._leave(event.j)
             self.lost[event.j] += 1
             self.last_end = event.t
             self._end_badly(event.j, event)
@@ -210,6 +266,8 @@ class RunState:
 
     def _end_badly(self, job: int, event: Ended | Lost) -> None:
         self.tries[job] += 1
+        if isinstance(event, Ended) and event.cause in COUNTED_APART:
+            self.apart[job, event.cause] = self.apart.get((job, event.cause), 0) + 1
         if job in self.dying:
             self.dying.discard(job)
             self._become(job, Code.DELETED)
@@ -219,12 +277,13 @@ class RunState:
             self._become(job, Code.UNDECIDED)
 
     def _succeed(self, job: int) -> None:
-        self._become(job, Code.SUCCEEDED)
+        self._become(job, _SUCCEEDED)
         self.requests.pop(job, None)
+        waiting, code = self.waiting, self.code
         for child in self.children[job]:
-            self.waiting[child] -= 1
-            if not self.waiting[child] and self.code[child] == Code.UNREADY:
-                self._become(child, Code.READY)
+            waiting[child] = left = waiting[child] - 1
+            if not left and code[child] == _UNREADY:
+                self._ready(child)
 
     def _retry(self, event: Retry) -> None:
         if self.undecided.pop(event.j, None) is None:
@@ -233,7 +292,9 @@ class RunState:
             self.requests[event.j] = event.request
         if event.not_before is not None:
             self.not_before[event.j] = event.not_before
-        self._become(event.j, Code.READY)
+            if event.t:
+                self.delays[event.j] = max(0.0, event.not_before - event.t)
+        self._ready(event.j)
 
     def _failed(self, event: Failed) -> None:
         if self.undecided.pop(event.j, None) is not None:
@@ -245,13 +306,19 @@ class RunState:
         stack = list(self.children[job])
         while stack:
             below = stack.pop()
-            if self.code[below] in (Code.UNREADY, Code.READY):
+            # One that is held can never run either, and would keep the run from its end.
+            if self.code[below] in (Code.UNREADY, Code.READY, Code.HELD):
                 self._become(below, Code.PRUNED)
                 stack.extend(self.children[below])
 
     def _steer(self, event: Steer) -> None:
+        apply_steer(self, event)
         if event.act == "cancel" and not event.select:
             self.cancelled = True
+            # What is left, the final job perhaps, is to come to its end.
+            self.paused = ""
+            if self.final >= 0:
+                self.release(self.final)
             keep = self.final if event.set.get("final") != "no" else -1
             for job in range(self.size):
                 if job != keep:
@@ -276,15 +343,32 @@ class RunState:
 
     def _restarted(self, event: Restarted) -> None:
         self.cancelled = False
+        self.paused = ""
         self.finished = None
         for job in event.jobs:
+            if self.code[job] == _SUCCEEDED:
+                self._take_success_back(job)
             self.tries[job] = self.lost[job] = 0
             self.not_before.pop(job, None)
+            # What it asks for by now stays, and so do the ends that made it ask for more.
+            self.apart.pop((job, Cause.PREEMPTED), None)
+            self.held.discard(job)
             self._become(job, Code.UNREADY)
-        for job in event.jobs:
-            if not self.waiting[job] and job != self.final:
-                self._become(job, Code.READY)
+        for job in sorted(event.jobs):
+            if job == self.final:
+                continue
+            if not self.waiting[job]:
+                self._ready(job)
+            elif any(self.code[parent] in _ENDED_BADLY for parent in self.parents[job]):
+                # Whoever left out what it waits for must not keep the run from its end.
+                self._become(job, Code.PRUNED)
         self._release_final()
+
+    def _take_success_back(self, job: int) -> None:
+        for child in self.children[job]:
+            self.waiting[child] += 1
+            if self.code[child] == _READY:
+                self._become(child, _UNREADY)
 
     def _finished(self, event: Finished) -> None:
         self.finished = event
@@ -312,6 +396,7 @@ def _children(parents: Sequence[Sequence[int]]) -> list[list[int]]:
 
 _APPLY: dict[type, Callable[[RunState, Any], None]] = {
     Life: RunState._life,
+    Sealed: RunState._sealed,
     Submitting: RunState._submitting,
     Submitted: RunState._submitted,
     Refused: RunState._refused,

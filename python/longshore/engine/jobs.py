@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import os
+import posixpath
 from array import array
 from collections import ChainMap
+from collections.abc import Mapping
 from functools import cached_property
 
 import msgspec
 
-from longshore.contract.context import RunPaths
+from longshore.contract.context import RunPaths, log_path
 from longshore.contract.executor import Member
+from longshore.engine.bounds import limits_of
+from longshore.engine.pool import NO_IDENTITIES, Identities
 from longshore.errors import RunUnreadableError
 from longshore.model.codec import Header, JobLinks, StoredJob, decode_file, decode_job, decode_links
 from longshore.model.job import JobSettings
 from longshore.model.request import Request
-from longshore.plan.commands import job_variables, with_files, with_setup, with_variables
+from longshore.plan.allotment import identity_variables, thread_variables
+from longshore.plan.commands import job_variables, with_files, with_inherited, with_setup, with_variables
+from longshore.plan.tasks import VARIABLE, record_of
 from longshore.world.rundir import open_workflow
 
 
@@ -51,6 +57,8 @@ class JobTable:
                 offset += len(line)
         self._end = offset
         """Where the lines of the jobs end and those of the files begin."""
+        self._shared: dict[int, Mapping[str, str]] = {}
+        """Environment per profile."""
         self._inherited = dict(os.environ)
         self._file = os.open(run.workflow, os.O_RDONLY)
         self.labels: list[str] = list(dict.fromkeys(settings.label for settings in header.settings))
@@ -73,24 +81,49 @@ class JobTable:
         """Return a job as it stands in its line."""
         return decode_job(os.pread(self._file, self._lengths[job], self._offsets[job]))
 
-    def member(self, job: int, attempt: int, request: Request) -> Member:
-        """Return an attempt of a job, ready to be handed over."""
+    def member(self, job: int, attempt: int, request: Request, identities: Identities = NO_IDENTITIES) -> Member:
+        """Return an attempt of a job, ready to be handed over with what it is given."""
         stored, settings = self[job], self.settings(job)
         run_dir = str(self._run.root)
         variables = job_variables(
             name=stored.name, label=settings.label, attempt=attempt, request=request, run_dir=run_dir
         )
-        environment = {**settings.environment, **stored.env, **variables}
-        command = with_variables(with_files(stored.c, self._paths), ChainMap(environment, self._inherited))
+        folder = settings.working_directory or run_dir
+        # What a shell finds in there: the engine may have been started anywhere.
+        inherited = ChainMap({**variables, "PWD": posixpath.normpath(folder)}, self._inherited)
+        environment = {**with_inherited({**settings.environment, **stored.env}, inherited), **variables}
+        if settings.limit_threads:
+            # What the user sets wins; what happened to be set where the run was submitted does not.
+            environment = thread_variables(request.cpus) | environment
+        if stored.tasks > 1 and settings.rules.resume_tasks:
+            environment[VARIABLE] = f"{run_dir}/{record_of(job)}"
+        if identities:
+            # Here the user does not: another job has the other GPUs.
+            environment |= identity_variables(identities)
+        command = with_variables(with_files(stored.c, self._paths), ChainMap(environment, inherited))
         return Member(
             job=job,
             attempt=attempt,
             name=stored.name,
             command=with_setup(command, settings.setup),
             environment=environment,
-            working_directory=settings.working_directory or run_dir,
-            log=str(self._run.log_of(job, stored.name, settings.label, attempt)),
+            working_directory=folder,
+            log=log_path(job, stored.name, settings.label, attempt),
+            shared=self._shared_by(job, request) if request == settings.request else {},
+            limits=limits_of(settings.rules.bounds, request),
         )
+
+    def _shared_by(self, job: int, request: Request) -> Mapping[str, str]:
+        """What the environments of all attempts of a profile have alike, as long as their request is the profile's."""
+        profile = self.profile_of[job]
+        if profile not in self._shared:
+            settings = self.header.settings[profile]
+            variables = job_variables(
+                name="", label=settings.label, attempt=0, request=request, run_dir=str(self._run.root)
+            )
+            threads = thread_variables(request.cpus) if settings.limit_threads else {}
+            self._shared[profile] = {**threads, **settings.environment, **variables}
+        return self._shared[profile]
 
     @cached_property
     def _paths(self) -> dict[str, str]:

@@ -1,13 +1,15 @@
 """The journal of a run: one file of events per life of its engine, and nothing in it is ever changed.
 
 A life's file is made whole with its first event, exclusively, so that of two engines that begin at once one gives way.
-That first event seals the life before at the length it had then: what a superseded engine still writes is void.
+An engine looks for a newer life before each act. So whatever the engine before did, it had written down before this
+life's file was there; and its file, measured after that, is sealed at that length by this life's second event: what a
+superseded engine still writes is void, and what it did is not.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -15,9 +17,25 @@ import msgspec
 
 from longshore.errors import RunUnreadableError, SubmissionRefusedError
 from longshore.model.codec import decode_event, encode_line
-from longshore.model.event import FORMAT, Event, Life, Seal
+from longshore.model.event import (
+    FORMAT,
+    Ended,
+    Event,
+    Failed,
+    Finished,
+    Life,
+    Lost,
+    Restarted,
+    Seal,
+    Sealed,
+    Started,
+    Steer,
+)
+from longshore.world.presence import is_surely_local, is_there
 
 _SUFFIX: Final = ".jsonl"
+_PROGRESS: Final = (Started, Ended, Lost, Failed, Steer, Restarted, Finished)
+"""Events without which a life has achieved nothing."""
 
 
 class Journal:
@@ -38,13 +56,37 @@ class Journal:
 
     def __init__(self, folder: Path, life: Life) -> None:
         self._folder = folder
-        self._next = folder / _file_name(life.life + 1)
-        self._path = path = folder / _file_name(life.life)
+        self._next = path_of(folder, life.life + 1)
+        self._path = path = path_of(folder, life.life)
         _create_exclusively(path, encode_line(life))
         self._file = os.open(path, os.O_WRONLY | os.O_APPEND)
+        self._local = is_surely_local(folder)
         self._number = 0
         self._buffer = bytearray()
         self._durable = True
+
+    def seal(self, seen: Seal | None, *, now: float) -> list[Event]:
+        """Seal the lives before this one, and return what the newest of them wrote since it was read.
+
+        The seal is void until it is committed; nothing may be done before.
+
+        Parameters
+        ----------
+        seen
+            How much of the newest was read.
+        now
+            The time of day.
+        """
+        if seen is None:
+            return []
+        path = path_of(self._folder, seen.life)
+        with path.open("rb") as file:
+            file.seek(seen.bytes)
+            rest = file.read()
+        rest = rest[: rest.rfind(b"\n") + 1]
+        seals = [Seal(life=seen.life, bytes=seen.bytes + len(rest)), *_unsealed(self._folder, seen.life)]
+        self.append(Sealed(lives=tuple(seals)), now=now)
+        return [_decode(line, path) for line in rest.splitlines(keepends=True)]
 
     def append(self, event: Event, *, now: float) -> Event:
         """Add an event to the group that the next `commit` writes, and return it with its number and time."""
@@ -86,20 +128,43 @@ class Journal:
 
     @property
     def superseded(self) -> bool:
-        """Whether a newer life has begun, so that this one must stop and touch nothing."""
-        return self._next.exists()
+        """Whether a newer life has begun, so that this one must stop and touch nothing.
+
+        Raises
+        ------
+        OSError
+            It cannot be told, so that nothing may be done for now.
+        """
+        if not self._local:
+            return is_there(self._next)
+        try:
+            self._next.stat()
+        except FileNotFoundError:
+            return False
+        return True
 
     @property
     def gone(self) -> bool:
-        """Whether the file is no longer where it was made: what is written there now, others will not find."""
+        """Whether the file is no longer where it was made: what is written there now, others will not find.
+
+        Raises
+        ------
+        OSError
+            It cannot be told.
+        """
         try:
             return not os.path.samestat(self._path.stat(), os.fstat(self._file))
         except FileNotFoundError:
-            return True
+            return not is_there(self._path)
 
     def close(self) -> None:
         """Let the file go."""
         os.close(self._file)
+
+
+def path_of(folder: Path, life: int) -> Path:
+    """Path of the file of a life."""
+    return folder / _file_name(life)
 
 
 def lives(folder: Path) -> list[tuple[int, Path]]:
@@ -127,18 +192,35 @@ def read_events(folder: Path, *, seal: Seal | None = None) -> Iterator[Event]:
     RunUnreadableError
         A file is of a newer format, or a line that counts is gone or is no event.
     """
-    files = [(number, path, path.read_bytes()) for number, path in lives(folder)]
-    seals = _seals(files)
-    if seal:
-        seals[seal.life] = seal.bytes
-    for number, path, text in files:
+    for path, lines in read_lines(folder, seal=seal):
+        for line in lines:
+            yield _decode(line, path)
+
+
+def read_lines(folder: Path, *, seal: Seal | None = None) -> Iterator[tuple[Path, list[bytes]]]:
+    """The lines of all events that count, file by file in order, for whoever needs to decode only some.
+
+    Parameters
+    ----------
+    folder
+        The run's journal folder.
+    seal
+        As for `read_events`.
+
+    Raises
+    ------
+    RunUnreadableError
+        A file is of a newer format, or lacks some of what was sealed.
+    """
+    # The newest first: a life that is sealed was measured before its seal was written, so read after that it is whole.
+    files = [(number, path, path.read_bytes()) for number, path in reversed(lives(folder))]
+    seals = _seals(files, seal)
+    for number, path, text in reversed(files):
         end = seals.get(number, len(text))
         if len(text) < end:
             raise RunUnreadableError(f"'{path}' is torn: it has {len(text)} of the {end} bytes that were sealed")
-        for line in text[:end].splitlines(keepends=True):
-            # The newest life may be writing its last line just now.
-            if line.endswith(b"\n"):
-                yield _decode(line, path)
+        # The newest life may be writing its last line just now.
+        yield path, text[: text.rfind(b"\n", 0, end) + 1].splitlines()
 
 
 def next_life(folder: Path) -> tuple[int, Seal | None]:
@@ -151,20 +233,89 @@ def next_life(folder: Path) -> tuple[int, Seal | None]:
     return number + 1, Seal(life=number, bytes=text.rfind(b"\n") + 1)
 
 
-def _seals(files: Iterable[tuple[int, Path, bytes]]) -> dict[int, int]:
-    seals = {}
-    for _, path, text in files:
-        first = _decode(text[: text.find(b"\n") + 1], path)
-        if not isinstance(first, Life):
-            raise RunUnreadableError(f"'{path}' does not begin with the event 'life'")
-        if first.v > FORMAT:
-            raise RunUnreadableError(
-                f"'{path}' has format {first.v}; this Longshore reads up to {FORMAT}",
-                hint="Use the version that wrote it, or a newer one.",
-            )
-        if first.seals:
-            seals[first.seals.life] = first.seals.bytes
+def newest_life(folder: Path) -> Life | None:
+    """The first event of the newest life."""
+    files = lives(folder)
+    return first_event(files[-1][1]) if files else None
+
+
+def _seals(files: Iterable[tuple[int, Path, bytes]], seal: Seal | None = None) -> dict[int, int]:
+    """Length per life that is sealed, given the beginnings of the files at least, the newest first."""
+    seals = {} if seal is None else {seal.life: seal.bytes}
+    for number, path, text in files:
+        length = text.find(b"\n") + 1
+        first = _life(text[:length], path)
+        end = text.find(b"\n", length) + 1
+        second = _decode(text[length:end], path) if 0 < end <= seals.get(number, end) else None
+        for each in (*((first.seals,) if first.seals else ()), *(second.lives if isinstance(second, Sealed) else ())):
+            seals.setdefault(each.life, each.bytes)
     return seals
+
+
+def _unsealed(folder: Path, before: int) -> Iterator[Seal]:
+    """Seals for lives older than one, whose successors died before they could seal them."""
+    older = [(number, path) for number, path in lives(folder) if number <= before]
+    sealed = sealed_lengths(older)
+    for number, path in reversed(older):
+        if number < before and number not in sealed:
+            yield Seal(life=number, bytes=path.read_bytes().rfind(b"\n") + 1)
+
+
+def _beginning(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.readline() + file.readline()
+
+
+def first_event(path: Path) -> Life:
+    """The event with which a life's file begins.
+
+    Raises
+    ------
+    RunUnreadableError
+        It is another, none, or of a newer format.
+    """
+    with path.open("rb") as file:
+        return _life(file.readline(), path)
+
+
+def _life(line: bytes, path: Path) -> Life:
+    first = _decode(line, path)
+    if not isinstance(first, Life):
+        raise RunUnreadableError(f"'{path}' does not begin with the event 'life'")
+    if first.v > FORMAT:
+        raise RunUnreadableError(
+            f"'{path}' has format {first.v}; this Longshore reads up to {FORMAT}",
+            hint="Use the version that wrote it, or a newer one.",
+        )
+    return first
+
+
+def fruitless_lives(folder: Path) -> int:
+    """How many lives have died in a row without any news of a job, or an order taken.
+
+    Raises
+    ------
+    RunUnreadableError
+        A file is of a newer format, or holds a line that is no event.
+    """
+    number = 0
+    for _, path in reversed(lives(folder)):
+        with path.open("rb") as file:
+            if any(isinstance(_decode(line, path), _PROGRESS) for line in file if line.endswith(b"\n")):
+                break
+        number += 1
+    return number
+
+
+def sealed_lengths(files: Sequence[tuple[int, Path]]) -> dict[int, int]:
+    """How many bytes count of each life that is sealed, given the files of a journal, oldest first.
+
+    Raises
+    ------
+    RunUnreadableError
+        A file does not begin as one of a life does, or is of a newer format.
+    """
+    return _seals((number, path, _beginning(path)) for number, path in reversed(files))
 
 
 def _decode(line: bytes, path: Path) -> Event:

@@ -2,12 +2,14 @@
 
 The order within a round is what the promises rest on: events are applied in memory first, made durable next, and only
 then is anything done on the strength of them. A life that finds a newer one beside it stops without touching anything.
+It is one file because that order can only be checked where all of it is in sight.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -26,20 +28,26 @@ from longshore.contract.executor import (
     Throttled,
 )
 from longshore.engine import orders
+from longshore.engine.again import choose
 from longshore.engine.decide import Scheduler
-from longshore.engine.fold import RunState, shown_counts
+from longshore.engine.evidence import Evidence, forget_tasks
+from longshore.engine.fold import RunState
+from longshore.engine.guard import FastFailures
+from longshore.engine.history import RunHistory
 from longshore.engine.jobs import JobTable
 from longshore.engine.journal import Journal, next_life, read_events
-from longshore.engine.policy import RetryRules
-from longshore.engine.pool import Pool
+from longshore.engine.obeying import described, events_of, restarted
+from longshore.engine.policy import first_request, rules_of
+from longshore.engine.pool import NO_IDENTITIES, Pool
 from longshore.engine.settings import EngineSettings
+from longshore.engine.standing import snapshot_of
+from longshore.engine.tenant import Tenant, wishes_of
 from longshore.model.event import (
     FORMAT,
-    Deleted,
     Ended,
     Event,
     Life,
-    Restarted,
+    Started,
     Steer,
     Submitted,
     Submitting,
@@ -47,8 +55,9 @@ from longshore.model.event import (
 from longshore.model.event import (
     Refused as BatchRefused,
 )
+from longshore.model.job import JobSettings
 from longshore.model.snapshot import Snapshot
-from longshore.model.state import Cause, JobState, run_state
+from longshore.model.state import Cause, JobState
 from longshore.world.clock import Clock
 from longshore.world.host import boot_id, host_name
 from longshore.world.rundir import read_card, write_snapshot
@@ -104,8 +113,14 @@ class Engine:
         self._jobs = JobTable(run)
         self.state = RunState(self._jobs.parents, self._jobs.label_of, final=self._jobs.header.final)
         number, seal = next_life(run.journal)
+        self._guard = FastFailures(settings.max_fast_failures, settings.fast_failure_s)
         for event in read_events(run.journal, seal=seal):
             self.state.apply(event)
+            self._guard.take(event)
+        self._evidence = Evidence(run, self._jobs, say)
+        self._began = clock.elapsed()
+        self._unsettled: list[tuple[int, int]] = []
+        """Attempts whose ends were told, and perhaps are not durable yet."""
         self._obeyed: set[Path] = set()
         """Orders that were taken, and perhaps could not be removed yet."""
         self.life = Life(
@@ -116,11 +131,13 @@ class Engine:
             pid=os.getpid(),
             boot=boot_id(),
             by=by,
-            seals=seal,
             longshore=__version__,
         )
         run.journal.mkdir(exist_ok=True)
         self._journal = Journal(run.journal, self.life)
+        for event in self._journal.seal(seal, now=clock.now()):
+            # An engine that was thought dead wrote this, and perhaps did it, while this one was beginning.
+            self.state.apply(event)
         self.state.apply(self.life)
         self._mark: Mark = ""
         self._note = ""
@@ -138,22 +155,26 @@ class Engine:
         self._snapshot_number = -1
         executor.open(run, number)
         probe = executor.probe()
+        mark = read_card(run).mark
+        self._history = RunHistory(settings.history, self._jobs, clock=clock, say=say)
+        rules = [
+            rules_of(profile, retries_on_lost=settings.retries_on_lost, capacity=probe.capacity)
+            for profile in self._jobs.header.settings
+        ]
         self._scheduler = Scheduler(
             self.state,
-            requests=[profile.request for profile in self._jobs.header.settings],
-            rules=[
-                RetryRules(
-                    retries=profile.number_of_retries,
-                    unless_exit=profile.retry_unless_exit,
-                    retries_on_lost=settings.retries_on_lost,
-                )
-                for profile in self._jobs.header.settings
-            ],
+            requests=list(map(first_request, (profile.request for profile in self._jobs.header.settings), rules)),
+            rules=rules,
             profile_of=self._jobs.profile_of,
-            pool=Pool(probe.capacity) if probe.capacity is not None else None,
+            pool=Pool(probe.capacity, probe.identities) if probe.capacity is not None else None,
             limits=executor.limits,
-            tag=f"{read_card(run).mark}-{number}",
+            tag=f"{mark}-{number}",
+            estimates=self._history.estimates,
+            priorities=[profile.priority for profile in self._jobs.header.settings],
+            kinds=_kinds_of(self._jobs.header.settings) if executor.limits.max_batch > 1 else (),
         )
+        pool = self._scheduler.pool
+        self._tenant = Tenant(mark, run.keeper, pool, clock=clock, say=say) if pool and settings.share_machine else None
 
     def run(self) -> JobState:
         """Work until nothing of the run can move any more, and return the run's state.
@@ -170,31 +191,42 @@ class Engine:
                 self._executor.sweep()
         finally:
             self._executor.close()
+            if self._tenant:
+                self._tenant.release()
+            self._history.add(last=True)
             self._jobs.close()
             self._journal.close()
         assert self.state.finished is not None
         return self.state.finished.state
 
     def restart(self) -> int:
-        """Give every job that is over and did not succeed another chance; return how many there are."""
-        again = self.state.not_succeeded()
-        final = self.state.final
-        if again and final >= 0 and final not in again and final not in self.state.active:
-            # What it gathers is no longer all there is.
-            again.append(final)
-        if again:
-            self._note_event(Restarted(jobs=tuple(again)))
-        return len(again)
+        """Give every job another chance that did not succeed or is named by the order; return how many there are."""
+        left = [(path, order) for path, order in orders.waiting(self._run) if order.act == "restart"]
+        # Removed as all orders are, once what follows from them is durable.
+        self._obeyed |= {path for path, _ in left}
+        return self._restart(left[-1][1] if left else orders.Order(who="", act="restart"))
+
+    def _restart(self, order: orders.Order) -> int:
+        named = {number for number, label in enumerate(self._jobs.labels) if label in order.from_labels}
+        chosen = choose(self.state, named)
+        # Before it is written down: whoever dies in between has only to do again what is done.
+        forget_tasks(self._run, chosen.anew)
+        if chosen.jobs:
+            event = restarted(order, chosen.jobs)
+            self._say(f"{order.who or 'somebody'} orders: restart, {len(event.jobs)} jobs run again")
+            self._note_event(event)
+        if order.set:
+            self._take_order(msgspec.structs.replace(order, act="set"))
+        return len(chosen.jobs)
 
     def _round(self) -> bool:
         """One round; whether it was the last."""
-        until, why = self._pause
-        self._note = why if self._clock.elapsed() < until else ""
+        self._note = self._pause[1] if self._is_pausing else ""
         self._poll()
         self._obey()
-        for judgement in self._scheduler.judgements():
-            self._note_event(judgement)
-        starts = [] if self._clock.elapsed() < until else self._scheduler.starts(self._clock.now())
+        self._judge()
+        self._share()
+        starts = [] if self._is_pausing else self._scheduler.starts(self._now())
         for start in starts:
             self._note_event(start)
         finished = self._scheduler.finish()
@@ -202,13 +234,35 @@ class Engine:
             self._note_event(finished)
         if not self._commit():
             return False
+        self._evidence.clear()
+        self._settle()
         self._end_cancelled()
+        if self._tenant and starts:
+            self._tenant.note_starts()
         for start in starts:
             self._hand_over(start)
+        self._history.add()
         # The last event may be of an earlier round, which could not write it.
         last = self.state.finished is not None
         self._write_snapshot(last=last)
         return last
+
+    def _judge(self) -> None:
+        """Decide about jobs that ended badly, and about the run where too many do."""
+        for judgement in self._scheduler.judgements():
+            self._note_event(judgement)
+        if self._guard.why and not self.state.over:
+            self._note_event(Steer(who="longshore", act="pause", set={"why": self._guard.why}))
+        if self.state.paused:
+            self._waits(f"paused: {self.state.paused}; 'longshore unpause' goes on")
+
+    def _share(self) -> None:
+        """Agree with the user's other runs on who has how much of this machine."""
+        if self._tenant is None:
+            return
+        self._tenant.turn(lambda: wishes_of(self._scheduler, self._history, self._clock.now()))
+        if self._tenant.idle:
+            self._waits("other runs of yours have this machine")
 
     def _poll(self) -> None:
         answer = self._executor.poll(self._mark)
@@ -216,19 +270,31 @@ class Engine:
             self._waits(f"the workload manager does not answer: {answer.why}")
             return
         self._mark = answer.mark
+        self._doubtful |= answer.again
+        if answer.busy:
+            self._start_nothing_for(answer.busy.retry_after_s, answer.busy.why)
+        self._unsettled += [(event.j, event.a) for event in answer.events if not isinstance(event, Started)]
         for event in answer.events:
             if self.state.expects(event.j, event.a):
-                self._note_event(self._as_cancelled(event))
+                self._note_event(self._as_it_counts(event))
         for job, attempt in answer.never:
             if self.state.expects(job, attempt):
                 self._give_back(self.state.active[job], ((job, attempt),))
         self._find_unanswered()
 
-    def _as_cancelled(self, event: MemberEvent) -> MemberEvent:
-        """A bad end that somebody asked for is a cancellation."""
-        if isinstance(event, Ended) and event.cause and event.j in self.state.dying:
+    def _settle(self) -> None:
+        """Tell the executor of the ends that are durable by now."""
+        if self._unsettled:
+            self._executor.settled(self._unsettled)
+            self._unsettled = []
+
+    def _as_it_counts(self, event: MemberEvent) -> MemberEvent:
+        """An end as it counts: a bad one that somebody asked for is a cancellation."""
+        if not isinstance(event, Ended):
+            return event
+        if event.cause and event.j in self.state.dying:
             return msgspec.structs.replace(event, cause=Cause.CANCELLED)
-        return event
+        return self._evidence.weigh(event)
 
     def _find_unanswered(self) -> None:
         """Look up the batches of which it is not certain that they were taken: a life died in between."""
@@ -255,18 +321,29 @@ class Engine:
         self._note_event(BatchRefused(b=batch, why="it never reached the workload manager", jobs=members))
 
     def _hand_over(self, start: Submitting) -> None:
-        self._stop_if_superseded()
-        until, why = self._pause
-        if self._clock.elapsed() < until:
+        self._may_act()
+        if self._is_pausing:
             # Not now was the answer to another batch of this round, and it holds for all.
-            self._note_event(BatchRefused(b=start.b, why=why))
+            self._note_event(BatchRefused(b=start.b, why=self._pause[1]))
             return
         assert start.request is not None
+        lane, slots = self._scheduler.lane(start.request)
+        try:
+            members = tuple(
+                self._jobs.member(job, attempt, start.request, start.ids.get(job, NO_IDENTITIES))
+                for job, attempt in start.jobs
+            )
+        except OSError as error:
+            self._take_answer(start, Throttled(f"the jobs cannot be read: {error.strerror}", _RETRY_DISK_S))
+            return
         batch = Batch(
+            lane=lane,
+            slots=slots,
             id=start.b,
             tag=start.tag,
             request=start.request,
-            members=tuple(self._jobs.member(job, attempt, start.request) for job, attempt in start.jobs),
+            members=members,
+            attributes=self._jobs.settings(start.jobs[0][0]).attributes,
         )
         self._take_answer(start, self._executor.submit(batch))
 
@@ -293,14 +370,18 @@ class Engine:
                 self._obeyed.add(path)
                 self._take_order(order)
             if self._commit():
-                path.unlink(missing_ok=True)
+                with suppress(OSError):
+                    path.unlink(missing_ok=True)
 
     def _take_order(self, order: orders.Order) -> None:
-        selected = {name: words for name, words in (("jobs", order.jobs), ("labels", order.labels)) if words}
-        self._say(f"{order.who} orders: {order.act} {selected or 'the whole run'}")
-        self._note_event(Steer(who=order.who, act=order.act, select=selected, set=order.set))
-        if selected:
-            self._note_event(Deleted(jobs=tuple(self._selected(order))))
+        if order.act == "restart":
+            # The life that was begun for it died before it came to it.
+            self._restart(order)
+            return
+        for event in events_of(order, self._jobs, self.state, request_of=self._scheduler.first_request_of):
+            if words := described(event):
+                self._say(words)
+            self._note_event(event)
 
     def _end_cancelled(self) -> None:
         """Have the executor end what was cancelled; a life that begins amid a cancellation asks again."""
@@ -309,37 +390,46 @@ class Engine:
         # Nobody can end what is perhaps not there: a batch that was never answered is looked up first.
         known = (job for job in self.state.dying if self.state.active[job] not in self.state.batches)
         attempts = {(job, self.state.attempts[job]) for job in known} - self._told
-        if attempts:
-            self._stop_if_superseded()
+        if attempts and self._may_act():
             self._told |= attempts
             self._executor.cancel(attempts, grace_s=self._settings.grace_s)
 
-    def _selected(self, order: orders.Order) -> Iterable[int]:
-        labels = set(order.labels)
-        names = set(order.jobs)
-        for job in range(len(self._jobs)):
-            if self._jobs.settings(job).label in labels or (names and self._jobs[job].name in names):
-                yield job
-
     def _note_event(self, event: Event) -> None:
-        self.state.apply(self._journal.append(event, now=self._clock.now()))
+        written = self._journal.append(event, now=self._clock.now())
+        self.state.apply(written)
+        self._guard.take(written)
+        if type(event) is Ended and event.cause is None:
+            self._history.note(event)
 
     def _commit(self) -> bool:
         """Make durable what is known; nothing may be done before that, so a full disk makes the engine wait."""
-        self._stop_if_superseded()
+        if not self._may_act():
+            return False
         try:
             self._journal.commit()
         except OSError as error:
             why = f"the journal cannot be written: {error.strerror}"
             self._start_nothing_for(_RETRY_DISK_S, why)
             return False
+        # Asked after the disk, which may take its time: what follows acts on the strength of what is durable.
+        return self._may_act()
+
+    def _may_act(self) -> bool:
+        """Whether this life is still the newest; not for now, if that cannot be told."""
+        try:
+            superseded, gone = self._journal.superseded, self._journal.gone
+        except OSError as error:
+            self._start_nothing_for(_RETRY_DISK_S, f"the run directory cannot be read: {error.strerror}")
+            return False
+        if superseded:
+            raise Superseded("a newer engine has taken the run up")
+        if gone:
+            raise Superseded("the run directory was moved or removed")
         return True
 
-    def _stop_if_superseded(self) -> None:
-        if self._journal.superseded:
-            raise Superseded("a newer engine has taken the run up")
-        if self._journal.gone:
-            raise Superseded("the run directory was moved or removed")
+    @property
+    def _is_pausing(self) -> bool:
+        return self._clock.elapsed() < self._pause[0]
 
     def _start_nothing_for(self, seconds: float, why: str) -> None:
         self._pause = max(self._pause, (self._clock.elapsed() + seconds, why))
@@ -351,6 +441,10 @@ class Engine:
             self._say(why)
         self._said = self._note = why
 
+    def _now(self) -> float:
+        """The time of day for decisions: this life's first, moved on by the clock that never jumps."""
+        return self.life.t + self._clock.elapsed() - self._began
+
     def _nap(self) -> float:
         due = self._scheduler.next_wake()
         until, _ = self._pause
@@ -359,14 +453,15 @@ class Engine:
             return min(_NAP_S, pause)
         if self.state.freed or self.state.undecided or self._scheduler.more:
             return 0.0
-        return _NAP_S if due is None else max(0.0, min(_NAP_S, due - self._clock.now()))
+        return _NAP_S if due is None else max(0.0, min(_NAP_S, due - self._now()))
 
     def _write_snapshot(self, *, last: bool) -> None:
         age = self._clock.elapsed() - self._snapshot_at
         news = self._journal.number != self._snapshot_number
         if not (last or age >= _HEARTBEAT_S or (news and age >= _SNAPSHOT_S)):
             return
-        self._stop_if_superseded()
+        if not self._may_act():
+            return
         self._snapshot_at, self._snapshot_number = self._clock.elapsed(), self._journal.number
         try:
             self._journal.flush()
@@ -376,21 +471,16 @@ class Engine:
 
     def snapshot(self) -> Snapshot:
         """Where the run stands."""
-        state = self.state
-        totals = state.totals()
-        overall = run_state(totals, expected=state.size, cancelled=state.cancelled)
-        if not state.finished and overall not in (JobState.UNKNOWN, JobState.HELD):
-            overall = JobState.RUNNING
-        return Snapshot(
-            life=self.life.life,
-            n=self._journal.number,
-            at=self._clock.now(),
-            pid=self.life.pid,
-            host=self.life.host,
-            boot=self.life.boot,
-            state=overall,
-            counts=totals,
-            labels={label: shown_counts(row) for label, row in zip(self._jobs.labels, state.counts, strict=True)},
-            finished=state.finished is not None,
+        return snapshot_of(
+            self.state,
+            self._jobs.labels,
+            life=self.life,
+            number=self._journal.number,
+            now=self._clock.now(),
             note=self._note,
         )
+
+
+def _kinds_of(settings: Sequence[JobSettings]) -> list[Hashable]:
+    """What jobs of each profile must have alike to go in one batch, beside their request: what the manager is told."""
+    return [tuple(sorted((name, str(value)) for name, value in each.attributes.items())) for each in settings]

@@ -1,13 +1,18 @@
-"""The jobs that could start, in order of pressure, in one bucket per distinct request.
+"""The jobs that could start, in order of priority and pressure, in one bucket per rounded request.
 
-Jobs of one bucket need not be compared for fit: when the head does not fit, none does. The cost of choosing a job
-therefore grows with the number of distinct requests, not with the number of jobs.
+Only the head of a bucket is looked at: its jobs ask for much the same, so that when the head does not fit the others
+are not worth a look. The cost of choosing a job grows with the number of buckets, which rounding keeps small, and not
+with the number of jobs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
-from heapq import heappop, heappush
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from heapq import heapify, heappop, heappush
+from typing import TypeAlias
+
+_Entry: TypeAlias = tuple[float, float, int]
+"""Priority and pressure, both with their sign turned, and the job."""
 
 
 def pressures(children: Sequence[Sequence[int]], expected_s: Callable[[int], float]) -> list[float]:
@@ -22,17 +27,28 @@ def pressures(children: Sequence[Sequence[int]], expected_s: Callable[[int], flo
     """
     pressure = [0.0] * len(children)
     for job in range(len(children) - 1, -1, -1):
-        behind = max((pressure[child] for child in children[job]), default=0.0)
+        behind = 0.0
+        for child in children[job]:
+            behind = max(behind, pressure[child])
         pressure[job] = expected_s(job) + behind
     return pressure
 
 
 class ReadyQueue:
-    """Jobs that are ready; ties in pressure go to the lowest index, which is the earliest in topological order."""
+    """Jobs that are ready; ties go to the lowest index, which is the earliest in topological order.
 
-    def __init__(self, pressure: Sequence[float]) -> None:
+    Parameters
+    ----------
+    pressure
+        Pressure per job.
+    priority_of
+        Priority of a job, which goes before pressure.
+    """
+
+    def __init__(self, pressure: Sequence[float], priority_of: Callable[[int], float] | None = None) -> None:
         self._pressure = pressure
-        self._buckets: dict[Hashable, list[tuple[float, int]]] = {}
+        self._priority_of = priority_of
+        self._buckets: dict[Hashable, list[_Entry]] = {}
         self._size = 0
 
     def __len__(self) -> int:
@@ -40,29 +56,52 @@ class ReadyQueue:
 
     def push(self, job: int, bucket: Hashable) -> None:
         """Add a job to the bucket of its request."""
-        heappush(self._buckets.setdefault(bucket, []), (-self._pressure[job], job))
+        heappush(self._buckets.setdefault(bucket, []), self._entry(job))
         self._size += 1
 
-    def pop(self, fits: Callable[[Hashable], bool], *, only: Hashable | None = None) -> tuple[int, Hashable] | None:
-        """Take the job of highest pressure among the heads of the buckets that fit.
+    def head(self, bucket: Hashable) -> int | None:
+        """The first job of a bucket, left where it is; ``None`` when the bucket is empty."""
+        heap = self._buckets.get(bucket)
+        return heap[0][2] if heap else None
+
+    def best(self) -> int | None:
+        """The first job of all, whether it fits or not, left where it is."""
+        return min(heap[0] for heap in self._buckets.values())[2] if self._buckets else None
+
+    def buckets(self) -> Iterator[tuple[int, int]]:
+        """The first job of each bucket, and how many there are in it."""
+        return ((heap[0][2], len(heap)) for heap in self._buckets.values())
+
+    def pop(self, fits: Callable[[int, Hashable], bool]) -> tuple[int, Hashable] | None:
+        """Take the first job among the heads of the buckets that fit.
 
         Parameters
         ----------
         fits
-            Whether a bucket's request can be had right now.
-        only
-            Look into this bucket alone.
+            Whether a job, the head of a bucket, can be started right now.
         """
         best: Hashable | None = None
+        first: _Entry | None = None
         for bucket, heap in self._buckets.items():
-            better = best is None or heap[0] < self._buckets[best][0]
-            if (only is None or bucket == only) and better and fits(bucket):
-                best = bucket
-        if best is None:
-            return None
-        heap = self._buckets[best]
-        _, job = heappop(heap)
+            if (first is None or heap[0] < first) and fits(heap[0][2], bucket):
+                best, first = bucket, heap[0]
+        return None if first is None else (self.pop_head(best), best)
+
+    def pop_head(self, bucket: Hashable) -> int:
+        """Take the first job of a bucket that is not empty."""
+        heap = self._buckets[bucket]
+        _, _, job = heappop(heap)
         if not heap:
-            del self._buckets[best]
+            del self._buckets[bucket]
         self._size -= 1
-        return job, best
+        return job
+
+    def reorder(self, pressure: Sequence[float]) -> None:
+        """Go by other pressures from here on."""
+        self._pressure = pressure
+        for bucket, heap in self._buckets.items():
+            self._buckets[bucket] = again = [self._entry(job) for _, _, job in heap]
+            heapify(again)
+
+    def _entry(self, job: int) -> _Entry:
+        return (-self._priority_of(job) if self._priority_of else 0.0, -self._pressure[job], job)

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import subprocess
 import sys
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
 
 from longshore.contract.context import Context, PingReport, RenderedFile, RunPaths, Unreachable
 from longshore.contract.executor import CancelOutcome, Executor, Mark
-from longshore.contract.service import Changes, Selection, WmsService
+from longshore.contract.service import Changes, Selection, Steering, WmsService
 from longshore.engine import orders
 from longshore.engine import settings as engine_settings
-from longshore.engine.journal import lives, read_events
+from longshore.engine.follow import read_since
+from longshore.engine.journal import fruitless_lives, lives, read_events
+from longshore.engine.living import beats_elsewhere, end_engine_here, is_locked, last_words, locked
 from longshore.errors import SubmissionRefusedError
 from longshore.model.event import Event, Finished, Life
 from longshore.model.state import JobState
@@ -32,8 +35,8 @@ if TYPE_CHECKING:
 
 _BEGIN_S: Final = 60.0
 """How long an engine may take to begin: reading a million jobs takes a while."""
-_LOCK_S: Final = 2.0
-"""How long an engine waits for its lock, which every reader takes for an instant."""
+MOST_FRUITLESS: Final = 3
+"""Lives that may die in a row without achieving anything."""
 
 
 class EngineService(WmsService):
@@ -56,26 +59,52 @@ class EngineService(WmsService):
         """Start the run's first engine."""
         return self._begin(run, "submit")
 
-    def resume(self, run: RunPaths) -> Submission | None:
-        """Start another engine for a run whose engine died."""
-        self._refuse_if_alive(run)
-        return None if self._finished(run) else self._begin(run, "resume")
+    def resume(self, run: RunPaths, *, take_over: bool = False, force: bool = False) -> Submission | None:
+        """Start another engine for a run whose engine died, or, to take it over, seems to live."""
+        if take_over:
+            end_engine_here(run)
+        else:
+            self._refuse_if_alive(run)
+        if self._finished(run):
+            return None
+        if not force:
+            _refuse_if_fruitless(run)
+        return self._begin(run, "take-over" if take_over else "resume")
 
     def restart(self, run: RunPaths, changes: Changes) -> Submission:
         """Start an engine that runs again what did not succeed."""
         self._refuse_if_alive(run)
         end = self._finished(run)
-        if end and end.state == JobState.SUCCEEDED:
+        if end and end.state == JobState.SUCCEEDED and not changes.from_labels:
             raise SubmissionRefusedError(f"'{run.root}' has nothing to run again: every job succeeded")
+        self._refuse_if_elsewhere(run)
         # What was ordered before was meant for the submission that is over.
         orders.discard(run)
-        return self._begin(run, "restart")
+        selection = changes.selection
+        order = orders.Order(
+            who=user_name(),
+            act="restart",
+            jobs=selection.jobs,
+            labels=selection.labels,
+            set=changes.set,
+            from_labels=changes.from_labels,
+        )
+        path = orders.leave(run, order)
+        try:
+            return self._begin(run, "restart")
+        except SubmissionRefusedError:
+            # It was refused, and is not to happen later behind anybody's back.
+            path.unlink(missing_ok=True)
+            raise
 
     def cancel(self, run: RunPaths, selection: Selection) -> CancelOutcome:
         """Leave the order, and see to it that there is an engine to take it."""
         active = self._count_active(run)
         if self._finished(run):
             return CancelOutcome(ended=0)
+        if not self.alive(run):
+            # No order is left behind that would be obeyed by whoever takes the run over.
+            self._refuse_if_elsewhere(run)
         order = orders.Order(
             who=user_name(),
             act="cancel",
@@ -84,34 +113,50 @@ class EngineService(WmsService):
             set={"final": "no"} if selection.final_too else {},
         )
         path = orders.leave(run, order)
+        begun = 0
         while path.exists():
             if self.alive(run):
                 time.sleep(_POLL_S)
             elif self._finished(run):
                 # It came to its end of itself before the order was taken.
                 orders.discard(run)
+            elif begun == MOST_FRUITLESS:
+                _refuse_if_fruitless(run)
             else:
+                begun += 1
                 self._begin(run, "cancel")
         return CancelOutcome(ended=active)
 
+    def steer(self, run: RunPaths, steering: Steering) -> bool:
+        """Leave the order, and wait until a living engine has taken it; where there is none, the next one will."""
+        if end := self._finished(run):
+            raise SubmissionRefusedError(
+                f"there is nothing to {steering.act}: '{run.root}' is {end.state}", hint="'restart' runs it again."
+            )
+        path = orders.leave(
+            run,
+            orders.Order(
+                who=user_name(),
+                act=msgspec.convert(steering.act, orders.Act),
+                jobs=steering.selection.jobs,
+                labels=steering.selection.labels,
+                set=steering.set,
+            ),
+        )
+        deadline = time.monotonic() + _TAKEN_S
+        while path.exists():
+            if self.alive(run) is not True or time.monotonic() > deadline:
+                return False
+            time.sleep(_POLL_S)
+        return True
+
     def events(self, run: RunPaths, mark: Mark = "") -> tuple[Iterator[Event], Mark] | Unreachable:
-        """Return the journal's events; the mark is the number of those already seen."""
-        everything = list(read_events(run.journal))
-        return iter(everything[int(mark or 0) :]), str(len(everything))
+        """Return the journal's events; the mark is the life and the byte up to which they were seen."""
+        return read_since(run.journal, mark)
 
     def alive(self, run: RunPaths) -> bool | Unreachable:
         """Return whether an engine holds the run's lock, or another host's engine wrote a snapshot a moment ago."""
-        try:
-            lock = os.open(run.engine_lock, os.O_RDONLY)
-        except OSError:
-            return False
-        try:
-            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        finally:
-            os.close(lock)
-        return _beats_elsewhere(run)
+        return is_locked(run) or beats_elsewhere(run)
 
     def ping(self, ctx: Context) -> PingReport:
         """Return what the executor finds."""
@@ -122,7 +167,7 @@ class EngineService(WmsService):
         # The engine proper is imported by the one process that is one; a command that asks for a status is not.
         from longshore.engine.loop import Engine, Superseded
 
-        with _locked(run):
+        with locked(run, anew=by == "take-over"):
             settings = engine_settings.read(run)
             if settings.umask is not None:
                 # Of this process, and so of its keepers and their jobs.
@@ -144,6 +189,8 @@ class EngineService(WmsService):
                 return JobState.UNKNOWN
 
     def _begin(self, run: RunPaths, by: str) -> Submission:
+        if by not in {"submit", "take-over"}:
+            self._refuse_if_elsewhere(run)
         before = len(lives(run.journal))
         # -P: what lies in the run directory must not pass for a module.
         command = [sys.executable, "-P", "-m", "longshore", "drive", str(run.root), "--by", by]
@@ -163,10 +210,23 @@ class EngineService(WmsService):
             notes=(f"the engine runs {how.description}",),
         )
 
+    def _refuse_if_elsewhere(self, run: RunPaths) -> None:
+        if left := self.executor(engine_settings.read(run).executor).elsewhere(run):
+            raise SubmissionRefusedError(
+                f"of '{run.root}' there may still live {left}, which cannot be seen from '{host_name()}'",
+                hint=f"Go on there, or, if that is gone for good: longshore resume {run.root} --take-over",
+            )
+
     def _refuse_if_alive(self, run: RunPaths) -> None:
         if self.alive(run):
             snapshot = read_snapshot(run)
             state = snapshot.state if snapshot else JobState.RUNNING
+            if snapshot and snapshot.host != host_name():
+                raise SubmissionRefusedError(
+                    f"'{run.root}' is {state}: its engine on '{snapshot.host}' gave a sign of life a moment ago",
+                    hint="Wait for it, or cancel the run. If that host is gone for good: longshore resume "
+                    f"{run.root} --take-over",
+                )
             raise SubmissionRefusedError(
                 f"'{run.root}' is {state}: its engine is alive", hint="Wait for it, or cancel the run first."
             )
@@ -188,42 +248,20 @@ class EngineService(WmsService):
 
 
 _POLL_S: Final = 0.02
-_FRESH_S: Final = 60.0
-"""Age up to which another host's snapshot means that its engine lives; six of its heartbeats."""
+_TAKEN_S: Final = 10.0
+"""How long an order is waited for; an engine on another host, or one whose disk is full, takes it later."""
 
 
-def _beats_elsewhere(run: RunPaths) -> bool:
-    snapshot = read_snapshot(run)
-    if snapshot is None or snapshot.finished or snapshot.host == host_name():
-        return False
-    # Both times are the file system's own, so that no two clocks are compared.
-    probe = run.root / f".clock-{os.getpid()}"
-    try:
-        probe.touch()
-        age = probe.stat().st_mtime - run.status.stat().st_mtime
-        probe.unlink()
-    except OSError:
-        return True
-    return age < _FRESH_S
-
-
-@contextmanager
-def _locked(run: RunPaths) -> Iterator[None]:
-    lock = os.open(run.engine_lock, os.O_RDWR | os.O_CREAT, 0o644)
-    try:
-        deadline = time.monotonic() + _LOCK_S
-        while True:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    raise SubmissionRefusedError(f"'{run.root}' already has an engine on this host") from None
-                time.sleep(_POLL_S)
-            else:
-                break
-        yield
-    finally:
-        os.close(lock)
+def _refuse_if_fruitless(run: RunPaths) -> None:
+    """Do not begin engine after engine that dies at once."""
+    number = fruitless_lives(run.journal)
+    if number >= MOST_FRUITLESS:
+        words = last_words(run)
+        raise SubmissionRefusedError(
+            f"the last {number} engines of '{run.root}' died without achieving anything"
+            + (f": {words}" if words else ""),
+            hint=f"See '{run.engine_log}'. To try once more all the same: longshore resume {run.root} --force",
+        )
 
 
 def _wait_for_life(run: RunPaths, process: subprocess.Popen[bytes], before: int, said: int) -> None:

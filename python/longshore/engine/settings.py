@@ -23,15 +23,26 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
         Attempts after one that was lost.
     grace_s
         Seconds between asking a job to end and killing it.
+    max_fast_failures, fast_failure_s
+        How many different jobs may fail in a row on one host, each within so many seconds, before the run is paused;
+        0 is any number.
     umask
         Permissions that files of the run lack; ``None`` leaves that to whoever starts an engine.
+    share_machine
+        Whether the run's jobs share this machine with those of the user's other runs.
+    history
+        Identity of the history that tells how long jobs take; empty where none is kept.
     executor
         The executor's own settings.
     """
 
     retries_on_lost: int = 1
     grace_s: float = 10.0
+    max_fast_failures: int = 100
+    fast_failure_s: float = 10.0
     umask: int | None = None
+    share_machine: bool = False
+    history: str = ""
     executor: Mapping[str, Any] = msgspec.field(default_factory=dict)
 
 

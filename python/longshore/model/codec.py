@@ -78,8 +78,23 @@ decode_links = msgspec.json.Decoder(JobLinks).decode
 decode_name = msgspec.json.Decoder(JobName).decode
 decode_file = msgspec.json.Decoder(File).decode
 """A file from its line."""
-decode_event = msgspec.json.Decoder(Event).decode
+_events = msgspec.json.Decoder(Event)
+decode_event = _events.decode
 """An event from its line."""
+
+
+def decode_events(lines: bytes, *, path: str) -> list[Event]:
+    """Many events from their lines, several times as fast as one by one.
+
+    Raises
+    ------
+    RunUnreadableError
+        One of them is no event.
+    """
+    try:
+        return _events.decode_lines(lines)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise RunUnreadableError(f"'{path}' has a line that is no event: {error}") from error
 
 
 def encode_line(record: Any) -> bytes:

@@ -35,8 +35,9 @@ class Life(msgspec.Struct, frozen=True, kw_only=True, tag_field="e", tag="life",
     pid: int
     boot: str
     by: str
-    """``submit``, ``resume``, ``restart`` or ``cancel``."""
+    """``submit``, ``resume``, ``take-over``, ``restart`` or ``cancel``."""
     seals: Seal | None = None
+    """As `Sealed`, in journals of before that event was."""
     longshore: str = ""
 
 
@@ -44,6 +45,12 @@ class _Numbered(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag_field="
     n: int = 0
     """Number of the event in its life; written by the journal."""
     t: float = 0.0
+
+
+class Sealed(_Numbered, frozen=True, kw_only=True, gc=False, tag="sealed"):
+    """How much of earlier lives counts, as measured once this one had begun; always the second event of its file."""
+
+    lives: tuple[Seal, ...]
 
 
 class Submitting(_Numbered, frozen=True, kw_only=True, gc=False, tag="submitting"):
@@ -54,6 +61,8 @@ class Submitting(_Numbered, frozen=True, kw_only=True, gc=False, tag="submitting
     jobs: tuple[tuple[int, int], ...]
     """Pairs (job, attempt)."""
     request: Request | None = None
+    ids: Mapping[int, Mapping[str, tuple[str, ...]]] = msgspec.field(default_factory=dict)
+    """Per job, which members of each resource it is given, such as which GPUs: no other has them while it runs."""
 
 
 class Submitted(_Numbered, frozen=True, kw_only=True, gc=False, tag="submitted"):
@@ -100,6 +109,10 @@ class Ended(_Numbered, frozen=True, kw_only=True, gc=False, tag="ended"):
     run_s: float | None = None
     cpu_s: float | None = None
     rss_b: int | None = None
+    matched: bool = False
+    """Whether its log holds what is searched for under ``retryOn``."""
+    hopeless: bool = False
+    """Whether it could not even be started, and never can be: it is not tried again."""
     extra: Mapping[str, str] = msgspec.field(default_factory=dict)
 
 
@@ -135,7 +148,14 @@ class Steer(_Numbered, frozen=True, kw_only=True, gc=False, tag="steer"):
     who: str
     act: str
     select: Mapping[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
+    """Names of what is meant, as people gave them."""
     set: Mapping[str, str] = msgspec.field(default_factory=dict)
+    jobs: tuple[int, ...] | None = None
+    """The jobs that are meant; absent for the whole run."""
+    labels: tuple[int, ...] = ()
+    """The labels that are throttled, by their number; none for the whole run."""
+    request: Request | None = None
+    """What each of these jobs asks for from now on."""
 
 
 class Deleted(_Numbered, frozen=True, kw_only=True, gc=False, tag="deleted"):
@@ -149,6 +169,10 @@ class Restarted(_Numbered, frozen=True, kw_only=True, gc=False, tag="restarted")
 
     jobs: tuple[int, ...]
     set: Mapping[str, str] = msgspec.field(default_factory=dict)
+    """What was set of all of them; what was set of some is in the `Steer` events that follow."""
+    who: str = ""
+    from_labels: tuple[str, ...] = ()
+    """Labels whose jobs, and what descends from these, run again even if they succeeded."""
 
 
 class Finished(_Numbered, frozen=True, kw_only=True, gc=False, tag="finished"):
@@ -159,6 +183,7 @@ class Finished(_Numbered, frozen=True, kw_only=True, gc=False, tag="finished"):
 
 Event: TypeAlias = (
     Life
+    | Sealed
     | Submitting
     | Submitted
     | Refused

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import msgspec
 
 from longshore.model.request import Request
+from longshore.model.rules import JobRules
 from longshore.model.task import Command, DataId, Scalar
 
 
@@ -25,10 +26,14 @@ class JobSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
         Attempts after the first; 0 is none.
     retry_unless_exit
         Exit codes after which a job is not tried again.
+    rules
+        When else it is tried again, what its success depends on, and what ends it early.
     working_directory
         Where the command starts; ``None`` is the run directory.
     setup
         Lines of shell that run in the job before its command.
+    limit_threads
+        Whether libraries that make threads are told to make no more than the job has processors.
     site, cloud
         Names of the sections that supplied values.
     attributes
@@ -42,11 +47,22 @@ class JobSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     environment: Mapping[str, str] = msgspec.field(default_factory=dict)
     number_of_retries: int = 0
     retry_unless_exit: tuple[int, ...] = ()
+    rules: JobRules = JobRules()
     working_directory: str | None = None
     setup: tuple[str, ...] = ()
+    limit_threads: bool = False
     site: str | None = None
     cloud: str | None = None
     attributes: Mapping[str, Scalar] = msgspec.field(default_factory=dict)
+
+    @property
+    def priority(self) -> float:
+        """Rank among the user's jobs, a larger number first; 0 where none is given that is a number."""
+        value = self.attributes.get("priority", 0)
+        try:
+            return 0.0 if isinstance(value, bool) else float(value)
+        except ValueError:
+            return 0.0
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):

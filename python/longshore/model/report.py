@@ -30,7 +30,100 @@ class JobReport(msgspec.Struct, frozen=True, kw_only=True):
     """Path of the newest attempt's log."""
 
 
-class RunReport(msgspec.Struct, frozen=True, kw_only=True):
+class Failure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Jobs that failed alike, and one of them as an example.
+
+    Attributes
+    ----------
+    label, cause, exit_code, signal
+        What they have in common; ``None`` is not known.
+    message
+        What they said last, with numbers, paths and times taken out; empty where nothing is known of it.
+    count
+        Jobs that are known to belong here.
+    unread
+        More jobs of that label, cause, exit code and signal whose logs were not read, there being too many; other
+        failures of the same kind name them too.
+    job, host, attempt, reason
+        The example: its name, where its newest attempt ran, that one's number, and the cause in words.
+    log
+        Whole path of its log; ``None`` where there is none.
+    tail
+        The last lines of that log.
+    by_hand
+        The command that runs the job again by hand; ``None`` where there is none.
+    """
+
+    label: str
+    cause: Cause | None = None
+    exit_code: int | None = None
+    signal: int | None = None
+    message: str = ""
+    count: int
+    unread: int = 0
+    job: str
+    host: str | None = None
+    attempt: int = 0
+    reason: str | None = None
+    log: str | None = None
+    tail: tuple[str, ...] = ()
+    by_hand: str | None = None
+
+
+class Spent(msgspec.Struct, frozen=True, kw_only=True):
+    """Attempts that ended badly, and the seconds they ran."""
+
+    attempts: int
+    seconds: float
+
+
+class Running(msgspec.Struct, frozen=True, kw_only=True):
+    """A job that runs."""
+
+    name: str
+    label: str
+    host: str | None = None
+    started_at: float | None = None
+
+
+class ExitCodes(msgspec.Struct, frozen=True, kw_only=True):
+    """How the failed jobs of a label ended: how many per exit code (or signal), and of how many that is not known."""
+
+    codes: Mapping[int, int] = msgspec.field(default_factory=dict)
+    unknown: int = 0
+
+
+class Insight(msgspec.Struct, frozen=True, kw_only=True):
+    """What a report of one run says beside its counts.
+
+    Attributes
+    ----------
+    elapsed_s
+        How long it has run, or ran; ``None`` before its first start.
+    left_s
+        The least and the most it is likely to need from now on; ``None`` when that is not known.
+    running
+        The jobs that run longest, the longest first.
+    waits
+        Why things wait, a sentence each.
+    failures
+        What failed, the largest group first.
+    badput
+        Attempts that ended badly, per cause, those of jobs that succeeded in the end among them.
+    exit_codes
+        How failed jobs ended, per label.
+    """
+
+    elapsed_s: float | None = None
+    left_s: tuple[float, float] | None = None
+    running: tuple[Running, ...] = ()
+    waits: tuple[str, ...] = ()
+    failures: tuple[Failure, ...] = ()
+    badput: Mapping[Cause, Spent] = msgspec.field(default_factory=dict)
+    exit_codes: Mapping[str, ExitCodes] = msgspec.field(default_factory=dict)
+
+
+class RunReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The state of one run."""
 
     id: str
@@ -43,6 +136,12 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True):
     """Number of jobs per state; adds up to `expected`, or the state is UNKNOWN and `notes` says why."""
     labels: Mapping[str, Mapping[JobState, int]]
     """The same per label, in the order of the pipeline."""
+    expected_labels: Mapping[str, int] | None = None
+    """Number of jobs each label should have, in the order of the pipeline; ``None`` where nobody knows."""
+    global_id: str = ""
+    """What tells the run from all others, those of other users and machines too."""
+    specifics: tuple[str, ...] = ()
+    """What its service has to say of it, a line each."""
     operator: str = ""
     project: str = ""
     campaign: str = ""
@@ -56,6 +155,8 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True):
     """What a reader must know, such as that the engine is not running."""
     jobs: tuple[JobReport, ...] | None = None
     """Every job, where details were asked for."""
+    insight: Insight | None = None
+    """More about a run that was asked for by itself."""
 
     @property
     def percent_succeeded(self) -> int | None:

@@ -43,3 +43,14 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def key(self) -> tuple[object, ...]:
         """A hashable value, equal for equal requests."""
         return (self.cpus, self.memory_b, self.disk_b, self.walltime_s, tuple(sorted(self.resources.items())))
+
+
+def rounded(amount: int) -> int:
+    """An amount rounded up to one of four steps per octave: 1 to 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, ...
+
+    Of requests that differ, there are few that differ when rounded.
+    """
+    if amount <= 8:
+        return amount
+    shift = amount.bit_length() - 3
+    return (((amount - 1) >> shift) + 1) << shift

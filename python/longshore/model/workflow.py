@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from types import MappingProxyType
 
 import networkx as nx
@@ -13,6 +11,7 @@ import networkx as nx
 from longshore.errors import GraphError
 from longshore.model.dag import Dag
 from longshore.model.file import File
+from longshore.model.garbage import collection_paused
 from longshore.model.job import Job
 
 
@@ -88,21 +87,10 @@ class Workflow:
 def _build(dag: Dag[Job]) -> nx.DiGraph[str]:
     """The networkx graph of a dag, nodes in topological order."""
     graph: nx.DiGraph[str] = nx.DiGraph()
-    with _collection_paused():
+    # Building millions of small dictionaries with the collector on takes more than twice as long (measured: 14.8 s, not
+    # 5.8 s, for a million jobs), and nothing in there is garbage.
+    with collection_paused():
         graph.add_nodes_from((job.name, {"job": job}) for job in dag)
         nodes = dag.nodes
         graph.add_edges_from((nodes[parent].name, nodes[child].name) for parent, child in dag.edges())
     return graph
-
-
-@contextmanager
-def _collection_paused() -> Iterator[None]:
-    # Building millions of small dictionaries with the collector on takes more than twice as long (measured: 14.8 s, not
-    # 5.8 s, for a million jobs), and nothing in there is garbage.
-    paused = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if paused:
-            gc.enable()

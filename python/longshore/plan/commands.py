@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 from typing import Final
 
 from longshore.model.request import MIB, Request
 from longshore.model.task import Command
+from longshore.plan.allotment import variable_name
 
 SHELL: Final = "/bin/sh"
 
@@ -58,6 +59,16 @@ def as_line(command: Command) -> str:
     return f"''{line}" if command and "=" in command[0] else line
 
 
+def exact_line(command: Command) -> str:
+    """A command as one line for a POSIX shell, in which every word is just what it is."""
+    if isinstance(command, str):
+        return command
+    line = shlex.join(command) or "''"
+    if command and _BUILT_IN.fullmatch(command[0]):
+        return f"env {line}"
+    return f"''{line}" if command and "=" in command[0] and line[0] not in "'\"" else line
+
+
 def with_files(command: Command, paths: Mapping[str, str]) -> Command:
     """A command with each ``<FILE:x>`` replaced by the path of the workflow's file of that name.
 
@@ -84,7 +95,31 @@ def with_variables(command: Command, environment: Mapping[str, str]) -> Command:
     """
     if isinstance(command, str) or not any(_MARK in word for word in command):
         return command
-    return tuple(_DELAYED.sub(lambda found: environment.get(found[1], ""), word) for word in command)
+    return tuple(_filled(word, environment) for word in command)
+
+
+def with_inherited(environment: Mapping[str, str], inherited: Mapping[str, str]) -> dict[str, str]:
+    """Variables of a job with each ``<ENV:X>`` in their values replaced by what the job inherits, or by nothing.
+
+    One that names itself, as ``PATH`` does in ``PATH: "$HOME/bin:${PATH}"``, means the inherited one, too.
+    """
+    return {name: _filled(value, inherited) if _MARK in value else value for name, value in environment.items()}
+
+
+def as_assignment(name: str, value: str, known: Mapping[str, str]) -> str:
+    """``NAME=VALUE`` as one word for a POSIX shell, which fills in each ``<ENV:X>`` of the value that is not known."""
+    first, *others = _DELAYED.split(value)
+    turns = [f"{name}={first}"]
+    for variable, text in zip(others[::2], others[1::2], strict=True):
+        if variable in known:
+            turns[-1] += known[variable] + text
+        else:
+            turns += (variable, text)
+    return _with_references(turns[0], turns[1:])
+
+
+def _filled(text: str, environment: Mapping[str, str]) -> str:
+    return _DELAYED.sub(lambda found: environment.get(found[1], ""), text)
 
 
 def with_setup(command: Command, lines: Sequence[str]) -> Command:
@@ -114,22 +149,21 @@ def job_variables(*, name: str, label: str, attempt: int, request: Request, run_
     if request.disk_b is not None:
         variables["LONGSHORE_JOB_DISK_MB"] = str(request.disk_b // MIB)
     for resource, amount in request.resources.items():
-        variables[f"LONGSHORE_JOB_RESOURCE_{_variable(resource)}"] = str(amount)
+        variables[f"LONGSHORE_JOB_RESOURCE_{variable_name(resource)}"] = str(amount)
     return variables
 
 
 def _quoted(word: str) -> str:
     """A word for a shell, its delayed variables left for that shell to fill in."""
-    pieces = _DELAYED.split(word)
-    if len(pieces) == 1:
-        return shlex.quote(word)
-    literal = (shlex.quote(text) if text else "" for text in pieces[::2])
-    return "".join(text + variable for text, variable in zip_longest(literal, _references(pieces[1::2]), fillvalue=""))
+    first, *others = _DELAYED.split(word)
+    return _with_references(first, others)
 
 
-def _references(names: Iterable[str]) -> Iterator[str]:
-    return (f'"${{{name}}}"' for name in names)
-
-
-def _variable(name: str) -> str:
-    return re.sub(r"\W", "_", name, flags=re.ASCII).upper()
+def _with_references(first: str, others: Sequence[str]) -> str:
+    """A word for a shell: a text, and by turns a variable and a text."""
+    if not others:
+        return shlex.quote(first)
+    # With the dash, for a shell that was told so (set -u) refuses variables that are not set.
+    variables = (f'"${{{name}-}}"' for name in others[::2])
+    literal = (shlex.quote(text) if text else "" for text in (first, *others[1::2]))
+    return "".join(text + variable for text, variable in zip_longest(literal, variables, fillvalue=""))

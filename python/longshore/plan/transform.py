@@ -1,45 +1,97 @@
-"""Turns clusters of tasks into the generic workflow: each cluster a job, made from the profile of its label."""
+"""Turns clusters of tasks into the generic workflow: each cluster a job, made from the profiles of its labels."""
 
 from __future__ import annotations
 
 import posixpath
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import chain
-from typing import Any
+from typing import Any, TypeAlias
 
-import msgspec
-
+from longshore.config.combine import ClusterProfile, cluster_profile
 from longshore.config.interpolate import Field, Template
 from longshore.config.profile import JobProfile
 from longshore.errors import ConfigError, PreparationError
-from longshore.model.cluster import Cluster, ClusteredGraph
+from longshore.model.cluster import Cluster, ClusteredGraph, Composition, Member
 from longshore.model.dag import Dag
 from longshore.model.job import Job, JobSettings
-from longshore.model.request import Request
 from longshore.model.task import Command, Task
 from longshore.model.workflow import Workflow
-from longshore.plan.commands import as_line
 from longshore.plan.special import SpecialJobs
+from longshore.plan.tasks import joined
+
+Shared: TypeAlias = dict[tuple[object, ...], JobSettings]
+_Values: TypeAlias = dict[str, Any]
 
 PER_JOB = frozenset({"label", "jobName", "jobLabel"})
 """Names whose values every job has of its own, beside the dimensions of its data ID."""
 
 
-def free_names(clustered: ClusteredGraph) -> dict[str, frozenset[str]]:
-    """Names whose values are known per job only, per label of clusters."""
-    names: dict[str, set[str]] = {}
+def free_names(clustered: ClusteredGraph) -> dict[Member, frozenset[str]]:
+    """Names whose values are known per task only, per label of tasks in each kind of cluster."""
+    # Plain tuples, and no update that adds nothing: this is done for every task there is.
+    names: dict[tuple[str, str, str], set[str]] = {}
     for cluster in clustered.dag.nodes:
-        these = names.setdefault(cluster.label, set(PER_JOB))
-        these.update(cluster.tags)
+        tags, section = cluster.tags, cluster.section or cluster.label
         for task in cluster.tasks:
-            these.update(task.paths)
-    return {label: frozenset(these) for label, these in names.items()}
+            key = (cluster.label, section, task.label)
+            these = names.get(key)
+            if these is None:
+                these = names[key] = set(PER_JOB)
+            these.update(tags)
+            if task.data_id is not tags:
+                these.update(task.data_id)
+            if task.paths:
+                these.update(task.paths)
+    return {Member(*key): frozenset(these) for key, these in names.items()}
+
+
+def compositions(clusters: Iterable[Cluster]) -> Iterator[Composition]:
+    """What each cluster consists of."""
+    alone: dict[tuple[str, str | None, str], Composition] = {}
+    for cluster in clusters:
+        if len(cluster.tasks) > 1:
+            yield cluster.composition()
+            continue
+        # By far the most have one task, and there are few kinds of these.
+        key = (cluster.label, cluster.section, cluster.tasks[0].label)
+        found = alone.get(key)
+        if found is None:
+            found = alone[key] = cluster.composition()
+        yield found
+
+
+def profiles_of(
+    clustered: ClusteredGraph, compiled: Callable[[Member, frozenset[str]], JobProfile]
+) -> dict[Composition, ClusterProfile]:
+    """The profile of each kind of clusters; what it costs grows with these, and not with clusters.
+
+    Parameters
+    ----------
+    clustered
+        The clusters.
+    compiled
+        Compiles the profile of tasks of a label, given the names that stay free.
+
+    Raises
+    ------
+    ConfigError
+        A value is wrong, or the labels of a cluster do not agree on one.
+    """
+    members = {member: compiled(member, free) for member, free in free_names(clustered).items()}
+    kinds = dict.fromkeys(compositions(clustered.dag.nodes))
+    return {
+        kind: cluster_profile(
+            kind.section, kind.label, kind.tasks, {member.label: members[member] for member in kind.members()}
+        )
+        for kind in kinds
+    }
 
 
 def transform(
     clustered: ClusteredGraph,
-    profiles: Mapping[str, JobProfile],
+    profiles: Mapping[Composition, ClusterProfile],
     *,
     name: str,
     attributes: Mapping[str, str],
@@ -52,7 +104,7 @@ def transform(
     clustered
         The clusters and their order.
     profiles
-        Profile per label.
+        Profile per kind of clusters.
     name
         The run's name.
     attributes
@@ -65,12 +117,13 @@ def transform(
     PreparationError
         A task has no command.
     ConfigError
-        With the values of some job, a request is not right.
+        With the values of some job, a request is not right, or its tasks do not agree on a value.
     """
-    shared: dict[tuple[str, tuple[object, ...]], JobSettings] = {}
+    shared: Shared = {}
     nodes = clustered.dag.nodes
     directory = clustered.source.directory
-    jobs = (_job(cluster, profiles[cluster.label], shared, directory) for cluster in nodes)
+    kinds = map(profiles.__getitem__, compositions(nodes))
+    jobs = (make_job(cluster, profile, shared, directory) for cluster, profile in zip(nodes, kinds, strict=True))
     edges = ((nodes[parent].name, nodes[child].name) for parent, child in clustered.dag.edges())
     return Workflow(
         name,
@@ -91,25 +144,45 @@ def _special_edges(dag: Dag[Cluster], special: SpecialJobs) -> Iterator[tuple[st
             yield cluster.name, special.last.name
 
 
-def _job(
-    cluster: Cluster,
-    profile: JobProfile,
-    shared: dict[tuple[str, tuple[object, ...]], JobSettings],
-    directory: str,
-) -> Job:
-    values = {**cluster.tags, "label": cluster.label, "jobName": cluster.name, "jobLabel": cluster.label}
-    request = profile.request_of(values)
+def make_job(cluster: Cluster, profile: ClusterProfile, shared: Shared, directory: str) -> Job:
+    """The job of a cluster.
+
+    Parameters
+    ----------
+    cluster
+        The cluster.
+    profile
+        What clusters of its kind are made from.
+    shared
+        Settings that jobs made so far share.
+    directory
+        Where the paths of tasks are seen from.
+    """
+    values = [_values(cluster, task) for task in cluster.tasks]
+    settings = profile.settings
+    if profile.waiting:
+        settings = _once_each(settings, profile.settings_of(_labelled(cluster, values)), shared)
     return Job(
         name=cluster.name,
         label=cluster.label,
         command=_command(cluster, profile, values, directory),
-        settings=_with_request(cluster.label, profile.settings, request, shared),
+        settings=settings,
         tags=cluster.tags,
         inputs=_once(cluster, "inputs"),
         outputs=_once(cluster, "outputs"),
-        environment=_environment(cluster, profile, values, directory),
-        tasks=len(cluster.tasks),
+        environment=_environment(cluster, profile, values, directory) if profile.variables else {},
+        tasks=len(values),
     )
+
+
+def _labelled(cluster: Cluster, values: Sequence[_Values]) -> list[tuple[str, _Values]]:
+    return [(task.label, own) for task, own in zip(cluster.tasks, values, strict=True)]
+
+
+def _values(cluster: Cluster, task: Task) -> _Values:
+    """The values of a task's free names, but for those that are paths."""
+    own = cluster.tags if task.data_id is cluster.tags else {**cluster.tags, **task.data_id}
+    return {**own, "label": task.label, "jobName": cluster.name, "jobLabel": cluster.label}
 
 
 def _once(cluster: Cluster, side: str) -> tuple[str, ...]:
@@ -120,55 +193,50 @@ def _once(cluster: Cluster, side: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for task in tasks for name in getattr(task, side)))
 
 
-def _environment(cluster: Cluster, profile: JobProfile, values: Mapping[str, Any], directory: str) -> dict[str, str]:
+def _environment(
+    cluster: Cluster, profile: ClusterProfile, values: Sequence[_Values], directory: str
+) -> dict[str, str]:
     """The variables that are a job's own; files of one kind stand in one variable, parted by blanks."""
-    if not profile.environment:
-        return {}
     start = profile.settings.working_directory
-    paths = {
-        name: " ".join(these)
-        for task in cluster.tasks
-        for name, these in _seen_from(task.paths, directory, start).items()
-    }
-    return {variable: template.render({**values, **paths}) for variable, template in profile.environment.items()}
+    seen = []
+    for task, (label, own) in zip(cluster.tasks, _labelled(cluster, values), strict=True):
+        paths = _seen_from(task.paths, directory, start)
+        seen.append((label, {**own, **{name: " ".join(these) for name, these in paths.items()}}))
+    return profile.environment_of(seen)
 
 
-def _with_request(
-    label: str,
-    settings: JobSettings,
-    request: Request,
-    shared: dict[tuple[str, tuple[object, ...]], JobSettings],
-) -> JobSettings:
-    """The settings with a job's own request; jobs that ask for the same keep sharing one object."""
-    if request is settings.request:
-        return settings
-    key = (label, request.key())
-    if key not in shared:
-        shared[key] = msgspec.structs.replace(settings, request=request)
-    return shared[key]
+def _once_each(usual: JobSettings, own: JobSettings, shared: Shared) -> JobSettings:
+    """The settings of a job; jobs that have the same keep sharing one object."""
+    # The rest is that of the usual settings, which stay alive as long as the profile.
+    key = (id(usual), own.request.key(), own.number_of_retries, own.attributes.get("memoryMultiplier"))
+    return shared.setdefault(key, own)
 
 
-def _command(cluster: Cluster, profile: JobProfile, values: Mapping[str, Any], directory: str) -> Command:
-    commands = list(_commands(cluster, profile, values, directory))
+def _command(cluster: Cluster, profile: ClusterProfile, values: Sequence[_Values], directory: str) -> Command:
+    tasks = cluster.tasks
+    if len(tasks) == 1:
+        return _command_of(tasks[0], profile.parts[tasks[0].label], values[0], directory)
+    commands = (
+        _command_of(task, profile.parts[task.label], own, directory) for task, own in zip(tasks, values, strict=True)
+    )
     # One failing task ends the job: those after it may need what it did not make.
-    return commands[0] if len(commands) == 1 else " && ".join(f"{{ {as_line(command)}\n}}" for command in commands)
+    return joined(commands)
 
 
-def _commands(cluster: Cluster, profile: JobProfile, values: Mapping[str, Any], directory: str) -> Iterator[Command]:
-    for task in cluster.tasks:
-        paths = _seen_from(task.paths, directory, profile.settings.working_directory)
-        own: dict[str, Any] = {**values, **task.data_id, **paths, "label": task.label}
-        template = profile.command
-        if template is None:
-            if task.command is None:
-                raise _no_command(task)
-            yield task.command
-        elif isinstance(template, tuple):
-            yield tuple(chain.from_iterable(_words(word, own) for word in template))
-        else:
-            # Only what the line uses is made fit for it: of a hundred thousand jobs, quoting takes most of the time.
-            used = {name: own[name] for name in template.names if name in own}
-            yield template.render(_for_shell(used), quote=_quote)
+def _command_of(task: Task, profile: JobProfile, values: _Values, directory: str) -> Command:
+    template = profile.command
+    if template is None:
+        if task.command is None:
+            raise _no_command(task)
+        return task.command
+    own = values
+    if task.paths:
+        own = {**values, **_seen_from(task.paths, directory, profile.settings.working_directory), "label": task.label}
+    if isinstance(template, tuple):
+        return tuple(chain.from_iterable(_words(word, own) for word in template))
+    # Only what the line uses is made fit for it: of a hundred thousand jobs, quoting takes most of the time.
+    used = {name: _for_shell(own[name]) for name in template.names if name in own}
+    return template.render(used, quote=_quote)
 
 
 def _seen_from(
@@ -207,17 +275,18 @@ class _Quoted(str):
         return self
 
 
-def _for_shell(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of a line for the shell: several files are several words."""
-    return {
-        name: _Quoted(" ".join(map(shlex.quote, value))) if isinstance(value, tuple) else value
-        for name, value in values.items()
-    }
+def _for_shell(value: Any) -> Any:
+    """A value of a line for the shell: several files are several words."""
+    return _Quoted(" ".join(map(shlex.quote, value))) if isinstance(value, tuple) else value
 
 
 def _quote(text: str) -> str:
     # What a value is written as, its format applied, is data whatever signs it has in it: the shell must see one word.
-    return text if isinstance(text, _Quoted) else shlex.quote(text)
+    return text if isinstance(text, _Quoted) else _quoted(text)
+
+
+_quoted = lru_cache(maxsize=4096)(shlex.quote)
+"""Jobs of one dimension or another have most of their values in common."""
 
 
 def _no_command(task: Task) -> PreparationError:

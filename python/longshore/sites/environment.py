@@ -28,8 +28,13 @@ _PLACES: Final = re.compile(r"_(FILE|PATH|DIR)S?$")
 
 def is_left_out(name: str) -> bool:
     """Whether a name looks like a secret, or is a scheduler's own."""
+    return bool(_SCHEDULERS.match(name.upper())) or is_secret(name)
+
+
+def is_secret(name: str) -> bool:
+    """Whether a name looks like that of a secret."""
     name = name.upper()
-    return bool(_SCHEDULERS.match(name) or (_SECRETS.search(name) and not _PLACES.search(name)))
+    return bool(_SECRETS.search(name) and not _PLACES.search(name))
 
 
 def inherited(names: Iterable[str], rule: Rule) -> tuple[set[str], list[str]]:

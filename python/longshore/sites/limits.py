@@ -106,7 +106,7 @@ _READERS: Final[dict[str, Callable[[Any, str, Origin | None], float]]] = {
 }
 
 
-_AS_GUEST: Final = {
+AS_GUEST: Final = {
     "queued": "max_waiting",
     "running": "max_active",
     "arraySize": "max_batch",
@@ -120,7 +120,7 @@ def as_guest(limits: Limits) -> dict[str, float]:
     """The ceilings of a run, by the fields of an executor's limits; for the settings of an executor."""
     return {
         field: limits[name].amount if name in {"submitRate", "pollFloor"} else int(limits[name].amount)
-        for name, field in _AS_GUEST.items()
+        for name, field in AS_GUEST.items()
         if name in limits
     }
 
@@ -171,6 +171,8 @@ def within(settings: JobSettings, limits: Limits, free: Collection[str], site: s
             )
     if lower:
         settings = msgspec.structs.replace(settings, request=msgspec.structs.replace(settings.request, **lower))
+    if (longest := limits.get("walltime")) is not None:
+        settings = _walltime_within(settings, longest.amount)
     most = limits.get("memory")
     if most is None or "memoryMultiplier" not in settings.attributes:
         return settings, notes
@@ -182,6 +184,16 @@ def within(settings: JobSettings, limits: Limits, free: Collection[str], site: s
         )
     smallest = min(int(most.amount), asked_most) if isinstance(asked_most, int) else int(most.amount)
     return msgspec.structs.replace(settings, attributes={**settings.attributes, "requestMemoryMax": smallest}), notes
+
+
+def _walltime_within(settings: JobSettings, most_s: float) -> JobSettings:
+    """The settings, in which time never grows beyond a ceiling."""
+    growth = settings.rules.growth
+    if growth.walltime is None:
+        return settings
+    capped = min(most_s, growth.walltime_most_s or most_s)
+    grown = msgspec.structs.replace(growth, walltime_most_s=capped)
+    return msgspec.structs.replace(settings, rules=msgspec.structs.replace(settings.rules, growth=grown))
 
 
 def beyond(request: Request, limits: Limits) -> Iterable[tuple[str, str, str, Limit]]:

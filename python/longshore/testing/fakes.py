@@ -103,6 +103,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
         Seconds until it starts, and from then until it ends.
     exit, signal
         How it ends.
+    cause, rss_b
+        Why, where that is more than its exit code or signal; and the most memory it had.
     lost
         Whether it vanishes instead, so that nobody knows how it ended.
     dies_s
@@ -117,6 +119,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     run_s: float = 1.0
     exit: int = 0
     signal: int | None = None
+    cause: Cause | None = None
+    rss_b: int | None = None
     lost: bool = False
     dies_s: float = 0.0
     start_told_s: float = 0.0
@@ -156,8 +160,8 @@ def _accepts(_batch: Batch) -> Taking:
 class FakeManager:
     """A manager of single jobs, in memory; it outlives the engines that use it, each through a `FakeExecutor`.
 
-    An engine that hands an attempt over twice, or more at once than there is room for, or anything when a newer engine
-    has begun, gets a `BrokenPromiseError`.
+    An engine that hands an attempt over twice, or more at once than there is room for, or to two attempts what only one
+    can have, or anything when a newer engine has begun, gets a `BrokenPromiseError`.
 
     Parameters
     ----------
@@ -169,6 +173,8 @@ class FakeManager:
         How a batch is answered.
     capacity
         Amount per resource, where the manager leaves the counting to the engine.
+    identities
+        Members of those resources that have any.
     retry_after_s
         What it says when it throttles.
     order
@@ -182,11 +188,15 @@ class FakeManager:
         *,
         taking: Callable[[Batch], Taking] = _accepts,
         capacity: Mapping[str, int] | None = None,
+        identities: Mapping[str, tuple[str, ...]] | None = None,
         retry_after_s: float = 5.0,
         order: Random | None = None,
     ) -> None:
         self.clock = clock
         self.capacity = capacity
+        self.identities = identities or {}
+        self.given: dict[AttemptId, set[tuple[str, str]]] = {}
+        """Resource and member of all that an attempt was given."""
         self.asked: list[Asked] = []
         """All that engines asked, in order."""
         self.batches: dict[str, Batch] = {}
@@ -311,6 +321,10 @@ class FakeManager:
             self._free[name] -= amount
             if self._free[name] < 0:
                 raise BrokenPromiseError(f"'{member.name}' is handed over, and there is too little of '{name}'")
+        own = self.given[member.job, member.attempt] = _members_of(member, self.identities)
+        for attempt, theirs in self.given.items():
+            if attempt not in self.ended and attempt != (member.job, member.attempt) and own & theirs:
+                raise BrokenPromiseError(f"'{member.name}' is given {own & theirs}, and attempt {attempt} has that")
 
     def _amounts(self, batch: Batch) -> list[tuple[str, int]]:
         there = self.capacity or {}
@@ -333,6 +347,8 @@ class FakeManager:
             self._free[name] += amount
         outcome = self._outcome(*attempt)
         event = self._end_event(attempt, code, signal, lost=outcome.lost)
+        if isinstance(event, Ended) and outcome.cause and attempt not in self._asked_to_end:
+            event = msgspec.structs.replace(event, cause=outcome.cause, rss_b=outcome.rss_b)
         self.ended[attempt] = event
         if isinstance(event, Ended) and event.cause is None:
             self.successes[attempt[0]] += 1
@@ -360,6 +376,12 @@ class FakeManager:
                 self.at(delay_s, partial(self._told.append, event))
             else:
                 self._told.append(event)
+
+
+def _members_of(member: Member, identities: Mapping[str, tuple[str, ...]]) -> set[tuple[str, str]]:
+    """Resource and member of all that an attempt finds in its environment."""
+    words = {name: member.environment.get(f"LONGSHORE_JOB_RESOURCE_{name.upper()}_IDS", "") for name in identities}
+    return {(name, each) for name, text in words.items() for each in text.split(",") if each}
 
 
 class FakeExecutor(Executor):
@@ -417,7 +439,13 @@ class FakeExecutor(Executor):
 
     def probe(self) -> PingReport:
         """Return the manager's capacity."""
-        return PingReport(service="fake", ok=True, message="a fake", capacity=self._manager.capacity)
+        return PingReport(
+            service="fake",
+            ok=True,
+            message="a fake",
+            capacity=self._manager.capacity,
+            identities=self._manager.identities,
+        )
 
     def wait(self, timeout_s: float) -> None:
         """Move the clock on."""

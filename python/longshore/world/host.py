@@ -28,7 +28,7 @@ def host_name() -> str:
 def boot_id() -> str:
     """The kernel's name for this boot; empty where it has none."""
     try:
-        return (_PROC / "sys/kernel/random/boot_id").read_text("ascii").strip()
+        return (_PROC / "sys/kernel/random/boot_id").read_text("utf-8").strip()
     except OSError:
         return ""
 
@@ -81,6 +81,14 @@ def process_name(pid: int) -> str:
         return (_PROC / str(pid) / "comm").read_text("utf-8", errors="replace").rstrip("\n")
     except OSError:
         return ""
+
+
+def command_of(pid: int) -> list[str]:
+    """The words a process was started with; none when there is none of that number."""
+    try:
+        return (_PROC / str(pid) / "cmdline").read_bytes().decode("utf-8", "replace").split("\0")[:-1]
+    except OSError:
+        return []
 
 
 def descendants(pid: int) -> list[int]:

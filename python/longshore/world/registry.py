@@ -12,6 +12,7 @@ import msgspec
 
 from longshore.contract.context import RunPaths
 from longshore.errors import RunNotFoundError
+from longshore.model.report import RunReport
 
 _LETTERS: Final = "abcdefghjkmnpqrstvwxyz"
 _SIGNS: Final = "0123456789" + _LETTERS
@@ -22,7 +23,7 @@ LAST: Final = "@last"
 """The name of the run that was submitted last."""
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True):
+class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What the registry knows of a run."""
 
     id: str
@@ -30,6 +31,10 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     service: str
     created_at: float
+    report: RunReport | None = None
+    """How the run ended, if it has: read here, its directory need not be."""
+    stamp: int = 0
+    """The state of its journal when that was written down; another one means that the run was taken up again."""
 
 
 def state_folder() -> Path:
@@ -86,9 +91,56 @@ def register(entry: Entry) -> bool:
     return True
 
 
+def remember(entry: Entry) -> None:
+    """Write how a run ended into its file; what cannot be written will be found out again."""
+    path = state_folder() / "runs" / f"{entry.id}.json"
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        draft.write_bytes(msgspec.json.encode(entry) + b"\n")
+        draft.replace(path)
+    except (OSError, UnicodeEncodeError):
+        _remove(draft)
+
+
+def stamp_of(root: str) -> int:
+    """A number that changes when a run is taken up again: every life of its engine adds a file to its journal.
+
+    Raises
+    ------
+    OSError
+        There is no such journal, or it cannot be looked at.
+    """
+    about = os.stat(f"{root}/journal")  # noqa: PTH116 - a thousand of them are looked at
+    return about.st_mtime_ns ^ about.st_ino
+
+
+def is_known(run: str) -> bool:
+    """Whether there is a file for that id, torn or not."""
+    return bool(run) and "/" not in run and "\0" not in run and os.path.lexists(state_folder() / "runs" / f"{run}.json")
+
+
+def entry_of(run: str) -> Entry | None:
+    """What the registry knows of a run; ``None`` where that is nothing."""
+    if not run or "/" in run:
+        # A path is no id, and must not lead out of the folder.
+        return None
+    return _read(state_folder() / "runs" / f"{run}.json")
+
+
+def torn() -> list[str]:
+    """Ids of the runs whose files cannot be read, oldest first; those only reserved are none."""
+    folder = state_folder() / "runs"
+    found = []
+    for name in _listing(folder):
+        path = folder / name
+        if _read(path) is None and not _is_empty(path):
+            found.append(name.removesuffix(".json"))
+    return found
+
+
 def path_of(run: str) -> str | None:
     """The path under which the registry knows a run; ``None`` where it does not."""
-    entry = _read(state_folder() / "runs" / f"{run}.json")
+    entry = entry_of(run)
     return entry.path if entry else None
 
 
@@ -100,12 +152,8 @@ def forget(run: str) -> None:
 def entries() -> Iterator[Entry]:
     """All runs that are known, oldest first."""
     folder = state_folder() / "runs"
-    try:
-        names = sorted(os.listdir(folder))
-    except OSError:
-        return
-    for name in names:
-        entry = _read(folder / name) if name.endswith(".json") else None
+    for name in _listing(folder):
+        entry = _read(folder / name)
         if entry:
             yield entry
 
@@ -146,7 +194,22 @@ def find_run(reference: str) -> RunPaths:
     raise RunNotFoundError(f"no run '{reference}' is known", hint=f"Did you mean '{near[0]}'?" if near else _HINT)
 
 
+_decode = msgspec.json.Decoder(Entry).decode
 _HINT: Final = "A run is named by its id, the beginning of its id, the path of its submit directory, or @last."
+
+
+def _listing(folder: Path) -> list[str]:
+    try:
+        return sorted(name for name in os.listdir(folder) if name.endswith(".json") and not name.startswith("."))
+    except OSError:
+        return []
+
+
+def _is_empty(path: Path) -> bool:
+    try:
+        return path.stat().st_size == 0
+    except OSError:
+        return True
 
 
 def _remove(path: Path) -> None:
@@ -158,7 +221,7 @@ def _remove(path: Path) -> None:
 
 def _read(path: Path) -> Entry | None:
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Entry)
-    except (OSError, msgspec.MsgspecError):
+        return _decode(path.read_bytes())
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError, ValueError):
         # Reserved and not yet written, or damaged: the run directory itself still is the truth.
         return None

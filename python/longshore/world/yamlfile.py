@@ -132,7 +132,7 @@ def set_layer(pairs: Iterable[str], *, name: str = "--set") -> Layer:
             raise UsageError(f"the value in {shown(pair)} cannot be read: {error.message}", hint=error.hint) from error
         place = path if len(path) > 1 or is_delimited(key) else ["bps_cmdline", *path]
         root = overlay(root, _wrapped(tree(value, origin), place))
-    return Layer(name, rank, root)
+    return Layer(name, rank, respelled(root))
 
 
 def given_values(pairs: Iterable[str], *, name: str = "--var") -> dict[str, Any]:

@@ -20,8 +20,10 @@ import pytest
 
 from longshore.contract.context import RunPaths
 from longshore.engine import keeper as program
-from longshore.model.event import Ended, Lost, Started
+from longshore.engine.policy import Past, RetryRules, judge
+from longshore.model.event import Ended, Failed, Lost, Started
 from longshore.services.local import client as module
+from longshore.services.local import signals
 from longshore.services.local.client import LocalClient
 from longshore.services.local.records import KeeperFile
 from longshore.world.host import boot_id, host_name, is_same_process, started_at
@@ -121,11 +123,12 @@ def keepers(run: RunPaths) -> list[int]:
 
 
 def kill_keeper(run: RunPaths) -> None:
-    """Kill the first keeper, and see it dead."""
+    """Kill the first keeper, and see it dead with all its threads, and so its pipes closed."""
     pid = keepers(run)[0]
     os.kill(pid, signal.SIGKILL)
     deadline = time.monotonic() + 10
-    while not is_gone(pid):
+    file = KeeperFile(min(run.keeper.glob("*.jsonl")))
+    while not is_gone(pid) or file.keeper_lives():
         assert time.monotonic() < deadline
         time.sleep(0.002)
 
@@ -170,6 +173,8 @@ def up_of(pid: int) -> float:
 
 def test_a_killed_keeper_costs_no_end(run: RunPaths, told: Told) -> None:
     told.client.start("t", [member(run, 1, "/bin/sh", "-c", "sleep 0.4; exit 7"), member(run, 2, "sleep", "60")])
+    # Started side by side, they may be written down in any order.
+    told.start(1)
     told.start(2)
     kill_keeper(run)
     first = told.end(1)
@@ -332,8 +337,8 @@ def test_no_record_makes_us_signal_everybody(number: int, monkeypatch: pytest.Mo
     asked: list[tuple[int, int]] = []
     monkeypatch.setattr(os, "killpg", lambda *given: asked.append(given))
     monkeypatch.setattr(os, "kill", lambda *given: asked.append(given))
-    module._signal_group(number, signal.SIGKILL)
-    module._signal_process(number, signal.SIGKILL)
+    signals.signal_group(number, signal.SIGKILL)
+    signals.signal_process(number, signal.SIGKILL)
     assert asked == []
 
 
@@ -411,7 +416,6 @@ def test_a_tag_is_not_missing_while_a_keeper_still_reads(run: RunPaths, monkeypa
         fcntl.flock(file, fcntl.LOCK_EX)
         monkeypatch.setattr(module, "_DRAIN_S", 0.1)
         assert client.find(["t"]) is None
-        monkeypatch.setattr(module, "_DRAIN_S", 20.0)
 
         def drain() -> None:
             file.write(b'{"r":"got","b":"t","m":[[1,1]]}\n{"r":"closed"}\n')
@@ -419,7 +423,10 @@ def test_a_tag_is_not_missing_while_a_keeper_still_reads(run: RunPaths, monkeypa
 
         timer = threading.Timer(0.2, drain)
         timer.start()
-        assert client.find(["t"]) == {"t": frozenset({(1, 1)})}
+        while (found := client.find(["t"])) is None:
+            # Nobody is kept waiting for it again.
+            time.sleep(0.01)
+        assert found == {"t": frozenset({(1, 1)})}
         timer.join()
 
 
@@ -464,8 +471,9 @@ def test_the_program_of_the_keeper_is_ours_and_whole(run: RunPaths, told: Told) 
     (run.keeper / "keeper.py").write_text("raise SystemExit('an old one, cut off by a full disk')", "utf-8")
     told.client.start("t", [member(run, 1, "true")])
     told.end(1)
-    assert (run.keeper / "keeper.py").read_bytes() == Path(program.__file__).read_bytes()
-    assert {path.name for path in run.keeper.iterdir()} == {"keeper.py", "0001.1.jsonl"}
+    for name in program.FILES:
+        assert (run.keeper / name).read_bytes() == Path(program.__file__).with_name(name).read_bytes()
+    assert {path.name for path in run.keeper.iterdir()} == {*program.FILES, "0001.1.jsonl"}
 
 
 def test_closing_leaves_neither_process_nor_folder(run: RunPaths) -> None:
@@ -490,3 +498,152 @@ def test_closing_leaves_jobs_alone(run: RunPaths) -> None:
     end = Told(LocalClient(run, 2)).end(1)
     assert isinstance(end, Ended)
     assert end.exit == 6
+
+
+def test_a_row_sent_ahead_starts_in_order_within_its_slots(run: RunPaths, told: Told) -> None:
+    told.client.start("t", [member(run, job, "sleep", "0.02") for job in range(6)], lane="0", slots=2)
+    for job in range(6):
+        assert isinstance(told.end(job), Ended)
+    records = [json.loads(line) for line in (run.keeper / "0001.1.jsonl").read_text("utf-8").splitlines()]
+    running = most = 0
+    for record in records:
+        running += {"start": 1, "end": -1}.get(record["r"], 0)
+        most = max(most, running)
+    assert most == 2
+    assert [record["m"] for record in records if record["r"] == "got"] == [[[job, 1]] for job in range(6)]
+
+
+def test_who_waits_too_long_comes_back(run: RunPaths, told: Told) -> None:
+    told.client.start("t", [member(run, job, "sleep", "60") for job in range(3)], lane="0", slots=1)
+    told.start(0)
+    told.until(lambda: len(told.never) == 2)
+    assert told.never == [(1, 1), (2, 1)]
+    assert told.client.end([(0, 1), (1, 1)], grace_s=5.0) == 1
+
+
+def test_who_waits_and_is_ended_never_starts(run: RunPaths, told: Told) -> None:
+    told.client.start("t", [member(run, job, "sleep", "60") for job in range(2)], lane="0", slots=1)
+    assert told.client.end([(0, 1), (1, 1)], grace_s=5.0) == 2
+    assert isinstance(told.end(0), Ended)
+    told.until(lambda: told.never == [(1, 1)])
+    assert not told.ends(1)
+
+
+def test_who_waits_when_the_keeper_dies_was_never_started(run: RunPaths, told: Told) -> None:
+    told.client.start("t", [member(run, job, "sleep", "60") for job in range(3)], lane="0", slots=1)
+    told.start(0)
+    kill_keeper(run)
+    told.until(lambda: sorted(told.never) == [(1, 1), (2, 1)])
+    # What the dead keeper started takes the slot: the next keeper must not use it, too.
+    told.client.start("u", [member(run, 3, "true")], lane="0", slots=1)
+    told.until(lambda: (3, 1) in told.never)
+    assert told.client.end([(0, 1)], grace_s=5.0) == 1
+    assert isinstance(told.end(0), Ended)
+    told.client.start("v", [member(run, 4, "true")], lane="0", slots=1)
+    assert isinstance(told.end(4), Ended)
+
+
+def test_who_waits_when_the_engine_dies_is_not_taken(run: RunPaths, told: Told) -> None:
+    told.client.start("t", [member(run, job, "sleep", "60") for job in range(3)], lane="0", slots=1)
+    told.start(0)
+    told.client.close()
+    later = Told(LocalClient(run, 2))
+    assert later.client.find(["t"]) == {"t": frozenset({(0, 1)})}
+    assert later.client.end([(0, 1)], grace_s=5.0) == 1
+    assert isinstance(later.end(0), Ended)
+
+
+def test_an_environment_is_sent_once_and_to_every_keeper(run: RunPaths, told: Told) -> None:
+    shared = {"COLOUR": "green"}
+    number = told.client.environment(shared)
+    assert told.client.environment(shared) == number
+    for job in range(2):
+        words = {**member(run, job, "/bin/sh", "-c", "echo $COLOUR"), "e": number}
+        told.client.start(f"t{job}", [words])
+        assert isinstance(told.end(job), Ended)
+        assert (run.root / f"{job}.log").read_text("utf-8") == "green\n"
+        if job == 0:
+            kill_keeper(run)
+
+
+def test_what_the_disk_keeps_from_starting_costs_no_attempt_and_is_tried_later(run: RunPaths, told: Told) -> None:
+    blocked = run.root / "logs" / "a"
+    blocked.parent.mkdir(parents=True, exist_ok=True)
+    path = write_records(
+        run,
+        {"r": "got", "b": "t", "m": [[1, 1], [2, 1]]},
+        {
+            "r": "end",
+            "j": 1,
+            "a": 1,
+            "t": 1.0,
+            "err": "cannot start 'x': No space left on device",
+            "no": 28,
+            "own": True,
+        },
+        {"r": "end", "j": 2, "a": 1, "t": 1.0, "err": "cannot start 'x': No space left on device", "no": 28},
+        {"r": "closed"},
+    )
+    client = LocalClient(run, 1)
+    events, never = client.poll()
+    assert [(event.j, getattr(event, "exit", None)) for event in events] == [(2, 126)], "the job's own fault"
+    assert never == []
+    assert client.again == {"t"}
+    assert "No space left" in client.busy
+    assert client.find(["t"]) == {"t": frozenset({(2, 1)})}
+    assert path.exists()
+
+
+@pytest.mark.parametrize("words", [("echo", "a\0b"), ("echo", "x" * 3_000_000)], ids=["NUL", "too long"])
+def test_what_can_never_start_is_not_tried_again(run: RunPaths, told: Told, words: tuple[str, ...]) -> None:
+    told.client.start("t", [member(run, 1, *words)])
+    end = told.end(1)
+    assert isinstance(end, Ended)
+    assert end.hopeless
+    verdict = judge(end, past=Past(tries=1), rules=RetryRules(retries=5))
+    assert isinstance(verdict, Failed)
+    assert "trying again cannot mend it" in verdict.why
+
+
+def test_what_never_started_is_told_once(run: RunPaths, told: Told) -> None:
+    """Told again, it would take back an attempt of the same number that was started since."""
+    told.client.start("t0", [member(run, 1, "true")])
+    told.end(1)
+    keeper = told.client._keeper
+    assert keeper
+    os.kill(keeper.pid, signal.SIGSTOP)
+    told.client.start("t", [member(run, 2, "true")])
+    os.kill(keeper.pid, signal.SIGKILL)
+    never: list[tuple[int, int]] = []
+    deadline = time.monotonic() + 20
+    while not never:
+        assert time.monotonic() < deadline
+        never += told.client.poll()[1]
+    for _ in range(3):
+        assert told.client.poll()[1] == []
+    assert never == [(2, 1)]
+
+
+def test_a_keeper_starts_nothing_once_another_engine_has_begun(run: RunPaths, told: Told) -> None:
+    """Its own engine was suspended between its last look and the order."""
+    told.client.start("t0", [member(run, 1, "true")])
+    told.end(1)
+    run.journal.mkdir(exist_ok=True)
+    (run.journal / "0002.jsonl").touch()
+    told.client.start("t", [member(run, 2, "sh", "-c", "echo started")])
+    newer = LocalClient(run, 2)
+    told.client.close()
+    assert newer.find(["t0", "t"]) == {"t0": frozenset({(1, 1)})}
+    assert not [event for event in newer.poll()[0] if event.j == 2]
+    newer.close()
+
+
+def test_a_keeper_that_began_late_is_not_overlooked(run: RunPaths, told: Told) -> None:
+    """The engine of before was about to start it when the newer one looked around."""
+    newer = LocalClient(run, 2)
+    told.client.start("t", [member(run, 1, "true")])
+    told.end(1)
+    told.client.close()
+    assert newer.find(["t"]) == {"t": frozenset({(1, 1)})}
+    assert [type(event) for event in newer.poll()[0]] == [Started, Ended]
+    newer.close()

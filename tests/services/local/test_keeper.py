@@ -17,6 +17,8 @@ from typing import Any
 import pytest
 
 from longshore.engine import keeper as program
+from longshore.engine.processes import Processes
+from longshore.engine.watchdog import Watchdog
 from longshore.world.host import is_same_process
 
 LIMITED = (
@@ -265,7 +267,7 @@ def test_a_script_without_an_interpreter_is_not_started(keeper: Keeper) -> None:
         (("true", "a\0b"), {}, "cannot start 'true': embedded null byte"),
         (("true",), {"v": {"A": "\ud800"}}, "cannot start 'true': "),
         ((), {}, "the command has no words"),
-        (("true",), {"log": "/dev/null/x/1.log"}, "cannot start '/dev/null/x': "),
+        (("true",), {"log": "/dev/null/x/1.log"}, "cannot start '/dev/null/x/1.log': Not a directory"),
         (("true",), {"log": "/proc"}, "cannot start '/proc': Is a directory"),
         (("true", "x" * 200_000), {}, "Argument list too long"),
     ],
@@ -336,3 +338,40 @@ def test_a_process_is_known_again_by_its_start(keeper: Keeper) -> None:
     assert is_same_process(start["pid"], start["up"])
     assert not is_same_process(start["pid"], start["up"] - 5)
     keeper.end_of(1)
+
+
+def test_a_temporary_directory_is_given_on_only_when_nothing_was_put_into_it(keeper: Keeper) -> None:
+    used = 'mkdir "$TMPDIR/d"; rmdir "$TMPDIR/d"'
+    for job, script in enumerate(("true", 'echo x > "$TMPDIR/x"', "true", used, "true")):
+        keeper.run(keeper.member(job, "/bin/sh", "-c", f'ls -a "$TMPDIR" | wc -l; echo "$TMPDIR"; {script}'))
+        keeper.end_of(job)
+        assert keeper.log(job).decode() == f"2\n{keeper.tmp}/{job}.1\n"
+    keeper.until(lambda: not list(keeper.tmp.iterdir()))
+
+
+def test_without_a_spawner_everything_starts_all_the_same(tmp_path: Path) -> None:
+    records = program.Records(str(tmp_path / "records"))
+    keeper = program.Keeper(records, str(tmp_path), Watchdog(Processes()))
+    keeper.obey(json.dumps({"o": "env", "id": 0, "env": {"PATH": os.environ["PATH"]}}).encode())
+    words = ["/bin/sh", "-c", "pwd; exit 4"]
+    member = {"j": 1, "a": 1, "argv": words, "e": 0, "v": {}, "cwd": "/usr", "log": str(tmp_path / "log")}
+    keeper.obey(json.dumps({"o": "run", "b": "b", "m": [member]}).encode())
+    here = Path.cwd()
+    try:
+        keeper.start_chosen()
+    finally:
+        os.chdir(here)
+    (pid,) = keeper.running
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 4
+    assert (tmp_path / "log").read_text("utf-8") == "/usr\n"
+    os.close(records.file)
+    os.close(keeper.nowhere)
+
+
+def test_a_kill_that_overtakes_its_start_is_not_lost(keeper: Keeper) -> None:
+    members = [keeper.member(job, "sleep", "60") for job in range(20)]
+    run = json.dumps({"o": "run", "b": "b", "m": members}).encode()
+    kill = json.dumps({"o": "kill", "m": [[job, 1] for job in range(20)], "sig": signal.SIGTERM}).encode()
+    keeper.write(run + b"\n" + kill + b"\n")
+    for job in range(20):
+        assert os.WTERMSIG(keeper.end_of(job)["s"]) == signal.SIGTERM

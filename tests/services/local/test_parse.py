@@ -73,3 +73,15 @@ def test_what_was_not_started_exits_as_from_a_shell(number: int | None, code: in
 @pytest.mark.parametrize(("command", "code"), [("/no/such/program", 127), ("/etc", 126)])
 def test_a_shell_does_exit_like_that(command: str, code: int) -> None:
     assert subprocess.run(["/bin/sh", "-c", command], capture_output=True, check=False).returncode == code
+
+
+def test_a_limit_that_ended_it_is_its_cause() -> None:
+    text = b'{"r":"end","j":3,"a":2,"t":9.0,"s":9,"why":"OOM","say":"it used 7 MiB","tmp":"/t/3.2","rss":7}'
+    record = decode_record(text)
+    assert isinstance(record, EndRecord)
+    event = ended(record, host="here")
+    assert (event.cause, event.reason, event.signal, event.rss_b) == (Cause.OOM, "it used 7 MiB", 9, 7)
+    assert event.extra == {"tmp": "/t/3.2"}
+    tidy = decode_record(b'{"r":"end","j":3,"a":2,"t":9.0,"s":0,"why":"WALLTIME","say":"it ran for 2 s"}')
+    assert isinstance(tidy, EndRecord)
+    assert ended(tidy, host="here").cause is Cause.WALLTIME, "though it tidied up and exited with 0"

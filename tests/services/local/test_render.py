@@ -75,13 +75,13 @@ def test_the_table_of_jobs() -> None:
         "'KIND=green tea' ODD-NAME=1 LONGSHORE_JOB_NAME=a/1 LONGSHORE_JOB_LABEL=brew LONGSHORE_JOB_ATTEMPT=1 "
         "LONGSHORE_JOB_RUN_DIR=/runs/tea LONGSHORE_JOB_CPUS=2 LONGSHORE_JOB_MEMORY_MB=64 LONGSHORE_JOB_DISK_MB=3 "
         "LONGSHORE_JOB_RESOURCE_GPU_A=1\t"
-        "pour 'it'\"'\"'s' \"${KIND}\"\n"
+        "pour 'it'\"'\"'s' \"${KIND-}\"\n"
     )
     second = (
         "1\tb\t1\t/runs/tea\t/runs/tea/logs/drink/00/b.1.log\t"
         "LONGSHORE_JOB_NAME=b LONGSHORE_JOB_LABEL=drink LONGSHORE_JOB_ATTEMPT=1 LONGSHORE_JOB_RUN_DIR=/runs/tea "
         "LONGSHORE_JOB_CPUS=1\t"
-        "sip\\t'a\\nb' \\\\ \"${LONGSHORE_JOB_RUN_DIR}\"'/data/my cup'\n"
+        "sip\\t'a\\nb' \\\\ \"${LONGSHORE_JOB_RUN_DIR-}\"'/data/my cup'\n"
     )
     assert text == first + second
 
@@ -130,6 +130,18 @@ def workflow(root: Path) -> Workflow:
         ),
         Job(name="careless", label="careless", command=tell("careless", "<ENV:status>"), settings=careless),
         Job(
+            name="inherited",
+            label="elsewhere",
+            command=tell("inherited", "<ENV:MY_HOME>", "<ENV:PWD>"),
+            settings=elsewhere,
+            environment={
+                "MY_HOME": 'it\'s <ENV:MY_BYTES> "<ENV:MY_HOME>"\n',
+                "MY_NAME": "<ENV:LONGSHORE_JOB_NAME>'<ENV:NOBODY_HAS>",
+                "MY_PLACE": "<ENV:PWD>/x",
+                "PATH": "<ENV:PATH>:/nowhere",
+            },
+        ),
+        Job(
             name="line",
             label="l",
             command=f'echo "$LONGSHORE_JOB_NAME" | tr a-z A-Z > up; {python} {said}-line "$(cat up)" 2>&1',
@@ -166,7 +178,11 @@ def run_through_the_keeper(run: RunPaths) -> tuple[dict[str, int | None], dict[s
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-def test_by_hand_a_job_runs_as_the_keeper_would_run_it(tmp_path: Path, shell: str) -> None:
+def test_by_hand_a_job_runs_as_the_keeper_would_run_it(
+    tmp_path: Path, shell: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_HOME", "$x `y`\\n\t<ENV:MY_HOME> ")
+    monkeypatch.setenv("MY_BYTES", "\udcff")
     run = RunPaths(tmp_path / "the 'run'")
     run.root.mkdir()
     made = workflow(run.root)

@@ -41,11 +41,11 @@ def workflow(*requests: Request) -> Workflow:
 
 
 def test_the_machine_is_the_pool() -> None:
-    capacity = capacity_of(None)
+    capacity = capacity_of({}, {})
     assert capacity["cpus"] == len(os.sched_getaffinity(0))
     assert capacity["memory"] > 2**28
     assert "disk" not in capacity
-    assert capacity_of({"cpus": 3, "gpu": 2}) == {"cpus": 3, "memory": capacity["memory"], "gpu": 2}
+    assert capacity_of({"cpus": 3, "gpu": 2}, {}) == {"cpus": 3, "memory": capacity["memory"], "gpu": 2}
 
 
 def test_what_fits_exactly_is_no_problem() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import select
 import shutil
@@ -11,25 +10,24 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import Any, Final
 
-import msgspec
-
 from longshore.contract.context import RunPaths
 from longshore.contract.executor import MemberEvent
 from longshore.engine import keeper as keeper_program
-from longshore.errors import RunNotFoundError
+from longshore.engine.journal import path_of
 from longshore.model.event import Lost
-from longshore.services.local.parse import EndRecord, Got, Record, StartRecord, ended, ended_with_status, started
-from longshore.services.local.records import Attempt, KeeperFile, keeper_files
+from longshore.services.local.parse import EndRecord, Never, StartRecord, ended, ended_with_status, started
+from longshore.services.local.places import copy_whole, encoded, mark_of, temporary_prefix
+from longshore.services.local.records import Attempt, KeeperFile, keeper_files, taken_of
+from longshore.services.local.signals import signal_group, signal_process
 from longshore.sites.environment import Rule, inherited
 from longshore.world.host import descendants, host_name, is_same_process, process_name, processes_with
-from longshore.world.rundir import read_card
+from longshore.world.presence import is_surely_local
 
-_encode = msgspec.json.Encoder().encode
 _RUN_MARK: Final = "LONGSHORE_JOB_RUN_MARK"
 _JOB_MARK: Final = "LONGSHORE_JOB_INDEX"
 """Variables by which every process of a run, and of an attempt, is known again."""
@@ -64,20 +62,43 @@ class LocalClient:
         self._rule = rule
         self._scratch = scratch
         self._host = host_name()
-        self._mark = _mark_of(run)
+        self._mark = mark_of(run)
         run.keeper.mkdir(exist_ok=True)
         self._files = keeper_files(run.keeper)
+        self._seen = set(self._files)
+        """Names of the files that were looked into at any time."""
         self._keeper: subprocess.Popen[bytes] | None = None
         self._own: KeeperFile | None = None
         self._own_path: Path | None = None
         self._doomed: dict[Attempt, float] = {}
         """When an attempt that was asked to end is killed, on the monotonic clock."""
+        self._drained_by = 0.0
+        """Until when keepers that lost their engine are waited for, on the monotonic clock."""
         self._events: list[MemberEvent] = []
         self._never: list[Attempt] = []
+        self._lane_of: dict[Attempt, str] = {}
+        """Lane of every attempt that was sent into one and is not over."""
+        self._shared: list[Mapping[str, str]] = []
+        self._number_of: dict[int, int] = {}
+        """Number by which a keeper knows an environment, per identity of its mapping."""
+        self._told = 0
+        """How many of them the keeper was told."""
+        self.again: set[str] = set()
+        """Batches of which members were not started after all, for a reason that will pass."""
+        self.busy = ""
+        """That reason."""
         keeper_program.orphans_come_home()
 
-    def start(self, tag: str, members: list[dict[str, Any]]) -> None:
-        """Order a keeper to start attempts.
+    def environment(self, shared: Mapping[str, str]) -> int:
+        """The number under which attempts may refer to an environment on top of the inherited one."""
+        if id(shared) not in self._number_of:
+            # Kept, so that nothing else can have its identity.
+            self._shared.append(shared)
+            self._number_of[id(shared)] = len(self._shared)
+        return self._number_of[id(shared)]
+
+    def start(self, tag: str, members: list[dict[str, Any]], *, lane: str | None = None, slots: int = 0) -> None:
+        """Order a keeper to start attempts, at once or as their lane has slots.
 
         Raises
         ------
@@ -85,11 +106,16 @@ class LocalClient:
             No keeper can be started.
         """
         for again in (True, False):
-            order = _encode({"o": "run", "b": tag, "m": members}) + b"\n"
+            order: dict[str, Any] = {"o": "run", "b": tag, "m": members}
+            if lane is not None:
+                order |= {"l": lane, "n": max(0, slots - self._count_elsewhere(lane))}
             try:
-                self._send(order)
+                self._send(encoded(order) + b"\n")
                 assert self._own is not None
-                self._own.sent[tag] = frozenset((member["j"], member["a"]) for member in members)
+                attempts = [(member["j"], member["a"]) for member in members]
+                self._own.sent |= dict.fromkeys(attempts, tag)
+                if lane is not None:
+                    self._lane_of |= dict.fromkeys(attempts, lane)
             except BrokenPipeError:
                 # It was killed. What it did not get it will never start; what it got is settled by `poll`.
                 if not again:
@@ -97,6 +123,11 @@ class LocalClient:
                 self._forget_keeper()
             else:
                 return
+
+    def _count_elsewhere(self, lane: str) -> int:
+        """How many slots of a lane are taken by what another keeper started, which this one cannot know of."""
+        others = (file for file in self._files.values() if file is not self._own or self._keeper is None)
+        return sum(self._lane_of.get(attempt) == lane for file in others for attempt in file.attempts())
 
     def poll(self) -> tuple[list[MemberEvent], list[Attempt]]:
         """All that is new in the files of all keepers, and the members that died with their keeper's orders."""
@@ -110,36 +141,42 @@ class LocalClient:
         for name, file in list(self._files.items()):
             # Asked before the file is read: one that ends in between has written its last record by then.
             lives = file.keeper_lives() or file is self._own_and_alive()
-            self._events.extend(self._events_of(file.read()))
+            self._events.extend(self._events_of(file))
             if not lives:
                 self._events.extend(self._settle(file))
-                never = sorted(frozenset().union(*file.sent.values()))
+                never = sorted(file.sent)
                 self._never.extend(never)
                 self._spare(never)
                 file.sent.clear()
                 if not file.running:
                     self._forget_folder(file)
+                    file.close()
                     del self._files[name]
 
     def find(self, tags: Iterable[str]) -> dict[str, frozenset[Attempt]] | None:
         """Members per tag that reached a keeper; ``None`` while one that lost its engine still reads its orders."""
         wanted = set(tags)
-        deadline = time.monotonic() + _DRAIN_S
+        # Waited for once: an engine that is suspended elsewhere may hold a keeper for as long as it likes.
+        self._drained_by = deadline = self._drained_by or time.monotonic() + _DRAIN_S
         while True:
-            files = keeper_files(self._run.keeper).values()
+            found = keeper_files(self._run.keeper)
+            # One may have begun since: its engine was thought dead, and was not.
+            self._files |= {name: KeeperFile(file.path) for name, file in found.items() if name not in self._seen}
+            self._seen |= found.keys()
+            files = found.values()
             # Asked before the files are read, as in `_collect`.
             reading = {file.path for file in files if file.keeper_lives()} - {self._own_path}
             # What this engine sent to its own keeper is as good as taken; should that keeper die, `poll` says never.
             own = self._own_and_alive()
-            taken = {tag: members for tag, members in own.sent.items() if tag in wanted} if own else {}
+            taken: dict[str, set[Attempt]] = {}
+            for member, tag in own.sent.items() if own else ():
+                taken.setdefault(tag, set()).add(member)
             for file in files:
-                taken |= {
-                    record.b: frozenset(record.m)
-                    for record in file.read()
-                    if isinstance(record, Got) and record.b in wanted
-                }
+                for tag, members in taken_of(file, wanted).items():
+                    taken.setdefault(tag, set()).update(members)
+                file.close()
             if all(file.closed for file in files if file.path in reading):
-                return taken
+                return {tag: frozenset(members) for tag, members in taken.items() if members and tag in wanted}
             if time.monotonic() > deadline:
                 return None
             time.sleep(0.02)
@@ -163,7 +200,7 @@ class LocalClient:
                 # What has dropped its environment still is the keeper's, as whose child it ends up when it is orphaned.
                 found.update(pid for pid in descendants(self._keeper.pid) if process_name(pid) != "rm")
             for pid in found:
-                _signal_process(pid, signal.SIGKILL)
+                signal_process(pid, signal.SIGKILL)
             ended |= dict.fromkeys(found)
             if not found:
                 break
@@ -197,22 +234,32 @@ class LocalClient:
     def _send(self, order: bytes) -> None:
         if self._keeper is None:
             self._start_keeper()
+        self._tell_environments()
+        self._write(order)
+
+    def _write(self, order: bytes) -> None:
         assert self._keeper is not None
         assert self._keeper.stdin is not None
         unsent = memoryview(order)
         while unsent:
             unsent = unsent[os.write(self._keeper.stdin.fileno(), unsent) :]
 
+    def _tell_environments(self) -> None:
+        for number, shared in enumerate(self._shared[self._told :], self._told + 1):
+            self._write(encoded({"o": "env", "id": number, "on": 0, "env": shared}) + b"\n")
+            self._told = number
+
     def _start_keeper(self) -> None:
         program = self._run.keeper / "keeper.py"
-        _copy_whole(Path(keeper_program.__file__), program)
+        for name in keeper_program.FILES:
+            copy_whole(Path(keeper_program.__file__).with_name(name), self._run.keeper / name)
         number = 1
         while (path := self._run.keeper / f"{self._life:04}.{number}.jsonl").exists():
             number += 1
-        tmp = tempfile.mkdtemp(prefix=f"{_prefix()}{self._run.root.name[:40]}-", dir=self._scratch)
+        tmp = tempfile.mkdtemp(prefix=f"{temporary_prefix()}{self._run.root.name[:40]}-", dir=self._scratch)
         try:
             self._keeper = subprocess.Popen(
-                [sys.executable, "-I", "-S", str(program), str(path), tmp],
+                [sys.executable, "-I", "-S", "-B", str(program), str(path), tmp, *self._successor()],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 bufsize=0,
@@ -222,6 +269,7 @@ class LocalClient:
             Path(tmp).rmdir()
             raise
         self._own = self._files[path.name] = KeeperFile(path)
+        self._seen.add(path.name)
         self._own_path = path
         assert self._keeper.stdout is not None
         pipe = self._keeper.stdout.fileno()
@@ -230,10 +278,15 @@ class LocalClient:
             self._forget_keeper()
             Path(tmp).rmdir()
             raise OSError(f"it ended before it began; its words are in '{self._run.engine_log}'")
-        # The standard library's encoder, because the environment may hold bytes that are no text.
         kept, _ = inherited(os.environ, self._rule)
         environment = {name: value for name, value in os.environ.items() if name in kept}
-        self._send(json.dumps({"o": "env", "id": 0, "env": environment}).encode() + b"\n")
+        self._told = 0
+        self._write(encoded({"o": "env", "id": 0, "env": environment}) + b"\n")
+
+    def _successor(self) -> tuple[str, str]:
+        """The file by which a keeper knows that another engine has begun, and whether it lies near."""
+        where = "near" if is_surely_local(self._run.root) else "far"
+        return str(path_of(self._run.journal, self._life + 1)), where
 
     def _own_and_alive(self) -> KeeperFile | None:
         if self._keeper and self._keeper.poll() is not None:
@@ -258,15 +311,26 @@ class LocalClient:
             self._keeper.returncode = 0
         self._keeper = None
 
-    def _events_of(self, records: Iterable[Record]) -> Iterator[MemberEvent]:
+    def _events_of(self, file: KeeperFile) -> Iterator[MemberEvent]:
         cancelled: set[Attempt] = set()
-        for record in records:
+        for record in file.read():
             if isinstance(record, StartRecord):
                 yield started(record, host=self._host)
+            elif isinstance(record, Never):
+                # Of an earlier life's keeper, `find` says it.
+                if file is self._own:
+                    self._never.extend(record.m)
+                    self._spare(record.m)
+            elif isinstance(record, EndRecord) and record.passing:
+                self._lane_of.pop((record.j, record.a), None)
+                self.busy = record.err or ""
             elif isinstance(record, EndRecord):
+                self._lane_of.pop((record.j, record.a), None)
                 if self._doomed.pop((record.j, record.a), None) is not None:
                     cancelled.add((record.j, record.a))
                 yield ended(record, host=self._host)
+        self.again |= file.given_up
+        file.given_up = set()
         if cancelled:
             # What a job sent away in a session of its own is not in its group, and ends with it all the same.
             self._kill_marked(cancelled)
@@ -304,7 +368,7 @@ class LocalClient:
             return None if is_same_process(start.pid, start.up) else self._lost(attempt)
         if there is None:
             return None
-        _signal_group(start.pid, signal.SIGKILL)
+        signal_group(start.pid, signal.SIGKILL)
         _, status, usage = os.wait4(start.pid, 0)
         now = time.time()
         return ended_with_status(
@@ -313,7 +377,7 @@ class LocalClient:
             status,
             host=self._host,
             end=now,
-            run_s=max(0.0, now - start.t),
+            run_s=max(0.0, time.clock_gettime(time.CLOCK_BOOTTIME) - start.up),
             cpu_s=usage.ru_utime + usage.ru_stime,
         )
 
@@ -328,19 +392,20 @@ class LocalClient:
         marks = {f"{job}.{number}" for job, number in attempts}
         for pid, environment in processes_with(_RUN_MARK, self._mark):
             if environment.get(_JOB_MARK) in marks:
-                _signal_process(pid, signal.SIGKILL)
+                signal_process(pid, signal.SIGKILL)
 
     def _spare(self, attempts: Iterable[Attempt]) -> None:
         """Forget the end that was planned for attempts that are over."""
         for attempt in attempts:
             self._doomed.pop(attempt, None)
+            self._lane_of.pop(attempt, None)
 
     def _forget_folder(self, file: KeeperFile, attempt: Attempt | None = None) -> None:
         """Remove what a keeper that is gone could not: the temporary directory of an attempt, or the folder of all."""
         if file.began is None or file.began.host != self._host:
             return
         folder = Path(file.began.tmp)
-        if not folder.name.startswith(_prefix()):
+        if not folder.name.startswith(temporary_prefix()):
             # Only what we name is removed, whatever a file that others may write says.
             return
         shutil.rmtree(folder / f"{attempt[0]}.{attempt[1]}" if attempt else folder, ignore_errors=True)
@@ -358,7 +423,7 @@ class LocalClient:
         ours = self._own_and_alive()
         if ours and attempts:
             try:
-                self._send(_encode({"o": "kill", "m": sorted(attempts), "sig": int(number)}) + b"\n")
+                self._send(encoded({"o": "kill", "m": sorted(attempts), "sig": int(number)}) + b"\n")
             except BrokenPipeError:
                 # It died this very moment; its jobs are ended as those of any other keeper that is gone.
                 self._forget_keeper()
@@ -369,46 +434,4 @@ class LocalClient:
             for attempt in attempts & file.running.keys():
                 start = file.running[attempt]
                 if is_same_process(start.pid, start.up):
-                    _signal_group(start.pid, number)
-
-
-def _prefix() -> str:
-    """What the name of every temporary folder of this user's begins with."""
-    return f"longshore-{os.getuid()}-"
-
-
-def _copy_whole(source: Path, target: Path) -> None:
-    """Copy a file, whole or not at all."""
-    draft = target.with_name(f".{target.name}.{os.getpid()}")
-    try:
-        shutil.copyfile(source, draft)
-        draft.replace(target)
-    finally:
-        draft.unlink(missing_ok=True)
-
-
-def _signal_group(group: int, number: signal.Signals) -> None:
-    if group <= 1:
-        # The number comes from a file. To the kernel, group 1 is every process there is, and group 0 is our own.
-        return
-    try:
-        os.killpg(group, number)
-    except (ProcessLookupError, PermissionError):
-        return
-
-
-def _mark_of(run: RunPaths) -> str:
-    """What is the run's own wherever its directory goes, where it has been given that."""
-    try:
-        return read_card(run).mark
-    except RunNotFoundError:
-        return str(run.root)
-
-
-def _signal_process(pid: int, number: signal.Signals) -> None:
-    if pid <= 1:
-        return
-    try:
-        os.kill(pid, number)
-    except (ProcessLookupError, PermissionError):
-        return
+                    signal_group(start.pid, number)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import signal
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -15,6 +15,16 @@ from longshore.model.state import Cause
 _NOT_FOUND = 127
 _NOT_RUNNABLE = 126
 """What a POSIX shell exits with when a program is not found, or cannot be executed (2.8.2)."""
+
+
+PASSING: Final = frozenset(
+    {
+        *(errno.ENOSPC, errno.EDQUOT, errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE),
+        *(errno.EACCES, errno.EIO, errno.EROFS, errno.ESTALE, errno.ETIMEDOUT),
+    }
+)
+"""Errors of a full disk, an exhausted machine, expired credentials, a file server that is away."""
+_EXHAUSTED: Final = frozenset({errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE})
 
 
 class KeeperBegan(msgspec.Struct, frozen=True, tag_field="r", tag="keeper"):
@@ -28,9 +38,15 @@ class KeeperBegan(msgspec.Struct, frozen=True, tag_field="r", tag="keeper"):
 
 
 class Got(msgspec.Struct, frozen=True, tag_field="r", tag="got"):
-    """A batch reached the keeper; its members may have been started from here on."""
+    """These members of a batch may have been started from here on."""
 
     b: str
+    m: tuple[tuple[int, int], ...]
+
+
+class Never(msgspec.Struct, frozen=True, tag_field="r", tag="never"):
+    """Attempts that waited in a lane, and will not be started."""
+
     m: tuple[tuple[int, int], ...]
 
 
@@ -56,15 +72,28 @@ class EndRecord(msgspec.Struct, frozen=True, gc=False, tag_field="r", tag="end")
     rss: int | None = None
     err: str | None = None
     no: int | None = None
+    why: str | None = None
+    say: str | None = None
+    tmp: str | None = None
+    own: bool = False
+    """Whether it was its log or its temporary directory that could not be made."""
+
+    @property
+    def passing(self) -> bool:
+        """Whether it was not started for a reason that will pass: a condition, and no fault of the job's."""
+        return self.s is None and (self.no in _EXHAUSTED or (self.own and self.no in PASSING))
 
 
 class Closed(msgspec.Struct, frozen=True, tag_field="r", tag="closed"):
     """The keeper has read every order there ever was."""
 
 
-Record: TypeAlias = KeeperBegan | Got | StartRecord | EndRecord | Closed
-decode_record = msgspec.json.Decoder(Record).decode
+Record: TypeAlias = KeeperBegan | Got | Never | StartRecord | EndRecord | Closed
+_decoder: Final = msgspec.json.Decoder(Record)
+decode_record = _decoder.decode
 """A record from its line."""
+decode_records = _decoder.decode_lines
+"""All records of a text."""
 
 
 def started(record: StartRecord, *, host: str) -> Started:
@@ -76,8 +105,18 @@ def ended(record: EndRecord, *, host: str) -> Ended:
     """The event of an end."""
     if record.s is None:
         code = _NOT_FOUND if record.no == errno.ENOENT else _NOT_RUNNABLE
-        return Ended(j=record.j, a=record.a, exit=code, cause=Cause.EXIT, reason=record.err, host=host, end=record.t)
-    return ended_with_status(
+        return Ended(
+            j=record.j,
+            a=record.a,
+            exit=code,
+            cause=Cause.EXIT,
+            reason=record.err,
+            host=host,
+            end=record.t,
+            # A command that is none, or longer than the kernel takes, is the same next time.
+            hopeless=record.no in (None, errno.E2BIG),
+        )
+    event = ended_with_status(
         record.j,
         record.a,
         record.s,
@@ -87,6 +126,14 @@ def ended(record: EndRecord, *, host: str) -> Ended:
         cpu_s=record.cpu,
         rss_b=record.rss,
     )
+    return _with_limits(event, record) if record.why or record.tmp else event
+
+
+def _with_limits(event: Ended, record: EndRecord) -> Ended:
+    """The end of an attempt that went beyond a limit, or whose temporary directory was kept."""
+    if record.why:
+        event = msgspec.structs.replace(event, cause=Cause(record.why), reason=record.say)
+    return msgspec.structs.replace(event, extra={"tmp": record.tmp}) if record.tmp else event
 
 
 def ended_with_status(

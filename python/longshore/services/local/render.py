@@ -12,7 +12,8 @@ import msgspec
 
 from longshore.contract.context import Context, RenderedFile, RunPaths
 from longshore.model.job import Job
-from longshore.plan.commands import as_line, job_variables, with_files, with_setup
+from longshore.plan.allotment import thread_variables
+from longshore.plan.commands import as_assignment, as_line, job_variables, with_files, with_setup
 
 if TYPE_CHECKING:
     from longshore.model.workflow import Workflow
@@ -45,11 +46,14 @@ def table(workflow: Workflow, ctx: Context) -> Iterator[str]:
 def _fields(number: int, job: Job, paths: RunPaths) -> tuple[str, ...]:
     run_dir = str(paths.root)
     variables = job_variables(name=job.name, label=job.label, attempt=1, request=job.settings.request, run_dir=run_dir)
-    environment = {**job.settings.environment, **job.environment, **variables}
-    words = " ".join(shlex.quote(f"{name}={value}") for name, value in environment.items())
+    threads = thread_variables(job.settings.request.cpus) if job.settings.limit_threads else {}
+    environment = {**threads, **job.settings.environment, **job.environment}
+    # What is the job's own is known here; what it inherits is known where it runs.
+    words = [as_assignment(name, value, variables) for name, value in environment.items() if name not in variables]
+    words += (shlex.quote(f"{name}={value}") for name, value in variables.items())
     folder = job.settings.working_directory or run_dir
     log = str(paths.root / paths.log_of(number, job.name, job.label, 1))
-    return (str(number), job.name, "1", folder, log, words, as_line(job.command))
+    return (str(number), job.name, "1", folder, log, " ".join(words), as_line(job.command))
 
 
 def _one_line(field: str) -> str:

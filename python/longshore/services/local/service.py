@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import errno
+import os
+import signal
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -15,15 +16,21 @@ from longshore.contract.executor import (
     Found,
     Limits,
     Mark,
+    Member,
+    MemberLimits,
     Polled,
     Refused,
     SubmitAnswer,
     Throttled,
 )
 from longshore.engine.service import EngineService
+from longshore.plan.allotment import GPUS, VISIBLE
 from longshore.plan.commands import argv_of
 from longshore.services.local import render
 from longshore.services.local.client import LocalClient
+from longshore.services.local.devices import members_of
+from longshore.services.local.parse import PASSING
+from longshore.services.local.records import left_elsewhere
 from longshore.world.detach import how_to_detach
 from longshore.world.host import host_name, physical_memory, usable_cpus
 from longshore.world.registry import state_folder
@@ -32,10 +39,8 @@ if TYPE_CHECKING:
     from longshore.model.workflow import Workflow
 
 
-_PASSING: Final = frozenset(
-    {errno.ENOSPC, errno.EDQUOT, errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EACCES, errno.EIO}
-)
-"""Errors of a full disk, an exhausted machine, expired credentials: conditions, not faults."""
+_LOOK_AHEAD_S: Final = 0.05
+"""How long a short job may wait for its slot at the keeper, which then needs no answer from the engine to start it."""
 _WAIT_S: Final = 5.0
 """Pause after one of them, in seconds."""
 
@@ -46,13 +51,19 @@ class LocalExecutor(Executor):
     Parameters
     ----------
     settings
-        ``pool``: amount per resource, where the configuration names any; ``limits``: those of the site, of which only
-        ``max_active`` means something here; ``inherit`` and ``scratch``: see `LocalClient`.
+        ``pool``: amount, or names of members, per resource, where the configuration names any; ``limits``: those of the
+        site, of which only ``max_active`` means something here; ``signals`` and ``grace_s``: what a job that went
+        beyond its limits is sent, and the seconds before the next of them and before it is killed; ``inherit`` and
+        ``scratch``: see `LocalClient`.
     """
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
         self._settings = settings
-        self.limits = Limits(max_batch=1, max_active=settings.get("limits", {}).get("max_active"))
+        self.limits = Limits(
+            max_batch=1, max_active=settings.get("limits", {}).get("max_active"), look_ahead_s=_LOOK_AHEAD_S
+        )
+        # Where somebody says which GPUs there are, who asks for none gets none.
+        self._hidden = VISIBLE if any(name in settings.get("pool", {}) for name in GPUS) else ()
         self._client: LocalClient | None = None
         self._run: RunPaths | None = None
         self._polls = 0
@@ -71,29 +82,48 @@ class LocalExecutor(Executor):
     def submit(self, batch: Batch) -> SubmitAnswer:
         """Order the keeper to start the batch."""
         client, run = self._opened()
-        members = [
-            {
-                "j": member.job,
-                "a": member.attempt,
-                "argv": argv_of(member.command),
-                "e": 0,
-                "v": {**member.environment, **client.marks(member.job, member.attempt)},
-                "cwd": member.working_directory,
-                "log": str(run.root / member.log),
-            }
-            for member in batch.members
-        ]
+        root = str(run.root)
         try:
-            client.start(batch.tag, members)
+            members = [self._order_of(member, client, root) for member in batch.members]
+            client.start(batch.tag, members, lane=batch.lane, slots=batch.slots)
         except OSError as error:
             why = f"the keeper cannot be started: {error.strerror or error}"
             # What passes is waited for, and costs no attempt.
-            return Throttled(why, _WAIT_S) if error.errno in _PASSING else Refused(why)
+            return Throttled(why, _WAIT_S) if error.errno in PASSING else Refused(why)
         return Accepted(batch.tag)
+
+    def _limits_of(self, limits: MemberLimits) -> dict[str, Any]:
+        """Limits in the words of the keeper."""
+        held = {"mem": limits.memory_b, "asked": limits.asked_b, "wall": limits.walltime_s, "log": limits.log_b}
+        return {
+            **{name: amount for name, amount in held.items() if amount is not None},
+            "tmp": limits.keep_tmp.value,
+            "sig": self._settings.get("signals", [signal.SIGTERM]),
+            "grace": self._settings.get("grace_s", 10.0),
+        }
+
+    def _order_of(self, member: Member, client: LocalClient, root: str) -> dict[str, Any]:
+        """What the keeper is told of an attempt: of its environment, only what others do not have alike."""
+        shared = member.shared
+        own = {name: value for name, value in member.environment.items() if shared.get(name) != value}
+        own |= {name: "" for name in self._hidden if name not in member.environment}
+        order = {
+            "j": member.job,
+            "a": member.attempt,
+            "argv": argv_of(member.command),
+            "e": client.environment(shared) if shared else 0,
+            "v": own | client.marks(member.job, member.attempt),
+            "cwd": member.working_directory,
+            "log": f"{root}/{member.log}",
+        }
+        return order | {"lim": self._limits_of(member.limits)} if member.limits else order
 
     def find(self, tags: Iterable[str]) -> Found | Unreachable:
         """Return which members reached a keeper."""
-        taken = self._opened()[0].find(tags)
+        try:
+            taken = self._opened()[0].find(tags)
+        except OSError as error:
+            return Unreachable(why=_unread(error))
         if taken is None:
             return Unreachable(why="a keeper of an earlier engine does not come to the end of its orders")
         return Found(taken)
@@ -101,12 +131,22 @@ class LocalExecutor(Executor):
     def poll(self, since: Mark) -> Polled | Unreachable:
         """Return what keepers have written since the last call; the first call of a life tells all there is."""
         self._polls += 1
-        events, never = self._opened()[0].poll()
-        return Polled(events=events, never=never, mark=str(self._polls))
+        client = self._opened()[0]
+        try:
+            events, never = client.poll()
+        except OSError as error:
+            return Unreachable(why=_unread(error))
+        again, client.again = frozenset(client.again), set()
+        busy = Throttled(client.busy, _WAIT_S) if again else None
+        return Polled(events=events, never=never, mark=str(self._polls), again=again, busy=busy)
 
     def cancel(self, attempts: Iterable[tuple[int, int]], *, grace_s: float) -> CancelOutcome:
         """Ask the attempts' process groups to end; `poll` kills them when the grace is over."""
         return CancelOutcome(ended=self._opened()[0].end(attempts, grace_s=grace_s))
+
+    def elsewhere(self, run: RunPaths) -> str:
+        """Return on which host a keeper may still live, and how many jobs it may still run."""
+        return left_elsewhere(run.keeper)
 
     def sweep(self) -> CancelOutcome:
         """Kill what jobs of the run left behind."""
@@ -114,11 +154,19 @@ class LocalExecutor(Executor):
 
     def probe(self) -> PingReport:
         """Return this machine's resources."""
-        capacity = capacity_of(self._settings.get("pool"))
+        pool = self._settings.get("pool") or {}
+        identities = members_of(pool, os.environ)
+        capacity = capacity_of(pool, identities)
         details = {name: _amount(name, amount) for name, amount in capacity.items()}
+        details |= {name: f"{len(these)} ({', '.join(these)})" for name, these in identities.items() if these}
         details |= {"host": host_name(), "state": str(state_folder()), "engine": how_to_detach().description}
         return PingReport(
-            service="local", ok=True, message="this machine takes jobs", details=details, capacity=capacity
+            service="local",
+            ok=True,
+            message="this machine takes jobs",
+            details=details,
+            capacity=capacity,
+            identities=identities,
         )
 
     def wait(self, timeout_s: float) -> None:
@@ -134,6 +182,10 @@ class LocalExecutor(Executor):
         if self._client is None or self._run is None:
             raise RuntimeError("open() comes before anything else")
         return self._client, self._run
+
+
+def _unread(error: OSError) -> str:
+    return f"what keepers wrote cannot be read: {error.strerror or error}"
 
 
 class LocalService(EngineService):
@@ -167,7 +219,6 @@ class LocalService(EngineService):
 
 _UNHEEDED: Final = (
     "queue",
-    "priority",
     "category",
     "accountingGroup",
     "accountingUser",
@@ -187,8 +238,9 @@ def _unheeded(workflow: Workflow) -> Iterator[Problem]:
     said: dict[str, None] = {}
     for settings in {id(job.settings): job.settings for job in workflow}.values():
         said |= dict.fromkeys(key for key in _UNHEEDED if key in settings.attributes)
-        if settings.request.walltime_s is not None:
-            said["requestWalltime"] = None
+        if not settings.priority and settings.attributes.get("priority") not in {None, 0, "0"}:
+            # The order of jobs goes by numbers only.
+            said["priority"] = None
     if said:
         words = ", ".join(f"'{key}'" for key in said)
         yield Problem(message=f"the local service takes no notice of {words}", fatal=False)
@@ -216,9 +268,11 @@ def _unused(site: Site) -> Iterator[Problem]:
 _KEYS: Final = {"cpus": "requestCpus", "memory": "requestMemory", "disk": "requestDisk"}
 
 
-def capacity_of(pool: Mapping[str, int] | None) -> dict[str, int]:
-    """What jobs may take at once: what the configuration names, else this machine's processors and memory."""
-    return {"cpus": usable_cpus(), "memory": physical_memory()} | dict(pool or {})
+def capacity_of(pool: Mapping[str, int | Iterable[str]], identities: Mapping[str, tuple[str, ...]]) -> dict[str, int]:
+    """What jobs may take at once: what the configuration names, else this machine's processors, memory and GPUs."""
+    named = {name: there for name, there in pool.items() if isinstance(there, int)}
+    members = {name: len(these) for name, these in identities.items()}
+    return {"cpus": usable_cpus(), "memory": physical_memory()} | named | members
 
 
 def _misfits(job: str, amounts: Mapping[str, int], capacity: Mapping[str, int]) -> Iterator[Problem]:

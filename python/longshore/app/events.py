@@ -1,0 +1,103 @@
+"""Gives the events of a run in order, each with a mark to go on from, and follows the run until it is finished."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from longshore.app.job_events import event_lines
+from longshore.app.runs import OpenRun
+from longshore.engine.follow import JournalFollower
+from longshore.engine.journal import lives
+from longshore.errors import RunUnreadableError, UsageError
+from longshore.model.codec import decode_event
+from longshore.model.event import Event, Finished, Life, Restarted
+
+_LOOK_S: Final = 0.2
+_MARK: Final = re.compile(r"([0-9]{1,9})\.([0-9]{1,18})", re.ASCII)
+
+
+class RunEvents:
+    """The events of a run, each with its mark: the number of its life and its number in that.
+
+    Parameters
+    ----------
+    opened
+        The run.
+    since
+        A mark: only what came after it is given.
+
+    Raises
+    ------
+    UsageError
+        That is no mark.
+    """
+
+    def __init__(self, opened: OpenRun, *, since: str | None = None) -> None:
+        self._opened = opened
+        self._since = _mark(since)
+        self._place = (0, 0)
+        self._finished = False
+        self.lost = False
+        """Whether following ended because no engine is there to go on with the run."""
+
+    def __iter__(self) -> Iterator[tuple[str, Event]]:
+        """Give what there is."""
+        return self._marked(_decoded(self._opened))
+
+    def follow(self) -> Iterator[tuple[str, Event]]:
+        """Give what there is and what comes, until nothing of the run can move any more."""
+        if not lives(self._opened.run.journal):
+            yield from self
+            self.lost = not self._finished
+            return
+        follower = JournalFollower(self._opened.run.journal)
+        while True:
+            # Asked before anything is read: what it wrote before it ended is seen in this round.
+            alive = self._opened.service.alive(self._opened.run) is True
+            yield from self._marked(follower.read())
+            if self._finished:
+                return
+            if not alive:
+                self.lost = True
+                return
+            time.sleep(_LOOK_S)
+
+    def _marked(self, events: Iterable[Event]) -> Iterator[tuple[str, Event]]:
+        life, number = self._place
+        for event in events:
+            if isinstance(event, Life):
+                life, number = event.life, 0
+            else:
+                number = event.n or number + 1
+            self._place = life, number
+            if isinstance(event, Finished):
+                self._finished = True
+            elif isinstance(event, Life | Restarted):
+                self._finished = False
+            if self._place > self._since:
+                yield f"{life}.{number}", event
+
+
+def _decoded(opened: OpenRun) -> Iterator[Event]:
+    for line in event_lines(opened):
+        try:
+            event: Event = decode_event(line)
+        except ValueError as error:
+            raise RunUnreadableError(
+                f"the journal of run '{opened.card.id}' has a line that is no event: {error}"
+            ) from (error)
+        yield event
+
+
+def _mark(text: str | None) -> tuple[int, int]:
+    if text is None:
+        return (-1, -1)
+    found = _MARK.fullmatch(text)
+    if not found:
+        raise UsageError(
+            f"'{text}' is no mark", hint="A mark is the 'mark' of an event that was given before, such as 1.42."
+        )
+    return int(found[1]), int(found[2])

@@ -1,0 +1,111 @@
+"""Turns what was counted of a run into what a reader wants to know: how long yet, what runs, waits and failed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+from longshore.app.digest import Failed
+from longshore.app.estimate import time_left
+from longshore.app.layout import Layout
+from longshore.app.tally import Tally
+from longshore.model.report import Insight, Running, Spent
+from longshore.model.state import TERMINAL, JobState
+
+_LONGEST = 5
+"""Running jobs that are named."""
+
+Counts = Mapping[JobState, int]
+
+
+def moment(at: float) -> str:
+    """A moment as text, in UTC."""
+    return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def insight(
+    *,
+    tally: Tally,
+    layout: Layout,
+    failed: Failed,
+    counts: Counts,
+    labels: Mapping[str, Counts],
+    now: float,
+    moves: bool,
+) -> Insight:
+    """What there is to know of a run beside its counts.
+
+    Parameters
+    ----------
+    tally, layout
+        What happened, to which jobs.
+    failed
+        What failed.
+    counts, labels
+        Number of jobs per state, in all and per label.
+    now
+        This moment, in seconds since the epoch.
+    moves
+        Whether the run goes on: else nothing of it runs, waits, or needs time yet.
+    """
+    start, end = tally.first_start, tally.finished
+    elapsed = None if start is None else max(0.0, (end.t if end else now) - start)
+    left = None
+    if moves and start is not None:
+        left = time_left(
+            now=now,
+            started_at=start,
+            left=[
+                sum(count for state, count in labels[label].items() if state not in TERMINAL) for label in layout.labels
+            ],
+            run_s=tally.run_s,
+            ended_at=tally.ended_at,
+            busy_s=tally.busy_s,
+        )
+    return Insight(
+        elapsed_s=elapsed if moves or end else None,
+        left_s=left,
+        running=_running(tally, layout) if moves else (),
+        waits=tuple(_waits(tally, counts, now)) if moves else (),
+        failures=failed.digest(),
+        badput={
+            cause: Spent(attempts=int(spent[0]), seconds=spent[1]) for cause, spent in sorted(tally.badput.items())
+        },
+        exit_codes=failed.exit_codes(),
+    )
+
+
+def _running(tally: Tally, layout: Layout) -> tuple[Running, ...]:
+    longest = sorted(tally.running.values(), key=lambda start: (start.at or start.t, start.j))[:_LONGEST]
+    names = layout.names_of(start.j for start in longest)
+    return tuple(
+        Running(
+            name=names[start.j],
+            label=layout.labels[layout.label_of[start.j]],
+            host=start.host,
+            started_at=start.at or start.t,
+        )
+        for start in longest
+    )
+
+
+def _waits(tally: Tally, counts: Counts, now: float) -> list[str]:
+    said = []
+    later = [at for job, at in tally.retries.items() if at > now and job not in tally.running]
+    if later:
+        said.append(f"{_jobs(len(later))} waiting to be tried again, the first at {moment(min(later))}")
+    ready = counts.get(JobState.READY, 0) - len(later)
+    if ready > 0 and (counts.get(JobState.RUNNING, 0) or counts.get(JobState.PENDING, 0)):
+        said.append(f"{_jobs(ready)} ready, waiting for room")
+    for state, words in (
+        (JobState.PENDING, "handed over, waiting to be started"),
+        (JobState.HELD, "held"),
+        (JobState.UNREADY, "waiting for other jobs to succeed"),
+    ):
+        if counts.get(state):
+            said.append(f"{_jobs(counts[state])} {words}")
+    return said
+
+
+def _jobs(count: int) -> str:
+    return f"{count} job is" if count == 1 else f"{count} jobs are"

@@ -1,0 +1,290 @@
+"""Finds the logs of a run's jobs: of one, of a label, of all that failed; and follows one until its job is over."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from longshore.app.job_events import JobEvents, PartState, event_lines, failed_once
+from longshore.app.log_text import begin_of_tail, open_log, pieces
+from longshore.app.run_jobs import RunJobs
+from longshore.app.runs import OpenRun
+from longshore.contract.context import file_name
+from longshore.engine.fold import Code
+from longshore.engine.follow import JournalFollower
+from longshore.errors import RunNotFoundError, UsageError
+from longshore.model.event import Event, Finished, Life, Restarted
+
+_LOOK_S: Final = 0.2
+"""Time between two looks at a log that is followed."""
+_OVER: Final = (Code.SUCCEEDED, Code.FAILED, Code.DELETED, Code.PRUNED)
+
+
+class Log(msgspec.Struct, frozen=True, kw_only=True):
+    """The log of one attempt.
+
+    Attributes
+    ----------
+    index
+        The job's index in ``workflow.jsonl``.
+    size_b
+        Bytes, when it was looked at.
+    """
+
+    job: str
+    index: int
+    label: str
+    attempt: int
+    path: Path
+    size_b: int
+
+
+class Logs(msgspec.Struct, frozen=True, kw_only=True):
+    """Logs that were asked for, and what there is to say of those that are not among them."""
+
+    logs: tuple[Log, ...]
+    notes: tuple[str, ...] = ()
+    several: bool = False
+    """Whether more than one job was asked for."""
+
+
+def find_logs(
+    opened: OpenRun,
+    *,
+    job: str | None = None,
+    labels: Sequence[str] = (),
+    failed: bool = False,
+    attempt: int | None = None,
+    most: int | None = None,
+) -> Logs:
+    """The logs of some jobs of a run, in the order of the workflow.
+
+    Parameters
+    ----------
+    opened
+        The run.
+    job
+        One job: its name, the unique beginning of it, or its index.
+    labels
+        The jobs of these labels.
+    failed
+        Only jobs that failed.
+    attempt
+        Number of the attempt; the newest that has a log, unless given.
+    most
+        How many logs to give at most.
+
+    Raises
+    ------
+    RunNotFoundError
+        There is no such job, label or attempt, or the one job has no log.
+    """
+    table = RunJobs(opened)
+    folders = _Folders(table)
+    if job is not None:
+        index = table.find(job)
+        return Logs(logs=(_chosen(table, index, folders.logs_of(index), attempt),))
+    chosen = table.of_labels(labels) if labels else list(range(len(table)))
+    if failed:
+        chosen = _failed(opened, table, chosen)
+    found: list[Log] = []
+    without = 0
+    beyond = 0
+    for index in chosen:
+        if most is not None and len(found) >= most:
+            beyond += 1
+            continue
+        fitting = [log for log in folders.logs_of(index) if attempt in (None, log.attempt)]
+        if fitting:
+            found.append(fitting[-1])
+        else:
+            without += 1
+    return Logs(logs=tuple(found), notes=tuple(_notes(chosen, without, beyond, failed=failed)), several=True)
+
+
+def _notes(chosen: Sequence[int], without: int, beyond: int, *, failed: bool) -> Iterator[str]:
+    if not chosen:
+        yield "no job has failed" if failed else "there is no such job"
+    if without:
+        yield f"{without} of these jobs {'has' if without == 1 else 'have'} no such log"
+    if beyond:
+        yield f"and {beyond} more: --most 0 for all of them, --paths for where they are"
+
+
+class _Folders:
+    """What lies in the folders of logs, each listed once: the directory knows what there is, quicker than the history.
+
+    Parameters
+    ----------
+    table
+        The jobs of the run.
+    """
+
+    def __init__(self, table: RunJobs) -> None:
+        self._table = table
+        self._known: dict[Path, dict[str, list[int]]] = {}
+
+    def logs_of(self, index: int) -> list[Log]:
+        """The logs that a job has, oldest attempt first."""
+        table = self._table
+        name, label = table.names[index], table.label(index)
+        folder = table.run.root / table.run.log_of(index, name, label, 1).parent
+        if folder not in self._known:
+            self._known[folder] = _listed(folder)
+        logs = []
+        for number in sorted(self._known[folder].get(file_name(name), ())):
+            path = table.run.root / table.run.log_of(index, name, label, number)
+            try:
+                size = path.stat().st_size
+            except FileNotFoundError:
+                continue
+            logs.append(Log(job=name, index=index, label=label, attempt=number, path=path, size_b=size))
+        return logs
+
+
+def _listed(folder: Path) -> dict[str, list[int]]:
+    """The numbers of attempts per name of a job."""
+    try:
+        entries = os.listdir(folder)
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    found: dict[str, list[int]] = {}
+    for entry in entries:
+        stem, _, suffix = entry.rpartition(".")
+        name, _, number = stem.rpartition(".")
+        if suffix == "log" and number.isascii() and number.isdigit():
+            found.setdefault(name, []).append(int(number))
+    return found
+
+
+def _chosen(table: RunJobs, index: int, logs: Sequence[Log], attempt: int | None) -> Log:
+    name = table.names[index]
+    if not logs:
+        raise RunNotFoundError(
+            f"job '{name}' has no log: no attempt of it has begun",
+            hint=f"Why that is: longshore explain {table.id} {name}",
+        )
+    if attempt is None:
+        return logs[-1]
+    for log in logs:
+        if log.attempt == attempt:
+            return log
+    there = ", ".join(str(log.attempt) for log in logs)
+    raise RunNotFoundError(f"job '{name}' has no log of an attempt {attempt}", hint=f"It has logs of: {there}.")
+
+
+def _failed(opened: OpenRun, table: RunJobs, among: Sequence[int]) -> list[int]:
+    """Those of some jobs that failed for good."""
+    lines = event_lines(opened)
+    # Whoever failed once may have succeeded in a restart: the fold of those few tells.
+    once = failed_once(lines)
+    jobs = table.ancestors(*once)
+    state = PartState(table, jobs)
+    for event in JobEvents(lines, set(jobs)).events:
+        state.apply(event)
+    failed = {job for job in once if state.fold.code[state.place(job)] == Code.FAILED}
+    return [job for job in among if job in failed]
+
+
+class Growth(msgspec.Struct, frozen=True):
+    """What is new in a log that is followed: another attempt begins, or there is more text."""
+
+    attempt: int
+    text: bytes | None
+    """``None`` where a new attempt begins."""
+
+
+class LogFollower:
+    """One job's logs as they grow, attempt after attempt, until the job is over.
+
+    Parameters
+    ----------
+    opened
+        The run.
+    job
+        The job: its name, the unique beginning of it, or its index.
+    tail
+        How many lines to begin with; all, unless given.
+
+    Raises
+    ------
+    RunNotFoundError
+        There is no such job.
+    """
+
+    def __init__(self, opened: OpenRun, job: str, *, tail: int | None = None) -> None:
+        if not opened.run.journal.is_dir():
+            raise UsageError(f"run '{opened.card.id}' was never handed over: there is nothing to follow")
+        self._opened = opened
+        self._table = RunJobs(opened)
+        self._index = self._table.find(job)
+        self._state = PartState(self._table, self._table.ancestors(self._index))
+        self._follower = JournalFollower(opened.run.journal)
+        self._tail = tail
+        self._finished = False
+        self.lost = False
+        """Whether it ended because no engine is there to go on with the run."""
+
+    @property
+    def name(self) -> str:
+        """The job's name."""
+        return self._table.names[self._index]
+
+    def growth(self) -> Iterator[Growth]:
+        """Everything that is new, as it comes; ends with the job."""
+        attempt, offset = 0, 0
+        while True:
+            # Asked before anything is read: what it wrote before it ended is seen in this round.
+            alive = self._opened.service.alive(self._opened.run) is True
+            self._take_events()
+            over = self._over()
+            logs = _Folders(self._table).logs_of(self._index)
+            for log in logs if attempt else logs[-1:]:
+                if log.attempt < attempt:
+                    continue
+                if log.attempt > attempt:
+                    attempt, offset = log.attempt, 0
+                    yield Growth(attempt, None)
+                for begin, piece in self._new(log, offset):
+                    offset = begin + len(piece)
+                    yield Growth(attempt, piece)
+            if over:
+                return
+            if not alive:
+                self.lost = True
+                return
+            time.sleep(_LOOK_S)
+
+    def _new(self, log: Log, offset: int) -> Iterator[tuple[int, bytes]]:
+        file = open_log(log.path)
+        try:
+            size = os.fstat(file).st_size
+            if size < offset:
+                # It was cut short: what it holds now was not shown.
+                offset = 0
+            if self._tail is not None:
+                offset, self._tail = begin_of_tail(file, self._tail), None
+            for piece in pieces(file, offset):
+                yield offset, piece
+                offset += len(piece)
+        finally:
+            os.close(file)
+
+    def _take_events(self) -> None:
+        for event in self._follower.read():
+            self._note(event)
+            self._state.apply(event)
+
+    def _note(self, event: Event) -> None:
+        if isinstance(event, Finished):
+            self._finished = True
+        elif isinstance(event, Life | Restarted):
+            self._finished = False
+
+    def _over(self) -> bool:
+        return self._finished or self._state.fold.code[self._state.place(self._index)] in _OVER

@@ -1,0 +1,187 @@
+"""Says of one job of a run what exactly runs: command, environment, request, files, and a script to run it by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from longshore.app.job_events import Attempts, JobEvents, event_lines
+from longshore.app.run_jobs import RunJobs
+from longshore.app.runs import OpenRun
+from longshore.config.secret import looks_secret
+from longshore.engine import settings as engine_settings
+from longshore.errors import RunNotFoundError, RunUnreadableError
+from longshore.model.attempt import Attempt
+from longshore.model.event import Event, Retry
+from longshore.model.request import Request
+from longshore.model.task import Command
+from longshore.plan.commands import as_line, job_variables, with_files, with_setup
+from longshore.plan.script import ByHand, script
+from longshore.sites.environment import is_secret
+
+
+class UsedFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A file that a job reads or writes; ``None`` where the workflow does not say where it is."""
+
+    name: str
+    path: str | None
+
+
+class ShownJob(msgspec.Struct, frozen=True, kw_only=True):
+    """A job as one of its attempts runs it.
+
+    Attributes
+    ----------
+    attempts
+        How many attempts there were.
+    command
+        As it stands in the workflow, with the paths of its files.
+    line
+        The same as a line for a shell.
+    setup
+        Lines of shell that run before it.
+    environment
+        The variables that the run sets; ``None`` for a value that is hidden.
+    attributes
+        What else was asked of the workload manager.
+    log
+        Path of the attempt's log.
+    script
+        A shell script that runs the attempt by hand.
+    """
+
+    run: str
+    name: str
+    index: int
+    label: str
+    attempt: int
+    attempts: int
+    command: Command
+    line: str
+    setup: tuple[str, ...]
+    environment: Mapping[str, str | None]
+    request: Request
+    working_directory: str
+    inputs: tuple[UsedFile, ...]
+    outputs: tuple[UsedFile, ...]
+    tags: Mapping[str, Any]
+    tasks: int
+    site: str | None
+    cloud: str | None
+    number_of_retries: int
+    retry_unless_exit: tuple[int, ...]
+    attributes: Mapping[str, Any]
+    parents: tuple[str, ...]
+    children: tuple[str, ...]
+    log: str
+    script: str
+
+
+def show_job(opened: OpenRun, reference: str, *, attempt: int | None = None) -> ShownJob:
+    """Say what runs as an attempt of a job.
+
+    Parameters
+    ----------
+    opened
+        The run.
+    reference
+        The job: its name, the unique beginning of it, or its index.
+    attempt
+        Number of the attempt; the newest, unless given.
+
+    Raises
+    ------
+    RunNotFoundError
+        There is no such job or attempt.
+    """
+    table = RunJobs(opened)
+    job = table.find(reference)
+    settings, stored = table.settings(job), table.stored(job)
+    events = JobEvents(event_lines(opened), {job}).events
+    known = _attempts(events, job)
+    number = _chosen(table.names[job], known, attempt)
+    request = _request(events, job, number, known) or settings.request
+    run_dir = str(opened.run.root)
+    variables = job_variables(name=stored.name, label=settings.label, attempt=number, request=request, run_dir=run_dir)
+    environment = {**settings.environment, **stored.env, **variables}
+    hidden = frozenset(name for name, value in environment.items() if is_secret(name) or looks_secret(name, value))
+    files = {name: file.path for name, file in table.all_files().items()} if table.header.files else {}
+    command = with_files(stored.c, files)
+    folder = settings.working_directory or run_dir
+    by_hand = ByHand(
+        title=f"Attempt {number} of job '{stored.name}' of run '{table.id}'.",
+        command=with_setup(command, settings.setup),
+        environment=environment,
+        working_directory=folder,
+        hidden=hidden,
+        umask=_umask(opened),
+    )
+    return ShownJob(
+        run=table.id,
+        name=stored.name,
+        index=job,
+        label=settings.label,
+        attempt=number,
+        attempts=len(known),
+        command=command,
+        line=as_line(command),
+        setup=settings.setup,
+        environment={name: None if name in hidden else value for name, value in environment.items()},
+        request=request,
+        working_directory=folder,
+        inputs=_used(stored.inputs, files),
+        outputs=_used(stored.outputs, files),
+        tags=stored.tags,
+        tasks=stored.tasks,
+        site=settings.site,
+        cloud=settings.cloud,
+        number_of_retries=settings.number_of_retries,
+        retry_unless_exit=settings.retry_unless_exit,
+        attributes=settings.attributes,
+        parents=tuple(table.names[parent] for parent in table.parents[job]),
+        children=tuple(table.names[child] for child in table.children(job)),
+        log=str(opened.run.root / opened.run.log_of(job, stored.name, settings.label, number)),
+        script=script(by_hand),
+    )
+
+
+def _attempts(events: Sequence[Event], job: int) -> list[Attempt]:
+    attempts = Attempts({job})
+    for event in events:
+        attempts.take(event)
+    return attempts.of(job)
+
+
+def _chosen(name: str, known: Sequence[Attempt], attempt: int | None) -> int:
+    """The number that is meant; a job of which nothing ran yet is shown as its first attempt will be."""
+    there = [each.number for each in known] or [1]
+    if attempt is None:
+        return there[-1]
+    if attempt not in there:
+        numbers = ", ".join(map(str, there))
+        was = f"It has had: {numbers}." if known else "None has begun: its first is 1."
+        raise RunNotFoundError(f"job '{name}' has no attempt {attempt}", hint=was)
+    return attempt
+
+
+def _request(events: Sequence[Event], job: int, number: int, known: Sequence[Attempt]) -> Request | None:
+    """What an attempt asked for, or what the next one will."""
+    for attempt in known:
+        if attempt.number == number:
+            return attempt.requested
+    changed = [event.request for event in events if isinstance(event, Retry) and event.j == job and event.request]
+    return changed[-1] if changed else None
+
+
+def _used(names: Sequence[str], paths: Mapping[str, str]) -> tuple[UsedFile, ...]:
+    return tuple(UsedFile(name=name, path=paths.get(name)) for name in names)
+
+
+def _umask(opened: OpenRun) -> int | None:
+    try:
+        return engine_settings.read(opened.run).umask
+    except RunUnreadableError:
+        # Runs of other services have no such file.
+        return None

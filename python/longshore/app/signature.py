@@ -1,0 +1,47 @@
+"""Turns the last lines of a log into what logs of one fault have in common."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+_TELLS: Final = re.compile(
+    r"error|exception|fatal|fail|abort|kill|cannot|can't|could not|unable|not found|no such|denied|refused|"
+    r"segmentation|overflow|timed? ?out|traceback|panic|assert|invalid|out of memory|no space|quota|core dumped",
+    re.IGNORECASE,
+)
+_LONGEST: Final = 200
+_WORDS: Final = (
+    # The order matters: a time holds numbers, and so does a path.
+    (
+        re.compile(
+            r"\b\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?)?(?:Z|[+-]\d\d:?\d\d)?|\b\d\d:\d\d:\d\d\S*"
+        ),
+        "<time>",
+    ),
+    (re.compile(r"\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b", re.IGNORECASE), "<uuid>"),
+    (re.compile(r"\b0x[0-9a-f]+\b|\b(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{8,}\b", re.IGNORECASE), "<hex>"),
+    (re.compile(r"(?:(?<![\w.])~?|\b[\w.-]+)(?:/[\w.@%+=:,~<>-]+)+/?"), "<path>"),
+    (re.compile(r"\d+(?:\.\d+)?(?:[eE][+-]?\d+)?"), "<n>"),
+    (re.compile(r"\s+"), " "),
+)
+
+
+def signature(lines: Sequence[str]) -> str:
+    """What the last line that tells of an error says, without what differs from job to job.
+
+    Parameters
+    ----------
+    lines
+        The last lines of a log; if none tells of an error, the last one is taken.
+    """
+    telling = (line for line in reversed(lines) if _TELLS.search(line))
+    return normalised(next(telling, lines[-1] if lines else ""))
+
+
+def normalised(text: str) -> str:
+    """A line with times, identifiers, addresses, paths and numbers replaced by words for them."""
+    for pattern, word in _WORDS:
+        text = pattern.sub(word, text)
+    return text.strip()[:_LONGEST]

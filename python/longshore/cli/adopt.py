@@ -1,0 +1,34 @@
+"""``longshore adopt``."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import click
+
+from longshore.cli.options import JSON
+
+
+@click.command(epilog="Example: longshore adopt /data/submit    (every run below it)")
+@click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@JSON
+@click.pass_context
+def command(ctx: click.Context, /, paths: tuple[Path, ...], *, as_json: bool) -> None:
+    """Make runs known that came from elsewhere: directories of runs, or directories that have some below them."""
+    from longshore.app.adopt import adopt
+    from longshore.cli.show_registry import adopted_document, adopted_line
+    from longshore.cli.words import visible
+
+    outcomes = adopt(paths)
+    if as_json:
+        from longshore.cli.show_json import dumps
+
+        click.echo(dumps(adopted_document(outcomes, as_of=time.time())))
+    for outcome in outcomes:
+        if outcome.error:
+            hint = f"\n  {visible(outcome.error.hint)}" if outcome.error.hint else ""
+            click.echo(f"longshore: error: {visible(outcome.error.message)}{hint}", err=True)
+        elif not as_json:
+            click.echo(adopted_line(outcome))
+    ctx.exit(next((outcome.error.exit_status for outcome in outcomes if outcome.error), 0))

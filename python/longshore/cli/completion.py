@@ -1,0 +1,87 @@
+"""``longshore completion``: the script by which a shell asks Longshore to complete a line, by click's own protocol."""
+
+from __future__ import annotations
+
+import os
+from typing import Final, cast
+
+import click
+from click.shell_completion import (
+    BashComplete,
+    CompletionItem,
+    FishComplete,
+    ShellComplete,
+    ZshComplete,
+    add_completion_class,
+    split_arg_string,
+)
+
+_PROGRAM: Final = "longshore"
+_VARIABLE: Final = "_LONGSHORE_COMPLETE"
+
+_BASH: Final = r"""# Completion of %(prog_name)s for bash 4.4 and newer.
+%(complete_func)s() {
+    local line=${COMP_LINE:0:COMP_POINT} response type value
+    # The word that bash replaces begins behind the last sign that parts words to it, such as ':', or with that sign if
+    # it is '@' or '$' (readline's special prefixes): of what is offered, only the same part may be given back.
+    local word=${line##*[[:space:]]}
+    local shown=${word##*["$COMP_WORDBREAKS"]}
+    local kept=${word%%"$shown"}
+    case $kept in *[@$]) kept=${kept%%?} ;; esac
+
+    response=$(COMP_LINE="$line" %(complete_var)s=bash_complete "$1" 2>/dev/null)
+    COMPREPLY=()
+    while IFS=, read -r type value; do
+        case $type in
+        dir) compopt -o dirnames ;;
+        file) compopt -o default ;;
+        plain) COMPREPLY+=("$(printf '%%q' "${value#"$kept"}")") ;;
+        esac
+    done <<<"$response"
+}
+complete -o nosort -F %(complete_func)s %(prog_name)s
+"""
+
+
+class _Bash(BashComplete):
+    """Bash, but for its own idea of where a word ends."""
+
+    source_template = _BASH
+
+    def get_completion_args(self) -> tuple[list[str], str]:
+        line = os.environ.get("COMP_LINE")
+        if line is None:
+            return super().get_completion_args()
+        words = split_arg_string(line)[1:]
+        if line[-1:].isspace() or not words:
+            return words, ""
+        return words[:-1], words[-1]
+
+    @staticmethod
+    def _check_version() -> None:
+        """Start no bash to print what bash is to read."""
+
+
+class _Fish(FishComplete):
+    """Fish, which would otherwise sort runs by their ids."""
+
+    source_template = FishComplete.source_template.replace("--no-files", "--no-files --keep-order")
+
+    def format_completion(self, item: CompletionItem[str]) -> str:
+        return f"{item.type},{item.value}\t{item.help}" if item.help else f"{item.type},{item.value}"
+
+
+_SHELLS: Final[dict[str, type[ShellComplete]]] = {"bash": _Bash, "zsh": ZshComplete, "fish": _Fish}
+
+for _name, _kind in _SHELLS.items():
+    add_completion_class(_kind, _name)
+
+
+@click.command(epilog="Example: longshore completion bash > ~/.local/share/bash-completion/completions/longshore")
+@click.argument("shell", type=click.Choice([*_SHELLS]))
+def command(shell: str) -> None:
+    """Print the script that makes SHELL complete commands, options, runs, labels, jobs, sites and services."""
+    from longshore.cli.main import longshore
+
+    completer = _SHELLS[shell](cast("click.Command", longshore), {}, _PROGRAM, _VARIABLE)
+    click.echo(completer.source_template % completer.source_vars())

@@ -1,0 +1,31 @@
+"""``longshore explain``."""
+
+from __future__ import annotations
+
+import time
+
+import click
+
+from longshore.cli.options import JSON
+
+
+@click.command(epilog="Example: longshore explain @last coadd_7")
+@click.argument("run")
+@click.argument("job")
+@JSON
+def command(run: str, job: str, *, as_json: bool) -> None:
+    """Say why JOB waits, runs, was tried again, failed or was pruned, and all that happened to it."""
+    from longshore.app.explain_job import explain_job
+    from longshore.app.runs import open_run
+
+    now = time.time()
+    explained = explain_job(open_run(run), job)
+    if as_json:
+        from longshore.cli.show_job_json import explain_job_document
+        from longshore.cli.show_json import dumps
+
+        click.echo(dumps(explain_job_document(explained, as_of=now)))
+        return
+    from longshore.cli.show_job_text import explained_text
+
+    click.echo(explained_text(explained, now=now))

@@ -1,0 +1,78 @@
+"""Writes bytes of unknown content to standard output: as they are to a pipe, made harmless to a terminal."""
+
+from __future__ import annotations
+
+import codecs
+import sys
+from typing import BinaryIO, Final
+
+_KEPT: Final = "\n\t"
+_HARMLESS: Final = str.maketrans("", "", _KEPT)
+
+
+class Output:
+    """Standard output, for text that others wrote.
+
+    Parameters
+    ----------
+    raw
+        Write bytes as they are even to a terminal.
+    """
+
+    def __init__(self, *, raw: bool = False) -> None:
+        # There is none when it was closed before we began.
+        self._stream: BinaryIO | None = sys.stdout.buffer if sys.stdout else None
+        self._encoding = sys.stdout.encoding if sys.stdout else "utf-8"
+        self._raw = raw or self._stream is None or not sys.stdout.isatty()
+        self._decoder = codecs.getincrementaldecoder("utf-8")("backslashreplace")
+        self._at_line_start = True
+
+    def line(self, text: str) -> None:
+        """Write a line of our own; a name in it may be as hostile as any text."""
+        if not self._raw:
+            text = harmless(text)
+        self._write(text.encode(self._encoding, "backslashreplace") + b"\n")
+
+    def text(self, piece: bytes, *, last: bool = False) -> None:
+        """Write a piece of somebody's text.
+
+        Parameters
+        ----------
+        piece
+            The next bytes; signs may be cut in the middle.
+        last
+            Whether no more comes of this text.
+        """
+        if self._raw:
+            self._write(piece)
+            return
+        text = self._decoder.decode(piece, final=last)
+        self._write(harmless(text).encode(self._encoding, "backslashreplace"))
+
+    def end_line(self) -> None:
+        """Begin a new line, unless that is where the last piece ended."""
+        if not self._at_line_start:
+            self._write(b"\n")
+
+    def flush(self) -> None:
+        """Let readers have what was written."""
+        if self._stream:
+            self._stream.flush()
+
+    def _write(self, piece: bytes) -> None:
+        if piece and self._stream:
+            self._stream.write(piece)
+            self._at_line_start = piece.endswith(b"\n")
+
+
+def harmless(text: str) -> str:
+    r"""Return text with all that a terminal would obey, but for line feeds and tabs, spelled out as ``\x1b`` and such.
+
+    A carriage return at the end of a line, as of a file from Windows, is left out.
+    """
+    if text.translate(_HARMLESS).isprintable():
+        return text
+    return "".join(
+        sign if sign.isprintable() or sign in _KEPT else sign.encode("unicode_escape").decode("ascii")
+        for sign in text.replace("\r\n", "\n")
+    )

@@ -1,0 +1,131 @@
+"""Says whether a run's engine lives, here or on another host, and lets another take its place."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Final
+
+from longshore.contract.context import RunPaths
+from longshore.engine.journal import newest_life
+from longshore.errors import SubmissionRefusedError
+from longshore.world.host import boot_id, command_of, host_name
+from longshore.world.presence import is_there
+from longshore.world.rundir import read_snapshot
+
+_LOCK_S: Final = 2.0
+"""How long an engine waits for its lock, which every reader takes for an instant."""
+_POLL_S: Final = 0.02
+_FRESH_S: Final = 60.0
+"""Age up to which another host's snapshot means that its engine lives; six of its heartbeats."""
+_END_S: Final = 10.0
+"""How long an engine that was killed may take to be gone."""
+
+
+def is_locked(run: RunPaths) -> bool:
+    """Whether an engine of this host, or one whose locks are seen here, holds the run's lock."""
+    try:
+        lock = os.open(run.engine_lock, os.O_RDONLY)
+    except FileNotFoundError:
+        if not is_there(run.engine_lock):
+            return False
+        lock = os.open(run.engine_lock, os.O_RDONLY)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(lock)
+    return False
+
+
+def beats_elsewhere(run: RunPaths) -> bool:
+    """Whether another host's engine wrote a snapshot a moment ago."""
+    snapshot = read_snapshot(run)
+    if snapshot is None or snapshot.finished or snapshot.host == host_name():
+        return False
+    life = newest_life(run.journal)
+    if life is not None and life.life > snapshot.life and life.host == host_name():
+        # Whoever has taken it over since has not come to a snapshot of its own.
+        return False
+    # Both times are the file system's own, so that no two clocks are compared.
+    probe = run.root / f".clock-{os.getpid()}"
+    try:
+        probe.touch()
+        age = probe.stat().st_mtime - run.status.stat().st_mtime
+        probe.unlink()
+    except OSError:
+        return True
+    return age < _FRESH_S
+
+
+@contextmanager
+def locked(run: RunPaths, *, anew: bool = False) -> Iterator[None]:
+    """Hold the run's lock.
+
+    Parameters
+    ----------
+    run
+        The run directory.
+    anew
+        Make another file of it, because the old one may be held by an engine that cannot be reached; that such a one
+        does nothing more is seen to by the journal.
+
+    Raises
+    ------
+    SubmissionRefusedError
+        Somebody else holds it.
+    """
+    if anew:
+        draft = run.engine_lock.with_name(f".{run.engine_lock.name}.{os.getpid()}")
+        draft.touch()
+        draft.replace(run.engine_lock)
+    lock = os.open(run.engine_lock, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        deadline = time.monotonic() + _LOCK_S
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise SubmissionRefusedError(f"'{run.root}' already has an engine on this host") from None
+                time.sleep(_POLL_S)
+            else:
+                break
+        yield
+    finally:
+        os.close(lock)
+
+
+def end_engine_here(run: RunPaths) -> bool:
+    """Kill the newest engine of a run, if it is a process of this host and holds the lock; whether there was one.
+
+    One that hangs, or is suspended, would keep its keeper waiting for orders for ever.
+    """
+    life = newest_life(run.journal)
+    if life is None or life.host != host_name() or life.boot != boot_id() or not is_locked(run):
+        return False
+    if "drive" not in command_of(life.pid):
+        # The number has gone to somebody else.
+        return False
+    with suppress(ProcessLookupError, PermissionError):
+        os.kill(life.pid, signal.SIGKILL)
+    deadline = time.monotonic() + _END_S
+    while is_locked(run) and time.monotonic() < deadline:
+        time.sleep(_POLL_S)
+    return True
+
+
+def last_words(run: RunPaths) -> str:
+    """The last line of the engine's log."""
+    try:
+        lines = run.engine_log.read_bytes()[-4096:].decode("utf-8", "replace").strip().splitlines()
+    except OSError:
+        return ""
+    return lines[-1] if lines else ""

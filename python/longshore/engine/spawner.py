@@ -1,0 +1,154 @@
+"""Turns words into processes in threads of its own: whoever asks does not wait while the kernel loads a program.
+
+Part of the keeper, beside which it is copied, so that it too needs nothing but the standard library. That has a way to
+start processes which holds everything up meanwhile, half a millisecond and more on a busy machine; this one asks the C
+library itself.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+from collections import deque
+from queue import SimpleQueue
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any, TypeAlias
+
+    Asked: TypeAlias = tuple[Any, bytes, bytes, bytes, Any, Any]
+
+_SETSIGDEF, _SETSIGMASK, _SETSID = 0x04, 0x08, 0x80
+"""Flags of posix_spawn(3), the same in glibc and musl."""
+_LOG_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+_OPAQUE = 1024
+"""Bytes for a structure of the C library whose size nobody tells; the largest has 336."""
+
+
+class Spawner:
+    """Starts processes, each in a session of its own with its signals as a new process expects them.
+
+    Parameters
+    ----------
+    threads
+        How many starts may be under way at once.
+    reset
+        Signals that mean to the new process what they mean by default.
+    nowhere
+        A file that is its standard input.
+    wake
+        Called, by any thread, when there is a new result.
+
+    Raises
+    ------
+    OSError
+        The C library cannot start a process in another folder.
+    """
+
+    def __init__(self, threads: int, *, reset: Sequence[int], nowhere: int, wake: Callable[[], None]) -> None:
+        self.results: deque[tuple[Any, int]] = deque()
+        """Per start that came to an end: what it was asked with, and the number of the process, 0 for none."""
+        self._library = library = ctypes.CDLL(None)
+        if not hasattr(library, "posix_spawn_file_actions_addchdir_np"):
+            raise OSError("posix_spawn_file_actions_addchdir_np is missing")
+        self._nowhere = nowhere
+        self._wake = wake
+        self._asked: SimpleQueue[Asked] = SimpleQueue()
+        self._attributes = ctypes.create_string_buffer(_OPAQUE)
+        signals = ctypes.create_string_buffer(_OPAQUE)
+        library.posix_spawnattr_init(self._attributes)
+        library.sigemptyset(signals)
+        library.posix_spawnattr_setsigmask(self._attributes, signals)
+        for number in reset:
+            library.sigaddset(signals, int(number))
+        library.posix_spawnattr_setsigdefault(self._attributes, signals)
+        library.posix_spawnattr_setflags(self._attributes, ctypes.c_short(_SETSIGDEF | _SETSIGMASK | _SETSID))
+        for _ in range(threads):
+            threading.Thread(target=self._serve, daemon=True).start()
+
+    def start(
+        self,
+        ticket: object,
+        program: str,
+        argv: Sequence[str],
+        environment: Mapping[str, bytes],
+        *,
+        folder: str,
+        log: str,
+    ) -> None:
+        """Ask for a process; what became of it will be among the results, with the ticket.
+
+        Parameters
+        ----------
+        ticket
+            Anything.
+        program, argv, folder
+            Path of the program, its words, and where it starts.
+        environment
+            Pairs NAME=VALUE per name, as `pair` makes them.
+        log
+            Path of a file to which its output and its errors are appended; its folder has to be there.
+
+        Raises
+        ------
+        ValueError
+            A word cannot be given to a process.
+        """
+        words = [encoded(word) for word in argv]
+        self._asked.put(
+            (
+                ticket,
+                encoded(program),
+                encoded(log),
+                encoded(folder),
+                (ctypes.c_char_p * (len(words) + 1))(*words, None),
+                (ctypes.c_char_p * (len(environment) + 1))(*environment.values(), None),
+            )
+        )
+
+    def _serve(self) -> None:
+        library = self._library
+        actions = ctypes.create_string_buffer(_OPAQUE)
+        number = ctypes.c_int()
+        while True:
+            ticket, program, log, folder, argv, environment = self._asked.get()
+            library.posix_spawn_file_actions_init(actions)
+            library.posix_spawn_file_actions_adddup2(actions, self._nowhere, 0)
+            library.posix_spawn_file_actions_addopen(actions, 1, log, _LOG_FLAGS, ctypes.c_uint(0o666))
+            library.posix_spawn_file_actions_adddup2(actions, 1, 2)
+            library.posix_spawn_file_actions_addchdir_np(actions, folder)
+            error = library.posix_spawn(ctypes.byref(number), program, actions, self._attributes, argv, environment)
+            library.posix_spawn_file_actions_destroy(actions)
+            self.results.append((ticket, 0 if error else number.value))
+            # One byte is enough for all that it finds when it looks.
+            if len(self.results) == 1:
+                self._wake()
+
+
+def encoded(word: str) -> bytes:
+    """A word as the C library takes it.
+
+    Raises
+    ------
+    ValueError
+        It holds a zero byte, or what is no character.
+    """
+    text = os.fsencode(word)
+    if b"\0" in text:
+        raise ValueError("embedded null byte")
+    return text
+
+
+def pair(name: str, value: str) -> bytes:
+    """A variable of an environment as the C library takes it.
+
+    Raises
+    ------
+    ValueError
+        The name is none, or a word is none.
+    """
+    if not name or "=" in name:
+        raise ValueError("illegal environment variable name")
+    return encoded(f"{name}={value}")

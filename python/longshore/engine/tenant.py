@@ -1,0 +1,191 @@
+"""Keeps a run's pool to its share of the machine: says what the run has and wants, and hears what the others do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from longshore.engine import shares
+from longshore.engine.decide import Scheduler
+from longshore.engine.eta import told_anew
+from longshore.engine.history import RunHistory
+from longshore.engine.pool import Pool
+from longshore.model.claim import Claim
+from longshore.world.claims import ClaimFile, claims_folder, negotiation, other_claims
+from longshore.world.clock import Clock
+
+_TURN_S: Final = 1.0
+"""Time between two negotiations, at least."""
+_FRESH_S: Final = 10.0
+"""Time after which a claim that has not changed is written again, so that nobody takes its engine for stopped."""
+
+
+class Wishes(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run would like.
+
+    Attributes
+    ----------
+    wants
+        What all its jobs that run or are ready would take.
+    next
+        What the next of them takes.
+    rest_s
+        Seconds until it is expected to be over.
+    """
+
+    wants: Mapping[str, int]
+    next: Mapping[str, int]
+    rest_s: float
+
+
+def wishes_of(scheduler: Scheduler, history: RunHistory, now: float) -> Wishes:
+    """What a run would like, as its scheduler and its history see it."""
+    cpus = scheduler.pool.capacity.get("cpus", 1) if scheduler.pool else 1
+    return Wishes(
+        wants=scheduler.wanted(now), next=scheduler.next_wanted(now), rest_s=history.rest_s(scheduler.state, cpus)
+    )
+
+
+class Tenant:
+    """A run among those that share a machine.
+
+    Parameters
+    ----------
+    run
+        The run's mark.
+    keeper
+        Folder of what its keepers write.
+    pool
+        What its jobs take from; kept to the run's share.
+    clock
+        The time.
+    say
+        Takes a line for the engine's log.
+    """
+
+    def __init__(self, run: str, keeper: Path, pool: Pool, *, clock: Clock, say: Callable[[str], None]) -> None:
+        self._pool = pool
+        self._clock = clock
+        self._say = say
+        self._due = 0.0
+        self._most: dict[str, int] = {}
+        """The most that was taken of each resource since the claim was last made anew."""
+        self._claim = Claim(run=run, keeper=str(keeper), capacity=pool.capacity)
+        self._written = -_FRESH_S
+        self.others = 0
+        """Runs that share the machine, beside this one."""
+        self._file: ClaimFile | None = None
+        self._folder = claims_folder()
+        try:
+            self._file = ClaimFile(self._folder, run)
+        except OSError as error:
+            self._share_nothing(error)
+        else:
+            # Nothing is anybody's before it is claimed.
+            pool.resize({})
+
+    def turn(self, wishes: Callable[[], Wishes]) -> None:
+        """Once a second: take part in dividing the machine, and keep the pool to what comes of it."""
+        if self._file is None:
+            return
+        now = self._clock.elapsed()
+        self._note_most()
+        if now < self._due:
+            return
+        try:
+            with negotiation(self._folder) as ours:
+                if ours:
+                    self._negotiate(self._file, wishes(), now)
+                    self._due = now + _TURN_S
+        except OSError as error:
+            # With what was claimed before, a run goes on.
+            if not self._claim.leased:
+                self._share_nothing(error)
+
+    def note_starts(self) -> None:
+        """Say, before they start, what jobs will hold: should this engine die, others go by it."""
+        if self._file is None:
+            return
+        self._note_most()
+        had = {name: these for name, these in self._pool.had.items() if these}
+        more = any(amount > self._claim.holds.get(name, 0) for name, amount in self._most.items())
+        if more or any(set(these) - set(self._claim.held.get(name, ())) for name, these in had.items()):
+            # On a full disk, others go by what was said last.
+            with suppress(OSError):
+                self._write(self._file, msgspec.structs.replace(self._claim, holds=dict(self._most), held=had))
+
+    @property
+    def idle(self) -> bool:
+        """Whether the run has work, and others the machine."""
+        return self.others > 0 and self._claim.idle_since is not None
+
+    def release(self) -> None:
+        """Leave the machine to the others."""
+        if self._file is not None:
+            self._file.release()
+            self._file = None
+
+    def _negotiate(self, file: ClaimFile, wishes: Wishes, now: float) -> None:
+        others = other_claims(self._folder, self._claim.run, now=now)
+        held = self._pool.taken
+        claim = self._wished(wishes, held, now)
+        part = shares.shares([*others, claim], now)[claim.run]
+        most = shares.room(others, claim)
+        leased = {name: max(held.get(name, 0), min(part.get(name, 0), most[name])) for name in claim.capacity}
+        members = {}
+        for name, everybody in self._pool.identities.items():
+            had = self._pool.had[name]
+            taken = [each for other in others for each in (other.members if other.alive else other.held).get(name, ())]
+            members[name] = shares.members(everybody, had, taken, leased[name])
+            leased[name] = len(members[name])
+        claim = msgspec.structs.replace(claim, leased=leased, members=members)
+        if others or self.others or self._claim.leased != leased or now - self._written >= _FRESH_S:
+            self._write(file, claim)
+        self._claim, self._most = claim, dict(held)
+        self._pool.resize(leased, members)
+        self._tell(len(others))
+
+    def _wished(self, wishes: Wishes, held: Mapping[str, int], now: float) -> Claim:
+        claim = self._claim
+        busy = any(held.values()) or not wishes.next
+        end_at = now + wishes.rest_s
+        # What was taken at any time of the last second is wanted on: a job that ends is often followed by another.
+        wants = {name: max(amount, self._most.get(name, 0)) for name, amount in wishes.wants.items()}
+        return msgspec.structs.replace(
+            claim,
+            at=now,
+            holds=dict(held),
+            held={name: these for name, these in self._pool.had.items() if these},
+            wants=wants,
+            next=dict(wishes.next),
+            end_at=end_at if told_anew(claim.end_at or None, end_at, at=now) else claim.end_at,
+            idle_since=None if busy else claim.idle_since if claim.idle_since is not None else now,
+        )
+
+    def _note_most(self) -> None:
+        for name, amount in self._pool.taken.items():
+            if amount > self._most.get(name, 0):
+                self._most[name] = amount
+
+    def _write(self, file: ClaimFile, claim: Claim) -> None:
+        file.write(claim)
+        self._claim, self._written = claim, self._clock.elapsed()
+
+    def _tell(self, others: int) -> None:
+        if others != self.others:
+            self._say(
+                f"this machine is shared with {others} other run{'s' * (others != 1)}" if others else "alone again"
+            )
+        self.others = others
+
+    def _share_nothing(self, error: OSError) -> None:
+        """Have the machine for itself, for lack of a place to say otherwise."""
+        self.release()
+        self._pool.resize(self._pool.capacity, self._pool.identities)
+        self._say(
+            f"the machine is not shared with other runs: '{self._folder}' cannot be used: {error.strerror or error}"
+        )

@@ -1,0 +1,1 @@
+"""Slurm as a workload manager under our own engine."""

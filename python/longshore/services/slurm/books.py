@@ -1,0 +1,177 @@
+"""What the executor writes down of each batch, and what jobs leave for it: files of the run directory."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TypeAlias
+
+import msgspec
+
+from longshore.contract.context import RunPaths
+from longshore.services.slurm.parse import TaskId
+
+Attempt: TypeAlias = tuple[int, int]
+"""Index of a job, number of its attempt."""
+
+BEGAN = ".began"
+"""End of the name of what a member makes when it begins: a folder, for making one succeeds once."""
+
+
+class BatchBook(msgspec.Struct, frozen=True, kw_only=True):
+    """A batch as it was handed over: ``batches/<tag>.json``.
+
+    Attributes
+    ----------
+    tag
+        The batch's tag, which is in the name of its job.
+    name
+        Name of the job in Slurm.
+    members
+        The attempts in the order of the array.
+    id
+        Slurm's id; ``None`` while nobody knows whether it has one.
+    at
+        When it was handed over, in seconds since the epoch.
+    """
+
+    tag: str
+    name: str
+    members: tuple[Attempt, ...]
+    at: float
+    memory_b: int | None = None
+    """What each member asked for."""
+    id: int | None = None
+
+    def task(self, position: int) -> TaskId | None:
+        """Slurm's name of the member at a position."""
+        if self.id is None:
+            return None
+        return TaskId(self.id, position if len(self.members) > 1 else None)
+
+
+class EndRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """How a member ended, as the program that ran it wrote it down; see ``bin/longshore-job``."""
+
+    j: int
+    a: int
+    status: int
+    start: float
+    end: float
+    host: str
+    refused: bool = False
+    """It was not run, because it had been before."""
+
+
+class Books:
+    """The files of a run that the executor of a batch service keeps.
+
+    Parameters
+    ----------
+    run
+        The run directory.
+    """
+
+    def __init__(self, run: RunPaths) -> None:
+        self._run = run
+
+    def table(self, tag: str) -> Path:
+        """The table of a batch's members."""
+        return self._run.batches / f"{tag}.tsv"
+
+    def output(self, tag: str) -> Path:
+        """Where the scheduler itself writes what it has to say of the batch's members."""
+        return self._run.batches / f"{tag}.out"
+
+    def ends(self, tag: str) -> Path:
+        """The folder in which a batch's members leave their records."""
+        return self._run.ends / tag
+
+    def write(self, book: BatchBook, table: Iterable[str] | None = None) -> None:
+        """Write a batch down, whole or not at all."""
+        self._run.batches.mkdir(exist_ok=True)
+        if table is not None:
+            self.ends(book.tag).mkdir(parents=True, exist_ok=True)
+            _write_whole(self.table(book.tag), "".join(table).encode())
+        _write_whole(self._book(book.tag), msgspec.json.encode(book))
+
+    def read(self, tag: str) -> BatchBook | None:
+        """What was written of a batch; ``None`` where nothing was."""
+        try:
+            return msgspec.json.decode(self._book(tag).read_bytes(), type=BatchBook)
+        except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+            return None
+
+    def all(self) -> list[BatchBook]:
+        """Every batch with members of which the journal may not know all, oldest first."""
+        books = (self.read(path.stem) for path in self._run.batches.glob("*.json"))
+        return sorted(filter(None, books), key=lambda book: (book.at, book.tag))
+
+    def forget(self, tag: str) -> None:
+        """Remove what nobody asks about any more once all members are over; the table stays, to be read by people."""
+        self._book(tag).unlink(missing_ok=True)
+        try:
+            self.ends(tag).rmdir()
+        except OSError:
+            # A member that ended twice left something; it does no harm.
+            return
+
+    def records(self, tag: str, wanted: Mapping[Attempt, object]) -> tuple[dict[Attempt, EndRecord], set[Attempt]]:
+        """The records of members that ended, and the members that have begun.
+
+        Parameters
+        ----------
+        tag
+            The batch.
+        wanted
+            The members of interest.
+        """
+        ended: dict[Attempt, EndRecord] = {}
+        begun: set[Attempt] = set()
+        folder = self.ends(tag)
+        try:
+            # Reading the folder also makes a network file system look again at what is in it.
+            names = os.listdir(folder)
+        except OSError:
+            return ended, begun
+        for name in names:
+            whole = name.removesuffix(BEGAN)
+            attempt = _attempt(whole)
+            if attempt is None or attempt not in wanted:
+                continue
+            if whole != name:
+                begun.add(attempt)
+            elif record := _record(folder / name):
+                ended[attempt] = record
+        return ended, begun
+
+    def remove_record(self, tag: str, attempt: Attempt) -> None:
+        """Remove what a member left, once the journal knows all of it."""
+        path = self.ends(tag) / f"{attempt[0]}.{attempt[1]}"
+        path.unlink(missing_ok=True)
+        try:
+            path.with_name(path.name + BEGAN).rmdir()
+        except OSError:
+            return
+
+    def _book(self, tag: str) -> Path:
+        return self._run.batches / f"{tag}.json"
+
+
+def _attempt(name: str) -> Attempt | None:
+    job, _, attempt = name.partition(".")
+    return (int(job), int(attempt)) if job.isdecimal() and attempt.isdecimal() else None
+
+
+def _record(path: Path) -> EndRecord | None:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=EndRecord)
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+
+
+def _write_whole(path: Path, text: bytes) -> None:
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    draft.write_bytes(text)
+    draft.replace(path)

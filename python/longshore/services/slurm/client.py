@@ -1,0 +1,201 @@
+"""Talks to Slurm through its programs; nobody else in here does."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Final
+
+from longshore.contract.context import Unreachable
+from longshore.services.slurm import parse
+from longshore.services.slurm.parse import AccountRow, ClusterFacts, TaskId
+from longshore.world.host import user_name
+from longshore.world.newest import Told, newest
+from longshore.world.registry import state_folder
+from longshore.world.shell import Answer, Shell, SystemShell
+
+_OURS: Final = re.compile(r"(SLURM|SBATCH|SQUEUE|SACCT|SCANCEL|SALLOC|SRUN|SINFO|PMI|PMIX)_?\w*")
+_KEPT: Final = frozenset({"SLURM_CONF"})
+"""What of the environment of an enclosing job or of a user's habits may reach Slurm's programs."""
+_ASK_S: Final = 60.0
+_SUBMIT_S: Final = 90.0
+"""Longer than Slurm's own MessageTimeout, so that a late reply is still a reply."""
+_IDS_A_CALL: Final = 400
+"""Ids on one command line: few enough for any limit of the kernel's, or of a site's wrapper."""
+
+
+class SlurmClient:
+    """Slurm's programs, for one cluster.
+
+    Parameters
+    ----------
+    settings
+        The service's own map; ``config`` and ``clusters`` of it are used here.
+    shell
+        Runs programs.
+    setup
+        Lines of shell that run before each program, such as ``module load slurm``.
+    """
+
+    def __init__(self, settings: Mapping[str, Any], *, shell: Shell | None = None, setup: Sequence[str] = ()) -> None:
+        self._shell = shell or SystemShell()
+        self._setup = tuple(setup)
+        self._clusters = str(settings["clusters"]) if settings.get("clusters") else None
+        self._env = scrubbed(os.environ)
+        if settings.get("config"):
+            self._env["SLURM_CONF"] = str(settings["config"])
+        self.calls: dict[str, int] = {}
+        """How often each program was run."""
+
+    @property
+    def scrubbed(self) -> list[str]:
+        """Names of the variables that are kept from Slurm's programs."""
+        return sorted(os.environ.keys() - self._env.keys())
+
+    # ------------------------------------------------------------------------------------------------------ submit
+
+    def submit(self, script: str) -> Answer:
+        """Hand a script over on the standard input of ``sbatch``."""
+        words = ["sbatch", "--parsable"]
+        if self._clusters:
+            words.append(f"--clusters={self._clusters}")
+        return self._run(words, timeout_s=_SUBMIT_S, stdin=script)
+
+    # --------------------------------------------------------------------------------------------------------- ask
+
+    def queue(self, *, max_age_s: float, not_before: float = 0.0) -> Told | None:
+        """What squeue says of all jobs of this user, asked by one process of this host for all; see `newest`."""
+        return newest(self._queue_path, max_age_s=max_age_s, ask=self._ask_queue, not_before=not_before)
+
+    def _ask_queue(self) -> tuple[str | None, str]:
+        words = ["squeue", "--noheader", "--array", "--states=all", f"--user={user_name()}"]
+        answer = self._run([*words, *self._of_cluster, f"--format={parse.QUEUE_FORMAT}"])
+        return (answer.out, "") if answer.ok else (None, answer.why)
+
+    @property
+    def _queue_path(self) -> Path:
+        # One question per cluster, however a site's programs are told of it.
+        which = f"{self._env.get('SLURM_CONF', '')}\0{self._clusters or ''}\0{user_name()}"
+        return state_folder() / "newest" / f"squeue-{sha256(which.encode()).hexdigest()[:16]}.json"
+
+    def accounts(self, jobs: Iterable[int]) -> dict[TaskId, AccountRow] | Unreachable:
+        """What accounting says of jobs, by their ids."""
+        rows: dict[TaskId, AccountRow] = {}
+        for some in _chunks(sorted(set(jobs))):
+            answer = self._sacct(parse.ACCOUNT_FIELDS, some)
+            if not answer.ok:
+                return Unreachable(why=answer.why)
+            rows |= parse.account_rows(answer.out)
+        return rows
+
+    def gathered(self, jobs: Iterable[int]) -> dict[TaskId, dict[str, str]] | Unreachable:
+        """The fields of accounting that are kept with attempts, by the ids of jobs."""
+        rows: dict[TaskId, dict[str, str]] = {}
+        for some in _chunks(sorted(set(jobs))):
+            answer = self._sacct(parse.GATHERED_FIELDS, some, "--allocations")
+            if not answer.ok:
+                return Unreachable(why=answer.why)
+            rows |= parse.gathered_rows(answer.out)
+        return rows
+
+    def accounts_named(self, name: str, *, since: str) -> dict[TaskId, AccountRow] | Unreachable:
+        """What accounting says of the jobs of a name that were there since a moment (local time, ISO-8601)."""
+        words = self._sacct_words(parse.ACCOUNT_FIELDS)
+        answer = self._run([*words, f"--name={name}", f"--starttime={since}", f"--user={user_name()}"])
+        return parse.account_rows(answer.out) if answer.ok else Unreachable(why=answer.why)
+
+    def _sacct(self, fields: Sequence[str], jobs: Sequence[int], *more: str) -> Answer:
+        return self._run([*self._sacct_words(fields), *more, f"--jobs={','.join(map(str, jobs))}"])
+
+    def _sacct_words(self, fields: Sequence[str]) -> list[str]:
+        return [
+            "sacct",
+            "--noheader",
+            "--parsable2",
+            f"--delimiter={parse.SEPARATOR}",
+            f"--format={','.join(fields)}",
+            *self._of_cluster,
+        ]
+
+    def shown(self, task: TaskId) -> dict[str, str] | Unreachable | None:
+        """What ``scontrol show job`` says of a task; ``None`` when the controller knows it no more."""
+        answer = self._run(["scontrol", *self._of_cluster, "--oneliner", "show", "job", str(task)])
+        if answer.ok:
+            return dict(_pairs(answer.out))
+        return None if "Invalid job id" in answer.err else Unreachable(why=answer.why)
+
+    def facts(self) -> ClusterFacts | Unreachable:
+        """What the controller says of its cluster."""
+        answer = self._run(["scontrol", *self._of_cluster, "show", "config"], timeout_s=_ASK_S / 4)
+        return parse.cluster_facts(answer.out) if answer.ok else Unreachable(why=answer.why)
+
+    def partitions(self) -> dict[str, dict[str, str]] | Unreachable:
+        """Availability, time limit and largest node of each partition."""
+        answer = self._run(
+            ["sinfo", *self._of_cluster, "--noheader", "--format=%R|%a|%l|%c|%m|%G|%D"], timeout_s=_ASK_S / 4
+        )
+        if not answer.ok:
+            return Unreachable(why=answer.why)
+        names = ("name", "available", "limit", "cpus", "memory", "gres", "nodes")
+        rows = (dict(zip(names, line.split("|"), strict=False)) for line in answer.out.splitlines() if "|" in line)
+        return {row["name"]: row for row in rows}
+
+    def associations(self) -> list[tuple[str, str]] | Unreachable:
+        """Accounts of this user, and the QOS allowed in each."""
+        words = ["sacctmgr", "--noheader", "--parsable2", "show", "associations", f"user={user_name()}"]
+        answer = self._run([*words, "format=account,qos"], timeout_s=_ASK_S / 4)
+        if not answer.ok:
+            return Unreachable(why=answer.why)
+        rows = (line.partition("|") for line in answer.out.splitlines() if "|" in line)
+        return [(account, qos) for account, _, qos in rows]
+
+    # --------------------------------------------------------------------------------------------------------- act
+
+    def cancel(self, tasks: Iterable[TaskId]) -> Answer | None:
+        """Have tasks ended; returns the first answer that was none, or ``None``."""
+        for some in _chunks([str(task) for task in tasks]):
+            answer = self._run(["scancel", *self._of_cluster, *some])
+            if not answer.ok:
+                return answer
+        return None
+
+    def cancel_named(self, name: str) -> Answer:
+        """Have all jobs of a name ended."""
+        return self._run(["scancel", *self._of_cluster, f"--name={name}", f"--user={user_name()}"])
+
+    def renice(self, job: int, nice: int) -> Answer:
+        """Change the nice value of what waits."""
+        return self._run(["scontrol", *self._of_cluster, "update", f"JobId={job}", f"Nice={nice}"])
+
+    # ---------------------------------------------------------------------------------------------------------------
+
+    @property
+    def _of_cluster(self) -> list[str]:
+        return [f"--clusters={self._clusters}"] if self._clusters else []
+
+    def _run(self, words: Sequence[str], *, timeout_s: float = _ASK_S, stdin: str = "") -> Answer:
+        self.calls[words[0]] = self.calls.get(words[0], 0) + 1
+        argv: Sequence[str] = words
+        if self._setup:
+            argv = ["/bin/sh", "-c", "\n".join([*self._setup, 'exec "$@"']), words[0], *words]
+        return self._shell.run(argv, env=self._env, timeout_s=timeout_s, stdin=stdin)
+
+
+def scrubbed(environment: Mapping[str, str]) -> dict[str, str]:
+    """An environment without what an enclosing job, or a user's habits, would tell Slurm's programs."""
+    return {name: value for name, value in environment.items() if name in _KEPT or not _OURS.fullmatch(name)}
+
+
+def _pairs(line: str) -> Iterable[tuple[str, str]]:
+    """NAME=VALUE pairs of a line of scontrol; a value may hold blanks, a name cannot."""
+    for found in re.finditer(
+        r"(?:^|\s)([A-Za-z][\w:/.&*]*)=((?:(?!\s[A-Za-z][\w:/.&*]*=).)*)", line.strip(), re.DOTALL
+    ):
+        yield found[1], found[2].strip()
+
+
+def _chunks(items: Sequence[Any]) -> Iterable[Sequence[Any]]:
+    return (items[start : start + _IDS_A_CALL] for start in range(0, len(items), _IDS_A_CALL))

@@ -1,0 +1,90 @@
+"""Turns the moment at which a job should start into Slurm's nice value, so that runs share one order.
+
+The formula, and the two parameters of the cluster that it takes, are those of open-lmake's page on back ends.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import msgspec
+
+ORIGIN: Final = "2023-01-01 00:00:00"
+"""Local time from which values are counted where nobody says otherwise."""
+MOST: Final = (1 << 31) - 2
+"""Largest value that ``sbatch --nice`` takes without loss (sbatch(1): +/- 2147483645, less the sign of two)."""
+
+_MOMENT: Final = re.compile(r"(\d{4})-(\d\d?)-(\d\d?) (\d\d?):(\d\d)(?::(\d\d))?(?: *([+-])(\d\d?):?(\d\d))?")
+
+
+class NiceScale(msgspec.Struct, frozen=True, kw_only=True):
+    """How moments become nice values.
+
+    Attributes
+    ----------
+    origin
+        Moment of the value 0, in seconds since the epoch.
+    factor
+        By how much the value grows each second.
+    """
+
+    origin: float
+    factor: float = 1.0
+
+    def nice(self, eta: float, pressure_s: float) -> int:
+        """The value of a job: the larger its pressure, the smaller, and the earlier it starts.
+
+        Parameters
+        ----------
+        eta
+            When the run is expected to end, in seconds since the epoch.
+        pressure_s
+            Seconds of work on the longest way from the job to the run's end, its own included.
+        """
+        value = (eta - pressure_s - self.origin) * self.factor
+        # A moment before the origin, of a run whose end was guessed too early, is as urgent as can be.
+        return int(min(max(math.floor(value), 0), MOST)) if math.isfinite(value) else MOST
+
+
+def scale(site: Mapping[str, Any], priority_parameters: str = "") -> NiceScale:
+    """The scale of a site: what its own map says, else the cluster's ``PriorityParameters``, else the defaults.
+
+    Raises
+    ------
+    ValueError
+        A moment or a factor cannot be understood.
+    """
+    of_cluster = dict(_pairs(priority_parameters))
+    origin = site.get("time_origin", of_cluster.get("time_origin", ORIGIN))
+    factor = site.get("nice_factor", of_cluster.get("nice_factor", 1.0))
+    try:
+        number = float(factor)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not math.isfinite(number) or number <= 0:
+        raise ValueError(f"'nice_factor' must be a number above 0, not '{factor}'")
+    return NiceScale(origin=_moment(str(origin)), factor=number)
+
+
+def _pairs(text: str) -> list[tuple[str, str]]:
+    pairs = (word.partition("=") for word in text.split(","))
+    return [(name.strip().lower(), value.strip()) for name, equals, value in pairs if equals]
+
+
+def _moment(text: str) -> float:
+    found = _MOMENT.fullmatch(text.strip())
+    if not found:
+        raise ValueError(f"'time_origin' must be like '{ORIGIN} +01:00', not '{text}'")
+    year, month, day, hour, minute, second, sign, ahead, minutes = found.groups()
+    try:
+        local = datetime(int(year), int(month), int(day), int(hour), int(minute), int(second or 0))  # noqa: DTZ001
+        if sign is None:
+            return local.timestamp()
+        offset = (int(ahead) * 60 + int(minutes)) * 60
+        return local.replace(tzinfo=UTC).timestamp() - (offset if sign == "+" else -offset)
+    except (ValueError, OverflowError) as error:
+        raise ValueError(f"'time_origin' is no moment: '{text}': {error}") from error

@@ -1,0 +1,131 @@
+"""Joins what a job's own record, the queue and accounting say of an attempt into how it ended; pure."""
+
+from __future__ import annotations
+
+import re
+import signal
+from typing import Final
+
+from longshore.model.event import Ended
+from longshore.model.state import Cause
+from longshore.services.slurm.books import Attempt, EndRecord
+from longshore.services.slurm.parse import AccountRow
+from longshore.services.slurm.states import CAUSES, first_word
+
+_KILLED: Final = 128
+"""A shell adds this to the number of a signal (POSIX 2.8.2 says: more than 128)."""
+_SIGKILL: Final = int(signal.SIGKILL)
+_NEARLY: Final = 0.95
+"""Part of the request above which a killed job most likely ran out of memory."""
+
+_TOO_MUCH: Final = re.compile(r"exceeded memory limit|oom[-_ ]?kill", re.IGNORECASE)
+_STEP: Final = re.compile(r"StepId=(\d+)\b")
+
+
+def said_out_of_memory(words: str, raw: str) -> bool:
+    """Whether Slurm wrote into a batch's output that it ended a task for its memory.
+
+    Parameters
+    ----------
+    words
+        The output, which all tasks of the batch share.
+    raw
+        The task's own id in Slurm's messages.
+    """
+    lines = (line for line in words.splitlines() if _TOO_MUCH.search(line))
+    return bool(raw) and any(found[1] == raw for line in lines for found in _STEP.finditer(line))
+
+
+def ended(
+    attempt: Attempt,
+    *,
+    record: EndRecord | None,
+    state: str = "",
+    account: AccountRow | None = None,
+    memory_b: int | None = None,
+    out_of_memory: bool = False,
+) -> Ended:
+    """How an attempt ended.
+
+    Parameters
+    ----------
+    attempt
+        Job and number.
+    record
+        What the job left; ``None`` where it left nothing.
+    state
+        The scheduler's word for its state; empty where it said nothing.
+    account
+        What accounting knows.
+    memory_b
+        Bytes it asked for.
+    out_of_memory
+        Whether Slurm said in words that it took too much memory.
+    """
+    said = (account.said if account else "") or state
+    word = first_word(said)
+    code, number = _status(record, account)
+    peak = account.peak_memory_b if account else None
+    cause = CAUSES.get(word, Cause.EXIT) if word else None
+    if record is not None and not record.refused and record.status == 0 and cause not in _OVERRULES:
+        cause = None
+    elif cause in (None, Cause.EXIT, Cause.CANCELLED) and _ran_out(number, peak, memory_b, said_so=out_of_memory):
+        cause = Cause.OOM
+    elif record is not None and record.refused:
+        cause = Cause.PREEMPTED
+    elif cause in (None, Cause.EXIT) and (code or number):
+        cause = Cause.SIGNAL if number else Cause.EXIT
+    return Ended(
+        j=attempt[0],
+        a=attempt[1],
+        exit=code if number is None else None,
+        signal=number,
+        cause=cause,
+        reason=_reason(cause, said, number, record),
+        host=(record.host if record else "") or (account.node if account else "") or None,
+        start=record.start if record else account.started_at if account else None,
+        end=record.end if record else account.ended_at if account else None,
+        run_s=max(0.0, record.end - record.start) if record else account.run_s if account else None,
+        cpu_s=account.cpu_s if account else None,
+        rss_b=peak,
+    )
+
+
+_OVERRULES: Final = frozenset({Cause.WALLTIME, Cause.OOM})
+"""What Slurm may say of a job that itself ended well: it caught the signal, and its time was over nevertheless."""
+
+
+def _status(record: EndRecord | None, account: AccountRow | None) -> tuple[int | None, int | None]:
+    """Exit code, and signal if it was one."""
+    if record is not None and not record.refused:
+        return record.status, _signal_in(record.status)
+    if account is not None:
+        if account.signal:
+            return None, account.signal
+        return account.exit, _signal_in(account.exit)
+    return None, None
+
+
+def _signal_in(status: int) -> int | None:
+    """The signal that a shell's exit status tells of; an exit code that names none is a code."""
+    number = status - _KILLED
+    return number if 0 < number < signal.NSIG else None
+
+
+def _ran_out(number: int | None, peak: int | None, asked: int | None, *, said_so: bool) -> bool:
+    if said_so:
+        return True
+    return number == _SIGKILL and peak is not None and asked is not None and peak >= asked * _NEARLY
+
+
+def _reason(cause: Cause | None, said: str, number: int | None, record: EndRecord | None) -> str | None:
+    if cause is None:
+        return None
+    if record is not None and record.refused:
+        return "it was started a second time, by somebody who requeued it; an attempt runs once"
+    if cause is Cause.SIGNAL and number is not None:
+        try:
+            return f"killed by {signal.Signals(number).name}"
+        except ValueError:
+            return f"killed by signal {number}"
+    return f"Slurm says {said}" if said and first_word(said) not in {"FAILED", "COMPLETED"} else None

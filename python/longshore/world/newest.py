@@ -1,0 +1,109 @@
+"""Keeps the newest answer to a question where all processes of a user on this host find it: one asks for all."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeAlias
+
+import msgspec
+
+from longshore.world.host import boot_id
+
+
+class Told(msgspec.Struct, frozen=True):
+    """An answer, or why there is none.
+
+    Attributes
+    ----------
+    asked_at
+        When the question was put, in seconds since boot: what came to be after that, the answer cannot know.
+    text
+        The answer; ``None`` where there was none.
+    why
+        Why there was none.
+    """
+
+    asked_at: float
+    text: str | None
+    why: str = ""
+    boot: str = ""
+
+
+Ask: TypeAlias = Callable[[], tuple[str | None, str]]
+"""Puts the question; returns the answer, or ``None`` and why."""
+
+
+def since_boot() -> float:
+    """Seconds since boot; goes on while the machine sleeps, never jumps, and is the same for all processes."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def newest(path: Path, *, max_age_s: float, ask: Ask, not_before: float = 0.0) -> Told | None:
+    """The newest answer, asked for anew where it is too old and nobody else is asking at this moment.
+
+    Parameters
+    ----------
+    path
+        Where the answer is kept; another question has another path.
+    max_age_s
+        How old an answer may be.
+    ask
+        How to ask.
+    not_before
+        An answer to a question put before this moment (seconds since boot) is too old however young it is.
+
+    Returns
+    -------
+    Told | None
+        ``None`` where another process is asking and there is no answer that is young enough: look again soon.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock = os.open(path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError:
+        # A home that cannot be written is no reason to know nothing; only nobody else gains from the answer.
+        return _asked(ask)
+    try:
+        found = _read(path, max_age_s, not_before)
+        if found is not None:
+            return found
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return None
+        # Somebody else may have asked between our look and our lock.
+        found = _read(path, max_age_s, not_before)
+        if found is None:
+            found = _asked(ask)
+            _write(path, found)
+        return found
+    finally:
+        os.close(lock)
+
+
+def _asked(ask: Ask) -> Told:
+    at = since_boot()
+    text, why = ask()
+    return Told(asked_at=at, text=text, why=why, boot=boot_id())
+
+
+def _read(path: Path, max_age_s: float, not_before: float) -> Told | None:
+    try:
+        told = msgspec.json.decode(path.read_bytes(), type=Told)
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+    is_young = 0.0 <= since_boot() - told.asked_at <= max_age_s
+    return told if is_young and told.asked_at >= not_before and told.boot == boot_id() else None
+
+
+def _write(path: Path, told: Told) -> None:
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        draft.write_bytes(msgspec.json.encode(told))
+        draft.replace(path)
+    except OSError:
+        draft.unlink(missing_ok=True)

@@ -1,0 +1,234 @@
+"""A run that is looked at again and again tells the same as one that is read from the beginning, at every moment."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from longshore.app.report import Reading, report_run, status_run
+from longshore.app.runs import OpenRun
+from longshore.contract.context import RunPaths
+from longshore.engine.fold import RunState, shown_counts
+from longshore.errors import RunNotFoundError
+from longshore.model.codec import FORMAT, Header, StoredJob, encode_line
+from longshore.model.event import FORMAT as EVENTS
+from longshore.model.event import Ended, Event, Failed, Finished, Life, Retry, Seal, Started, Submitted, Submitting
+from longshore.model.job import JobSettings
+from longshore.model.report import RunReport
+from longshore.model.snapshot import Snapshot
+from longshore.model.state import Cause, JobState, run_state
+from longshore.model.submission import RunCard
+from longshore.world.rundir import write_card, write_snapshot
+
+LABELS = ("a", "b")
+PARENTS = [(), (), (), (0,), (1,), (2,)]
+NOW = 1_795_000_000.0
+
+
+def course() -> list[Event]:
+    """Job 0 succeeds, 1 fails once and succeeds, 2 fails for good and prunes 5; 3 and 4 succeed in the end."""
+    events: list[Event] = []
+
+    def attempt(job: int, number: int, *, code: int = 0) -> None:
+        batch = f"1.{job}.{number}"
+        events.append(Submitting(b=batch, tag="t", jobs=((job, number),)))
+        events.append(Submitted(b=batch, id=batch))
+        events.append(Started(j=job, a=number, host="here", at=NOW + len(events)))
+        cause = Cause.EXIT if code else None
+        events.append(Ended(j=job, a=number, exit=code, cause=cause, run_s=1.0))
+
+    attempt(0, 1)
+    attempt(1, 1, code=3)
+    events.append(Retry(j=1, a=2, cause=Cause.EXIT, not_before=NOW + 1e6))
+    attempt(2, 1, code=4)
+    events.append(Failed(j=2, why="no attempt is left"))
+    attempt(1, 2)
+    attempt(3, 1)
+    attempt(4, 1)
+    events.append(Finished(state=JobState.FAILED))
+    return [msgspec.structs.replace(event, n=n, t=NOW + n) for n, event in enumerate(events, start=1)]
+
+
+class Written:
+    """A run directory whose journal and snapshot a test writes."""
+
+    def __init__(self, root: Path) -> None:
+        self.run = RunPaths(root)
+        self.run.journal.mkdir(parents=True)
+        settings = tuple(JobSettings(label=label) for label in LABELS)
+        header = Header(v=FORMAT, name="w", jobs=6, files=0, final=False, settings=settings, attributes={})
+        jobs = [StoredJob(name=f"j{number}", s=number // 3, p=PARENTS[number], c="true") for number in range(6)]
+        self.run.workflow.write_bytes(b"".join(map(encode_line, [header, *jobs])))
+        card = RunCard(
+            format=1,
+            id="k7f3aa",
+            name="w",
+            service="local",
+            longshore="0",
+            created_at=NOW,
+            expected=6,
+            labels={"a": 3, "b": 3},
+        )
+        write_card(self.run, card)
+        self.opened = OpenRun(run=self.run, card=card)
+        self.state = RunState(PARENTS, [0, 0, 0, 1, 1, 1])
+        self.life = 0
+        self.n = 0
+
+    def begin(self, *, seals: int | None = None) -> None:
+        self.life += 1
+        seal = None if seals is None else Seal(life=self.life - 1, bytes=seals)
+        life = Life(v=EVENTS, life=self.life, t=NOW, host=os.uname().nodename, pid=1, boot="b", by="submit", seals=seal)
+        self.journal.write_bytes(encode_line(life))
+        self.state.apply(life)
+        self.n = 0
+
+    @property
+    def journal(self) -> Path:
+        return self.run.journal / f"{self.life:04}.jsonl"
+
+    def write(self, event: Event) -> None:
+        with self.journal.open("ab") as file:
+            file.write(encode_line(event))
+
+    def know(self, event: Event) -> None:
+        self.state.apply(event)
+        assert not isinstance(event, Life)
+        self.n = event.n
+
+    def snapshot(self) -> None:
+        totals = self.state.totals()
+        finished = self.state.finished is not None
+        write_snapshot(
+            self.run,
+            Snapshot(
+                life=self.life,
+                n=self.n,
+                at=NOW,
+                pid=1,
+                host=os.uname().nodename,
+                boot="b",
+                state=run_state(totals, expected=6) if finished else JobState.RUNNING,
+                counts=totals,
+                labels={label: shown_counts(row) for label, row in zip(LABELS, self.state.counts, strict=True)},
+                finished=finished,
+            ),
+        )
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> Iterator[Written]:
+    """A run with an engine that lives."""
+    made = Written(tmp_path / "run")
+    lock = os.open(made.run.engine_lock, os.O_RDWR | os.O_CREAT)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    yield made
+    os.close(lock)
+
+
+def without_jobs(report: RunReport) -> RunReport:
+    return msgspec.structs.replace(report, jobs=None)
+
+
+@pytest.mark.parametrize("ahead", [0, 3])
+def test_every_moment_of_a_run(written: Written, ahead: int) -> None:
+    """However far the journal is ahead of the snapshot, what is told is of one moment."""
+    written.begin()
+    reading = Reading(written.opened)
+    events = course()
+    for event in events[:ahead]:
+        written.write(event)
+    seen = set()
+    for place, event in enumerate(events):
+        if place + ahead < len(events):
+            written.write(events[place + ahead])
+        written.know(event)
+        written.snapshot()
+        report = reading.look(NOW + 100)
+        assert report == report_run(written.opened, details=False, now=NOW + 100)
+        if not ahead:
+            assert report == without_jobs(report_run(written.opened, details=True, now=NOW + 100))
+        assert report.insight
+        assert sum(failure.count for failure in report.insight.failures) == report.counts[JobState.FAILED]
+        assert len(report.insight.running) == report.counts[JobState.RUNNING]
+        assert sum(report.counts.values()) == 6
+        assert status_run(written.opened).counts == report.counts
+        seen.add(report.state)
+    assert seen == {JobState.RUNNING, JobState.FAILED}
+    assert report.insight
+    (failure,) = report.insight.failures
+    assert (failure.label, failure.job, failure.exit_code, failure.count) == ("a", "j2", 4, 1)
+    assert report.insight.badput[Cause.EXIT].attempts == 2
+    assert (report.counts[JobState.SUCCEEDED], report.counts[JobState.PRUNED]) == (4, 1)
+
+
+def test_a_retry_that_waits_is_told_of(written: Written) -> None:
+    written.begin()
+    for event in course()[:9]:
+        written.write(event)
+        written.know(event)
+    written.snapshot()
+    report = report_run(written.opened, details=False, now=NOW + 100)
+    assert report.insight
+    assert any("1 job is waiting to be tried again, the first at" in words for words in report.insight.waits)
+
+
+def test_a_life_that_made_others_void_is_read_anew(written: Written) -> None:
+    written.begin()
+    reading = Reading(written.opened)
+    events = course()
+    for event in events[:4]:
+        written.write(event)
+        written.know(event)
+    written.snapshot()
+    size = written.journal.stat().st_size
+    reading.look(NOW)
+    for event in events[4:8]:
+        written.write(event)
+    reading.look(NOW)
+    written.begin(seals=size)
+    written.snapshot()
+    report = reading.look(NOW)
+    assert report == report_run(written.opened, details=False, now=NOW)
+    assert report == without_jobs(report_run(written.opened, details=True, now=NOW))
+
+
+def test_counts_that_do_not_add_up_are_unknown_and_it_is_said(written: Written) -> None:
+    written.begin()
+    written.snapshot()
+    card = msgspec.structs.replace(written.opened.card, expected=9)
+    opened = OpenRun(run=written.run, card=card)
+    for report in (status_run(opened), report_run(opened, details=False), report_run(opened, details=True)):
+        assert report.state is JobState.UNKNOWN
+        assert "the states of 6 jobs are known, and the run has 9" in report.notes
+
+
+def test_a_dead_engine_is_never_running(written: Written) -> None:
+    written.begin()
+    for event in course()[:3]:
+        written.write(event)
+        written.know(event)
+    written.snapshot()
+    written.run.engine_lock.unlink()
+    report = Reading(written.opened).look(NOW)
+    assert report.state is JobState.UNKNOWN
+    assert (report.counts[JobState.UNKNOWN], report.counts[JobState.RUNNING]) == (1, 0)
+    assert "longshore resume k7f3aa" in report.notes[0]
+    assert report.insight
+    assert (report.insight.running, report.insight.waits, report.insight.left_s) == ((), (), None)
+
+
+def test_a_run_that_went_away(written: Written) -> None:
+    written.begin()
+    written.snapshot()
+    reading = Reading(written.opened)
+    reading.look(NOW)
+    shutil.rmtree(written.run.root)
+    with pytest.raises(RunNotFoundError, match="is gone"):
+        reading.look(NOW)

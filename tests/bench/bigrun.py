@@ -1,0 +1,181 @@
+"""Makes a run of 100,172 jobs that is 94 % done, as an engine would have left it, without running anything."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import random
+import subprocess
+import sys
+import threading
+import time
+from array import array
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+from longshore.contract.context import RunPaths
+from longshore.engine.fold import Code, RunState, shown_counts
+from longshore.engine.jobs import JobTable
+from longshore.model.codec import encode_line
+from longshore.model.event import FORMAT, Ended, Event, Failed, Finished, Life, Retry, Started, Submitted, Submitting
+from longshore.model.snapshot import Snapshot
+from longshore.model.state import Cause, JobState
+from longshore.world.clock import SystemClock
+from longshore.world.host import boot_id, host_name
+from longshore.world.rundir import read_snapshot, write_snapshot
+
+SIZE = 100_172
+LABELS = ("isr", "calibrate", "match", "warp", "assemble", "detect", "merge", "deblend", "measure", "force")
+_COMMAND = (
+    "${{CTRL_MPEXEC_DIR}}/bin/pipetask --long-log --log-level=VERBOSE run-qbb /repo/main/butler.yaml"
+    " /data/submit/u/ada/DM-1/20251120T120000Z/run.qgraph --qgraph-node-id {number:032x} --no-versions"
+)
+
+
+def prepare(folder: Path, size: int = SIZE, *, name: str = "big") -> RunPaths:
+    """A prepared run directory of ten layers of jobs, two parents each."""
+    width = size // len(LABELS)
+    tasks = []
+    for layer, label in enumerate(LABELS):
+        here = width + (size - width * len(LABELS) if not layer else 0)
+        for place in range(here):
+            above = (place, (place + 1) % width) if layer else ()
+            parents = [f"{LABELS[layer - 1]}_{each:06}" for each in above]
+            tasks.append({"name": label, "id": f"{label}_{place:06}", "parents": parents})
+    document = {"name": "big", "schemaVersion": "1.5", "workflow": {"specification": {"tasks": tasks}}}
+    (folder / "graph.json").write_text(json.dumps(document), "utf-8")
+    lines = [
+        "wfformat: graph.json",
+        f"runQuantumCommand: {json.dumps(_COMMAND.format(number=1))}",
+        f"submitPath: {name}",
+    ]
+    (folder / "big.yaml").write_text("\n".join(lines) + "\n", "utf-8")
+    subprocess.run(
+        [sys.executable, "-m", "longshore", "prepare", "big.yaml"], cwd=folder, capture_output=True, check=True
+    )
+    return RunPaths(folder / name)
+
+
+def drive(run: RunPaths, *, done: float = 0.94, running: int = 64) -> RunState:
+    """Write the journal of an engine that has come so far, and its snapshot."""
+    jobs = JobTable(run)
+    state = RunState(jobs.parents, jobs.label_of, final=jobs.header.final)
+    now = time.time() - 3600.0
+    life = Life(v=FORMAT, life=1, t=now, host=host_name(), pid=os.getpid(), boot=boot_id(), by="submit")
+    with (run.journal / "0001.jsonl").open("wb") as file:
+        number = 0
+        for number, event in enumerate(_course(state, jobs, life, int(len(jobs) * done), running)):
+            if number:
+                event = msgspec.structs.replace(event, n=number)  # noqa: PLW2901 - as the journal does
+            file.write(encode_line(event))
+            state.apply(event)
+    beat(run, state, jobs, life, number)
+    jobs.close()
+    return state
+
+
+def _course(state: RunState, jobs: JobTable, life: Life, target: int, running: int) -> Iterator[Event]:
+    """What happens until so many jobs have succeeded; some fail once, and some of these again."""
+    draw = random.Random(1)
+    now = life.t
+    yield life
+    ready = array("l")
+    place = successes = 0
+    while successes < target:
+        ready.extend(state.freed)
+        state.freed.clear()
+        if place == len(ready):
+            break
+        job = ready[place]
+        place += 1
+        now += 3000.0 / target
+        number = state.attempts[job] + 1
+        yield from _started(state, jobs, job, now)
+        bad = draw.random() < (0.004 if number == 1 else 0.3) and target < len(jobs)
+        seconds = draw.lognormvariate(3.0, 0.5)
+        yield Ended(
+            t=now,
+            j=job,
+            a=number,
+            exit=draw.choice((1, 3, 139)) if bad else 0,
+            cause=Cause.EXIT if bad else None,
+            start=now,
+            end=now + seconds,
+            run_s=seconds,
+            cpu_s=0.9 * seconds,
+            rss_b=draw.randrange(2**28, 2**31),
+        )
+        if not bad:
+            successes += 1
+        elif number == 1:
+            yield Retry(t=now, j=job, a=2, cause=Cause.EXIT)
+        else:
+            yield Failed(t=now, j=job, why="no attempt is left")
+    for job in ready[place : place + running]:
+        yield from _started(state, jobs, job, now)
+    if state.over:
+        yield Finished(t=now, state=JobState.SUCCEEDED)
+
+
+def _started(state: RunState, jobs: JobTable, job: int, now: float) -> Iterator[Event]:
+    number, batch = state.attempts[job] + 1, f"1.{job}"
+    yield Submitting(t=now, b=batch, tag=f"k7f3aa-{batch}", jobs=((job, number),), request=jobs.settings(job).request)
+    yield Submitted(t=now, b=batch, id=batch)
+    yield Started(t=now, j=job, a=number, host="here", at=now)
+
+
+def go_on(run: RunPaths, state: RunState, stop: threading.Event, *, jobs_per_s: int = 100) -> None:
+    """Be the engine, as far as a reader can tell: so many jobs a second start and end."""
+    jobs = JobTable(run)
+    snapshot = read_snapshot(run)
+    assert snapshot
+    assert state.life
+    number, now = snapshot.n, time.time()
+    ready = [job for job in range(len(jobs)) if state.code[job] == Code.READY]
+    with (run.journal / "0001.jsonl").open("ab", buffering=0) as file:
+        while ready and not stop.wait(1.0):
+            text = b""
+            for job in ready[:jobs_per_s]:
+                ended = Ended(t=now, j=job, a=state.attempts[job] + 1, exit=0, end=now, run_s=20.0)
+                for event in (*_started(state, jobs, job, now), ended):
+                    number += 1
+                    numbered = msgspec.structs.replace(event, n=number)
+                    text += encode_line(numbered)
+                    state.apply(numbered)
+            del ready[:jobs_per_s]
+            file.write(text)
+            beat(run, state, jobs, state.life, number)
+    jobs.close()
+
+
+def beat(run: RunPaths, state: RunState, jobs: JobTable, life: Life, number: int) -> None:
+    """Write the snapshot that stands for where the engine is."""
+    labels = {label: shown_counts(row) for label, row in zip(jobs.labels, state.counts, strict=True)}
+    snapshot = Snapshot(
+        life=life.life,
+        n=number,
+        at=SystemClock().now(),
+        pid=life.pid,
+        host=life.host,
+        boot=life.boot,
+        state=state.finished.state if state.finished else JobState.RUNNING,
+        counts=state.totals(),
+        labels=labels,
+        finished=state.finished is not None,
+    )
+    write_snapshot(run, snapshot)
+
+
+@contextmanager
+def living(run: RunPaths) -> Iterator[None]:
+    """Hold what an engine holds while it lives."""
+    lock = os.open(run.engine_lock, os.O_RDWR | os.O_CREAT, 0o644)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    try:
+        yield
+    finally:
+        os.close(lock)

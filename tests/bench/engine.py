@@ -1,0 +1,185 @@
+"""Prints every figure the engine is held to: throughput, big runs, an idle engine, latency, and a simulated million.
+
+Usage: python -m tests.bench.engine [--only NAMES] [--jobs N] [--rounds N] [--slots N] [--folder PATH] [--others NAMES]
+       [--python PATH]
+
+NAMES, with commas: argv, shell, big, idle, latency, simulated. Without ``--only`` all of them run, which takes
+a quarter of an hour.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.bench.processes import cpu_s
+from tests.bench.throughput import Round, arguments, chosen, compare, drive, longshore_round, prepared
+
+SHELL = "true; true"
+"""A command that cannot do without a shell."""
+
+
+def argv(options: argparse.Namespace) -> None:
+    """Beside others, when the command is a list of words."""
+    _compare(options, "true")
+
+
+def shell(options: argparse.Namespace) -> None:
+    """Beside others, when the command needs a shell."""
+    _compare(options, SHELL)
+
+
+def _compare(options: argparse.Namespace, command: str) -> None:
+    compare(
+        options.jobs,
+        rounds=options.rounds,
+        slots=options.slots,
+        command=command,
+        folder=options.folder,
+        others=chosen(options),
+    )
+
+
+def big(options: argparse.Namespace) -> None:
+    """Ten times as many jobs, beside the usual number."""
+
+    def once(size: int) -> Round:
+        with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+            return longshore_round(Path(folder), size, options.slots, "true")
+
+    for size in (options.jobs, 10 * options.jobs):
+        done = once(size)
+        print(
+            f"{size} jobs: {done.per_s:.0f} jobs/s, engine {done.engine_ms:.3f} ms of processor time per job"
+            f" and {done.engine_mb:.0f} MB, keeper {done.keeper_ms:.3f} ms and {done.keeper_mb:.0f} MB"
+        )
+    for size in (100_000, 1_000_000):
+        answer = subprocess.run(
+            [sys.executable, "-m", "tests.bench.memory", str(size)], capture_output=True, text=True, check=True
+        )
+        print(answer.stdout.strip())
+
+
+def idle(options: argparse.Namespace) -> None:
+    """An engine with a thousand jobs that run for long."""
+    seconds = 20
+    with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+        tasks = [{"name": "job", "id": f"job_{job}", "parents": [], "children": []} for job in range(_WIDTH)]
+        run = prepared(Path(folder), _WIDTH, _WIDTH, "sleep 1000", tasks=tasks)
+        process, _ = drive(Path(folder), run)
+        try:
+            _until(lambda: _running(run) >= _WIDTH)
+            before = cpu_s(process.pid) or 0.0
+            time.sleep(seconds)
+            used = (cpu_s(process.pid) or 0.0) - before
+        finally:
+            subprocess.run([sys.executable, "-m", "longshore", "cancel", str(run)], check=False, capture_output=True)
+            process.wait()
+    print(f"idle with {_WIDTH} jobs running: {used / seconds:.1%} of one core over {seconds} s")
+
+
+_WIDTH = 1000
+
+
+def _running(run: Path) -> int:
+    return sum(path.read_bytes().count(b'"r":"start"') for path in (run / "keeper").glob("*.jsonl"))
+
+
+def _until(true: Callable[[], object]) -> None:
+    while not true():
+        time.sleep(0.2)
+
+
+def latency(options: argparse.Namespace) -> None:
+    """From a parent's end to its child's start, as its keeper saw both, at about a hundred jobs per second."""
+    with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+        run = prepared(Path(folder), 2000, 4, "sleep 0.035")
+        process, used = drive(Path(folder), run)
+        list(used)
+        parents = [json.loads(line).get("p", ()) for line in _jobs(run)]
+        (records,) = (run / "keeper").glob("*.jsonl")
+        start: dict[int, float] = {}
+        end: dict[int, float] = {}
+        for line in records.read_bytes().splitlines():
+            record = json.loads(line)
+            if record["r"] in {"start", "end"}:
+                {"start": start, "end": end}[record["r"]][record["j"]] = record["t"]
+    # A slot is what most children wait for; what counts is who could have started at once.
+    waits = []
+    ends = sorted(end.values())
+    for job, these in enumerate(parents):
+        if these:
+            free = max((moment for moment in ends if moment <= start[job]), default=0.0)
+            waits.append(start[job] - max(free, *(end[parent] for parent in these)))
+    rate = len(start) / (max(end.values()) - min(start.values()))
+    print(f"from the end of a parent, or of whoever had the slot, to the start: {_spread(waits)}, at {rate:.0f} jobs/s")
+    _chain(options)
+    assert process.returncode == 0
+
+
+def _chain(options: argparse.Namespace) -> None:
+    size = 300
+    with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+        tasks = [
+            {"name": "job", "id": f"job_{job}", "parents": [f"job_{job - 1}"] if job else [], "children": []}
+            for job in range(size)
+        ]
+        run = prepared(Path(folder), size, 4, "sleep 0.01", tasks=tasks)
+        _, used = drive(Path(folder), run)
+        list(used)
+        (records,) = (run / "keeper").glob("*.jsonl")
+        lines = [json.loads(line) for line in records.read_bytes().splitlines()]
+    start = {line["j"]: line["t"] for line in lines if line["r"] == "start"}
+    end = {line["j"]: line["t"] for line in lines if line["r"] == "end"}
+    waits = [start[job] - end[job - 1] for job in range(1, size)]
+    rate = size / (end[size - 1] - start[0])
+    print(f"from the end of a parent to the start of its child in a chain: {_spread(waits)}, at {rate:.0f} jobs/s")
+
+
+def _jobs(run: Path) -> list[bytes]:
+    lines = (run / "workflow.jsonl").read_bytes().splitlines()
+    return lines[1 : 1 + json.loads(lines[0])["jobs"]]
+
+
+def _spread(seconds: list[float]) -> str:
+    ordered = sorted(seconds)
+    return (
+        f"median {statistics.median(ordered) * 1000:.1f} ms, 9 of 10 below {ordered[len(ordered) * 9 // 10] * 1000:.1f}"
+    )
+
+
+def simulated(_options: argparse.Namespace) -> None:
+    """A million jobs under a simulated clock."""
+    subprocess.run([sys.executable, "-m", "tests.bench.simulated"], check=True)
+
+
+FIGURES: dict[str, Callable[[argparse.Namespace], None]] = {
+    "argv": argv,
+    "shell": shell,
+    "big": big,
+    "idle": idle,
+    "latency": latency,
+    "simulated": simulated,
+}
+
+
+def main() -> None:
+    """Print the figures that are asked for."""
+    parser = arguments(__doc__)
+    parser.add_argument("--only", default=",".join(FIGURES))
+    options = parser.parse_args()
+    for name in options.only.split(","):
+        print(f"-- {name}: {(FIGURES[name].__doc__ or '').strip()}", flush=True)
+        FIGURES[name](options)
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

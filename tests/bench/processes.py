@@ -1,0 +1,26 @@
+"""Reads from /proc what processes have used: processor time and the most memory."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def cpu_s(pid: int | str = "self") -> float | None:
+    """Processor seconds of a process without its children; ``None`` when there is none of that number."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text("utf-8", errors="replace").rpartition(")")[2].split()
+    except OSError:
+        return None
+    return (int(fields[11]) + int(fields[12])) / _TICKS
+
+
+def peak_mb(pid: int | str = "self") -> float | None:
+    """The most memory a process has had, in MB; ``None`` when it is gone."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text("utf-8", errors="replace").splitlines()
+    except OSError:
+        return None
+    return next((int(line.split()[1]) * 1024 / 1e6 for line in lines if line.startswith("VmHWM:")), None)

@@ -1,0 +1,164 @@
+"""The list of runs is read from the registry, which heals, forgets and adopts."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.conftest import Cli
+from tests.e2e.conftest import WriteRun
+
+STATE = Path(".local/state/longshore/runs")
+
+
+@pytest.fixture
+def runs(cli: Cli, write_run: WriteRun) -> list[Any]:
+    """Three finished runs, the second of which failed."""
+    write_run("runQuantumCommand: 'true'\nproject: dev\n", name="good.yaml")
+    write_run("runQuantumCommand: 'exit 3'\nproject: dev\nnumberOfRetries: 0\n", name="bad.yaml")
+    return [cli("submit", name, "--wait", "--json").json for name in ("good.yaml", "bad.yaml", "good.yaml")]
+
+
+def ids(cli: Cli, *args: str | Path) -> list[str]:
+    return [run["id"] for run in cli("report", "--json", *args).json["runs"]]
+
+
+def test_how_a_run_ended_is_kept_until_it_is_taken_up_again(
+    cli: Cli, runs: list[Any], own_environment: Path, tmp_path: Path
+) -> None:
+    cold = cli("report", "--json").json["runs"]
+    assert [run["state"] for run in cold] == ["SUCCEEDED", "FAILED", "SUCCEEDED"]
+    entry = json.loads((own_environment / STATE / f"{runs[1]['id']}.json").read_text("utf-8"))
+    assert entry["report"]["state"] == "FAILED"
+    assert cli("report", "--json").json["runs"] == cold
+    # Whatever becomes of the snapshot: it is not read any more.
+    (Path(runs[1]["submit_dir"]) / "status.json").write_text("{", "utf-8")
+    assert cli("report", "--json").json["runs"] == cold
+    (tmp_path / "bad.yaml").touch()
+    assert cli("restart", runs[1]["id"]).returncode == 0
+    while cli("status", runs[1]["id"]).returncode == 15:
+        pass
+    again = next(run for run in cli("report", "--json").json["runs"] if run["id"] == runs[1]["id"])
+    assert again["finished_at"] > cold[1]["finished_at"]
+
+
+def test_filters_and_fields(cli: Cli, runs: list[Any]) -> None:
+    assert ids(cli, "--filter", "state=FAILED") == [runs[1]["id"]]
+    assert ids(cli, "--filter", "state!=FAILED", "--filter", "project~d.v") == [runs[0]["id"], runs[2]["id"]]
+    assert ids(cli, "--user", "nobody-of-that-name") == []
+    shown = cli("report", "--format", "id,failed", "--tsv", "--no-header")
+    assert shown.stdout.splitlines() == [f"{run['id']}\t{int(number == 1)}" for number, run in enumerate(runs)]
+    wrong = cli("report", "--filter", "stat=FAILED")
+    assert (wrong.returncode, "Did you mean 'state'?" in wrong.stderr) == (2, True)
+    wrong = cli("report", "--format", "idd")
+    assert (wrong.returncode, "Did you mean 'id'?" in wrong.stderr) == (2, True)
+    assert cli("report", "@last", "--filter", "id=x").returncode == 2
+    assert cli("report", "--watch").returncode == 2
+
+
+def test_one_broken_run_does_not_hide_the_others(cli: Cli, runs: list[Any], own_environment: Path) -> None:
+    folder = own_environment / STATE
+    (Path(runs[0]["submit_dir"]) / "run.json").write_text('{"format": 99}', "utf-8")
+    (folder / "k7torn.json").write_text("{", "utf-8")
+    (folder / "k7rsvd.json").touch()
+    shown = cli("report", "--json")
+    # The first was never listed before, so that nothing is known of how it ended.
+    assert [run["id"] for run in shown.json["runs"]] == [runs[1]["id"], runs[2]["id"]]
+    first, second = shown.json["notes"]
+    assert f"run '{runs[0]['id']}' cannot be shown" in first
+    assert "format 99" in first
+    assert "run 'k7torn' cannot be shown: its entry is torn" in second
+
+
+def test_another_run_in_the_same_place_is_not_taken_for_the_first(
+    cli: Cli, runs: list[Any], own_environment: Path
+) -> None:
+    first, second = runs[0], runs[2]
+    shutil.rmtree(first["submit_dir"])
+    shutil.copytree(second["submit_dir"], first["submit_dir"])
+    assert ids(cli) == [runs[1]["id"], second["id"]]
+    wrong = cli("report", first["id"])
+    assert wrong.returncode == 5
+    assert f"longshore forget {first['id']}" in wrong.stderr
+    # The copy is named by its path, and does not take the id from the one it was copied from.
+    assert cli("report", first["submit_dir"]).returncode == 0
+    entry = json.loads((own_environment / STATE / f"{second['id']}.json").read_text("utf-8"))
+    assert entry["path"] == second["submit_dir"]
+
+
+def test_a_tree_of_runs_is_adopted(cli: Cli, runs: list[Any], own_environment: Path, tmp_path: Path) -> None:
+    shutil.rmtree(own_environment / STATE)
+    assert ids(cli) == []
+    shutil.move(tmp_path / "submit", tmp_path / "elsewhere")
+    done = cli("adopt", "elsewhere", "--json")
+    assert done.returncode == 0
+    assert sorted(run["id"] for run in done.json["runs"]) == sorted(run["id"] for run in runs)
+    assert ids(cli) == [run["id"] for run in runs]
+    text = cli("adopt", "elsewhere")
+    assert text.stdout.count("Adopted run ") == 3
+    assert cli("status", runs[1]["id"]).stdout == "FAILED\n"
+
+
+def test_what_cannot_be_adopted(cli: Cli, runs: list[Any], tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    done = cli("adopt", "empty", "nowhere", Path(runs[0]["submit_dir"]), "--json")
+    assert done.returncode == 5
+    assert [run["id"] for run in done.json["runs"]] == [runs[0]["id"]]
+    assert "there is no run in" in done.json["failed"][0]["error"]["message"]
+    assert "does not exist" in done.json["failed"][1]["error"]["message"]
+    # Another user's run of the same id.
+    copy = tmp_path / "copy"
+    shutil.copytree(runs[0]["submit_dir"], copy)
+    card = json.loads((copy / "run.json").read_text("utf-8"))
+    (copy / "run.json").write_text(json.dumps({**card, "key": "ffffffff"}), "utf-8")
+    other = cli("adopt", copy)
+    assert other.returncode == 6
+    assert f"longshore forget {runs[0]['id']}" in other.stderr
+    assert cli("report", copy).returncode == 0
+
+
+def test_forgetting(cli: Cli, runs: list[Any], own_environment: Path) -> None:
+    done = cli("forget", runs[0]["id"], runs[1]["submit_dir"])
+    assert done.returncode == 0
+    assert f"Forgot run {runs[0]['id']}; its directory stays: {runs[0]['submit_dir']}" in done.stdout
+    assert ids(cli) == [runs[2]["id"]]
+    assert Path(runs[0]["submit_dir"], "run.json").exists()
+    again = cli("forget", runs[0]["id"])
+    assert again.returncode == 5
+    (own_environment / STATE / "k7torn.json").write_text("{", "utf-8")
+    assert cli("forget", "k7torn", "--json").json["runs"] == [{"id": "k7torn", "path": None}]
+    shutil.rmtree(runs[2]["submit_dir"])
+    assert cli("forget", runs[2]["id"]).returncode == 0
+    assert list((own_environment / STATE).iterdir()) == []
+
+
+def test_a_live_run_is_not_forgotten(cli: Cli, write_run: WriteRun, tmp_path: Path) -> None:
+    write_run(f"runQuantumCommand: 'while ! test -e {tmp_path}/go; do sleep 0.05; done'\n")
+    run = cli("submit", "run.yaml", "--json").json
+    try:
+        refused = cli("forget", run["id"])
+        assert refused.returncode == 6
+        assert f"longshore cancel {run['id']}" in refused.stderr
+        assert cli("forget", run["id"], "--force").returncode == 0
+        assert ids(cli) == []
+        assert cli("status", run["submit_dir"]).stdout == "RUNNING\n"
+    finally:
+        (tmp_path / "go").touch()
+    while cli("status", run["submit_dir"]).returncode == 15:
+        pass
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_run_that_may_not_be_read(cli: Cli, runs: list[Any]) -> None:
+    root = Path(runs[0]["submit_dir"])
+    root.chmod(0)
+    try:
+        shown = cli("report")
+        assert runs[0]["id"] in shown.stderr
+        assert "Permission denied" in shown.stderr
+    finally:
+        root.chmod(0o755)

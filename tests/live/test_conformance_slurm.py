@@ -1,0 +1,58 @@
+"""Slurm is held to what every service and executor has to do, by real daemons."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+from tests.live.pools import SlurmPool
+
+from longshore.contract.context import Context, RunPaths, Site
+from longshore.contract.executor import Executor
+from longshore.contract.service import WmsService
+from longshore.services.slurm.executor import TEMPLATE, WRAPPER, SlurmExecutor
+from longshore.services.slurm.service import SlurmService
+from longshore.testing.conformance import ExecutorConformance, ServiceConformance
+from longshore.world.etc import shipped
+
+pytestmark = pytest.mark.live
+
+
+class TestSlurmExecutor(ExecutorConformance):
+    patience_s = 120.0
+    grace_s = 3.0
+    tells_starts = True
+    wakes = False
+    many = 60
+
+    @pytest.fixture
+    def make_executor(self, slurm_pool: SlurmPool) -> Callable[[], Executor]:
+        return lambda: SlurmExecutor({"slurm": {"config": str(slurm_pool.conf), "pollInterval": 0.5}})
+
+    @pytest.fixture
+    def run(self, tmp_path: Path) -> RunPaths:
+        root = tmp_path / "a 'run'"
+        (root / "wms").mkdir(parents=True)
+        shutil.copy(shipped("etc", "templates", "slurm", "batch.sh.j2"), root / TEMPLATE)
+        shutil.copy(shipped("bin", "longshore-job"), root / WRAPPER)
+        return RunPaths(root)
+
+
+class TestSlurmService(ServiceConformance):
+    service_name = "slurm"
+    patience_s = 120.0
+
+    @pytest.fixture
+    def service(self, slurm_pool: SlurmPool) -> SlurmService:
+        return SlurmService()
+
+    @pytest.fixture
+    def scratch(self, tmp_path: Path, slurm_pool: SlurmPool) -> Path:
+        return tmp_path
+
+    def context(self, service: WmsService, root: Path) -> Context:
+        site = Site(name="conformance", settings={"slurm": {"pollInterval": 0.5}})
+        return msgspec.structs.replace(super().context(service, root), site=site)

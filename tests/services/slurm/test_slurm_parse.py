@@ -1,0 +1,223 @@
+"""What Slurm prints becomes records; texts are of Slurm 22.05.8, those of `29_3` and the like as captured."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from longshore.services.slurm.parse import (
+    ACCOUNT_FIELDS,
+    GATHERED_FIELDS,
+    SEPARATOR,
+    TaskId,
+    Verdict,
+    account_rows,
+    amount,
+    cluster_facts,
+    exit_pair,
+    gathered_rows,
+    moment,
+    queue_rows,
+    seconds,
+    shown_row,
+    submitted_id,
+    task_ids,
+    verdict,
+)
+from longshore.services.slurm.states import CAUSES, PHASES, Phase, first_word, phase_of
+
+
+@pytest.mark.parametrize(
+    ("reply", "found"),
+    [
+        ("25\n", (25, None)),
+        ("3;testclu\n", (3, "testclu")),
+        ("Submitted batch job 25\n", (25, None)),
+        ("Submitted batch job 25 on cluster blue\n", (25, "blue")),
+        ("*** Welcome to site ***\nyour quota: 12 of 40 GB\n4711\nhave a nice day\n", (4711, None)),
+        ("", None),
+        ("Welcome\n", None),
+        ("sbatch: error: Batch job submission failed: Invalid partition name specified\n", None),
+    ],
+)
+def test_the_id_is_found_in_the_reply(reply: str, found: tuple[int, str | None] | None) -> None:
+    assert submitted_id(reply) == found
+
+
+@given(st.text(), st.integers(1, 2**31 - 1), st.text())
+def test_an_id_on_a_line_of_its_own_is_found_behind_any_banner(before: str, number: int, after: str) -> None:
+    banner = "".join(sign for sign in before + "x" if not sign.isspace())
+    words = "".join(sign for sign in after + "x" if not sign.isspace() and not sign.isdecimal())
+    assert submitted_id(f"{banner}x\n{number}\n{words} is said\n") == (number, None)
+
+
+@pytest.mark.parametrize(
+    ("said", "meant"),
+    [
+        ("sbatch: error: Batch job submission failed: Invalid partition name specified", Verdict.REFUSED),
+        ("sbatch: error: Batch job submission failed: Requested node configuration is not available", Verdict.REFUSED),
+        ("sbatch: error: Batch job submission failed: Invalid qos specification", Verdict.REFUSED),
+        (
+            "sbatch: error: Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)",
+            Verdict.THROTTLED,
+        ),
+        ("sbatch: error: QOSMaxSubmitJobPerUserLimit", Verdict.THROTTLED),
+        ("sbatch: error: AssocMaxSubmitJobLimit", Verdict.THROTTLED),
+        ("sbatch: error: Slurm temporarily unable to accept job, sleeping and retrying", Verdict.THROTTLED),
+        (
+            "sbatch: error: Batch job submission failed: Unable to contact slurm controller (connect failure)",
+            Verdict.THROTTLED,
+        ),
+        ("sbatch: error: Batch job submission failed: Socket timed out on send/recv operation", Verdict.UNSURE),
+        ("sbatch: error: Batch job submission failed: Zero Bytes were transmitted or received", Verdict.UNSURE),
+    ],
+)
+def test_a_failed_submission_is_refused_throttled_or_unsure(said: str, meant: Verdict) -> None:
+    assert verdict(said) is meant
+
+
+def test_rows_of_the_queue() -> None:
+    text = (
+        "1_2|1|PENDING|JobArrayTaskLimit|N/A||k7f3a-1-1\n"
+        "1_0|2|RUNNING|None|2026-11-20T14:06:30|n1|k7f3a-1-1\n"
+        "7|7|PENDING|JobHeldUser|N/A||odd|name\n"
+        "not a row\n"
+    )
+    rows = list(queue_rows(text))
+    assert [(str(row.id), row.state, row.reason, row.node, row.name) for row in rows] == [
+        ("1_2", "PENDING", "JobArrayTaskLimit", "", "k7f3a-1-1"),
+        ("1_0", "RUNNING", "None", "n1", "k7f3a-1-1"),
+        ("7", "PENDING", "JobHeldUser", "", "odd|name"),
+    ]
+    assert rows[0].started_at is None
+    assert rows[1].started_at == moment("2026-11-20T14:06:30")
+
+
+@pytest.mark.parametrize(
+    ("text", "tasks"),
+    [
+        ("29", [TaskId(29)]),
+        ("29_3", [TaskId(29, 3)]),
+        ("29_[4-5%3]", [TaskId(29, 4), TaskId(29, 5)]),
+        ("29_[0,2,4-8:2%1]", [TaskId(29, index) for index in (0, 2, 4, 6, 8)]),
+        ("29_[99999999-999999999]", []),
+        ("x", []),
+        ("", []),
+    ],
+)
+def test_the_tasks_that_an_id_stands_for(text: str, tasks: list[TaskId]) -> None:
+    assert list(task_ids(text)) == tasks
+
+
+@given(st.text())
+def test_no_text_upsets_a_parser(text: str) -> None:
+    list(queue_rows(text))
+    account_rows(text)
+    gathered_rows(text)
+    submitted_id(text)
+    cluster_facts(text)
+    amount(text)
+    seconds(text)
+    moment(text)
+    exit_pair(text)
+    assert verdict(text) in Verdict
+    assert phase_of(text) in Phase
+
+
+def account(*rows: tuple[str, ...]) -> str:
+    return "".join(SEPARATOR.join(row) + "\n" for row in rows)
+
+
+def test_accounting_joins_the_lines_of_a_job() -> None:
+    began, over = "2026-11-20T14:06:30", "2026-11-20T14:06:33"
+    text = account(
+        ("2", "2", "FAILED", "0:9", began, over, "3", "00:00:01", "", "50M", "n1", "None"),
+        ("2.batch", "2.batch", "CANCELLED by 0", "0:9", began, over, "3", "00:00:01", "113561K", "", "n1", ""),
+        ("2.0", "2.0", "CANCELLED by 0", "0:9", began, over, "3", "00:00.500", "223704K", "", "n1", ""),
+        ("6_4", "9", "CANCELLED by 1000", "0:0", began, "Unknown", "", "", "", "50M", "None assigned", "None"),
+    )
+    rows = account_rows(text)
+    job = rows[TaskId(2)]
+    assert (job.state, job.exit, job.signal, job.peak_memory_b) == ("FAILED", 0, 9, 223704 * 1024)
+    assert (job.run_s, job.cpu_s) == (3.0, 1.0)
+    cancelled = rows[TaskId(6, 4)]
+    assert (cancelled.state, cancelled.said, cancelled.ended_at) == ("CANCELLED", "CANCELLED by 1000", None)
+    assert len(ACCOUNT_FIELDS) == 12
+
+
+def test_the_fields_that_are_kept_are_those_of_the_page() -> None:
+    assert len(GATHERED_FIELDS) == 22
+    values = [f"v{number}" for number in range(22)]
+    values[GATHERED_FIELDS.index("JobID")] = "9_1"
+    values[GATHERED_FIELDS.index("ReqGRES")] = ""
+    rows = gathered_rows(SEPARATOR.join(values) + "\n" + "torn\n")
+    assert list(rows) == [TaskId(9, 1)]
+    assert "ReqGRES" not in rows[TaskId(9, 1)]
+    assert rows[TaskId(9, 1)]["WorkDir"] == "v21"
+
+
+def test_what_the_controller_shows() -> None:
+    fields = {
+        "JobState": "FAILED",
+        "ExitCode": "3:0",
+        "StartTime": "2026-11-20T14:06:30",
+        "EndTime": "2026-11-20T14:06:33",
+        "RunTime": "00:00:03",
+        "BatchHost": "n1",
+        "Reason": "NonZeroExitCode",
+    }
+    row = shown_row(TaskId(2), fields)
+    assert (row.state, row.exit, row.signal, row.run_s, row.node) == ("FAILED", 3, 0, 3.0, "n1")
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [("113561K", 113561 * 1024), ("50M", 50 * 2**20), ("50Mn", 50 * 2**20), ("1.50G", 3 * 2**29), ("0", 0), ("", None)],
+)
+def test_amounts(text: str, number: int | None) -> None:
+    assert amount(text) == number
+
+
+@pytest.mark.parametrize(
+    ("text", "length"),
+    [
+        ("00:00:07", 7.0),
+        ("1-02:03:04", 93784.0),
+        ("00:01.250", 1.25),
+        ("01:30", 90.0),
+        ("", None),
+        ("INVALID", None),
+    ],
+)
+def test_lengths_of_time(text: str, length: float | None) -> None:
+    assert seconds(text) == length
+
+
+def test_facts_of_a_cluster() -> None:
+    text = """Configuration data as of 2026-11-20T14:06:30
+AccountingStorageType   = accounting_storage/slurmdbd
+ClusterName             = testclu
+GresTypes               = gpu
+Licenses                = lic_a:3,lic_b:1
+MaxArraySize            = 10001
+MaxJobCount             = 50000
+MinJobAge               = 300 sec
+PriorityParameters      = (null)
+SLURM_VERSION           = 22.05.8
+"""
+    facts = cluster_facts(text)
+    assert (facts.version, facts.name, facts.max_array, facts.max_jobs) == ("22.05.8", "testclu", 10001, 50000)
+    assert (facts.min_job_age_s, facts.accounting, facts.priority_parameters) == (300.0, True, "")
+    assert (facts.licences, facts.gres) == (("lic_a", "lic_b"), ("gpu",))
+    assert not cluster_facts("AccountingStorageType = accounting_storage/none\n").accounting
+
+
+def test_the_table_of_states_is_total() -> None:
+    over = {word for word, phase in PHASES.items() if phase is Phase.OVER}
+    assert over == set(CAUSES)
+    assert phase_of("CANCELLED by 1000") is Phase.OVER
+    assert phase_of("COMPLETING") is Phase.RUNNING
+    assert phase_of("SUSPENDED") is Phase.WAITING
+    assert phase_of("A_WORD_OF_TOMORROW") is Phase.UNKNOWN
+    assert first_word("CANCELLED+") == "CANCELLED"
