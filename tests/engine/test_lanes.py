@@ -252,6 +252,29 @@ def test_short_jobs_are_handed_over_in_rows_and_start_in_order() -> None:
     assert play.most_ahead > 10
 
 
+def test_short_jobs_leave_the_slots_that_have_become_somebody_elses() -> None:
+    play = Play([()] * 400, [Request()], [0] * 400, {"cpus": 4})
+    pool = play.scheduler.pool
+    assert pool
+
+    def turn() -> int:
+        play.engine()
+        while play.orders:
+            play.deliver()
+        running = list(play.keeper.running)
+        for job in running:
+            play.keeper.end(job)
+        return len(running)
+
+    assert [turn() for _ in range(5)] == [4] * 5
+    pool.resize({"cpus": 1})
+    ran = [turn() for _ in range(60)]
+    assert ran[-1] == 1
+    assert ran == sorted(ran, reverse=True)
+    pool.resize({"cpus": 4})
+    assert [turn() for _ in range(5)][-1] == 4
+
+
 def test_a_life_that_begins_counts_what_it_finds_until_it_is_over() -> None:
     state = RunState([()] * 3, [0] * 3)
     state.apply(Submitting(b="x", tag="x", jobs=((0, 1), (1, 1)), request=Request(cpus=2)))

@@ -108,6 +108,23 @@ def test_the_other_gets_all_when_one_ends(tmp_path: Path) -> None:
     assert first.said[-1] == "alone again"
 
 
+def test_what_jobs_leave_between_two_turns_is_not_taken_again(tmp_path: Path) -> None:
+    clock = FakeClock()
+    first, second = Run("a", clock, tmp_path, left=99), Run("b", clock, tmp_path, left=99)
+    first.turn()
+    second.turn()
+    for _ in range(3):
+        # When they look at each other, all processors are busy; those jobs end only after that.
+        clock.advance(1.1)
+        first.turn()
+        second.turn()
+        for run in (first, second):
+            for _ in range(len(run.jobs)):
+                run.end(Random(1))
+            run.turn()
+    assert (len(first.jobs), len(second.jobs)) == (5, 1), "the one that ends later has a job's worth"
+
+
 def test_jobs_of_an_engine_that_was_killed_keep_what_they_hold(tmp_path: Path) -> None:
     import fcntl
 

@@ -227,7 +227,7 @@ class Scheduler:
         batches: list[Submitting] = []
         while (first := self._queue.best()) is not None:
             asked = self._asked_of(first)
-            room = asked.lane.room_ahead(self._limits.look_ahead_s)
+            room = self._lanes.room_ahead(asked.lane, self._limits.look_ahead_s)
             jobs: list[int] = []
             while len(jobs) < room and self._allowed(asked.bucket) and self._is_next(asked):
                 job = self._queue.pop_head(asked.bucket)

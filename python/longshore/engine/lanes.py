@@ -106,6 +106,12 @@ class Lanes:
         """Whether one more slot of a lane is free right now."""
         return self.pool is None or self.pool.fits(lane.amounts)
 
+    def room_ahead(self, lane: Lane, seconds: float) -> int:
+        """How many more of a lane may be handed over ahead: none while it has slots that are somebody else's by now."""
+        if self.pool is not None and any(self.pool.free[name] < 0 for name in lane.amounts):
+            return 0
+        return lane.room_ahead(seconds)
+
     def inherit(self, job: int, lane: Lane, identities: Identities = NO_IDENTITIES) -> None:
         """Count a job that an earlier life handed over."""
         self._alone[job] = lane.amounts

@@ -135,18 +135,21 @@ class Tenant:
         claim = self._wished(wishes, held, now)
         part = shares.shares([*others, claim], now)[claim.run]
         most = shares.room(others, claim)
-        leased = {name: max(held.get(name, 0), min(part.get(name, 0), most[name])) for name in claim.capacity}
+        due = {name: min(part.get(name, 0), most[name]) for name in claim.capacity}
+        # What jobs hold is claimed until they end, but what they leave is not taken again: it is somebody else's.
+        leased = {name: max(held.get(name, 0), amount) for name, amount in due.items()}
         members = {}
         for name, everybody in self._pool.identities.items():
             had = self._pool.had[name]
             taken = [each for other in others for each in (other.members if other.alive else other.held).get(name, ())]
             members[name] = shares.members(everybody, had, taken, leased[name])
             leased[name] = len(members[name])
+            due[name] = min(due[name], leased[name])
         claim = msgspec.structs.replace(claim, leased=leased, members=members)
         if others or self.others or self._claim.leased != leased or now - self._written >= _FRESH_S:
             self._write(file, claim)
         self._claim, self._most = claim, dict(held)
-        self._pool.resize(leased, members)
+        self._pool.resize(due, members)
         self._tell(len(others))
 
     def _wished(self, wishes: Wishes, held: Mapping[str, int], now: float) -> Claim:
