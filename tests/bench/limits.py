@@ -28,7 +28,7 @@ def measured(jobs: int, seconds: float, more: dict[str, Any], folder: Path) -> t
     records = folder / "records.jsonl"
     (folder / "tmp").mkdir()
     process = subprocess.Popen(
-        [sys.executable, "-I", "-S", keeper.__file__, str(records), str(folder / "tmp")],
+        [sys.executable, "-I", "-S", str(keeper.FOLDER / keeper.PROGRAM), str(records), str(folder / "tmp")],
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
     )

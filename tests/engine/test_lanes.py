@@ -16,12 +16,13 @@ from hypothesis import strategies as st
 from longshore.contract.executor import Limits
 from longshore.engine.decide import Scheduler
 from longshore.engine.fold import RunState
-from longshore.engine.keeper import Keeper, Records
+from longshore.engine.keeper.attempts import Attempts
+from longshore.engine.keeper.processes import Processes
+from longshore.engine.keeper.records import Records
+from longshore.engine.keeper.watchdog import Watchdog
 from longshore.engine.lanes import Lane, Lanes
 from longshore.engine.policy import RetryRules
 from longshore.engine.pool import Pool
-from longshore.engine.processes import Processes
-from longshore.engine.watchdog import Watchdog
 from longshore.model.event import Ended, Lost, Refused, Started, Submitted, Submitting
 from longshore.model.request import Request
 
@@ -88,7 +89,7 @@ class PaperRecords(Records):
         return True
 
 
-class PaperKeeper(Keeper):
+class PaperKeeper(Attempts):
     """The keeper's own rules, with processes that exist on paper.
 
     Parameters

@@ -10,7 +10,7 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
-from longshore.engine.keeper import FILES
+from longshore.engine.keeper import FILES, FOLDER
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "python"
@@ -115,7 +115,7 @@ def test_programs_that_run_without_the_package_need_only_the_standard_library() 
         f"{relative(path)}: {name}"
         for path in (
             *(ROOT / "bin").glob("*.py"),
-            *(PACKAGE / "engine" / name for name in FILES),
+            *(FOLDER / name for name in FILES),
         )
         for node in run_time_nodes(ast.parse(path.read_text("utf-8")))
         for name in imported(node)

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from longshore.engine.cgroups import Groups, Kernel, delegated
-from longshore.engine.processes import Processes
-from longshore.engine.watchdog import Watchdog
+from longshore.engine.keeper.cgroups import Groups, Kernel, delegated
+from longshore.engine.keeper.processes import Processes
+from longshore.engine.keeper.watchdog import Watchdog
 
 MIB = 1 << 20
 ME, PARENT = os.getpid(), os.getppid()

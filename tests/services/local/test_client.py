@@ -19,7 +19,8 @@ from typing import Any
 import pytest
 
 from longshore.contract.context import RunPaths
-from longshore.engine import keeper as program
+from longshore.engine.keeper import FILES, FOLDER
+from longshore.engine.keeper.kernel import send
 from longshore.engine.policy import Past, RetryRules, judge
 from longshore.model.event import Ended, Failed, Lost, Started
 from longshore.services.local import client as module
@@ -101,7 +102,7 @@ def run(tmp_path: Path) -> Iterator[RunPaths]:
         file.read()
         for start in file.running.values():
             if start.pid > 1 and is_same_process(start.pid, start.up):
-                program.send(start.pid, signal.SIGKILL)
+                send(start.pid, signal.SIGKILL)
 
 
 @pytest.fixture
@@ -471,9 +472,9 @@ def test_the_program_of_the_keeper_is_ours_and_whole(run: RunPaths, told: Told) 
     (run.keeper / "keeper.py").write_text("raise SystemExit('an old one, cut off by a full disk')", "utf-8")
     told.client.start("t", [member(run, 1, "true")])
     told.end(1)
-    for name in program.FILES:
-        assert (run.keeper / name).read_bytes() == Path(program.__file__).with_name(name).read_bytes()
-    assert {path.name for path in run.keeper.iterdir()} == {*program.FILES, "0001.1.jsonl"}
+    for name in FILES:
+        assert (run.keeper / name).read_bytes() == (FOLDER / name).read_bytes()
+    assert {path.name for path in run.keeper.iterdir()} == {*FILES, "0001.1.jsonl"}
 
 
 def test_closing_leaves_neither_process_nor_folder(run: RunPaths) -> None:

@@ -16,9 +16,12 @@ from typing import Any
 
 import pytest
 
-from longshore.engine import keeper as program
-from longshore.engine.processes import Processes
-from longshore.engine.watchdog import Watchdog
+from longshore.engine.keeper import FOLDER, PROGRAM
+from longshore.engine.keeper.attempts import Attempts
+from longshore.engine.keeper.kernel import boot_id, send
+from longshore.engine.keeper.processes import Processes
+from longshore.engine.keeper.records import Records
+from longshore.engine.keeper.watchdog import Watchdog
 from longshore.world.host import is_same_process
 
 LIMITED = (
@@ -35,7 +38,7 @@ class Keeper:
         self.records = folder / "records.jsonl"
         self.tmp = folder / "tmp"
         self.tmp.mkdir(mode=0o700)
-        command = [sys.executable, "-I", "-S", program.__file__, str(self.records), str(self.tmp)]
+        command = [sys.executable, "-I", "-S", str(FOLDER / PROGRAM), str(self.records), str(self.tmp)]
         if most_bytes is not None:
             command = [sys.executable, "-c", LIMITED, str(most_bytes), *command]
         self.process = subprocess.Popen(
@@ -96,7 +99,7 @@ def make(tmp_path: Path) -> Iterator[Callable[..., Keeper]]:
     for keeper in made:
         for start in keeper.said("start"):
             if start["pid"] > 1 and is_same_process(start["pid"], start["up"]):
-                program.send(start["pid"], signal.SIGKILL)
+                send(start["pid"], signal.SIGKILL)
         keeper.process.kill()
         keeper.process.wait()
         for pipe in (keeper.process.stdin, keeper.process.stdout):
@@ -119,7 +122,7 @@ def test_orders_and_records(keeper: Keeper) -> None:
     assert keeper.drain() == 0
     first, got, start, last, closed = keeper.said()
     assert (first["r"], first["pid"], first["host"]) == ("keeper", keeper.process.pid, os.uname().nodename)
-    assert (first["boot"], first["tmp"]) == (program.boot_id(), str(keeper.tmp))
+    assert (first["boot"], first["tmp"]) == (boot_id(), str(keeper.tmp))
     assert got == {"r": "got", "b": "t-1", "m": [[5, 1]]}
     assert (start["r"], start["j"], start["a"]) == ("start", 5, 1)
     assert abs(start["t"] - time.time()) < 20
@@ -350,8 +353,8 @@ def test_a_temporary_directory_is_given_on_only_when_nothing_was_put_into_it(kee
 
 
 def test_without_a_spawner_everything_starts_all_the_same(tmp_path: Path) -> None:
-    records = program.Records(str(tmp_path / "records"))
-    keeper = program.Keeper(records, str(tmp_path), Watchdog(Processes()))
+    records = Records(str(tmp_path / "records"))
+    keeper = Attempts(records, str(tmp_path), Watchdog(Processes()))
     keeper.obey(json.dumps({"o": "env", "id": 0, "env": {"PATH": os.environ["PATH"]}}).encode())
     words = ["/bin/sh", "-c", "pwd; exit 4"]
     member = {"j": 1, "a": 1, "argv": words, "e": 0, "v": {}, "cwd": "/usr", "log": str(tmp_path / "log")}

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from tests.services.local.test_keeper import Keeper
 
-from longshore.engine.processes import Processes
-from longshore.engine.watchdog import Watchdog
+from longshore.engine.keeper.processes import Processes
+from longshore.engine.keeper.watchdog import Watchdog
 from longshore.world.host import is_same_process
 
 MIB = 1 << 20

@@ -17,8 +17,9 @@ from typing import Any, Final
 
 from longshore.contract.context import RunPaths
 from longshore.contract.executor import MemberEvent
-from longshore.engine import keeper as keeper_program
+from longshore.engine import keeper
 from longshore.engine.journal import path_of
+from longshore.engine.keeper.kernel import orphans_come_home
 from longshore.model.event import Lost
 from longshore.services.local.parse import EndRecord, Never, StartRecord, ended, ended_with_status, started
 from longshore.services.local.places import copy_whole, encoded, mark_of, temporary_prefix
@@ -87,7 +88,7 @@ class LocalClient:
         """Batches of which members were not started after all, for a reason that will pass."""
         self.busy = ""
         """That reason."""
-        keeper_program.orphans_come_home()
+        orphans_come_home()
 
     def environment(self, shared: Mapping[str, str]) -> int:
         """The number under which attempts may refer to an environment on top of the inherited one."""
@@ -250,9 +251,9 @@ class LocalClient:
             self._told = number
 
     def _start_keeper(self) -> None:
-        program = self._run.keeper / "keeper.py"
-        for name in keeper_program.FILES:
-            copy_whole(Path(keeper_program.__file__).with_name(name), self._run.keeper / name)
+        program = self._run.keeper / keeper.PROGRAM
+        for name in keeper.FILES:
+            copy_whole(keeper.FOLDER / name, self._run.keeper / name)
         number = 1
         while (path := self._run.keeper / f"{self._life:04}.{number}.jsonl").exists():
             number += 1

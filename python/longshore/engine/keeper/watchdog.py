@@ -23,8 +23,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from longshore.engine.cgroups import Groups
-    from longshore.engine.processes import Processes
+    from longshore.engine.keeper.cgroups import Groups
+    from longshore.engine.keeper.processes import Processes
 
 _MIB = 1 << 20
 _NO_LIMIT = float("inf")

@@ -1,0 +1,360 @@
+"""Starts attempts and reaps them: the part of the keeper that decides what happens when.
+
+Like the keeper it knows nothing of Longshore, uses the standard library alone, and is copied into the run directory.
+Nothing is started before it is written down: `Attempts.choose` writes, `Attempts.start_chosen` starts.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import signal
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING or __name__ != "attempts":
+    from longshore.engine.keeper.environments import Environments
+    from longshore.engine.keeper.kernel import open_log, peak_memory, send
+    from longshore.engine.keeper.records import Records
+    from longshore.engine.keeper.rows import Rows
+    from longshore.engine.keeper.scratch import Scratch
+    from longshore.engine.keeper.spawner import Spawner, pair
+else:
+    # Beside the keeper, there is no package.
+    from environments import Environments
+    from kernel import open_log, peak_memory, send
+    from records import Records
+    from rows import Rows
+    from scratch import Scratch
+    from spawner import Spawner, pair
+
+if TYPE_CHECKING:
+    import resource
+    from collections.abc import Callable
+    from typing import Any
+
+    from longshore.engine.keeper.rows import Chosen, Member, Unwanted
+    from longshore.engine.keeper.watchdog import Watchdog
+
+_RESET = (signal.SIGPIPE, signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGXFSZ)
+_WAKE_S = 0.005
+"""How long the engine may be left asleep when no slot is waiting for it."""
+_MOST_THREADS = 4
+"""Processes that are being started at once."""
+_TIDY_S = 0.05
+"""How long nothing may run before spare folders are removed."""
+
+
+class Attempts:
+    """Those that wait, are being started, or run.
+
+    Nothing is started once the file `successor` is there: another engine has taken the place of the one whose orders
+    these are, which may have been suspended between its last look and the order. It is `near` when it lies on a file
+    system that never remembers wrongly that something is not there.
+    """
+
+    def __init__(
+        self,
+        records: Records,
+        tmp: str,
+        watchdog: Watchdog,
+        *,
+        wake: Callable[[], None] | None = None,
+        successor: str = "",
+        near: bool = True,
+    ) -> None:
+        self.successor = successor
+        self.near = near
+        self.records = records
+        self.watchdog = watchdog
+        self.environments = Environments()
+        self.scratch = Scratch(tmp, lambda name: self.environments.find(name, os.environ.get("PATH", os.defpath), "/"))
+        self.starting: dict[tuple[int, int], int] = {}
+        """Attempts that are being started, each with the signal it gets as soon as it is there, or 0."""
+        self.running: dict[int, tuple[int, int, float, str, str | None]] = {}
+        """Job, attempt, when it began, its temporary directory and its lane, by number of the process."""
+        self.rows = Rows()
+        self.chosen: list[tuple[str | None, Member]] = []
+        """Lane and attempt of what starts as soon as the record that says so is written."""
+        self.preparing = False
+        """Whether what is being made for an attempt is ours: its log, its temporary directory."""
+        self.peak = 0
+        self.looked_up = -1.0
+        self.urgent = False
+        """Whether a slot is free that only the engine can fill."""
+        self.enough = 0
+        """Number of waiting attempts down to which the engine need not be woken at once."""
+        self.nowhere = os.open(os.devnull, os.O_RDONLY)
+        self.spawner = self.make_spawner(wake) if wake else None
+
+    def make_spawner(self, wake: Callable[[], None]) -> Spawner | None:
+        """Make what starts processes while the keeper goes on, where there is such a thing."""
+        try:
+            return Spawner(_MOST_THREADS, reset=_RESET, nowhere=self.nowhere, wake=wake)
+        except (OSError, RuntimeError):
+            # An older C library, or a limit on threads: they are started one after the other.
+            return None
+
+    def obey(self, line: bytes) -> None:
+        """Take one order; `start_chosen` carries it out."""
+        order = json.loads(line)
+        kind = order["o"]
+        if kind == "env":
+            self.environments.add(order)
+        elif kind == "run":
+            self.take(order)
+        elif kind == "kill":
+            # What was ordered before it, perhaps in the same breath, is there to be killed.
+            self.start_chosen()
+            wanted = {tuple(member) for member in order["m"]}
+            self.turn_away(lambda _, member: (member["j"], member["a"]) in wanted)
+            for attempt_id in wanted & self.starting.keys():
+                self.starting[attempt_id] = order["sig"]
+            for pid, (job, attempt, _, _, _) in self.running.items():
+                if (job, attempt) in wanted:
+                    send(pid, order["sig"])
+
+    def take(self, order: dict[str, Any]) -> None:
+        """Choose what is to start at once, and put the rest into its lane."""
+        tag, lane = json.dumps(order["b"]), order.get("l")
+        if lane is None:
+            self.choose(None, tag, order["m"])
+            return
+        self.choose_next(self.rows.add(lane, order["n"], tag, order["m"]))
+        self.enough = len(self.rows) // 2
+
+    def choose(self, lane: str | None, tag: str, members: list[Member]) -> None:
+        """Write down that these are about to be started."""
+        these = ",".join(["[%d,%d]" % (member["j"], member["a"]) for member in members])
+        self.records.take('{"r":"got","b":%s,"m":[%s]}\n' % (tag, these))
+        self.chosen.extend((lane, member) for member in members)
+
+    def choose_next(self, chosen: list[Chosen]) -> None:
+        """Write down that these, who waited in lanes, are about to be started."""
+        for lane, tag, member in chosen:
+            self.choose(lane, tag, [member])
+
+    def leave(self, lane: str | None) -> None:
+        """Make room for the next of a lane, of which one ended."""
+        chosen, free = self.rows.leave(lane)
+        self.choose_next(chosen)
+        self.urgent = self.urgent or free
+
+    def turn_away(self, unwanted: Unwanted) -> None:
+        """Take attempts out of their lanes, and write down that they will not be started."""
+        self.note_never(self.rows.turn_away(unwanted))
+
+    def note_never(self, gone: list[Member]) -> None:
+        """Write down that attempts which waited will not be started."""
+        if gone:
+            self.records.add({"r": "never", "m": [[member["j"], member["a"]] for member in gone]})
+            self.urgent = True
+
+    def start_chosen(self) -> None:
+        """Start what was chosen, once the record that says so is written."""
+        while self.records.flush() and self.chosen:
+            chosen, self.chosen = self.chosen, []
+            # Its order may have waited, in a lane, for the disk, or with an engine that was suspended.
+            late = self.superseded()
+            for lane, member in chosen:
+                if late:
+                    self.records.add(self.not_for_us(member))
+                    self.leave(lane)
+                else:
+                    self.start(member, lane)
+
+    def superseded(self) -> bool:
+        """Whether another engine has begun since the one that gives the orders."""
+        if not self.successor:
+            return False
+        if self.near:
+            return os.path.lexists(self.successor)
+        try:
+            # Opened and listed anew, because a network file system remembers for a while what was not there.
+            return os.path.basename(self.successor) in os.listdir(os.path.dirname(self.successor))
+        except OSError:
+            # The engine has just looked itself.
+            return False
+
+    def not_for_us(self, member: Member) -> dict[str, object]:
+        """Say of an attempt that it was not started, and is the next engine's to start."""
+        end = {"r": "end", "j": member["j"], "a": member["a"], "t": time.time(), "no": errno.ESTALE, "own": True}
+        return dict(end, err="another engine has taken the run up")
+
+    def wake_engine(self) -> float | None:
+        """Wake the engine if it is time to, else return in how many seconds it is."""
+        if not self.records.news:
+            self.urgent = False
+            return None
+        if self.urgent or len(self.rows) <= self.enough:
+            self.urgent = False
+            self.records.wake()
+            return None
+        return _WAKE_S
+
+    def start(self, member: Member, lane: str | None) -> None:
+        """Start one attempt, or have it started."""
+        # Taken before the start: loading the program, on a busy network disk, can take longer than the tolerance with
+        # which a process is known again.
+        up = time.clock_gettime(time.CLOCK_BOOTTIME)
+        attempt = member["j"], member["a"]
+        tmp = self.scratch.path(*attempt)
+        try:
+            self.preparing = True
+            self.scratch.make(tmp)
+            self.preparing = False
+            if self.spawner and member["e"] in self.environments.pairs:
+                own = {name: pair(name, value) for name, value in member["v"].items()}
+                environment = {**self.environments.pairs[member["e"]], **own, "TMPDIR": pair("TMPDIR", tmp)}
+                self.spawner.start(
+                    (member, lane, up, tmp),
+                    self.environments.program(member),
+                    member["argv"],
+                    environment,
+                    folder=member["cwd"],
+                    log=member["log"],
+                )
+                self.starting[attempt] = 0
+                return
+            self.take_down(member, lane, up, tmp, self.spawn(member, tmp))
+        except (OSError, ValueError) as error:
+            self.records.add(self.not_started(member, error, tmp))
+            self.leave(lane)
+
+    def spawn(self, member: Member, tmp: str) -> int:
+        """Start a process, wait until its program is loaded, and return its number."""
+        self.preparing = True
+        # Opened here and not in the new process, so that an error names the log and not the program.
+        log = open_log(member["log"])
+        self.preparing = False
+        try:
+            os.chdir(member["cwd"])
+            return os.posix_spawn(
+                self.environments.program(member),
+                member["argv"],
+                {**self.environments.variables[member["e"]], **member["v"], "TMPDIR": tmp},
+                file_actions=[
+                    (os.POSIX_SPAWN_DUP2, self.nowhere, 0),
+                    (os.POSIX_SPAWN_DUP2, log, 1),
+                    (os.POSIX_SPAWN_DUP2, log, 2),
+                ],
+                setsid=True,
+                setsigmask=[],
+                setsigdef=_RESET,
+            )
+        finally:
+            os.close(log)
+
+    def take_down(self, member: Member, lane: str | None, up: float, tmp: str, pid: int) -> None:
+        """Take down that an attempt runs."""
+        job, attempt = member["j"], member["a"]
+        self.running[pid] = (job, attempt, time.monotonic(), tmp, lane)
+        if "lim" in member:
+            self.watchdog.begin(pid, member["lim"], member["log"])
+        record = '{"r":"start","j":%d,"a":%d,"pid":%d,"t":%.6f,"up":%.6f}\n'
+        self.records.take(record % (job, attempt, pid, time.time(), up))
+        if number := self.starting.pop((job, attempt), 0):
+            send(pid, number)
+
+    def take_started(self) -> None:
+        """Take down what the spawner has started; what it could not is tried again here, to be told why."""
+        while self.spawner and self.spawner.results:
+            (member, lane, up, tmp), pid = self.spawner.results.popleft()
+            try:
+                self.take_down(member, lane, up, tmp, pid or self.spawn(member, tmp))
+            except (OSError, ValueError) as error:
+                self.starting.pop((member["j"], member["a"]), None)
+                self.records.add(self.not_started(member, error, tmp))
+                self.leave(lane)
+
+    def not_started(self, member: Member, error: Exception, tmp: str) -> dict[str, object]:
+        """Say in the log and in a record why an attempt could not be started."""
+        text = getattr(error, "strerror", None) or str(error)
+        named = getattr(error, "filename", None) or "".join(member["argv"][:1])
+        why = "cannot start '%s': %s" % (named, text)
+        if getattr(error, "errno", None) == errno.ENOEXEC:
+            why += " (its first line must name an interpreter, as in #!/bin/sh)"
+        try:
+            with open(member["log"], "a", encoding="utf-8", errors="backslashreplace") as log:
+                log.write("longshore: %s\n" % why)
+        except OSError:
+            # The record says it as well; a log that cannot be written may be the very reason.
+            pass
+        self.scratch.clean(tmp)
+        number = getattr(error, "errno", None)
+        end = {"r": "end", "j": member["j"], "a": member["a"], "t": time.time(), "err": why, "no": number}
+        return dict(end, own=True) if self.preparing else end
+
+    def reap(self) -> None:
+        """Take down every process that has ended, and choose what takes its place."""
+        # A new process counts the memory of the one that made it until it runs its program, so that a peak no higher
+        # than the keeper's own says nothing.
+        own = self.own_peak()
+        while True:
+            try:
+                # Left unreaped for a moment, the process keeps its number, so that what it leaves behind in its group
+                # can be ended without hitting a stranger.
+                ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            except ChildProcessError:
+                break
+            if ended is None:
+                break
+            pid = ended.si_pid
+            if pid not in self.running:
+                self.take_started()
+            if pid not in self.running and self.starting:
+                # Perhaps one that was started this moment: whoever started it is about to say so, and wakes us.
+                break
+            if pid in self.running:
+                send(pid, signal.SIGKILL)
+            _, status, usage = os.wait4(pid, 0)
+            self.scratch.cleaners.discard(pid)
+            if pid not in self.running:
+                continue
+            self.take_end(pid, status, usage, own)
+
+    def take_end(self, pid: int, status: int, usage: resource.struct_rusage, own: int) -> None:
+        """Take down how an attempt ended, and choose what takes its place."""
+        job, attempt, began, tmp, lane = self.running.pop(pid)
+        cpu, run = usage.ru_utime + usage.ru_stime, time.monotonic() - began
+        rss = usage.ru_maxrss * 1024 if usage.ru_maxrss > own else None
+        more: dict[str, object] = {}
+        kept = None
+        if self.watchdog.concerns(pid, status):
+            kept = self.scratch.keep(tmp) if self.watchdog.keeps_tmp(pid, status) else None
+            if kept:
+                self.watchdog.say(pid, "TMPDIR is kept: %s" % kept)
+            more = self.watchdog.ended(pid, status, rss)
+            if kept:
+                more["tmp"] = kept
+        record = '{"r":"end","j":%d,"a":%d,"t":%.6f,"s":%d,"run":%.6f,"cpu":%.6f,"rss":%s%s}\n'
+        peak = json.dumps(more.pop("rss", rss))
+        rest = "," + json.dumps(more, separators=(",", ":"))[1:-1] if more else ""
+        self.records.take(record % (job, attempt, time.time(), status, run, cpu, peak, rest))
+        if not kept:
+            self.scratch.clean(tmp)
+        self.leave(lane)
+
+    def busy(self) -> bool:
+        """Whether there is anything left to see to."""
+        return bool(self.running or self.starting or self.scratch.cleaners or self.chosen)
+
+    def pause(self) -> float | None:
+        """How long nothing is to be done unless there is news, in seconds."""
+        impatient, patience_s = self.rows.turn_impatient_away()
+        self.note_never(impatient)
+        pauses = [patience_s, self.wake_engine(), self.watchdog.due()]
+        if self.records.unwritten:
+            pauses.append(1.0)
+        if self.scratch.spare and not self.busy():
+            pauses.append(_TIDY_S)
+        return min((pause for pause in pauses if pause is not None), default=None)
+
+    def own_peak(self) -> int:
+        """The most memory the keeper has had, in KiB; looked up at most once a second."""
+        now = time.monotonic()
+        if now - self.looked_up > 1.0:
+            self.looked_up = now
+            self.peak = peak_memory()
+        return self.peak

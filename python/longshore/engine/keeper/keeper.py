@@ -1,0 +1,139 @@
+"""The keeper: starts the jobs of a run on this machine, writes down how they end, and outlives the engine.
+
+It is a program of its own, copied into the run directory with the modules beside it and run as ``python -I -S -B
+keeper.py RECORDS TMP NEXT WHERE``. Nothing is started once NEXT is there, the journal of a newer engine. It knows
+nothing of Longshore: orders come as lines of JSON on its standard input, records go as lines of JSON to the file
+RECORDS, and a byte on its standard output tells the engine that there is something new to read. Attempts get their
+``TMPDIR``, named JOB.ATTEMPT, in the folder TMP. When its input closes it starts nothing more, waits for the jobs that
+run, removes TMP, and ends.
+
+Orders, by ``o``::
+
+    {"o": "env", "id": 1, "on": 0, "env": {...}}        an environment, for later orders to refer to; adds to that of on
+    {"o": "run", "b": TAG, "m": [{"j": JOB, "a": ATTEMPT, "argv": [...], "e": ID, "v": {more environment},
+                                  "cwd": ..., "log": ..., "lim": {limits, see the watchdog}}],
+     "l": LANE, "n": SLOTS}                             lane: see below; without one all start at once
+    {"o": "kill", "m": [[JOB, ATTEMPT]], "sig": NUMBER}                 a signal to the whole process group
+
+Attempts of one lane start in the order in which they came, never more than SLOTS of them at once, a number that each
+order sets anew. So the engine can send more than there is room for, and no slot waits for its answer when one ends.
+Who waits longer than a moment, is killed meanwhile, or waits when the input closes never starts.
+
+Records, by ``r``::
+
+    {"r": "keeper", "pid", "host", "boot", "tmp"}      first
+    {"r": "got", "b": TAG, "m": [[j, a]]}       written before any of these members is started
+    {"r": "never", "m": [[j, a]]}               they waited in a lane, and will not be started
+    {"r": "start", "j", "a", "pid", "t", "up"}  t: epoch seconds; up: seconds since boot, to know the process again by
+    {"r": "end", "j", "a", "t", "s": wait status, "run": seconds, "cpu": seconds, "rss": bytes or null,
+     "why": "OOM", "WALLTIME" or "OUTPUT", "say": text,    where a limit ended it
+     "tmp": path}                                          where its temporary directory was kept
+    {"r": "end", "j", "a", "t", "err": text, "no": errno, "own": bool}     it could not be started; own: for want of
+                                                                         its log or temporary directory
+    {"r": "closed"}                             the input is closed and every order read: nothing more will start
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING or __name__ != "__main__":
+    from longshore.engine.keeper.attempts import Attempts
+    from longshore.engine.keeper.kernel import boot_id, orphans_come_home
+    from longshore.engine.keeper.records import Records
+    from longshore.engine.keeper.scratch import remove_empty
+else:
+    # Run as a program, it finds nothing but the standard library and, after that, what was copied beside it.
+    sys.dont_write_bytecode = True
+    sys.path.append(os.path.dirname(os.path.abspath(__file__)))
+    from attempts import Attempts
+    from kernel import boot_id, orphans_come_home
+    from records import Records
+    from scratch import remove_empty
+
+if TYPE_CHECKING:
+    from longshore.engine.keeper.watchdog import Watchdog
+
+
+def watchdog_beside() -> Watchdog:
+    """The watchdog of the programs that lie beside this one."""
+    watchdog, processes, cgroups = map(__import__, ("watchdog", "processes", "cgroups"))
+    made: Watchdog = watchdog.Watchdog(processes.Processes(), cgroups.delegated())
+    return made
+
+
+def main() -> None:
+    """Obey until the input closes, then wait for what runs."""
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGPIPE, signal.SIGXFSZ):
+        # Whoever ends the jobs does it by name; the keeper stays to write down how they ended.
+        signal.signal(number, signal.SIG_IGN)
+    woken, wake = os.pipe()
+    os.set_blocking(woken, False)
+    os.set_blocking(wake, False)
+    os.set_blocking(0, False)
+    os.set_blocking(1, False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+    orphans_come_home()
+    records = Records(sys.argv[1])
+    tmp = sys.argv[2]
+    records.add({"r": "keeper", "pid": os.getpid(), "host": os.uname().nodename, "boot": boot_id(), "tmp": tmp})
+    records.flush()
+    records.wake()
+    # What the thread has for the keeper must not wait until the keeper is done with a long row of its own.
+    sys.setswitchinterval(0.0005)
+    successor, where = (*sys.argv[3:5], "", "near")[:2]
+    attempts = Attempts(
+        records, tmp, watchdog_beside(), wake=lambda: poke(wake), successor=successor, near=where == "near"
+    )
+    serve(attempts, woken)
+
+
+def poke(pipe: int) -> None:
+    """Write a byte to a pipe that may be full, which is as good."""
+    try:
+        os.write(pipe, b"\n")
+    except BlockingIOError:
+        pass
+
+
+def serve(attempts: Attempts, woken: int) -> None:
+    """Obey and reap until the input is closed and nothing runs."""
+    records = attempts.records
+    unread = b""
+    inputs = [0, woken]
+    while inputs[0] == 0 or attempts.busy() or records.unwritten:
+        readable, _, _ = select.select(inputs, [], [], attempts.pause())
+        attempts.watchdog.look()
+        if not readable:
+            attempts.urgent = True
+            if not attempts.busy():
+                # What runs could be followed by more that needs them.
+                attempts.scratch.tidy()
+        if woken in readable:
+            try:
+                os.read(woken, 65536)
+            except BlockingIOError:
+                pass
+            attempts.take_started()
+            attempts.reap()
+        if 0 in readable:
+            text = os.read(0, 1 << 20)
+            *lines, unread = (unread + text).split(b"\n")
+            for line in lines:
+                attempts.obey(line)
+            if not text:
+                attempts.turn_away(lambda _since, _member: True)
+                records.add({"r": "closed"})
+                inputs = [woken]
+        attempts.start_chosen()
+    attempts.scratch.tidy()
+    remove_empty(attempts.scratch.root)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,49 @@
+"""What the keeper writes down for the engine to read, and how it wakes it.
+
+Part of the keeper, beside which it is copied, so that it too needs nothing but the standard library.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+
+
+class Records:
+    """The file of records; a full disk delays a record but never loses it."""
+
+    def __init__(self, path: str) -> None:
+        self.file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        fcntl.flock(self.file, fcntl.LOCK_EX)
+        self.unwritten = bytearray()
+        self.news = False
+        """Whether something was written since the engine was last woken."""
+
+    def add(self, record: dict[str, object]) -> None:
+        """Take a record; `flush` writes it."""
+        self.take(json.dumps(record, separators=(",", ":")) + "\n")
+
+    def take(self, line: str) -> None:
+        """Take a record that is a line of JSON already."""
+        self.unwritten += line.encode()
+
+    def flush(self) -> bool:
+        """Write what there is, and whether nothing is left: a full disk keeps some back."""
+        try:
+            while self.unwritten:
+                written = os.write(self.file, self.unwritten)
+                del self.unwritten[:written]
+                self.news = True
+        except OSError:
+            return False
+        return True
+
+    def wake(self) -> None:
+        """Tell the engine that there is something to read."""
+        self.news = False
+        try:
+            os.write(1, b"\n")
+        except OSError:
+            # The engine is gone, or has not read the earlier bytes yet: either way it reads the file when it looks.
+            pass

@@ -1,0 +1,94 @@
+"""The attempts that were sent ahead of their slots, and wait for one.
+
+Part of the keeper, beside which it is copied, so that it too needs nothing but the standard library.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, TypeAlias
+
+    Member: TypeAlias = dict[str, Any]
+    Unwanted: TypeAlias = Callable[[float, Member], bool]
+    Chosen: TypeAlias = tuple[str, str, Member]
+
+_PATIENCE_S = 0.25
+"""How long an attempt may wait in its lane; it was sent ahead because those before it were expected to be short."""
+
+
+class Lane:
+    """Attempts that take each other's place as they end."""
+
+    def __init__(self) -> None:
+        self.slots = 0
+        self.running = 0
+        self.waiting: deque[tuple[float, str, Member]] = deque()
+        """Since when, the tag of the batch, and the attempt."""
+
+
+class Rows:
+    """All lanes, by name."""
+
+    def __init__(self) -> None:
+        self.lanes: dict[str, Lane] = {}
+
+    def __len__(self) -> int:
+        """How many attempts wait."""
+        return sum(len(lane.waiting) for lane in self.lanes.values())
+
+    def add(self, name: str, slots: int, tag: str, members: list[Member]) -> list[Chosen]:
+        """Put attempts at the end of a lane, say how many of it may run, and return those that are to start at once."""
+        lane = self.lanes.setdefault(name, Lane())
+        lane.slots = slots
+        now = time.monotonic()
+        lane.waiting.extend((now, tag, member) for member in members)
+        return fill(name, lane)
+
+    def leave(self, name: str | None) -> tuple[list[Chosen], bool]:
+        """Make room for the next of a lane, of which one ended; return who that is, and whether the slot stays free."""
+        lane = self.lanes.get(name) if name is not None else None
+        if lane is None or name is None:
+            return [], True
+        lane.running -= 1
+        chosen = fill(name, lane)
+        if not lane.waiting and not lane.running:
+            del self.lanes[name]
+        return chosen, not lane.waiting
+
+    def turn_away(self, unwanted: Unwanted) -> list[Member]:
+        """Take attempts out of their lanes, and return them."""
+        gone: list[Member] = []
+        for name, lane in list(self.lanes.items()):
+            found = [member for since, _, member in lane.waiting if unwanted(since, member)]
+            if found:
+                gone += found
+                lane.waiting = deque(entry for entry in lane.waiting if not unwanted(entry[0], entry[2]))
+                if not lane.waiting and not lane.running:
+                    del self.lanes[name]
+        return gone
+
+    def turn_impatient_away(self) -> tuple[list[Member], float | None]:
+        """Take out who has waited too long; return them, and in how many seconds to look again."""
+        oldest = min((lane.waiting[0][0] for lane in self.lanes.values() if lane.waiting), default=None)
+        if oldest is None:
+            return [], None
+        left = oldest + _PATIENCE_S - time.monotonic()
+        if left > 0:
+            return [], max(left, 0.001)
+        limit = time.monotonic() - _PATIENCE_S
+        return self.turn_away(lambda since, _: since <= limit), 0.001
+
+
+def fill(name: str, lane: Lane) -> list[Chosen]:
+    """Choose the next of a lane while it has room."""
+    chosen: list[Chosen] = []
+    while lane.waiting and lane.running < lane.slots:
+        lane.running += 1
+        _, tag, member = lane.waiting.popleft()
+        chosen.append((name, tag, member))
+    return chosen
