@@ -17,6 +17,7 @@ from longshore.config.settings import walltime
 from longshore.contract.clustering import ClusteringAlgorithm, ClusteringSettings
 from longshore.errors import ConfigError, LongshoreError
 from longshore.model.cluster import ClusteredGraph
+from longshore.model.garbage import collection_paused
 from longshore.model.task import Task, TaskGraph
 from longshore.plan.clustering.chain import by_chain
 from longshore.plan.clustering.dimension import by_dimension
@@ -59,10 +60,11 @@ def pack(configuration: Configuration, graph: TaskGraph) -> ClusteredGraph:
     name = configuration.text(_KEY).strip() or "single_quantum_clustering"
     short = found[1] if (found := _BPS.fullmatch(name)) else name
     algorithm = BUILT_IN.get(short)
-    if algorithm is not None:
-        clustered = algorithm(graph, _settings(configuration, graph, short))
-    else:
-        clustered = _foreign(configuration, graph, name)
+    with collection_paused():
+        if algorithm is not None:
+            clustered = algorithm(graph, _settings(configuration, graph, short))
+        else:
+            clustered = _foreign(configuration, graph, name)
     if algorithm is None or configuration.flag("validateClusteredQgraph"):
         validate(clustered)
     return clustered

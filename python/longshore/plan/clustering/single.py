@@ -46,11 +46,16 @@ def own_names(tasks: Iterable[Task], settings: ClusteringSettings) -> Iterator[s
         yield from (task.name for task in tasks)
         return
     template = Template(parse(settings.name_template))
+    labelled = "label" in template.names
     seen: dict[str, Task] = {}
     for task in tasks:
         start = f"{task.node_id}_" if settings.node_ids and task.node_id else ""
-        values = {**task.data_id, "label": task.label}
-        name = _BLANKS.sub("_", f"{start}{task.label}_{template.render(values, missing='')}").replace("/", "_")
+        values = {**task.data_id, "label": task.label} if labelled else task.data_id
+        name = f"{start}{task.label}_{template.render(values, missing='')}"
+        if "__" in name:
+            name = _BLANKS.sub("_", name)
+        if "/" in name:
+            name = name.replace("/", "_")
         if (other := seen.setdefault(name, task)) is not task:
             raise GraphError(
                 f"the tasks '{other.name}' and '{task.name}' would both be named '{name}'",
