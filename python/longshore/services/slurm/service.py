@@ -14,9 +14,10 @@ from longshore.errors import ConfigError
 from longshore.model.request import MIB
 from longshore.services.slurm.asked import check_names
 from longshore.services.slurm.client import SlurmClient
-from longshore.services.slurm.executor import TEMPLATE, WRAPPER, SlurmExecutor
+from longshore.services.slurm.executor import SlurmExecutor
 from longshore.services.slurm.nice import scale
 from longshore.services.slurm.ping import ping
+from longshore.services.slurm.scripts import TEMPLATE, WRAPPER
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
