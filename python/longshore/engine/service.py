@@ -20,7 +20,7 @@ from longshore.engine import orders
 from longshore.engine import settings as engine_settings
 from longshore.engine.follow import read_since
 from longshore.engine.journal import fruitless_lives, lives, read_events
-from longshore.engine.living import beats_elsewhere, end_engine_here, is_locked, last_words, locked
+from longshore.engine.living import beats_elsewhere, end_engine_here, is_locked, last_words, locked, silent_since
 from longshore.errors import RequestError, SubmissionRefusedError
 from longshore.model.event import Event, Finished, Life
 from longshore.model.request import Request
@@ -259,9 +259,10 @@ class EngineService(WmsService):
                     hint="Wait for it, or cancel the run. If that host is gone for good: longshore resume "
                     f"{run.root} --take-over",
                 )
-            raise SubmissionRefusedError(
-                f"'{run.root}' is {state}: its engine is alive", hint="Wait for it, or cancel the run first."
-            )
+            hint = "Wait for it, or cancel the run first."
+            if silent_since(run, snapshot, time.time()):
+                hint = f"It has written nothing for a while. If it hangs: longshore resume {run.root} --take-over"
+            raise SubmissionRefusedError(f"'{run.root}' is {state}: its engine is alive", hint=hint)
 
     def _finished(self, run: RunPaths) -> Finished | None:
         last: Finished | None = None
