@@ -31,9 +31,7 @@ from longshore.contract.executor import (
 )
 from longshore.errors import ConfigError
 from longshore.model.event import Ended, Lost, Started
-from longshore.model.request import Request
 from longshore.services.slurm import render
-from longshore.services.slurm.asked import components, partition_for, raw_lines
 from longshore.services.slurm.books import Attempt, BatchBook, Books, EndRecord
 from longshore.services.slurm.client import SlurmClient
 from longshore.services.slurm.outcome import ended, said_out_of_memory
@@ -48,13 +46,11 @@ from longshore.services.slurm.parse import (
     submitted_id,
     verdict,
 )
+from longshore.services.slurm.script import TEMPLATE, batch_name, batch_script, is_heterogeneous
 from longshore.services.slurm.states import HELD_REASONS, Phase, phase_of
 from longshore.world.newest import since_boot
 
 LOG: Final = logging.getLogger("longshore.slurm")
-
-TEMPLATE: Final = PurePosixPath("wms", "batch.sh.j2")
-WRAPPER: Final = PurePosixPath("wms", "longshore-job")
 
 _MAX_BATCH: Final = 1000
 _MAX_WAITING: Final = 1000
@@ -102,7 +98,7 @@ class SlurmExecutor(Executor):
     settings
         ``slurm``: the service's own map; ``limits``: those of the site, by the fields of
         `longshore.contract.executor.Limits`; ``setup``: lines before Slurm's programs; ``directives``: raw options of
-        the site; ``inherit``: which variables jobs inherit; ``account``, ``qos``, ``partition``: where nobody says.
+        the site; ``inherit``: which variables jobs inherit; ``account``, ``qos``, ``partitions``: where nobody says.
     client
         Talks to Slurm; made from the settings where it is not given.
     """
@@ -110,7 +106,9 @@ class SlurmExecutor(Executor):
     def __init__(self, settings: Mapping[str, Any], *, client: SlurmClient | None = None) -> None:
         self._settings = settings
         self._slurm: Mapping[str, Any] = settings.get("slurm") or {}
-        self._client = client or SlurmClient(self._slurm, setup=settings.get("setup") or ())
+        self._client = client or SlurmClient(
+            self._slurm, setup=settings.get("setup") or (), inherit=settings.get("inherit") or "all"
+        )
         limits = dict(settings.get("limits") or {})
         limits.setdefault("max_batch", _MAX_BATCH)
         limits.setdefault("max_waiting", int(self._slurm.get("n_max_queued_jobs") or _MAX_WAITING))
@@ -168,40 +166,20 @@ class SlurmExecutor(Executor):
         return RenderedFile(path=PurePosixPath("batches", f"{batch.tag}.sh"), chunks=chunks)
 
     def _script(self, batch: Batch) -> str:
-        run, books = self._opened()
-        settings = {**self._slurm, **batch.settings}
-        parts = components(
-            batch,
-            settings,
-            licences=self._facts.licences if self._facts else (),
-            defaults=self._defaults(batch.request),
-        )
-        script = render.Script(
-            name=self._name(batch.tag),
-            components=parts,
-            array=len(batch.members) if len(batch.members) > 1 else 0,
-            raw=raw_lines(self._settings.get("directives"), settings.get("sbatch")),
-            folder=str(run.root),
-            output=str(books.output(batch.tag)),
-            wrapper=str(run.root / WRAPPER),
-            table=str(books.table(batch.tag)),
-            ends=str(books.ends(batch.tag)),
-            comment=f"longshore run={run.root.name}",
-            export=render.export_of(self._settings.get("inherit"), self._settings.get("names") or ()),
-            requeue=bool(settings.get("requeue")),
-        )
-        return render.rendered(script, self._template)
+        run, _ = self._opened()
+        licences = self._facts.licences if self._facts else ()
+        return batch_script(batch, self._settings, run, self._template, licences=licences)
 
-    def _defaults(self, request: Request) -> dict[str, Any]:
-        """Account and QOS of the site, and the first partition of its table that can hold a job."""
-        found = {name: self._settings[name] for name in ("account", "qos") if self._settings.get(name)}
-        if row := partition_for(request, self._settings.get("partitions") or ()):
-            found["partition"] = row["name"]
-            found |= {name: row[name] for name in ("account", "qos") if row.get(name)}
-        return found
+    def most_in_batch(self, own: Mapping[str, Any]) -> int:
+        """Return 1 for heterogeneous jobs, which Slurm does not take as arrays."""
+        try:
+            return 1 if is_heterogeneous(self._settings, own) else self.limits.max_batch
+        except ConfigError:
+            # It is told when the batch is handed over.
+            return self.limits.max_batch
 
     def _name(self, tag: str) -> str:
-        return render.job_name(tag, str(self._slurm.get("repo_key") or ""))
+        return batch_name(self._settings, tag)
 
     def submit(self, batch: Batch) -> SubmitAnswer:
         """Hand a batch over as one array."""
