@@ -25,6 +25,7 @@ from longshore.contract.executor import (
     Polled,
     SubmitAnswer,
 )
+from longshore.errors import ConfigError
 from longshore.model.event import Ended, Lost
 from longshore.services.slurm.books import Attempt, Books
 from longshore.services.slurm.client import SlurmClient
@@ -33,7 +34,7 @@ from longshore.services.slurm.handing import Handing
 from longshore.services.slurm.outcome import ended
 from longshore.services.slurm.pace import FLOOR_S, Pace
 from longshore.services.slurm.parse import ClusterFacts, TaskId
-from longshore.services.slurm.scripts import Scripts
+from longshore.services.slurm.script import Scripts, is_heterogeneous
 from longshore.services.slurm.watch import Watch
 from longshore.world.newest import since_boot
 
@@ -63,7 +64,7 @@ class SlurmExecutor(Executor):
     settings
         ``slurm``: the service's own map; ``limits``: those of the site, by the fields of
         `longshore.contract.executor.Limits`; ``setup``: lines before Slurm's programs; ``directives``: raw options of
-        the site; ``inherit``: which variables jobs inherit; ``account``, ``qos``, ``partition``: where nobody says.
+        the site; ``inherit``: which variables jobs inherit; ``account``, ``qos``, ``partitions``: where nobody says.
     client
         Talks to Slurm; made from the settings where it is not given.
     """
@@ -71,7 +72,9 @@ class SlurmExecutor(Executor):
     def __init__(self, settings: Mapping[str, Any], *, client: SlurmClient | None = None) -> None:
         self._settings = settings
         slurm: Mapping[str, Any] = settings.get("slurm") or {}
-        self._client = client or SlurmClient(slurm, setup=settings.get("setup") or ())
+        self._client = client or SlurmClient(
+            slurm, setup=settings.get("setup") or (), inherit=settings.get("inherit") or "all"
+        )
         limits = dict(settings.get("limits") or {})
         limits.setdefault("max_batch", _MAX_BATCH)
         limits.setdefault("max_waiting", int(slurm.get("n_max_queued_jobs") or _MAX_WAITING))
@@ -92,7 +95,7 @@ class SlurmExecutor(Executor):
             self.limits = msgspec.structs.replace(self.limits, max_batch=max(1, facts.max_array - 1))
         books = Books(run)
         watch = Watch(books, self._pace)
-        scripts = Scripts(run, books, self._settings, facts)
+        scripts = Scripts(run, self._settings, facts)
         self._open = _Open(
             books=books,
             watch=watch,
@@ -131,6 +134,14 @@ class SlurmExecutor(Executor):
             yield text
 
         return RenderedFile(path=PurePosixPath("batches", f"{batch.tag}.sh"), chunks=chunks)
+
+    def most_in_batch(self, own: Mapping[str, Any]) -> int:
+        """Return 1 for heterogeneous jobs, which Slurm does not take as arrays."""
+        try:
+            return 1 if is_heterogeneous(self._settings, own) else self.limits.max_batch
+        except ConfigError:
+            # It is told when the batch is handed over.
+            return self.limits.max_batch
 
     def submit(self, batch: Batch) -> SubmitAnswer:
         """Hand a batch over as one array."""

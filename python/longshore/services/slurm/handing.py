@@ -17,7 +17,7 @@ from longshore.services.slurm.books import Attempt, BatchBook, Books
 from longshore.services.slurm.client import SlurmClient
 from longshore.services.slurm.pace import Pace
 from longshore.services.slurm.parse import ClusterFacts, Verdict, queue_rows, submitted_id, verdict
-from longshore.services.slurm.scripts import Scripts
+from longshore.services.slurm.script import Scripts
 from longshore.services.slurm.watch import Watch
 from longshore.world.newest import since_boot
 
