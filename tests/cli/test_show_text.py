@@ -20,17 +20,14 @@ from hypothesis import strategies as st
 from longshore.cli.show_insight import insight_lines
 from longshore.cli.show_text import (
     detailed,
-    duration,
     error_text,
     exit_codes,
     fields_table,
     outcome_line,
     ping_text,
     summary_table,
-    timestamp,
-    visible,
 )
-from longshore.cli.words import why
+from longshore.cli.words import duration, visible, why
 from longshore.contract.context import PingReport
 from longshore.errors import ConfigError, LongshoreError, RunNotFoundError
 from longshore.model.report import ExitCodes, Failure, Insight, Running, RunReport, Spent
@@ -301,7 +298,6 @@ def test_global_shows_global_ids() -> None:
 
 
 def test_a_time_no_calendar_has_is_left_out() -> None:
-    assert timestamp(1e20) is None
     assert "Submitted" not in detailed(msgspec.structs.replace(RUNS[0], submitted_at=1e20))
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 
 from longshore.app.digest import Failed
 from longshore.app.estimate import time_left
 from longshore.app.layout import Layout
 from longshore.app.tally import Tally
+from longshore.model.moment import moment
 from longshore.model.report import Insight, Running, Spent
 from longshore.model.state import TERMINAL, JobState
 
@@ -16,11 +16,6 @@ _LONGEST = 5
 """Running jobs that are named."""
 
 Counts = Mapping[JobState, int]
-
-
-def moment(at: float) -> str:
-    """A moment as text, in UTC."""
-    return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
 def insight(

@@ -10,9 +10,9 @@ from pathlib import Path
 import msgspec
 
 from longshore.app.layout import Layout
-from longshore.app.report import status_run
 from longshore.app.run_jobs import RunJobs, some
 from longshore.app.runs import OpenRun
+from longshore.app.status import status_run
 from longshore.contract.context import Unreachable
 from longshore.contract.service import Changes
 from longshore.engine.again import Chosen, Why, choose
