@@ -54,10 +54,6 @@ def run_of(
     return path.name
 
 
-@pytest.mark.xfail(
-    strict=False,
-    reason="which of two runs goes on while both have work is still a matter of when they look: to be mended",
-)
 @pytest.mark.slow
 def test_two_runs_share_a_machine_and_one_then_has_it_all(cli: Cli, write_run: WriteRun, tmp_path: Path) -> None:
     many: Tasks = {f"t{number}": ("T", []) for number in range(30)}
@@ -79,10 +75,6 @@ def test_two_runs_share_a_machine_and_one_then_has_it_all(cli: Cli, write_run: W
     assert "alone again" in words
 
 
-@pytest.mark.xfail(
-    strict=False,
-    reason="which of two runs goes on while both have work is still a matter of when they look: to be mended",
-)
 @pytest.mark.slow
 def test_runs_that_do_not_share_take_what_they_count(cli: Cli, write_run: WriteRun, tmp_path: Path) -> None:
     text = "shareMachine: false"

@@ -11,7 +11,7 @@ from longshore.app.digest import Failed, Read
 from longshore.app.insight import insight
 from longshore.app.layout import Layout
 from longshore.app.runs import OpenRun, readable
-from longshore.app.status import checked, is_news
+from longshore.app.status import checked, is_news, silence
 from longshore.app.tally import Tally
 from longshore.app.whole import Whole
 from longshore.contract.context import Unreachable
@@ -113,7 +113,7 @@ class Reading:
         events, self._mark = answer
         earlier, self._later = self._later, []
         tally.take(self._up_to(snapshot, chain(earlier, events)))
-        notes = [snapshot.note] if snapshot.note else []
+        notes = [*([snapshot.note] if snapshot.note else []), *silence(self._opened, snapshot, now)]
         if snapshot.finished:
             notes += self._lacking(snapshot, self._last)
         labels = {label: snapshot.labels.get(label, {}) for label in layout.labels}
@@ -144,7 +144,11 @@ class Reading:
             totals,
             labels,
             now=now,
-            notes=[*_steered(whole.state), *self._notes(whole, snapshot, alive=alive)],
+            notes=[
+                *_steered(whole.state),
+                *self._notes(whole, snapshot, alive=alive),
+                *(() if whole.unwatched or whole.state.finished else silence(self._opened, snapshot, now)),
+            ],
             moves=not whole.unwatched and not whole.silent and not whole.state.finished,
             jobs=whole.jobs,
         )

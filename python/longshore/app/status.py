@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from typing import Any
 
 from longshore.app.runs import OpenRun, readable
 from longshore.contract.context import Unreachable
 from longshore.engine.journal import lives
+from longshore.engine.living import silent_since
+from longshore.model.moment import moment
 from longshore.model.report import RunReport
 from longshore.model.snapshot import Snapshot
 from longshore.model.state import JobState
@@ -47,7 +50,7 @@ def status_run(opened: OpenRun) -> RunReport:
         snapshot.state,
         snapshot.counts,
         snapshot.labels,
-        notes=(snapshot.note,) if snapshot.note else (),
+        notes=(*((snapshot.note,) if snapshot.note else ()), *silence(opened, snapshot, time.time())),
         finished_at=snapshot.at if snapshot.finished else None,
     )
 
@@ -68,6 +71,25 @@ def is_news(opened: OpenRun, snapshot: Snapshot, *, alive: bool | Unreachable | 
     if not numbers or numbers[-1][0] != snapshot.life:
         return False
     return snapshot.finished or (opened.service.alive(opened.run) if alive is None else alive) is True
+
+
+def silence(opened: OpenRun, snapshot: Snapshot | None, now: float) -> tuple[str, ...]:
+    """That an engine which lives gives no sign of it.
+
+    Parameters
+    ----------
+    opened
+        The run.
+    snapshot
+        The newest its engine wrote.
+    now
+        This moment, in seconds since the epoch.
+    """
+    since = silent_since(opened.run, snapshot, now)
+    if since is None:
+        return ()
+    take_over = f"longshore resume {opened.card.id} --take-over"
+    return (f"the engine has written nothing since {moment(since)}: it hangs, or its disk does; if so: {take_over}",)
 
 
 def checked(

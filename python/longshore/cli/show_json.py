@@ -241,6 +241,11 @@ def ping_document(report: PingReport, *, as_of: float | None = None) -> dict[str
     }
 
 
+def options_document(text: str) -> dict[str, Any]:
+    """Return the options of a service as ``--backend-options=-h --json`` gives them."""
+    return {**head("backend_options", None), "text": text}
+
+
 def sites_document(sites: Sequence[Listed], *, as_of: float) -> dict[str, Any]:
     """Return sites as ``site list --json`` gives them."""
     return {**head("sites", as_of), "sites": [_site(site) for site in sites]}

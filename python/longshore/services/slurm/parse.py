@@ -153,7 +153,8 @@ def queue_rows(text: str) -> Iterator[QueueRow]:
 
 def task_ids(text: str) -> Iterator[TaskId]:
     """The tasks that ``29``, ``29_3`` or ``29_[0-2,5-9:2%3]`` stands for."""
-    job, underscore, rest = text.strip().partition("_")
+    # Of a heterogeneous job, the first component is where its script runs: 12+0, 12+1.
+    job, underscore, rest = text.strip().removesuffix("+0").partition("_")
     if not job.isdecimal():
         return
     if not underscore:
