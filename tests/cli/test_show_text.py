@@ -118,14 +118,12 @@ def test_a_summary_of_nothing_is_the_header() -> None:
         ([JobState.PRUNED, JobState.SUCCEEDED], " "),
     ],
 )
-def test_a_running_run_that_needs_a_person_has_a_flag(states: list[JobState], flag: str) -> None:
-    """BPS's row 68."""
+def test_row_68_a_running_run_that_needs_a_person_has_a_flag(states: list[JobState], flag: str) -> None:
     assert summary_table([ran(*states)]).splitlines()[2][:4] == f"  {flag} "
 
 
 @pytest.mark.parametrize("state", [state for state in JobState if state is not JobState.RUNNING])
-def test_only_a_running_run_has_a_flag(state: JobState) -> None:
-    """BPS's row 68."""
+def test_row_68_only_a_running_run_has_a_flag(state: JobState) -> None:
     report = ran(JobState.HELD, JobState.DELETED, JobState.FAILED, state=state)
     assert summary_table([report]).splitlines()[2][:4] == "    "
 
@@ -139,8 +137,8 @@ def test_only_a_running_run_has_a_flag(state: JobState) -> None:
         (ran(*[JobState.SUCCEEDED] * 29, *[JobState.FAILED] * 71), "29"),
     ],
 )
-def test_percent_succeeded(report: RunReport, percent: str) -> None:
-    """BPS's row 69; 29 of 100 is 28 there, by the rounding of its floats."""
+def test_row_69_percent_succeeded(report: RunReport, percent: str) -> None:
+    """29 of 100 is 28 in BPS, by the rounding of its floats."""
     assert cells(summary_table([report]))[0][-7] == percent
 
 
