@@ -116,6 +116,13 @@ def first_request(request: Request, rules: RetryRules) -> Request:
     return msgspec.structs.replace(request, memory_b=min(request.memory_b, rules.memory_most_b))
 
 
+def lowered_at_first(settings: JobSettings) -> int | None:
+    """Bytes that a first attempt asks for where that is less than was written, whatever the service has."""
+    rules = rules_of(settings, retries_on_lost=0, capacity=None)
+    first = first_request(settings.request, rules).memory_b
+    return None if first == settings.request.memory_b else first
+
+
 def judge(
     end: Ended | Lost, *, past: Past, rules: RetryRules, asked: Request | None = None, first: Request | None = None
 ) -> Retry | Failed:
