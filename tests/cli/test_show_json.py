@@ -36,6 +36,7 @@ from longshore.cli.show_json import (
     submit_document,
 )
 from longshore.cli.show_lint import lint_document
+from longshore.cli.show_picture import picture_document
 from longshore.cli.show_registry import adopted_document, forgotten_document
 from longshore.config.check import Finding, Severity
 from longshore.config.explain import Explained, Kind, Replaced, Step
@@ -44,6 +45,7 @@ from longshore.contract.context import PingReport
 from longshore.contract.service import Changes, Selection, Steering
 from longshore.engine.again import Why
 from longshore.errors import ConfigError, CycleError, LongshoreError
+from longshore.model.picture import Arrow, Box, Picture
 from longshore.model.report import ExitCodes, Failure, Insight, JobReport, Running, RunReport, Spent
 from longshore.model.state import Cause, JobState
 from longshore.model.submission import RunCard
@@ -513,3 +515,13 @@ def test_the_documents_of_the_registry_are_what_their_schemas_say() -> None:
     ]
     check("adopt", adopted_document(outcomes, as_of=NOON))
     check("forget", forgotten_document([Forgotten(id="k", path=""), Forgotten(id="k", path="/a")], as_of=NOON))
+
+
+def test_the_document_of_a_picture_is_what_its_schema_says() -> None:
+    boxes = (
+        Box(name="a", label="a", jobs=3, counts={JobState.FAILED: 1, JobState.SUCCEEDED: 2}),
+        Box(name="b1", label="b", here=True),
+        Box(name="7 more", label="b", jobs=7, more=True),
+    )
+    picture = Picture(title="t", boxes=boxes, arrows=(Arrow(start=0, end=1, jobs=2), Arrow(start=0, end=2)))
+    check("draw", picture_document(picture, as_of=NOON))

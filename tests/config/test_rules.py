@@ -176,7 +176,20 @@ WRONG = {
     ),
     "successIf: {state: DONE}": (
         "1:20",
-        "'successIf.state' must be one of succeeded, exit, signal, oom, walltime, output, not 'done'",
+        "'successIf.state' must be one of SUCCEEDED, EXIT, SIGNAL, OOM, WALLTIME, OUTPUT, not 'DONE'",
+        "",
+    ),
+    "successIf: {state: [walltim]}": (
+        "1:20",
+        "'successIf.state' must be one of SUCCEEDED, EXIT, SIGNAL, OOM, WALLTIME, OUTPUT, not 'walltim'",
+        "Did you mean 'WALLTIME'?",
+    ),
+    "successIf: {state: []}": ("1:20", "'successIf.state' names nothing", "Name at least one, or leave the key out."),
+    "successIf: {exit: []}": ("1:19", "'successIf.exit' names nothing", "Name at least one, or leave the key out."),
+    "retryOn: {signal: []}": ("1:19", "'retryOn.signal' names nothing", "Name at least one, or leave the key out."),
+    "successIf: {value: {regex: x, min: 3, max: 1}}": (
+        "1:20",
+        "'successIf.value' has a 'min' of 3 above its 'max' of 1",
         "",
     ),
     "successIf: {file: [a]}": ("1:19", "'successIf.file' must be the path of a file, not '['a']'", ""),

@@ -19,6 +19,7 @@ from longshore.contract.executor import Mark
 from longshore.contract.service import StaleMark
 from longshore.engine.fold import SHOWN, RunState, shown_counts
 from longshore.engine.journal import lives
+from longshore.engine.living import silent_since
 from longshore.errors import RunNotFoundError, RunUnreadableError
 from longshore.model.event import Event, Life
 from longshore.model.report import JobReport, RunReport
@@ -64,7 +65,7 @@ def status_run(opened: OpenRun) -> RunReport:
         snapshot.state,
         snapshot.counts,
         snapshot.labels,
-        notes=(snapshot.note,) if snapshot.note else (),
+        notes=(*((snapshot.note,) if snapshot.note else ()), *_silence(opened, snapshot, time.time())),
         finished_at=snapshot.at if snapshot.finished else None,
     )
 
@@ -149,7 +150,7 @@ class Reading:
         events, self._mark = answer
         earlier, self._later = self._later, []
         tally.take(self._up_to(snapshot, chain(earlier, events)))
-        notes = (snapshot.note,) if snapshot.note else ()
+        notes = (*((snapshot.note,) if snapshot.note else ()), *_silence(self._opened, snapshot, now))
         labels = {label: snapshot.labels.get(label, {}) for label in layout.labels}
         return self._report(
             layout, tally, snapshot.state, snapshot.counts, labels, now=now, notes=notes, moves=not snapshot.finished
@@ -206,6 +207,7 @@ class Reading:
             notes=(
                 *_steered(state),
                 *self._notes(unwatched=unwatched, tally=tally, answer=answer, snapshot=snapshot),
+                *(() if unwatched or state.finished else _silence(opened, snapshot, now)),
             ),
             moves=not unwatched and not state.finished,
             jobs=jobs,
@@ -258,6 +260,15 @@ class Reading:
             return (f"engine not running since {moment(since)}: longshore resume {self._opened.card.id}",)
         # That the run is paused is said already, by whoever read the journal.
         return (snapshot.note,) if snapshot and snapshot.note and not snapshot.note.startswith("paused: ") else ()
+
+
+def _silence(opened: OpenRun, snapshot: Snapshot | None, now: float) -> tuple[str, ...]:
+    """That an engine which lives gives no sign of it."""
+    since = silent_since(opened.run, snapshot, now)
+    if since is None:
+        return ()
+    take_over = f"longshore resume {opened.card.id} --take-over"
+    return (f"the engine has written nothing since {moment(since)}: it hangs, or its disk does; if so: {take_over}",)
 
 
 def _steered(state: RunState) -> tuple[str, ...]:

@@ -26,6 +26,7 @@ COMMANDS: Final = {
     "logs": "Print logs of jobs: of one, of a label, of all that failed.",
     "explain": "Say why a job waits, runs, failed or was pruned, and all that happened to it.",
     "show-job": "Say what exactly a job runs, and print a script that runs it by hand.",
+    "draw": "Draw a run, or what a configuration would come to.",
     "events": "Print all that happened in a run as JSON Lines.",
     "resume": "Take up a run whose engine died.",
     "restart": "Run again what did not succeed.",

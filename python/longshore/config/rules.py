@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final, Protocol, TypeVar
 
 from longshore.config.buildtest import refuse_both, slurm_states, split
@@ -180,7 +180,12 @@ def success_if(node: Node, key: str, *, fill: Lookup | None = None) -> SuccessIf
         )
         if "regex" not in bounds:
             raise ConfigError(f"'{key}.value' needs a 'regex'", origin=parts["value"].origin)
-        values["value"] = Value(regex=bounds["regex"], least=bounds.get("min"), most=bounds.get("max"))
+        least, most = bounds.get("min"), bounds.get("max")
+        if least is not None and most is not None and least > most:
+            raise ConfigError(
+                f"'{key}.value' has a 'min' of {least:g} above its 'max' of {most:g}", origin=parts["value"].origin
+            )
+        values["value"] = Value(regex=bounds["regex"], least=least, most=most)
     if fill is not None and "file" in values:
         template = fill.filled(f"{key}.file", values["file"], parts["file"].origin)
         values["file"] = unparse(template.parts)
@@ -326,7 +331,9 @@ def signals(value: Any, key: str, origin: Origin | None = None) -> tuple[int, ..
     ConfigError
         One is none.
     """
-    return tuple(_signal(each, key, origin) for each in (value if isinstance(value, list) else [value]))
+    values = value if isinstance(value, list) else [value]
+    _refuse_nothing(values, key, origin)
+    return tuple(_signal(each, key, origin) for each in values)
 
 
 def _signal(value: Any, key: str, origin: Origin | None) -> int:
@@ -369,6 +376,7 @@ def _choice(value: Any, key: str, origin: Origin | None, choices: Mapping[str, _
 
 def _codes(value: Any, key: str, origin: Origin | None) -> tuple[int, ...]:
     codes = value if isinstance(value, list) else [value]
+    _refuse_nothing(codes, key, origin)
     for code in codes:
         if not isinstance(code, int) or isinstance(code, bool) or not 0 <= code <= 255:
             raise ConfigError(
@@ -397,8 +405,22 @@ def _span(value: Any, key: str, origin: Origin | None) -> tuple[float | None, fl
 
 
 def _states(value: Any, key: str, origin: Origin | None) -> tuple[str, ...]:
-    words = [str(word).upper() for word in (value if isinstance(value, list) else [value])]
-    return tuple(_choice(word.lower(), key, origin, {state.lower(): state for state in _STATES}) for word in words)
+    words = value if isinstance(value, list) else [value]
+    _refuse_nothing(words, key, origin)
+    for word in words:
+        if str(word).upper() not in _STATES:
+            raise ConfigError(
+                f"'{key}' must be one of {', '.join(_STATES)}, not {shown(word)}",
+                origin=origin,
+                hint=did_you_mean(str(word).upper(), list(_STATES)),
+            )
+    return tuple(str(word).upper() for word in words)
+
+
+def _refuse_nothing(values: Sequence[Any], key: str, origin: Origin | None) -> None:
+    """An empty list is what no end can be in, or what changes nothing, and meant by nobody."""
+    if not values:
+        raise ConfigError(f"'{key}' names nothing", origin=origin, hint="Name at least one, or leave the key out.")
 
 
 def resume_tasks(value: Any, key: str, origin: Origin | None) -> bool | str:

@@ -122,6 +122,11 @@ class Scheduler:
         """The request of a job's first attempt: what somebody set, else that of its profile."""
         return self.state.asked.get(job) or self._requests[self._profile_of[job]]
 
+    def coming_request_of(self, job: int) -> Request:
+        """What somebody changes who sets something of a job: what others have set counts, from whenever it holds."""
+        later = self.state.set_later.get(job)
+        return (later[-1].request if later else None) or self.first_request_of(job)
+
     def judgements(self) -> list[Retry | Failed]:
         """What becomes of the jobs that ended badly."""
         state = self.state

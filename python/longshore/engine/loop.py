@@ -380,7 +380,7 @@ class Engine:
             # The life that was begun for it died before it came to it.
             self._restart(order)
             return
-        for event in events_of(order, self._jobs, self.state, request_of=self._scheduler.first_request_of):
+        for event in events_of(order, self._jobs, self.state, request_of=self._scheduler.coming_request_of):
             if words := described(event):
                 self._say(words)
             self._note_event(event)

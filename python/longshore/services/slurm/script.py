@@ -1,4 +1,4 @@
-"""Turns a batch, and what a site says of its cluster, into the script that ``sbatch`` is given; pure."""
+"""Turns a batch, and what a site says of its cluster, into the script that ``sbatch`` is given."""
 
 from __future__ import annotations
 
@@ -19,9 +19,38 @@ from longshore.services.slurm.asked import (
     spelled,
 )
 from longshore.services.slurm.books import Books
+from longshore.services.slurm.parse import ClusterFacts
 
 TEMPLATE: Final = PurePosixPath("wms", "batch.sh.j2")
 WRAPPER: Final = PurePosixPath("wms", "longshore-job")
+
+
+class Scripts:
+    """Writes the scripts of a run's batches.
+
+    Parameters
+    ----------
+    run
+        The run directory, which holds the template.
+    settings
+        The executor's settings.
+    facts
+        What is known of the cluster.
+    """
+
+    def __init__(self, run: RunPaths, settings: Mapping[str, Any], facts: ClusterFacts | None) -> None:
+        self._run = run
+        self._settings = settings
+        self._licences = facts.licences if facts else ()
+        self._template = (run.root / TEMPLATE).read_text("utf-8")
+
+    def text(self, batch: Batch) -> str:
+        """The script of a batch; see `batch_script`."""
+        return batch_script(batch, self._settings, self._run, self._template, licences=self._licences)
+
+    def name(self, tag: str) -> str:
+        """The name of a batch's job in Slurm."""
+        return batch_name(self._settings, tag)
 
 
 def batch_script(
