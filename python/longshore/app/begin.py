@@ -141,7 +141,12 @@ def service_context(configuration: Configuration, service: WmsService, run: RunP
     place = configuration.place
     section = configuration.config.at("site", configuration.site)
     # Beside what is said of the site, the values for jobs that its section holds.
-    said = {**(plain(section) if section else {}), **place.settings}
+    by_default = {"account": configuration.text("accountingGroup"), "queue": configuration.text("queue")}
+    said = {
+        **(plain(section) if section else {}),
+        **place.settings,
+        **{key: value for key, value in by_default.items() if value},
+    }
     ctx = Context(
         settings=service_settings(configuration, service),
         site=Site(name=configuration.site, settings=said, origin=place.origin),
