@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from longshore.app.history import History
@@ -25,6 +25,8 @@ class Details:
     names: Sequence[str]
     labels: Sequence[str]
     unwatched: bool
+    held: Collection[int] = ()
+    """Jobs that the workload manager has and only a person lets go."""
 
     def all(self) -> tuple[JobReport, ...]:
         """Every job, in the order of the workflow."""
@@ -35,6 +37,8 @@ class Details:
         name, label = self.names[job], self.labels[self.state.labels[job]]
         attempt = self.history.attempt(job, attempts)
         state = JobState.UNKNOWN if self.unwatched and code in UNWATCHED else SHOWN[code]
+        if job in self.held:
+            state = JobState.HELD
         if attempt is None:
             return JobReport(name=name, label=label, state=state)
         # What was never started has said nothing.

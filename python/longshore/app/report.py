@@ -15,16 +15,18 @@ from longshore.app.layout import Layout
 from longshore.app.runs import OpenRun
 from longshore.app.tally import Tally
 from longshore.contract.context import Unreachable
-from longshore.contract.executor import Mark
+from longshore.contract.executor import Mark, Waiting
 from longshore.contract.service import StaleMark
 from longshore.engine.fold import SHOWN, RunState, shown_counts
 from longshore.engine.journal import lives
+from longshore.engine.standing import shown_rows, stuck_with
+from longshore.engine.waiting import held_jobs
 from longshore.errors import RunNotFoundError, RunUnreadableError
 from longshore.model.event import Event, Life
 from longshore.model.report import JobReport, RunReport
 from longshore.model.snapshot import Snapshot
 from longshore.model.state import JobState, run_state
-from longshore.world.rundir import read_snapshot
+from longshore.world.rundir import read_snapshot, read_waiting
 
 ENDS = frozenset({JobState.DELETED, JobState.FAILED, JobState.SUCCEEDED, JobState.HELD})
 """States in which a run that is over can be."""
@@ -180,12 +182,16 @@ class Reading:
         if not isinstance(answer, Unreachable):
             tally.take(_applied(answer[0], state, history))
         unwatched = alive is not True and not state.finished
-        rows = [_shown_row(row, unwatched=unwatched) for row in state.counts]
+        waiting = Waiting() if unwatched else read_waiting(opened.run)
+        held = held_jobs(waiting, state.code)
+        rows = [_shown_row(row) for row in state.counts] if unwatched else shown_rows(state, held)
         totals = {name: sum(row[name] for row in rows) for name in JobState}
         overall = run_state(totals, expected=opened.card.expected, cancelled=state.cancelled)
         if unwatched:
             overall = JobState.UNKNOWN
-        elif state.overall() is JobState.HELD and overall is not JobState.UNKNOWN:
+        elif (held and stuck_with(state, held)) or (
+            state.overall() is JobState.HELD and overall is not JobState.UNKNOWN
+        ):
             overall = JobState.HELD
         elif overall in ENDS and not state.finished:
             overall = JobState.RUNNING
@@ -194,7 +200,13 @@ class Reading:
             known = layout.names_of(range(len(layout)))
             names = [known[job] for job in range(len(layout))]
             jobs = Details(
-                run=opened.run, state=state, history=history, names=names, labels=layout.labels, unwatched=unwatched
+                run=opened.run,
+                state=state,
+                history=history,
+                names=names,
+                labels=layout.labels,
+                unwatched=unwatched,
+                held=held,
             ).all()
         return self._report(
             layout,
@@ -243,7 +255,14 @@ class Reading:
             specifics=tuple(_specifics(self._opened, tally.life)),
             jobs=jobs,
             insight=insight(
-                tally=tally, layout=layout, failed=failed, counts=counts, labels=labels, now=now, moves=moves
+                tally=tally,
+                layout=layout,
+                failed=failed,
+                counts=counts,
+                labels=labels,
+                now=now,
+                moves=moves,
+                waiting=read_waiting(self._opened.run),
             ),
         )
 
@@ -274,13 +293,12 @@ def _applied(events: Iterable[Event], state: RunState, history: History | None) 
         yield event
 
 
-def _shown_row(row: Iterable[int], *, unwatched: bool) -> dict[JobState, int]:
-    """Counts of a label; what no engine watches is unknown."""
+def _shown_row(row: Iterable[int]) -> dict[JobState, int]:
+    """Counts of a label that no engine watches: what becomes of its jobs is unknown."""
     shown = shown_counts(row)
-    if unwatched:
-        for code in UNWATCHED:
-            shown[JobState.UNKNOWN] += shown[SHOWN[code]]
-            shown[SHOWN[code]] = 0
+    for code in UNWATCHED:
+        shown[JobState.UNKNOWN] += shown[SHOWN[code]]
+        shown[SHOWN[code]] = 0
     return shown
 
 

@@ -115,6 +115,7 @@ def explain_job_document(job: Explained, *, as_of: float) -> dict[str, Any]:
         "retry_unless_exit": list(job.unless_exit),
         "not_before": _time(job.not_before),
         "note": job.note,
+        "waits_at_manager": job.waits_at_manager or None,
         "attempts": [_attempt(attempt, job.logs.get(attempt.number)) for attempt in job.attempts],
         "history": [
             _of_this_job(event_document(event, mark, run=job.run, name_of=name_of), job.index)
@@ -157,6 +158,7 @@ def _attempt(attempt: Attempt, log: str | None) -> dict[str, Any]:
         "submitted_at": _time(attempt.submitted_at),
         "started_at": _time(attempt.started_at),
         "ended_at": _time(attempt.ended_at),
+        "queue_s": attempt.queue_s,
         "run_s": attempt.run_s,
         "cpu_s": attempt.cpu_s,
         "peak_memory_b": attempt.peak_memory_b,
@@ -165,6 +167,7 @@ def _attempt(attempt: Attempt, log: str | None) -> dict[str, Any]:
         "cause": attempt.cause.value if attempt.cause else None,
         "reason": attempt.reason,
         "log": log,
+        "extra": dict(attempt.extra),
     }
 
 

@@ -45,9 +45,11 @@ SPELLINGS: Final = {
 OF_SITES: Final = (
     "clusters",
     "config",
+    "gather",
     "lib_slurm",
     "n_max_queued_jobs",
     "nice_factor",
+    "pollCeiling",
     "pollInterval",
     "maxpendtime",
     "onSubmitError",

@@ -6,12 +6,14 @@ from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import Any, Final
 
+from longshore.config.settings import walltime
 from longshore.contract.context import RunPaths
-from longshore.contract.executor import Batch
+from longshore.contract.executor import Batch, Urgency
 from longshore.model.request import Request
 from longshore.services.slurm import render
 from longshore.services.slurm.asked import components, partition_for, raw_lines
 from longshore.services.slurm.books import Books
+from longshore.services.slurm.nice import scale
 from longshore.services.slurm.parse import ClusterFacts
 
 TEMPLATE: Final = PurePosixPath("wms", "batch.sh.j2")
@@ -50,6 +52,9 @@ class Scripts:
             What is asked for cannot be said in Slurm's words.
         """
         settings = {**self._slurm, **batch.settings}
+        if batch.urgency is not None and (nice := self.nice(batch.urgency)) is not None:
+            # What somebody wrote himself holds.
+            settings.setdefault("nice", nice)
         parts = components(
             batch,
             settings,
@@ -75,6 +80,28 @@ class Scripts:
     def name(self, tag: str) -> str:
         """The name of a batch's job in Slurm."""
         return render.job_name(tag, str(self._slurm.get("repo_key") or ""))
+
+    def nice(self, urgency: Urgency) -> int | None:
+        """The nice value of jobs so urgent; ``None`` where the site does not say ``use_nice``."""
+        if not self._slurm.get("use_nice"):
+            return None
+        found = scale(self._slurm, self._facts.priority_parameters if self._facts else "")
+        return found.nice(urgency.end_at, urgency.pressure_s)
+
+    @property
+    def has_own_nice(self) -> bool:
+        """Whether the site itself says how nice all jobs are."""
+        return "nice" in self._slurm
+
+    @property
+    def stops_run(self) -> bool:
+        """Whether a refusal ends the run, and not only the jobs that were refused."""
+        return self._slurm.get("onSubmitError") == "run"
+
+    def longest_wait_s(self, batch: Batch) -> float | None:
+        """How long members of a batch may wait in the queue; ``None`` for as long as it takes."""
+        value = {**self._slurm, **batch.settings}.get("maxpendtime")
+        return None if value is None else walltime(value, "slurm.maxpendtime", None)
 
     def _defaults(self, request: Request) -> dict[str, Any]:
         """Account and QOS of the site, and the first partition of its table that can hold a job."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import msgspec
 
+from longshore.config.settings import walltime
 from longshore.contract.context import Context, PingReport, Problem, RenderedFile
 from longshore.contract.executor import Executor
 from longshore.engine.service import EngineService
@@ -15,7 +16,9 @@ from longshore.model.request import MIB
 from longshore.services.slurm.asked import check_names
 from longshore.services.slurm.client import SlurmClient
 from longshore.services.slurm.executor import SlurmExecutor
+from longshore.services.slurm.handing import on_submit_error
 from longshore.services.slurm.nice import scale
+from longshore.services.slurm.pace import pace_of
 from longshore.services.slurm.ping import ping
 from longshore.services.slurm.scripts import TEMPLATE, WRAPPER
 
@@ -46,6 +49,10 @@ class SlurmService(EngineService):
         try:
             check_names(slurm)
             scale(slurm)
+            pace_of(slurm)
+            on_submit_error(slurm)
+            if slurm.get("maxpendtime") is not None:
+                walltime(slurm["maxpendtime"], "slurm.maxpendtime")
         except (ConfigError, ValueError) as error:
             problems.append(Problem(message=str(error), origin=ctx.site.origin))
         problems += _too_large(workflow, (ctx.probe.capacity if ctx.probe else None) or {})
