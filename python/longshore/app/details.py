@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, overload
 
@@ -30,6 +30,8 @@ class Details(Sequence[JobReport]):
         Names of the jobs, and the labels.
     shown
         What to show per code.
+    held
+        Jobs that the workload manager has and only a person lets go.
     """
 
     state: RunState
@@ -37,6 +39,7 @@ class Details(Sequence[JobReport]):
     names: Sequence[str]
     labels: Sequence[str]
     shown: Sequence[JobState]
+    held: Collection[int] = ()
 
     def __len__(self) -> int:
         """Return the number of jobs."""
@@ -60,6 +63,8 @@ class Details(Sequence[JobReport]):
         name, label, shown = self.names[job], self.labels[state.labels[job]], self.shown[state.code[job]]
         if not number:
             return JobReport(name=name, label=label, state=shown)
+        if job in self.held:
+            shown = JobState.HELD
         host, began = self.history.start(job, number)
         end = self.history.end(job, number)
         # Text and no path: a hundred thousand paths take half a second to make.

@@ -16,7 +16,7 @@ from longshore.model.event import Deleted, Event, Failed, Finished, Life, Restar
 from longshore.model.request import Request
 from longshore.model.snapshot import Snapshot
 from longshore.model.state import TERMINAL, JobState
-from longshore.world.rundir import read_snapshot
+from longshore.world.rundir import read_snapshot, read_waiting
 
 _FEW = 1000
 """Jobs whose events are not worth being read a second time, for fewer of them."""
@@ -101,6 +101,8 @@ class Explained:
         Whether an engine is there; ``None`` where that cannot be told.
     stopped_at
         When an engine that is gone was last there.
+    waits_at_manager
+        Why the workload manager does not start it, in its own words.
     """
 
     run: str
@@ -127,6 +129,7 @@ class Explained:
     engine: bool | None = None
     stopped_at: float | None = None
     finished: bool = False
+    waits_at_manager: str = ""
 
     @property
     def why_failed(self) -> str | None:
@@ -204,12 +207,13 @@ class _Look:
         finished = fold.finished is not None
         unwatched = self._alive is False and not finished
         asks = fold.requests.get(place) or (mine[-1].requested if mine else None) or settings.request
+        waiting, held = self._waiting() if code == Code.PENDING and not unwatched else ("", False)
         return Explained(
             run=table.id,
             name=table.names[job],
             index=job,
             label=settings.label,
-            state=JobState.UNKNOWN if unwatched and code in _MOVING else SHOWN[code],
+            state=JobState.UNKNOWN if unwatched and code in _MOVING else JobState.HELD if held else SHOWN[code],
             undecided=code == Code.UNDECIDED,
             is_final=job == table.final,
             parents=len(table.parents[job]),
@@ -229,7 +233,17 @@ class _Look:
             engine=self._alive,
             stopped_at=self._stopped_at(snapshot) if unwatched and SHOWN[code] not in TERMINAL else None,
             finished=finished,
+            waits_at_manager=waiting,
         )
+
+    def _waiting(self) -> tuple[str, bool]:
+        """Why the workload manager does not start it, and whether only a person lets it go."""
+        waiting = read_waiting(self._opened.run)
+        for reason, jobs in waiting.reasons.items():
+            if self._job in jobs:
+                held = reason in waiting.held
+                return (f"{reason}; {waiting.hint}" if held and waiting.hint else reason), held
+        return "", False
 
     def _stopped_at(self, snapshot: Snapshot | None) -> float | None:
         life = self._state.fold.life

@@ -8,6 +8,7 @@ from longshore.app.digest import Failed
 from longshore.app.estimate import time_left
 from longshore.app.layout import Layout
 from longshore.app.tally import Tally
+from longshore.contract.executor import Waiting
 from longshore.model.moment import moment
 from longshore.model.report import Insight, Running, Spent
 from longshore.model.state import TERMINAL, JobState
@@ -27,6 +28,7 @@ def insight(
     labels: Mapping[str, Counts],
     now: float,
     moves: bool,
+    waiting: Waiting | None = None,
 ) -> Insight:
     """What there is to know of a run beside its counts.
 
@@ -42,6 +44,8 @@ def insight(
         This moment, in seconds since the epoch.
     moves
         Whether the run goes on: else nothing of it runs, waits, or needs time yet.
+    waiting
+        Why the workload manager does not start what it has.
     """
     start, end = tally.first_start, tally.finished
     elapsed = None if start is None else max(0.0, (end.t if end else now) - start)
@@ -62,7 +66,7 @@ def insight(
         elapsed_s=elapsed if moves or end else None,
         left_s=left,
         running=_running(tally, layout) if moves else (),
-        waits=tuple(_waits(tally, counts, now)) if moves else (),
+        waits=(*_waits(tally, counts, now), *_reasons(counts, waiting)) if moves else (),
         failures=failed.digest(),
         badput={
             cause: Spent(attempts=int(spent[0]), seconds=spent[1]) for cause, spent in sorted(tally.badput.items())
@@ -109,6 +113,15 @@ def _waits(tally: Tally, counts: Counts, now: float) -> list[str]:
         if counts.get(state):
             said.append(f"{_jobs(counts[state])} {words}")
     return said
+
+
+def _reasons(counts: Counts, waiting: Waiting | None) -> list[str]:
+    """Why jobs wait at the workload manager, in its own words, as long as some do."""
+    if waiting is None or not (counts.get(JobState.PENDING) or counts.get(JobState.HELD)):
+        return []
+    numbers = {reason: len(jobs) for reason, jobs in waiting.reasons.items() if jobs}
+    said = ", ".join(f"{reason} ({number})" for reason, number in sorted(numbers.items(), key=lambda it: (-it[1], it)))
+    return [f"the workload manager's reasons: {said}"] if said else []
 
 
 def _jobs(count: int) -> str:

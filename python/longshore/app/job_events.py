@@ -270,6 +270,7 @@ class Attempts:
             host=(before.host if before else None) or event.host,
             started_at=start,
             ended_at=event.end or event.t,
+            queue_s=event.queue_s,
             run_s=event.run_s,
             cpu_s=event.cpu_s,
             peak_memory_b=event.rss_b,

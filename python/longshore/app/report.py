@@ -23,7 +23,7 @@ from longshore.model.moment import moment
 from longshore.model.report import RunReport
 from longshore.model.snapshot import Snapshot
 from longshore.model.state import JobState
-from longshore.world.rundir import read_snapshot
+from longshore.world.rundir import read_snapshot, read_waiting
 
 Counts = Mapping[JobState, int]
 
@@ -185,7 +185,14 @@ class Reading:
             specifics=tuple(_specifics(self._opened, tally.life)),
             jobs=jobs,
             insight=insight(
-                tally=tally, layout=layout, failed=failed, counts=counts, labels=labels, now=now, moves=moves
+                tally=tally,
+                layout=layout,
+                failed=failed,
+                counts=counts,
+                labels=labels,
+                now=now,
+                moves=moves,
+                waiting=read_waiting(self._opened.run),
             ),
         )
 

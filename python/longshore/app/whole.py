@@ -13,11 +13,15 @@ from longshore.app.runs import OpenRun
 from longshore.app.status import ENDS
 from longshore.app.tally import Tally
 from longshore.contract.context import Unreachable
+from longshore.contract.executor import Waiting
 from longshore.engine.codes import SHOWN, Code
 from longshore.engine.fold import RunState, shown_counts
+from longshore.engine.standing import count_held, stuck_with
+from longshore.engine.waiting import held_jobs
 from longshore.model.event import Event, Life
 from longshore.model.garbage import collection_paused
 from longshore.model.state import JobState, run_state
+from longshore.world.rundir import read_waiting
 
 _PIECE: Final = 5000
 """Events held at once."""
@@ -63,6 +67,8 @@ class Whole:
         self.silent = not told and (bool(self.unreachable) or bool(opened.card.submissions))
         self.unwatched = alive is not True and not self.state.finished
         self._shown = [self._shown_for(code) for code in Code]
+        waiting = Waiting() if self.unwatched or self.silent else read_waiting(opened.run)
+        self._held = held_jobs(waiting, self.state.code)
 
     def _take(self, events: Iterable[Event]) -> bool:
         """Take all events in; return whether there were any."""
@@ -92,7 +98,9 @@ class Whole:
     @property
     def labels(self) -> dict[str, dict[JobState, int]]:
         """Number of jobs per label and state."""
-        return dict(zip(self.layout.labels, map(self._shown_row, self.state.counts), strict=True))
+        rows = [self._shown_row(row) for row in self.state.counts]
+        count_held(rows, self.state, self._held)
+        return dict(zip(self.layout.labels, rows, strict=True))
 
     def _shown_row(self, row: Iterable[int]) -> dict[JobState, int]:
         counts = shown_counts([])
@@ -112,7 +120,7 @@ class Whole:
         if self.unwatched or self.silent:
             return JobState.UNKNOWN
         overall = run_state(totals, expected=self._opened.card.expected, cancelled=state.cancelled)
-        if state.overall() is JobState.HELD and overall is not JobState.UNKNOWN:
+        if overall is not JobState.UNKNOWN and (state.overall() is JobState.HELD or stuck_with(state, self._held)):
             return JobState.HELD
         if overall in ENDS and not state.finished:
             return JobState.RUNNING
@@ -129,6 +137,7 @@ class Whole:
             names=self.layout.names,
             labels=self.layout.labels,
             shown=self._shown,
+            held=self._held,
         )
 
 

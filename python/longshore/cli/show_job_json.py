@@ -121,6 +121,7 @@ def explain_job_document(job: Explained, *, as_of: float) -> dict[str, Any]:
         "retry_unless_exit": list(job.unless_exit),
         "not_before": timestamp(job.not_before, exact=True),
         "note": job.note,
+        "waits_at_manager": job.waits_at_manager or None,
         "attempts": [_attempt(attempt, job.logs.get(attempt.number)) for attempt in job.attempts],
         "history": [
             _of_this_job(event_document(event, mark, run=job.run, name_of=name_of), job.index)
@@ -163,6 +164,7 @@ def _attempt(attempt: Attempt, log: str | None) -> dict[str, Any]:
         "submitted_at": timestamp(attempt.submitted_at, exact=True),
         "started_at": timestamp(attempt.started_at, exact=True),
         "ended_at": timestamp(attempt.ended_at, exact=True),
+        "queue_s": attempt.queue_s,
         "run_s": attempt.run_s,
         "cpu_s": attempt.cpu_s,
         "peak_memory_b": attempt.peak_memory_b,
@@ -171,6 +173,7 @@ def _attempt(attempt: Attempt, log: str | None) -> dict[str, Any]:
         "cause": attempt.cause.value if attempt.cause else None,
         "reason": attempt.reason,
         "log": log,
+        "extra": dict(attempt.extra),
     }
 
 

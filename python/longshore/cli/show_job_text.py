@@ -94,6 +94,12 @@ def _why_pending(job: Explained, _: float) -> Iterator[str]:
     since = f" since {moment(newest.submitted_at)}" if newest and newest.submitted_at else ""
     what = f" as '{newest.wms_id}'" if newest and newest.wms_id else ""
     yield f"It was handed to the workload manager{what} and has not been seen to start{since}."
+    if job.waits_at_manager:
+        yield f"The workload manager gives as its reason: {job.waits_at_manager}."
+
+
+def _why_held(job: Explained, now: float) -> Iterator[str]:
+    yield from (_why_pending if job.waits_at_manager else _why_other)(job, now)
 
 
 def _why_succeeded(job: Explained, _: float) -> Iterator[str]:
@@ -205,11 +211,15 @@ def _attempt_lines(attempt: Attempt, log: str | None) -> list[str]:
         lines.append(f"{_IN}{', '.join(used)}")
     if log and attempt.cause is not Cause.SUBMIT:
         lines.append(f"{_IN}log {log}")
+    if attempt.extra:
+        lines.append(f"{_IN}{', '.join(f'{name}={value}' for name, value in attempt.extra.items())}")
     return lines
 
 
 def _used(attempt: Attempt) -> Iterator[str]:
     asked = attempt.requested
+    if attempt.queue_s is not None:
+        yield f"waited {duration(attempt.queue_s)}"
     if attempt.run_s is not None:
         yield f"ran {duration(attempt.run_s)}" + _share(attempt.run_s, asked.walltime_s if asked else None, duration)
     if attempt.cpu_s is not None:
@@ -283,6 +293,7 @@ _WHY: Final[Mapping[JobState, Callable[[Explained, float], Iterator[str]]]] = {
     JobState.UNREADY: _why_unready,
     JobState.READY: _why_ready,
     JobState.PENDING: _why_pending,
+    JobState.HELD: _why_held,
     JobState.RUNNING: _why_running,
     JobState.SUCCEEDED: _why_succeeded,
     JobState.FAILED: _why_failed,

@@ -29,6 +29,7 @@ from longshore.contract.executor import (
 )
 from longshore.engine import orders
 from longshore.engine.again import choose
+from longshore.engine.codes import OVER
 from longshore.engine.decide import Scheduler
 from longshore.engine.evidence import Evidence, forget_tasks
 from longshore.engine.fold import RunState
@@ -36,16 +37,21 @@ from longshore.engine.guard import FastFailures
 from longshore.engine.history import RunHistory
 from longshore.engine.jobs import JobTable
 from longshore.engine.journal import Journal, next_life, read_events
+from longshore.engine.notes import Notes
 from longshore.engine.obeying import described, events_of, restarted
 from longshore.engine.policy import first_request, rules_of
 from longshore.engine.pool import NO_IDENTITIES, Pool
 from longshore.engine.settings import EngineSettings
 from longshore.engine.standing import snapshot_of
 from longshore.engine.tenant import Tenant, wishes_of
+from longshore.engine.urgency import Urgencies
+from longshore.engine.waiting import WaitingJobs
 from longshore.model.event import (
     FORMAT,
+    Deleted,
     Ended,
     Event,
+    Failed,
     Life,
     Started,
     Steer,
@@ -68,8 +74,6 @@ _SNAPSHOT_S: Final = 1.0
 """Time between two snapshots while there is news."""
 _HEARTBEAT_S: Final = 10.0
 """Time between two snapshots while there is none."""
-_PASSED_S: Final = 60.0
-"""Time after which a reason to wait that comes again is said again."""
 _RETRY_DISK_S: Final = 2.0
 """Pause before writing is tried again on a disk that is full."""
 
@@ -142,10 +146,8 @@ class Engine:
             self.state.apply(event)
         self.state.apply(self.life)
         self._mark: Mark = ""
-        self._note = ""
-        """Why the engine waits, as of this round."""
-        self._said: dict[str, float] = {}
-        """When each reason to wait last held, on the clock that never jumps; those of long ago are forgotten."""
+        self._notes = Notes(clock, say)
+        self._waiting = WaitingJobs(run, self.state)
         self._pause = (0.0, "")
         """Until when nothing is started, on the clock that never jumps, and why."""
         self._doubtful = set(self.state.active.values())
@@ -178,6 +180,7 @@ class Engine:
             kinds=_kinds_of(self._jobs.header.settings) if executor.limits.max_batch > 1 else (),
         )
         pool = self._scheduler.pool
+        self._urgencies = Urgencies(self.state, self._scheduler.pressure_of, self._rest_s)
         self._tenant = Tenant(mark, run.keeper, pool, clock=clock, say=say) if pool and settings.share_machine else None
 
     def run(self) -> JobState:
@@ -225,14 +228,12 @@ class Engine:
 
     def _round(self) -> bool:
         """One round; whether it was the last."""
-        self._note = ""
-        if self._is_pausing:
-            self._waits(self._pause[1])
+        self._notes.begin(self._pause[1] if self._is_pausing else "")
         self._poll()
         self._obey()
         self._judge()
         self._share()
-        starts = [] if self._is_pausing else self._scheduler.starts(self._now())
+        starts = self._starts()
         for start in starts:
             self._note_event(start)
         finished = self._scheduler.finish()
@@ -247,11 +248,23 @@ class Engine:
             self._tenant.note_starts()
         for start in starts:
             self._hand_over(start)
+        if moved := self._urgencies.moved(self._clock.elapsed(), self._clock.now()):
+            self._executor.reprioritise(moved)
         self._history.add()
         # The last event may be of an earlier round, which could not write it.
         last = self.state.finished is not None
         self._write_snapshot(last=last)
         return last
+
+    def _starts(self) -> list[Submitting]:
+        """What is handed over in this round, within what the manager takes at this moment."""
+        if self._is_pausing:
+            return []
+        self._scheduler.limits = self._executor.limits
+        return self._scheduler.starts(self._now(), at_most=self._executor.openings())
+
+    def _rest_s(self) -> float:
+        return self._history.rest_s(self.state, max(1, len(self.state.active)))
 
     def _judge(self) -> None:
         """Decide about jobs that ended badly, and about the run where too many do."""
@@ -260,7 +273,7 @@ class Engine:
         if self._guard.why and not self.state.over:
             self._note_event(Steer(who="longshore", act="pause", set={"why": self._guard.why}))
         if self.state.paused:
-            self._waits(f"paused: {self.state.paused}; 'longshore unpause' goes on")
+            self._notes.add(f"paused: {self.state.paused}; 'longshore unpause' goes on")
 
     def _share(self) -> None:
         """Agree with the user's other runs on who has how much of this machine."""
@@ -268,14 +281,20 @@ class Engine:
             return
         self._tenant.turn(lambda: wishes_of(self._scheduler, self._history, self._clock.now()))
         if self._tenant.idle:
-            self._waits("other runs of yours have this machine")
+            self._notes.add("other runs of yours have this machine")
 
     def _poll(self) -> None:
         answer = self._executor.poll(self._mark)
         if isinstance(answer, Unreachable):
-            self._waits(f"the workload manager does not answer: {answer.why}")
+            self._notes.add(f"the workload manager does not answer: {answer.why}")
             return
         self._mark = answer.mark
+        if answer.note:
+            self._notes.add(answer.note)
+        if answer.waiting is not None:
+            self._waiting.take(answer.waiting)
+        if note := self._waiting.note:
+            self._notes.add(note)
         self._doubtful |= answer.again
         if answer.busy:
             self._start_nothing_for(answer.busy.retry_after_s, answer.busy.why)
@@ -309,7 +328,7 @@ class Engine:
             return
         found = self._executor.find(sorted(doubtful))
         if isinstance(found, Unreachable):
-            self._waits(f"it cannot be told what became of {len(doubtful)} batches: {found.why}")
+            self._notes.add(f"it cannot be told what became of {len(doubtful)} batches: {found.why}")
             return
         self._doubtful = set()
         members: dict[str, list[tuple[int, int]]] = {}
@@ -351,6 +370,7 @@ class Engine:
             members=members,
             attributes=self._jobs.settings(start.jobs[0][0]).attributes,
             settings=self._jobs.settings(start.jobs[0][0]).own,
+            urgency=self._urgencies.of(start.b, (job for job, _ in start.jobs), self._clock.now()),
         )
         self._take_answer(start, self._executor.submit(batch))
 
@@ -360,12 +380,24 @@ class Engine:
                 self._note_event(Submitted(b=start.b, id=answer.id))
             case Refused():
                 self._note_event(BatchRefused(b=start.b, why=answer.why, spent=True))
+                if answer.for_all:
+                    self._give_up(start, answer.why)
             case Throttled():
                 self._note_event(BatchRefused(b=start.b, why=answer.why))
                 self._start_nothing_for(answer.retry_after_s, answer.why)
             case _:
                 # Unsure: it stays unanswered, and the next round looks it up.
-                self._waits(answer.why)
+                self._notes.add(answer.why)
+
+    def _give_up(self, start: Submitting, why: str) -> None:
+        """End the run because of a batch that was refused: its jobs failed, and the others are cancelled."""
+        self._say(f"the run is given up: {why}")
+        for job, _ in start.jobs:
+            if job in self.state.undecided:
+                self._note_event(Failed(j=job, why=f"it was refused, and ends the run: {why}"))
+        code, final = self.state.code, self.state.final
+        if left := tuple(job for job in range(self.state.size) if code[job] not in OVER and job != final):
+            self._note_event(Deleted(jobs=left))
 
     def _obey(self) -> None:
         """Take the orders that people left."""
@@ -440,17 +472,7 @@ class Engine:
 
     def _start_nothing_for(self, seconds: float, why: str) -> None:
         self._pause = max(self._pause, (self._clock.elapsed() + seconds, why))
-        self._waits(why)
-
-    def _waits(self, why: str) -> None:
-        """Say why, once while it lasts, and show it in the snapshot of this round."""
-        now = self._clock.elapsed()
-        # Several may hold by turns, four times a second and for days.
-        self._said = {each: at for each, at in self._said.items() if now - at < _PASSED_S}
-        if why not in self._said:
-            self._say(why)
-        self._said[why] = now
-        self._note = why
+        self._notes.add(why)
 
     def _now(self) -> float:
         """The time of day for decisions: this life's first, moved on by the clock that never jumps."""
@@ -478,7 +500,7 @@ class Engine:
             self._journal.flush()
             write_snapshot(self._run, self.snapshot())
         except OSError as error:
-            self._waits(f"the snapshot cannot be written: {error.strerror}")
+            self._notes.add(f"the snapshot cannot be written: {error.strerror}")
 
     def snapshot(self) -> Snapshot:
         """Where the run stands."""
@@ -488,7 +510,8 @@ class Engine:
             life=self.life,
             number=self._journal.number,
             now=self._clock.now(),
-            note=self._note,
+            note=str(self._notes),
+            held=self._waiting.held,
         )
 
 

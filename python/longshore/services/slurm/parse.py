@@ -100,6 +100,10 @@ _NOT_NOW: Final = re.compile(
     r"|Slurm backup controller in standby mode|currently unable to|Protocol authentication error|Munge",
     re.IGNORECASE,
 )
+_TOO_MANY: Final = re.compile(
+    r"submit limit|QOSMax\w*Submit|AssocMax\w*Submit|AssocGrp\w*Submit|Grp\w*Submit\w*Limit|MaxJobCount|too many jobs",
+    re.IGNORECASE,
+)
 _PERHAPS: Final = re.compile(
     r"timed out|Zero Bytes were transmitted|Unexpected message received|Transport endpoint|Connection reset"
     r"|Communication connection failure|Header lengths are longer",
@@ -112,6 +116,11 @@ def verdict(said: str) -> Verdict:
     if _PERHAPS.search(said):
         return Verdict.UNSURE
     return Verdict.THROTTLED if _NOT_NOW.search(said) else Verdict.REFUSED
+
+
+def takes_fewer(said: str) -> bool:
+    """Whether a batch was not taken because of how many tasks it has beside those that are there."""
+    return bool(_TOO_MANY.search(said))
 
 
 class QueueRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -185,6 +194,29 @@ class AccountRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     peak_memory_b: int | None = None
     node: str = ""
     reason: str = ""
+    queue_s: float | None = None
+    """Seconds between its submission and its start, on the scheduler's clock."""
+    gathered: Mapping[str, str] = msgspec.field(default_factory=dict)
+    """Fields that are kept as they are."""
+
+
+def full_rows(text: str) -> dict[TaskId, AccountRow]:
+    """The tasks in the output of sacct with `ACCOUNT_FIELDS` and, after them, `GATHERED_FIELDS`."""
+    own, kept = [], []
+    for line in text.splitlines():
+        fields = line.split(SEPARATOR)
+        if len(fields) != len(ACCOUNT_FIELDS) + len(GATHERED_FIELDS):
+            continue
+        own.append(SEPARATOR.join(fields[: len(ACCOUNT_FIELDS)]))
+        if "." not in fields[0]:
+            kept.append(SEPARATOR.join(fields[len(ACCOUNT_FIELDS) :]))
+    gathered = gathered_rows("\n".join(kept))
+    rows = account_rows("\n".join(own))
+    for task, found in gathered.items():
+        if task in rows:
+            waited = _between(found.get("Submit", ""), found.get("Start", ""))
+            rows[task] = msgspec.structs.replace(rows[task], gathered=found, queue_s=waited)
+    return rows
 
 
 def account_rows(text: str) -> dict[TaskId, AccountRow]:
@@ -245,7 +277,13 @@ def shown_row(task: TaskId, fields: Mapping[str, str]) -> AccountRow:
         run_s=seconds(fields.get("RunTime", "")),
         node=fields.get("BatchHost", ""),
         reason=fields.get("Reason", ""),
+        queue_s=_between(fields.get("SubmitTime", ""), fields.get("StartTime", "")),
     )
+
+
+def _between(submitted: str, started: str) -> float | None:
+    first, second = moment(submitted), moment(started)
+    return None if first is None or second is None or second < first else second - first
 
 
 def gathered_rows(text: str) -> dict[TaskId, dict[str, str]]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import msgspec
 from jinja2 import TemplateError
 
+from longshore.config.settings import walltime
 from longshore.contract.context import Context, PingReport, Problem, RenderedFile
 from longshore.contract.executor import Batch, Executor
 from longshore.engine.service import EngineService
@@ -17,8 +18,10 @@ from longshore.services.slurm.asked import check_names, component_count
 from longshore.services.slurm.backend import backend_values
 from longshore.services.slurm.client import SlurmClient
 from longshore.services.slurm.executor import SlurmExecutor
+from longshore.services.slurm.handing import on_submit_error
 from longshore.services.slurm.launch import launcher_line
 from longshore.services.slurm.nice import scale
+from longshore.services.slurm.pace import pace_of
 from longshore.services.slurm.ping import ping
 from longshore.services.slurm.script import TEMPLATE, WRAPPER, batch_script
 
@@ -86,6 +89,10 @@ def _of_the_site(ctx: Context) -> Iterator[Problem]:
     try:
         check_names(slurm)
         scale(slurm)
+        pace_of(slurm)
+        on_submit_error(slurm)
+        if slurm.get("maxpendtime") is not None:
+            walltime(slurm["maxpendtime"], "slurm.maxpendtime")
     except ConfigError as error:
         yield Problem(message=error.message, hint=error.hint, origin=ctx.site.origin)
     except ValueError as error:
