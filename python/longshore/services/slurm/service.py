@@ -9,14 +9,19 @@ import msgspec
 from jinja2 import TemplateError
 
 from longshore.config.settings import walltime
-from longshore.contract.context import Context, PingReport, Problem, RenderedFile
-from longshore.contract.executor import Batch, Executor
-from longshore.engine.service import EngineService
-from longshore.errors import ConfigError
+from longshore.contract.context import Context, PingReport, Problem, RenderedFile, RunPaths, Unreachable
+from longshore.contract.executor import Batch, CancelOutcome, Executor
+from longshore.contract.service import Selection
+from longshore.engine import settings as engine_settings
+from longshore.engine.service import EngineService, engine_command
+from longshore.errors import ConfigError, RunUnreadableError
 from longshore.model.request import MIB
+from longshore.model.submission import Submission
 from longshore.services.slurm.asked import check_names, component_count
 from longshore.services.slurm.backend import backend_values
 from longshore.services.slurm.client import SlurmClient
+from longshore.services.slurm.enginejob import TEMPLATE as ENGINE_TEMPLATE
+from longshore.services.slurm.enginejob import EngineJob, wants_job
 from longshore.services.slurm.executor import SlurmExecutor
 from longshore.services.slurm.handing import on_submit_error
 from longshore.services.slurm.launch import launcher_line
@@ -24,6 +29,7 @@ from longshore.services.slurm.nice import scale
 from longshore.services.slurm.pace import pace_of
 from longshore.services.slurm.ping import ping
 from longshore.services.slurm.script import TEMPLATE, WRAPPER, batch_script
+from longshore.services.slurm.states import Phase
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -72,15 +78,60 @@ class SlurmService(EngineService):
 
     def by_hand(self, workflow: Workflow, ctx: Context) -> Iterator[RenderedFile]:
         """Return the template and the wrapper."""
-        for path, mode in ((TEMPLATE, 0o644), (WRAPPER, 0o755)):
+        for path, mode in ((TEMPLATE, 0o644), (ENGINE_TEMPLATE, 0o644), (WRAPPER, 0o755)):
             text = ctx.templates[path.name.removesuffix(".j2")]
             yield RenderedFile(path=path, mode=mode, chunks=lambda text=text: iter((text,)))  # type: ignore[misc]
+
+    # -------------------------------------------------------------------------------------------- an engine as a job
+
+    def start_engine(self, run: RunPaths, by: str) -> str:
+        """Start an engine here, or have Slurm start it, as the site wishes."""
+        settings = engine_settings.read(run).executor
+        # What is to be ended is not to wait in a queue for somebody who ends it.
+        if by == "cancel" or not wants_job(settings):
+            return super().start_engine(run, by)
+        return EngineJob(run, _client(settings)).start(settings, by, engine_command(run))
+
+    def alive(self, run: RunPaths) -> bool | Unreachable:
+        """Return whether an engine gives signs of life, or is a job that Slurm has in its queue."""
+        found = super().alive(run)
+        if found:
+            return found
+        job = self._engine_job(run)
+        # A job of which Slurm says nothing for now may well be there.
+        return job is not None and job.phase() in (Phase.WAITING, Phase.RUNNING, Phase.UNKNOWN)
+
+    def cancel(self, run: RunPaths, selection: Selection) -> CancelOutcome:
+        """Cancel; an engine that waits in the queue does not take the order, and is replaced by one that does."""
+        job = self._engine_job(run)
+        if job is not None and not super().alive(run) and job.phase() is Phase.WAITING:
+            job.end()
+        return super().cancel(run, selection)
+
+    def resume(self, run: RunPaths, *, take_over: bool = False, force: bool = False) -> Submission | None:
+        """Take the run up; the job of an engine that is taken over from is ended first."""
+        job = self._engine_job(run)
+        if take_over and job is not None:
+            job.end()
+        return super().resume(run, take_over=take_over, force=force)
+
+    def _engine_job(self, run: RunPaths) -> EngineJob | None:
+        try:
+            settings = engine_settings.read(run).executor
+        except RunUnreadableError:
+            return None
+        return EngineJob(run, _client(settings)) if wants_job(settings) else None
 
     def ping(self, ctx: Context) -> PingReport:
         """Return what the cluster says of itself and of what the site names; submits nothing."""
         settings = {**ctx.settings.get("executor", {}), **_of_site(ctx), "queue": ctx.site.settings.get("queue")}
-        client = SlurmClient(settings.get("slurm") or {}, setup=settings.get("setup") or ())
-        return ping(client, settings)
+        return ping(_client(settings), settings)
+
+
+def _client(settings: Mapping[str, Any]) -> SlurmClient:
+    return SlurmClient(
+        settings.get("slurm") or {}, setup=settings.get("setup") or (), inherit=settings.get("inherit") or "all"
+    )
 
 
 def _of_the_site(ctx: Context) -> Iterator[Problem]:
@@ -93,6 +144,7 @@ def _of_the_site(ctx: Context) -> Iterator[Problem]:
         on_submit_error(slurm)
         if slurm.get("maxpendtime") is not None:
             walltime(slurm["maxpendtime"], "slurm.maxpendtime")
+        wants_job(ctx.site.settings)
     except ConfigError as error:
         yield Problem(message=error.message, hint=error.hint, origin=ctx.site.origin)
     except ValueError as error:
