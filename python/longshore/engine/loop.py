@@ -68,6 +68,8 @@ _SNAPSHOT_S: Final = 1.0
 """Time between two snapshots while there is news."""
 _HEARTBEAT_S: Final = 10.0
 """Time between two snapshots while there is none."""
+_PASSED_S: Final = 60.0
+"""Time after which a reason to wait that comes again is said again."""
 _RETRY_DISK_S: Final = 2.0
 """Pause before writing is tried again on a disk that is full."""
 
@@ -142,7 +144,8 @@ class Engine:
         self._mark: Mark = ""
         self._note = ""
         """Why the engine waits, as of this round."""
-        self._said = ""
+        self._said: dict[str, float] = {}
+        """When each reason to wait last held, on the clock that never jumps; those of long ago are forgotten."""
         self._pause = (0.0, "")
         """Until when nothing is started, on the clock that never jumps, and why."""
         self._doubtful = set(self.state.active.values())
@@ -222,7 +225,9 @@ class Engine:
 
     def _round(self) -> bool:
         """One round; whether it was the last."""
-        self._note = self._pause[1] if self._is_pausing else ""
+        self._note = ""
+        if self._is_pausing:
+            self._waits(self._pause[1])
         self._poll()
         self._obey()
         self._judge()
@@ -438,10 +443,14 @@ class Engine:
         self._waits(why)
 
     def _waits(self, why: str) -> None:
-        """Say why, once, and show it in the snapshot of this round."""
-        if why != self._said:
+        """Say why, once while it lasts, and show it in the snapshot of this round."""
+        now = self._clock.elapsed()
+        # Several may hold by turns, four times a second and for days.
+        self._said = {each: at for each, at in self._said.items() if now - at < _PASSED_S}
+        if why not in self._said:
             self._say(why)
-        self._said = self._note = why
+        self._said[why] = now
+        self._note = why
 
     def _now(self) -> float:
         """The time of day for decisions: this life's first, moved on by the clock that never jumps."""

@@ -145,27 +145,15 @@ class SlurmClient:
     def facts(self) -> ClusterFacts | Unreachable:
         """What the controller says of its cluster."""
         answer = self._run(["scontrol", *self._of_cluster, "show", "config"], timeout_s=_ASK_S / 4)
-        return parse.cluster_facts(answer.out) if answer.ok else Unreachable(why=answer.why)
-
-    def partitions(self) -> dict[str, dict[str, str]] | Unreachable:
-        """Availability, time limit and largest node of each partition."""
-        answer = self._run(
-            ["sinfo", *self._of_cluster, "--noheader", "--format=%R|%a|%l|%c|%m|%G|%D"], timeout_s=_ASK_S / 4
-        )
         if not answer.ok:
             return Unreachable(why=answer.why)
-        names = ("name", "available", "limit", "cpus", "memory", "gres", "nodes")
-        rows = (dict(zip(names, line.split("|"), strict=False)) for line in answer.out.splitlines() if "|" in line)
-        return {row["name"]: row for row in rows}
+        known = self.ask(["scontrol", "--oneliner", "show", "licenses"], timeout_s=_ASK_S / 4)
+        return parse.with_licences(parse.cluster_facts(answer.out), known.out if known.ok else "")
 
-    def associations(self) -> list[tuple[str, str]] | Unreachable:
-        """Accounts of this user, and the QOS allowed in each."""
-        words = ["sacctmgr", "--noheader", "--parsable2", "show", "associations", f"user={user_name()}"]
-        answer = self._run([*words, "format=account,qos"], timeout_s=_ASK_S / 4)
-        if not answer.ok:
-            return Unreachable(why=answer.why)
-        rows = (line.partition("|") for line in answer.out.splitlines() if "|" in line)
-        return [(account, qos) for account, _, qos in rows]
+    def ask(self, words: Sequence[str], *, timeout_s: float, of_cluster: bool = True) -> Answer:
+        """Ask anything else, of the cluster or of the installation."""
+        program, *rest = words
+        return self._run([program, *(self._of_cluster if of_cluster else ()), *rest], timeout_s=timeout_s)
 
     # --------------------------------------------------------------------------------------------------------- act
 

@@ -39,7 +39,7 @@ def launcher_line(launcher: Any, components: int = 1) -> str:
             f"'slurm.launcher' must be one line of text, not {launcher!r}",
             hint=f"For example {', '.join(_KNOWN)}, or 'srun --mpi=pmix'.",
         )
-    line = _KNOWN.get(launcher.strip(), launcher.strip())
     if launcher.strip() == "srun" and components > 1:
-        line += f" --het-group={','.join(map(str, range(components)))}"
-    return line
+        # Their tasks may have different numbers of processors, which one option cannot say.
+        return f"srun --export=ALL --het-group={','.join(map(str, range(components)))}"
+    return _KNOWN.get(launcher.strip(), launcher.strip())

@@ -336,5 +336,11 @@ def cluster_facts(text: str) -> ClusterFacts:
     )
 
 
+def with_licences(facts: ClusterFacts, text: str) -> ClusterFacts:
+    """The facts with the licences in ``scontrol --oneliner show licenses``, which also knows those kept elsewhere."""
+    more = re.findall(r"LicenseName=([^\s@]+)", text)
+    return msgspec.structs.replace(facts, licences=tuple(dict.fromkeys([*facts.licences, *more])))
+
+
 def _names(text: str) -> tuple[str, ...]:
     return tuple(word.split(":")[0].split("@")[0].strip() for word in text.split(",") if word.strip())

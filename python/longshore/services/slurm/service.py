@@ -75,7 +75,7 @@ class SlurmService(EngineService):
 
     def ping(self, ctx: Context) -> PingReport:
         """Return what the cluster says of itself and of what the site names; submits nothing."""
-        settings = {**ctx.settings.get("executor", {}), **_of_site(ctx)}
+        settings = {**ctx.settings.get("executor", {}), **_of_site(ctx), "queue": ctx.site.settings.get("queue")}
         client = SlurmClient(settings.get("slurm") or {}, setup=settings.get("setup") or ())
         return ping(client, settings)
 
