@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from longshore.app.job_events import Attempts, JobEvents, PartState, event_lines
 from longshore.app.run_jobs import RunJobs
-from longshore.app.runs import OpenRun
+from longshore.app.runs import OpenRun, of_one_run
 from longshore.engine.fold import SHOWN, Code
 from longshore.engine.pool import Pool
 from longshore.engine.steering import WHOLE_RUN
@@ -190,7 +190,9 @@ def explain_job(opened: OpenRun, reference: str) -> Explained:
     # Asked before the events are read: an engine that ends in between has written its last event by then.
     alive = _alive(opened)
     table = RunJobs(opened)
-    return _Look(opened, table, table.find(reference), alive=alive).explained()
+    job = table.find(reference)
+    with of_one_run(opened.run):
+        return _Look(opened, table, job, alive=alive).explained()
 
 
 def _alive(opened: OpenRun) -> bool | None:
