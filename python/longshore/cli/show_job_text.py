@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from longshore.cli.story import event_text
-from longshore.cli.words import duration, size, visible, why
+from longshore.cli.words import counted, duration, size, visible, why
 from longshore.config.secret import hide_secrets
 from longshore.model.moment import moment
 from longshore.model.state import Cause, JobState
 
 if TYPE_CHECKING:
-    from longshore.app.explain_job import Explained, Other, Room
+    from longshore.app.explain_job import Explained, Other, Room, Throttle
     from longshore.app.show_job import ShownJob, UsedFile
     from longshore.model.attempt import Attempt
     from longshore.model.request import Request
@@ -147,6 +147,9 @@ def _why_ready(job: Explained, now: float) -> Iterator[str]:
         yield f"It is tried again at {moment(job.not_before)} at the earliest."
     if job.note:
         yield f"The engine waits: {job.note}."
+    for throttle in job.throttles:
+        if throttle.active >= throttle.most:
+            yield _throttled(throttle, job.run)
     if job.room and not job.room.fits:
         short = [name for name, amount in job.room.asked.items() if amount > job.room.free[name]]
         yield f"There is not enough room: {', '.join(_short(job.room, name) for name in short)}; {_active(job.room)}."
@@ -154,6 +157,25 @@ def _why_ready(job: Explained, now: float) -> Iterator[str]:
         ready = job.others.get(JobState.READY, 0)
         rest = f"; {ready} jobs were ready when the engine last said" if ready > 1 else ""
         yield f"There is room for it now: the engine starts it in its turn{rest}."
+
+
+def _throttled(throttle: Throttle, run: str) -> str:
+    whose, option = (
+        ("", "") if throttle.label is None else (f" of label {throttle.label}", f" --label {throttle.label}")
+    )
+    return (
+        f"It is throttled: at most {counted(throttle.most, 'job')}{whose} may be active at once, and "
+        f"{throttle.active} {'is' if throttle.active == 1 else 'are'}: longshore throttle {run} --off{option}"
+    )
+
+
+def _why_held(job: Explained, _: float) -> Iterator[str]:
+    order = job.held_by
+    by = f" by {order.who} at {moment(order.t)}" if order else ""
+    release = f"--job {shlex.quote(job.name)}"
+    if order and (labels := order.select.get("labels")):
+        release = " ".join(f"--label {shlex.quote(label)}" for label in labels)
+    yield f"It was held{by}; to let it go on: longshore release {job.run} {release}"
 
 
 def _why_running(job: Explained, now: float) -> Iterator[str]:
@@ -295,6 +317,7 @@ _WHY: Final[Mapping[JobState, Callable[[Explained, float], Iterator[str]]]] = {
     JobState.PENDING: _why_pending,
     JobState.HELD: _why_held,
     JobState.RUNNING: _why_running,
+    JobState.HELD: _why_held,
     JobState.SUCCEEDED: _why_succeeded,
     JobState.FAILED: _why_failed,
     JobState.DELETED: _why_deleted,
