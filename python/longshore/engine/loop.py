@@ -41,6 +41,7 @@ from longshore.engine.policy import first_request, rules_of
 from longshore.engine.pool import NO_IDENTITIES, Pool
 from longshore.engine.settings import EngineSettings
 from longshore.engine.standing import snapshot_of
+from longshore.engine.steering import throttled
 from longshore.engine.tenant import Tenant, wishes_of
 from longshore.model.event import (
     FORMAT,
@@ -260,6 +261,8 @@ class Engine:
             self._note_event(Steer(who="longshore", act="pause", set={"why": self._guard.why}))
         if self.state.paused:
             self._waits(f"paused: {self.state.paused}; 'longshore unpause' goes on")
+        elif not self.state.over and (narrow := throttled(self.state.throttles, self._jobs.labels)):
+            self._waits(narrow)
 
     def _share(self) -> None:
         """Agree with the user's other runs on who has how much of this machine."""
