@@ -61,6 +61,8 @@ class Scheduler:
         How long jobs are expected to run; without it, all alike.
     kinds
         Per profile, what must be the same for all jobs of a batch beside the request; without it, nothing must.
+    most_in_batch
+        Members of one batch, per profile; without it, as many as the limits say.
     priorities
         Priority per profile, which goes before the length of what waits behind a job; without it, all alike.
     """
@@ -78,6 +80,7 @@ class Scheduler:
         estimates: Estimates | None = None,
         priorities: Sequence[float] = (),
         kinds: Sequence[Hashable] = (),
+        most_in_batch: Sequence[int] = (),
     ) -> None:
         self.state = state
         self.pool = pool
@@ -85,6 +88,7 @@ class Scheduler:
         self._rules = rules
         self._profile_of = profile_of
         self._limits = limits
+        self._most_in_batch = most_in_batch or [limits.max_batch] * len(requests)
         self._tag = tag
         self._batches = 0
         self._waiting = 0
@@ -223,7 +227,7 @@ class Scheduler:
         if job is None:
             return None
         asked = self._asked_of(job)
-        most = self._limits.max_batch - 1
+        most = self._most_in_batch[self._profile_of[job]] - 1
         jobs = [job, *self._pop_alike(asked, most)] if most else [job]
         return self._batch_of(jobs, asked)
 

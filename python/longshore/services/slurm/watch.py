@@ -1,0 +1,179 @@
+"""Watches what was handed over, through the jobs' own records and the queue, and says which attempts are over."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+import msgspec
+
+from longshore.contract.executor import MemberEvent
+from longshore.model.event import Ended, Lost, Started
+from longshore.services.slurm.books import Attempt, BatchBook, Books, EndRecord
+from longshore.services.slurm.pace import Pace
+from longshore.services.slurm.parse import QueueRow, TaskId, queue_rows
+from longshore.services.slurm.states import HELD_REASONS, Phase, phase_of
+from longshore.world.newest import Told
+
+LOG: Final = logging.getLogger("longshore.slurm")
+
+_SETTLE_S: Final = 3.0
+"""A query begun so soon after a batch was handed over may not know it yet."""
+GRACE_S: Final = 60.0
+"""How long what is gone from the queue, and of which nothing else is known, is looked for."""
+
+
+class Watched:
+    """What is known of one attempt that is not over."""
+
+    __slots__ = ("attempt", "book", "gone", "gone_at", "handed_at", "record", "row", "started", "task", "wanted_at")
+
+    def __init__(self, attempt: Attempt, book: BatchBook, position: int, handed_at: float) -> None:
+        self.attempt = attempt
+        self.book = book
+        self.task: TaskId | None = book.task(position)
+        self.handed_at = handed_at
+        self.started = False
+        self.record: EndRecord | None = None
+        self.row: QueueRow | None = None
+        """The newest row of the queue."""
+        self.gone = 0
+        """How many answers in a row did not know it."""
+        self.gone_at = 0.0
+        self.wanted_at = 0.0
+        """When its end was first known of, while the scheduler's word for it is waited for."""
+
+    @property
+    def said_over(self) -> bool:
+        """Whether the queue calls it over."""
+        return self.row is not None and phase_of(self.row.state) is Phase.OVER
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether it says itself that it ended well."""
+        return self.record is not None and self.record.status == 0 and not self.record.refused
+
+
+class Ready(msgspec.Struct, frozen=True):
+    """Attempts that are over.
+
+    Attributes
+    ----------
+    told
+        Those of which all is known that will be.
+    asked
+        Those of which Slurm is to say how they ended.
+    """
+
+    told: list[Watched]
+    asked: list[Watched]
+
+
+class Watch:
+    """The attempts that are not over.
+
+    Parameters
+    ----------
+    books
+        What was written down of them.
+    pace
+        How often the queue is asked.
+    """
+
+    def __init__(self, books: Books, pace: Pace) -> None:
+        self._books = books
+        self._pace = pace
+        self.members: dict[Attempt, Watched] = {}
+        self.over: dict[Attempt, BatchBook] = {}
+        """What has ended, and the engine has not settled yet."""
+        self.held = 0
+        """How many of them a person keeps from starting."""
+
+    def follow(self, book: BatchBook, handed_at: float) -> None:
+        """Watch the members of a batch that has an id, from a moment (seconds since boot) on."""
+        for position, attempt in enumerate(book.members):
+            if attempt not in self.members:
+                self.members[attempt] = Watched(attempt, book, position, handed_at)
+
+    def from_records(self) -> Iterator[MemberEvent]:
+        """What jobs wrote down."""
+        by_tag: dict[str, dict[Attempt, Watched]] = {}
+        for attempt, member in self.members.items():
+            if member.record is None:
+                by_tag.setdefault(member.book.tag, {})[attempt] = member
+        for tag, wanted in by_tag.items():
+            records, begun = self._books.records(tag, wanted)
+            for attempt in sorted(begun | records.keys()):
+                member = wanted[attempt]
+                record = records.get(attempt)
+                if not member.started and (record is None or not record.refused):
+                    member.started = True
+                    yield Started(
+                        j=attempt[0],
+                        a=attempt[1],
+                        host=record.host if record else None,
+                        at=record.start if record else None,
+                    )
+                member.record = record
+
+    def from_queue(self, told: Told) -> Iterator[MemberEvent]:
+        """What an answer of the queue says."""
+        by_task = {row.id: row for row in queue_rows(told.text or "")}
+        held = 0
+        for attempt, member in self.members.items():
+            row = by_task.get(member.task) if member.task else None
+            if row is None:
+                if told.asked_at > member.handed_at + _SETTLE_S:
+                    member.gone += 1
+                    member.gone_at = member.gone_at or told.asked_at
+                continue
+            member.gone, member.gone_at, member.row = 0, 0.0, row
+            held += row.reason in HELD_REASONS
+            phase = phase_of(row.state)
+            if phase is Phase.UNKNOWN:
+                LOG.warning("Slurm calls the state of job %s '%s', a word that is not known here", row.id, row.state)
+            if phase is Phase.RUNNING and not member.started:
+                member.started = True
+                yield Started(j=attempt[0], a=attempt[1], host=row.node or None, at=row.started_at)
+        self.held = held
+
+    def ready(self, now: float) -> Ready:
+        """The attempts that are over at this moment (seconds since boot), as far as is certain."""
+        told: list[Watched] = []
+        asked: list[Watched] = []
+        for member in self.members.values():
+            gone = member.said_over or member.gone >= 2
+            if member.succeeded:
+                told.append(member)
+            elif member.record is not None or gone:
+                if not member.wanted_at:
+                    # How it ended is asked of Slurm, and of nothing that Slurm said before.
+                    member.wanted_at = now
+                    self._pace.want(now)
+                if gone or now - member.wanted_at > GRACE_S:
+                    asked.append(member)
+        return Ready(told, asked)
+
+    def leave(self, ends: Iterable[Ended | Lost]) -> Iterator[MemberEvent]:
+        """Watch these no longer; their ends are told, each after its start."""
+        for end in ends:
+            member = self.members.pop((end.j, end.a))
+            self.over[member.attempt] = member.book
+            if not member.started and isinstance(end, Ended) and (end.exit is not None or end.signal is not None):
+                # It was over before anybody saw it run.
+                yield Started(j=end.j, a=end.a, host=end.host, at=end.start)
+            yield end
+
+    def settled(self, attempts: Iterable[Attempt]) -> None:
+        """Remove what was kept for the sake of ends that the journal knows."""
+        tags = set()
+        for attempt in attempts:
+            book = self.over.pop(attempt, None)
+            if book is not None:
+                self._books.remove_record(book.tag, attempt)
+                tags.add(book.tag)
+        if tags:
+            left = {member.book.tag for member in self.members.values()} | {book.tag for book in self.over.values()}
+            for tag in tags - left:
+                self._books.forget(tag)
