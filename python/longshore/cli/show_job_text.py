@@ -98,10 +98,6 @@ def _why_pending(job: Explained, _: float) -> Iterator[str]:
         yield f"The workload manager gives as its reason: {job.waits_at_manager}."
 
 
-def _why_held(job: Explained, now: float) -> Iterator[str]:
-    yield from (_why_pending if job.waits_at_manager else _why_other)(job, now)
-
-
 def _why_succeeded(job: Explained, _: float) -> Iterator[str]:
     for newest in job.attempts[-1:]:
         yield f"Its attempt {newest.number} succeeded{_after(newest)}."
@@ -169,7 +165,10 @@ def _throttled(throttle: Throttle, run: str) -> str:
     )
 
 
-def _why_held(job: Explained, _: float) -> Iterator[str]:
+def _why_held(job: Explained, now: float) -> Iterator[str]:
+    if job.waits_at_manager:
+        yield from _why_pending(job, now)
+        return
     order = job.held_by
     by = f" by {order.who} at {moment(order.t)}" if order else ""
     release = f"--job {shlex.quote(job.name)}"
