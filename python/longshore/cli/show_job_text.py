@@ -316,7 +316,6 @@ _WHY: Final[Mapping[JobState, Callable[[Explained, float], Iterator[str]]]] = {
     JobState.PENDING: _why_pending,
     JobState.HELD: _why_held,
     JobState.RUNNING: _why_running,
-    JobState.HELD: _why_held,
     JobState.SUCCEEDED: _why_succeeded,
     JobState.FAILED: _why_failed,
     JobState.DELETED: _why_deleted,

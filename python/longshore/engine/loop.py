@@ -26,6 +26,7 @@ from longshore.contract.executor import (
     Refused,
     SubmitAnswer,
     Throttled,
+    Urgency,
 )
 from longshore.engine import orders
 from longshore.engine.again import choose
@@ -159,6 +160,7 @@ class Engine:
         """When orders were last looked for."""
         self._snapshot_at = -_HEARTBEAT_S
         self._snapshot_number = -1
+        self._snapshot_note = ""
         executor.open(run, number)
         probe = executor.probe()
         mark = read_card(run).mark
@@ -249,8 +251,7 @@ class Engine:
             self._tenant.note_starts()
         for start in starts:
             self._hand_over(start)
-        if moved := self._urgencies.moved(self._clock.elapsed(), self._clock.now()):
-            self._executor.reprioritise(moved)
+        self._reprioritise()
         self._history.add()
         # The last event may be of an earlier round, which could not write it.
         last = self.state.finished is not None
@@ -263,6 +264,18 @@ class Engine:
             return []
         self._scheduler.limits = self._executor.limits
         return self._scheduler.starts(self._now(), at_most=self._executor.openings())
+
+    def _urgency(self, start: Submitting) -> Urgency | None:
+        """How urgent a batch is, where the manager has an order of its own."""
+        if self._executor.limits.max_batch < 2:
+            return None
+        return self._urgencies.of(start.b, (job for job, _ in start.jobs), self._clock.now())
+
+    def _reprioritise(self) -> None:
+        if self._executor.limits.max_batch < 2:
+            return
+        if moved := self._urgencies.moved(self._clock.elapsed(), self._clock.now()):
+            self._executor.reprioritise(moved)
 
     def _rest_s(self) -> float:
         return self._history.rest_s(self.state, max(1, len(self.state.active)))
@@ -373,7 +386,7 @@ class Engine:
             members=members,
             attributes=self._jobs.settings(start.jobs[0][0]).attributes,
             settings=self._jobs.settings(start.jobs[0][0]).own,
-            urgency=self._urgencies.of(start.b, (job for job, _ in start.jobs), self._clock.now()),
+            urgency=self._urgency(start),
         )
         self._take_answer(start, self._executor.submit(batch))
 
@@ -493,12 +506,13 @@ class Engine:
 
     def _write_snapshot(self, *, last: bool) -> None:
         age = self._clock.elapsed() - self._snapshot_at
-        news = self._journal.number != self._snapshot_number
+        news = self._journal.number != self._snapshot_number or str(self._notes) != self._snapshot_note
         if not (last or age >= _HEARTBEAT_S or (news and age >= _SNAPSHOT_S)):
             return
         if not self._may_act():
             return
         self._snapshot_at, self._snapshot_number = self._clock.elapsed(), self._journal.number
+        self._snapshot_note = str(self._notes)
         try:
             self._journal.flush()
             write_snapshot(self._run, self.snapshot())

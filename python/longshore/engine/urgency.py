@@ -41,7 +41,11 @@ class Urgencies:
         """The urgency of a batch that is handed over at this moment (seconds since the epoch)."""
         pressure = max(map(self._pressure_of, jobs))
         self._told[batch] = pressure
-        return Urgency(pressure_s=pressure, end_at=now + max(pressure, self._rest_s()))
+        return Urgency(pressure_s=pressure, end_at=now + max(pressure, self._left_s()))
+
+    def _left_s(self) -> float:
+        """Seconds until the run is over, the same for all batches: the longest chain among those that are there."""
+        return max(self._rest_s(), max(map(self._pressure_of, self._state.active), default=0.0))
 
     def moved(self, elapsed: float, now: float) -> Mapping[str, Urgency]:
         """The batches to tell the manager of anew; none where it was told a moment ago.
@@ -66,11 +70,11 @@ class Urgencies:
         chosen = sorted((batch for batch, share in shares.items() if share > _RELEVANT), key=lambda b: (-shares[b], b))
         if not chosen:
             return {}
-        rest_s = self._rest_s()
+        left_s = self._left_s()
         urgencies = {}
         for batch in chosen[:_MOST]:
             self._told[batch] = pressures[batch]
-            urgencies[batch] = Urgency(pressure_s=pressures[batch], end_at=now + max(rest_s, pressures[batch]))
+            urgencies[batch] = Urgency(pressure_s=pressures[batch], end_at=now + max(left_s, pressures[batch]))
         return urgencies
 
     def _pressures(self) -> dict[str, float]:

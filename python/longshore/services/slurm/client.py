@@ -64,6 +64,8 @@ class SlurmClient:
         names, _ = inherited(self._env, inherit)
         # Jobs inherit what sbatch is given; without these two, it would not even be found, or find its cluster.
         self._to_submit = {name: self._env[name] for name in self._env if name in names or name in _NEEDED}
+        self._kept: tuple[str, ...] | None = None
+        """Fields of accounting that are kept, of those that this version has; ``None`` until it was asked."""
         self.calls: dict[str, int] = {}
         """How often each program was run."""
 
@@ -111,11 +113,15 @@ class SlurmClient:
     def accounts(self, tasks: Iterable[TaskId]) -> dict[TaskId, AccountRow] | Unreachable:
         """What accounting says of tasks: what outcomes are made from, and the fields that are kept."""
         rows: dict[TaskId, AccountRow] = {}
+        if self._kept is None:
+            told = self._run(["sacct", "--helpformat"], timeout_s=_ASK_S / 4)
+            self._kept = parse.kept_fields(told.out) if told.ok else None
+        kept = self._kept or ()
         for some in _chunks(_names_of(tasks)):
-            answer = self._run([*self._sacct_words((*parse.ACCOUNT_FIELDS, *parse.GATHERED_FIELDS)), _jobs(some)])
+            answer = self._run([*self._sacct_words((*parse.ACCOUNT_FIELDS, *kept)), _jobs(some)])
             if not answer.ok:
                 return Unreachable(why=answer.why)
-            rows |= parse.full_rows(answer.out)
+            rows |= parse.full_rows(answer.out, kept)
         return rows
 
     def accounts_named(self, name: str, *, since: str) -> dict[TaskId, AccountRow] | Unreachable:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
@@ -17,6 +18,8 @@ from longshore.services.slurm.outcome import ended, said_out_of_memory
 from longshore.services.slurm.parse import AccountRow, ClusterFacts, TaskId, shown_row
 from longshore.services.slurm.states import Phase, phase_of
 from longshore.services.slurm.watch import GRACE_S, Watched
+
+LOG: Final = logging.getLogger("longshore.slurm")
 
 _WRITES_S: Final = 1.0
 """How long the cluster is given to write an end down before accounting is asked for it."""
@@ -73,6 +76,8 @@ class Ends:
         account = None if isinstance(accounts, Unreachable) or not member.task else accounts.get(member.task)
         if account is not None and phase_of(account.state) is not Phase.OVER:
             account = None
+        if account is not None and self._is_half(account) and now - member.wanted_at < _LAG_S:
+            return None
         if member.succeeded and account is None:
             # Nothing is kept waiting for accounting that is not there.
             waits = self._accounting and not silent and now - member.wanted_at < _LAG_S
@@ -90,6 +95,10 @@ class Ends:
         elif account is None and self._accounting and now - member.wanted_at < _LAG_S:
             return None
         return self._end(member, state, account)
+
+    def _is_half(self, account: AccountRow) -> bool:
+        """Whether accounting has the end of a task and not yet its beginning: the two are written apart."""
+        return self.gathers and bool(account.gathered) and "WorkDir" not in account.gathered
 
     def _lost(self, member: Watched) -> Lost:
         why = f"job {member.task} is gone from Slurm, and left no record of its end"
@@ -111,7 +120,10 @@ class Ends:
     def _accounts(self, members: list[Watched]) -> Mapping[TaskId, AccountRow] | Unreachable:
         if not self._accounting:
             return {}
-        return self._client.accounts(member.task for member in members if member.task)
+        told = self._client.accounts(member.task for member in members if member.task)
+        if isinstance(told, Unreachable):
+            LOG.warning("sacct does not answer: %s", told.why)
+        return told
 
     def _shown(self, member: Watched) -> AccountRow | Unreachable | None:
         """What the controller still knows of a member that left no record."""

@@ -26,16 +26,26 @@ from longshore.services.slurm import render
 from longshore.services.slurm.books import Attempt, BatchBook, Books
 from longshore.services.slurm.client import SlurmClient
 from longshore.services.slurm.pace import Pace
-from longshore.services.slurm.parse import ClusterFacts, Verdict, queue_rows, submitted_id, takes_fewer, verdict
+from longshore.services.slurm.parse import (
+    ClusterFacts,
+    Verdict,
+    connection_broke,
+    queue_rows,
+    submitted_id,
+    takes_fewer,
+    verdict,
+)
 from longshore.services.slurm.script import Scripts
 from longshore.services.slurm.watch import Watch
 from longshore.world.newest import since_boot
 
 LOG: Final = logging.getLogger("longshore.slurm")
 
-_APPEAR_S: Final = 120.0
-"""How long a batch whose submission was not answered may take to appear: twice Slurm's longest wait for a message."""
-_BACK_OFF_S: Final = 15.0
+_BROKEN_S: Final = 15.0
+"""How long a batch may take to appear whose connection broke: what was read of it before is there or is not."""
+_BACK_OFF_S: Final = 2.0
+_MOST_BACK_OFF_S: Final = 60.0
+"""Pause after a batch that was not taken: twice as long each time, up to this."""
 _SMALLER_S: Final = 1.0
 """Pause before a smaller batch is tried where a larger one was too large."""
 
@@ -86,6 +96,7 @@ class Handing:
         self._largest = limits.max_batch
         self.max_batch = limits.max_batch
         """Members of a batch: fewer than the site allows while Slurm takes no more."""
+        self._back_off_s = _BACK_OFF_S
         self._stops_run = scripts.stops_run
         self._asked: dict[str, float] = {}
         """Since when a batch is looked up, in seconds since boot."""
@@ -123,12 +134,15 @@ class Handing:
         found = submitted_id(answer.out) if answer.ok else None
         if found:
             self._taken(book, found[0])
+            self._back_off_s = _BACK_OFF_S
             self.max_batch = min(self._largest, max(self.max_batch, 2 * len(book.members)))
             return Accepted(str(found[0]))
         if answer.status is None or answer.ok:
             return Unsure(f"sbatch gave no id: {answer.why}")
         match verdict(answer.err or answer.out):
             case Verdict.UNSURE:
+                if connection_broke(answer.err or answer.out):
+                    self._books.write(msgspec.structs.replace(book, may_appear_s=_BROKEN_S))
                 return Unsure(answer.why)
             case Verdict.THROTTLED:
                 self._books.forget(book.tag)
@@ -136,7 +150,8 @@ class Handing:
                     # Of an array, either all is taken or nothing: a part of it may fit under the limit.
                     self.max_batch = len(book.members) // 2
                     return Throttled(f"Slurm takes no more at once: {answer.why}", _SMALLER_S)
-                return Throttled(f"Slurm takes no more for now: {answer.why}", _BACK_OFF_S)
+                pause_s, self._back_off_s = self._back_off_s, min(2 * self._back_off_s, _MOST_BACK_OFF_S)
+                return Throttled(f"Slurm takes no more for now: {answer.why}", pause_s)
             case _:
                 self._books.forget(book.tag)
                 return Refused(f"Slurm refuses it: {answer.why}", for_all=self._stops_run)
@@ -200,7 +215,7 @@ class Handing:
                 return rows
             if rows:
                 return min(rows, key=lambda task: task.job).job
-        if abs(time.time() - book.at) < _APPEAR_S:
+        if abs(time.time() - book.at) < book.may_appear_s:
             return Unreachable(why=f"sbatch did not answer, and its job '{book.name}' may still appear")
         return None
 
