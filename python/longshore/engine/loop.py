@@ -179,7 +179,7 @@ class Engine:
             tag=f"{mark}-{number}",
             estimates=self._history.estimates,
             priorities=[profile.priority for profile in self._jobs.header.settings],
-            most_in_batch=[executor.most_in_batch(profile.own) for profile in self._jobs.header.settings],
+            most_in_batch=lambda profile: executor.most_in_batch(self._jobs.header.settings[profile].own),
             kinds=_kinds_of(self._jobs.header.settings) if executor.limits.max_batch > 1 else (),
         )
         pool = self._scheduler.pool

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from longshore.services.slurm.scripts import TEMPLATE, WRAPPER
 
 from longshore.contract.context import RunPaths, Unreachable
 from longshore.contract.executor import Accepted, Batch, Limits, Member, Refused, Throttled, Unsure, Urgency
@@ -17,6 +16,7 @@ from longshore.model.request import MIB, Request
 from longshore.services.slurm.client import SlurmClient
 from longshore.services.slurm.executor import SlurmExecutor
 from longshore.services.slurm.handing import on_submit_error
+from longshore.services.slurm.script import TEMPLATE, WRAPPER
 from longshore.world.etc import shipped
 from longshore.world.shell import Answer
 
