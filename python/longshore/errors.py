@@ -155,3 +155,7 @@ class FilesError(PreparationError):
     """A file or directory is missing, in the way, or cannot be written."""
 
     code = "files"
+
+
+class HelpWanted(Exception):  # noqa: N818 - somebody asked, and nothing is wrong
+    """Options of a service ask which options there are; the text says it."""

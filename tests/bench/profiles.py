@@ -20,10 +20,11 @@ from longshore.config.combine import ClusterProfile
 from longshore.config.merge import Layer, LayerRank, merge
 from longshore.config.profile import JobProfile, compile_profile
 from longshore.config.search import Config
+from longshore.contract.clustering import ClusteringSettings
 from longshore.model.cluster import Cluster, ClusteredGraph, Composition, Member
 from longshore.model.dag import Dag
 from longshore.model.task import Task, TaskGraph
-from longshore.plan.cluster import single_task
+from longshore.plan.clustering.single import single_task
 from longshore.plan.special import SpecialJobs
 from longshore.plan.transform import Shared, compositions, make_job, profiles_of, transform
 from longshore.world.etc import shipped
@@ -64,7 +65,7 @@ def graph(jobs: int) -> ClusteredGraph:
         )
         for number in range(jobs)
     ]
-    return single_task(TaskGraph(name="run", dag=Dag.by_name(tasks, [])), {})
+    return single_task(TaskGraph(name="run", dag=Dag.by_name(tasks, [])), ClusteringSettings())
 
 
 def grouped(jobs: int) -> ClusteredGraph:

@@ -36,6 +36,7 @@ from longshore.cli.show_json import (
     submit_document,
 )
 from longshore.cli.show_lint import lint_document
+from longshore.cli.show_picture import picture_document
 from longshore.cli.show_registry import adopted_document, forgotten_document
 from longshore.config.check import Finding, Severity
 from longshore.config.explain import Explained, Kind, Replaced, Step
@@ -44,6 +45,7 @@ from longshore.contract.context import PingReport
 from longshore.contract.service import Changes, Selection, Steering
 from longshore.engine.again import Why
 from longshore.errors import ConfigError, CycleError, LongshoreError
+from longshore.model.picture import Arrow, Box, Picture
 from longshore.model.report import ExitCodes, Failure, Insight, JobReport, Running, RunReport, Spent
 from longshore.model.state import Cause, JobState
 from longshore.model.submission import RunCard
@@ -398,8 +400,7 @@ def test_every_error_is_what_its_schema_says(error_class: type[LongshoreError]) 
 @pytest.mark.parametrize(
     ("state", "exit_status"), list(zip(JobState, [10, 11, 12, 13, 14, 15, 16, 17, 0, 19, 20], strict=True))
 )
-def test_status_gives_the_exit_status_of_bps(state: JobState, exit_status: int) -> None:
-    """BPS's row 67."""
+def test_row_67_status_gives_the_exit_status_of_bps(state: JobState, exit_status: int) -> None:
     assert status_document(run(state=state))["exit_status"] == exit_status
 
 
@@ -513,3 +514,13 @@ def test_the_documents_of_the_registry_are_what_their_schemas_say() -> None:
     ]
     check("adopt", adopted_document(outcomes, as_of=NOON))
     check("forget", forgotten_document([Forgotten(id="k", path=""), Forgotten(id="k", path="/a")], as_of=NOON))
+
+
+def test_the_document_of_a_picture_is_what_its_schema_says() -> None:
+    boxes = (
+        Box(name="a", label="a", jobs=3, counts={JobState.FAILED: 1, JobState.SUCCEEDED: 2}),
+        Box(name="b1", label="b", here=True),
+        Box(name="7 more", label="b", jobs=7, more=True),
+    )
+    picture = Picture(title="t", boxes=boxes, arrows=(Arrow(start=0, end=1, jobs=2), Arrow(start=0, end=2)))
+    check("draw", picture_document(picture, as_of=NOON))

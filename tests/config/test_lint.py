@@ -123,7 +123,7 @@ def test_clusters_where_nothing_packs() -> None:
     """BPS's default makes a job of each quantum, and a section for others goes unread there without a word."""
     text = "cluster: {c: {pipetasks: 'isr, cal'}, isr: {pipetasks: isr, queue: x}, cal: {queue: y}, d: {queue: z}}"
     expected = [
-        "warning: 'cluster.c.pipetasks' has no effect: 'clusterAlgorithm' packs no tasks together",
+        "warning: 'cluster.c.pipetasks' has no effect: 'clusterAlgorithm' does not go by it",
         "warning: 'cluster.d' matches nothing: it has no 'pipetasks', and no task has the label 'd'",
     ]
     assert said(text, labels=frozenset({"isr", "cal"})) == expected

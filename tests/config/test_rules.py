@@ -97,6 +97,31 @@ def test_success() -> None:
     )
 
 
+def test_states_of_slurm_are_ways_to_end() -> None:
+    assert rules_of("successIf: {slurm_job_state_codes: FAILED}").success_if == SuccessIf(state=("EXIT", "SIGNAL"))
+    several = rules_of("successIf: {slurm_job_state_codes: [completed, TIMEOUT, OUT_OF_MEMORY]}").success_if
+    assert several == SuccessIf(state=("SUCCEEDED", "WALLTIME", "OOM"))
+
+
+def test_success_in_the_words_of_buildtest() -> None:
+    rules = rules_of(
+        "status: {returncode: [0, 3], regex: {stream: stdout, exp: done}, runtime: {min: 1, max: 1h},"
+        " slurm_job_state_codes: FAILED}"
+    )
+    assert rules.success_if == SuccessIf(
+        exit=(0, 3), log="done", least_s=1.0, most_s=3600.0, state=("EXIT", "SIGNAL"), any_of=True
+    )
+    assert rules_of("status: {returncode: 3, mode: and}").success_if == SuccessIf(exit=(3,))
+    assert rules_of("status: {mode: and}").success_if is None
+    assert rules_of("status: draft").success_if is None, "whatever is no map is a variable"
+
+
+def test_two_answers_to_one_question() -> None:
+    with pytest.raises(ConfigError, match="both 'status' and 'successIf'") as caught:
+        rules_of("{status: {returncode: 1}, pipetask: {isr: {successIf: {exit: 1}}}}")
+    assert "Keep one" in caught.value.hint
+
+
 @pytest.mark.parametrize("text", ["successIf: null", "successIf: {}", "successIf: {log: null}", "retryOn: {}"])
 def test_nothing_in_a_section_is_nothing_said(text: str) -> None:
     rules = rules_of(text)
@@ -105,7 +130,30 @@ def test_nothing_in_a_section_is_nothing_said(text: str) -> None:
 
 WRONG = {
     "successIf: {exti: 0}": ("1:19", "'successIf' has no 'exti'", "Did you mean 'exit'?"),
-    "successIf: {zzz: 0}": ("1:18", "'successIf' has no 'zzz'", "It has exit, log, file, walltime, state, value."),
+    "successIf: {zzz: 0}": (
+        "1:18",
+        "'successIf' has no 'zzz'",
+        "It has exit, log, file, walltime, state, slurm_job_state_codes, value.",
+    ),
+    "successIf: {slurm_job_state_codes: FAILD}": (
+        "1:36",
+        "'successIf.slurm_job_state_codes' must be of COMPLETED, FAILED, OUT_OF_MEMORY, TIMEOUT, not 'FAILD'",
+        "Did you mean 'FAILED'?",
+    ),
+    "successIf: {slurm_job_state_codes: FAILED, state: OOM}": (
+        "1:12",
+        "'successIf' has both 'state' and 'slurm_job_state_codes'",
+        "Keep one.",
+    ),
+    "status: {returncod: 1}": ("1:21", "'status' has no 'returncod' here", "Did you mean 'returncode'?"),
+    "status: {mode: xor}": ("1:16", "'status.mode' must be one of or, and; not 'xor'", None),
+    "status: {regex: {stream: out, exp: x}}": (
+        "1:17",
+        "'status.regex.stream' must be stdout or stderr, not 'out'",
+        None,
+    ),
+    "status: {regex: {stream: stdout}}": ("1:17", "'status.regex' needs an 'exp'", None),
+    "status: {runtime: 3}": ("1:19", "'status.runtime' must be a map of min and max, not '3'", None),
     "successIf: [0]": ("1:12", "'successIf' must be a map, not '[0]'", None),
     "successIf: {log: 'a(b'}": (
         "1:18",
@@ -128,7 +176,20 @@ WRONG = {
     ),
     "successIf: {state: DONE}": (
         "1:20",
-        "'successIf.state' must be one of succeeded, exit, signal, oom, walltime, output, not 'done'",
+        "'successIf.state' must be one of SUCCEEDED, EXIT, SIGNAL, OOM, WALLTIME, OUTPUT, not 'DONE'",
+        "",
+    ),
+    "successIf: {state: [walltim]}": (
+        "1:20",
+        "'successIf.state' must be one of SUCCEEDED, EXIT, SIGNAL, OOM, WALLTIME, OUTPUT, not 'walltim'",
+        "Did you mean 'WALLTIME'?",
+    ),
+    "successIf: {state: []}": ("1:20", "'successIf.state' names nothing", "Name at least one, or leave the key out."),
+    "successIf: {exit: []}": ("1:19", "'successIf.exit' names nothing", "Name at least one, or leave the key out."),
+    "retryOn: {signal: []}": ("1:19", "'retryOn.signal' names nothing", "Name at least one, or leave the key out."),
+    "successIf: {value: {regex: x, min: 3, max: 1}}": (
+        "1:20",
+        "'successIf.value' has a 'min' of 3 above its 'max' of 1",
         "",
     ),
     "successIf: {file: [a]}": ("1:19", "'successIf.file' must be the path of a file, not '['a']'", ""),

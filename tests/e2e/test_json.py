@@ -103,8 +103,9 @@ def test_what_every_command_prints_is_what_its_schema_says(cli: Cli, write_run: 
     ask("logs", run, "--failed", "--tail", "2")
     ask("logs", run, "a")
     for job in ("a", "b", "d"):
-        ask("explain", run, job)
-        ask("show-job", run, job)
+        for command in ("explain", "show-job"):
+            ask(command, run, job)
+    ask("draw", run)
     ask("logs", run, "nope", status=5)
     (tmp_path / "script.yaml").write_text("customJob: {executable: script.sh}\n", "utf-8")
     ask("submitcmd", "script.yaml", status=7)

@@ -102,6 +102,22 @@ def test_jobs_that_have_not_started_get_other_requests(cli: Cli, write_run: Writ
     assert logs == ["a 10\n", "b 20\n", "c 30\n"]
 
 
+def test_what_can_never_be_given_cannot_be_set(cli: Cli, write_run: WriteRun, tmp_path: Path) -> None:
+    run = submitted(cli, write_run(f"resources: {{cpus: 2, memory: 100}}\n{WAITS}", CHAIN))
+    for words, said in {
+        "requestCpus=3": "'requestCpus=3' asks for 3 of 'cpus', and there are only 2",
+        "requestMemory=101": "'requestMemory=101' asks for 101 MiB of 'memory', and there are only 100 MiB",
+        "requestResources.gpu=1": "asks for 1 of 'gpu', which this machine does not count",
+    }.items():
+        refused = cli("set", run, words, "--label", "C")
+        assert refused.returncode == 7
+        assert said in refused.stderr
+    assert cli("set", run, "requestCpus=2", "--label", "C").returncode == 0
+    (tmp_path / "go").touch()
+    eventually(lambda: cli("status", run), lambda ran: ran.returncode == 0)
+    assert Path(run, "journal", "0001.jsonl").read_text("utf-8").count('"e":"steer"') == 1
+
+
 def test_a_throttle_is_kept_and_lifted(cli: Cli, write_run: WriteRun, tmp_path: Path) -> None:
     wide: Tasks = {f"w{number}": ("W", []) for number in range(8)}
     run = submitted(cli, write_run(f"resources: {{cpus: 4}}\n{WAITS}", {"a": ("A", []), **wide}))

@@ -264,6 +264,15 @@ def test_a_suspended_engine_is_taken_over_by_somebody_who_says_so(cli: Cli, run_
     refused = cli("resume", run)
     assert refused.returncode == 6
     assert "its engine is alive" in refused.stderr
+    assert "--take-over" not in refused.stderr
+    snapshot = json.loads((run / "status.json").read_text("utf-8"))
+    assert "has written nothing" not in cli("status", run).stderr
+    # As if that were a while ago.
+    (run / "status.json").write_text(json.dumps({**snapshot, "at": snapshot["at"] - 90}), "utf-8")
+    assert "--take-over" in cli("resume", run).stderr
+    for silent in (cli("status", run), cli("report", run)):
+        assert "the engine has written nothing since" in silent.stdout + silent.stderr
+        assert "--take-over" in silent.stdout + silent.stderr
     assert cli("resume", run, "--take-over").returncode == 0
     lives = [event for event in events(run) if event["e"] == "life"]
     assert [life["by"] for life in lives] == ["submit", "take-over"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import given, settings
@@ -16,6 +16,7 @@ from longshore.engine import orders
 from longshore.engine.changes import SETTABLE, changed
 from longshore.engine.decide import Scheduler
 from longshore.engine.fold import Code, RunState
+from longshore.engine.obeying import events_of
 from longshore.engine.policy import RetryRules
 from longshore.engine.pool import Pool
 from longshore.engine.steering import WHOLE_RUN
@@ -276,6 +277,26 @@ def test_what_is_set_of_a_job_that_runs_counts_from_its_next_attempt() -> None:
     state.apply(Ended(j=0, a=1, exit=1, cause=Cause.EXIT))
     state.apply(Retry(j=0, a=2, cause=Cause.EXIT))
     assert made.request_of(0) == Request(cpus=1)
+
+
+def test_what_is_set_one_after_another_of_a_job_that_runs_counts_all_together() -> None:
+    class Jobs:
+        labels: ClassVar[list[str]] = ["A"]
+
+        def __len__(self) -> int:
+            return 1
+
+    state = RunState([()], [0])
+    made = scheduler(state, requests=[Request(cpus=1, memory_b=MIB)], pool=Pool({"cpus": 4, "memory": 9 * MIB}))
+    assert started(made) == [0]
+    for key, value in (("requestCpus", "2"), ("requestMemory", "3"), ("requestWalltime", "60")):
+        order = orders.Order(who="me", act="set", set={key: value})
+        for event in events_of(order, Jobs(), state, request_of=made.coming_request_of):  # type: ignore[arg-type]
+            state.apply(event)
+    assert made.request_of(0) == Request(cpus=1, memory_b=MIB), "as it runs"
+    state.apply(Ended(j=0, a=1, exit=1, cause=Cause.EXIT))
+    state.apply(Retry(j=0, a=2, cause=Cause.EXIT))
+    assert made.request_of(0) == Request(cpus=2, memory_b=3 * MIB, walltime_s=60.0)
 
 
 def test_a_retry_waits_no_longer_than_was_meant_when_the_clock_is_set_back() -> None:

@@ -21,6 +21,19 @@ OOM: dict[str, Any] = {"signal": 9, "cause": Cause.OOM}
 
 # How it ended, what a success is, and what is not met; None is a success.
 ROWS: dict[str, tuple[dict[str, Any], SuccessIf, str | None]] = {
+    "any of it: the exit code": (EXIT_3, SuccessIf(exit=(3,), log="never", any_of=True), None),
+    "any of it: the log": (EXIT_3, SuccessIf(exit=(4,), log="all done", any_of=True), None),
+    "any of it: how it ended": (EXIT_3, SuccessIf(exit=(4,), state=("EXIT", "SIGNAL"), any_of=True), None),
+    "any of it: one bound is not enough": (
+        WELL | {"run_s": 9.0},
+        SuccessIf(least_s=1.0, most_s=2.5, exit=(1,), any_of=True),
+        "exit code 0 is not in successIf.exit [1]; it ran for 9.0 s, and successIf.walltime is at most 2.5 s",
+    ),
+    "any of it: what is not there is not met": (
+        WELL | {"exit": None},
+        SuccessIf(exit=(0,), least_s=1.0, any_of=True),
+        "it has no exit code, which 'returncode' asks for; its run time is not known, which 'runtime' asks for",
+    ),
     "nothing is asked": (WELL, SuccessIf(), None),
     "an exit code that is none of a failure": (EXIT_3, SuccessIf(exit=(0, 3)), None),
     "0 is one too, unless it is not": (
@@ -121,3 +134,16 @@ def test_with_an_exit_list_the_list_alone_decides(code: int, codes: list[int], r
     rules = SuccessIf(exit=tuple(codes))
     assert (judged(end, rules, None, Facts()).cause is None) == (code in codes)
     assert may_succeed(end, rules) == (code == 0 or code in codes)
+
+
+def test_a_failure_of_which_nothing_is_met_stays_what_it_was() -> None:
+    end = Ended(j=1, a=1, **KILLED)
+    found = judged(end, SuccessIf(exit=(0,), any_of=True), None, Facts())
+    assert found.cause is Cause.SIGNAL
+    assert found.reason == "killed by SIGKILL; it has no exit code, which 'returncode' asks for"
+
+
+@pytest.mark.parametrize("cause", [Cause.CANCELLED, Cause.LOST, Cause.PREEMPTED])
+def test_what_others_ended_is_no_success_whatever_is_met(cause: Cause) -> None:
+    end = Ended(j=1, a=1, exit=3, cause=cause)
+    assert judged(end, SuccessIf(exit=(3,), any_of=True), None, Facts()) == end

@@ -18,6 +18,7 @@ _FILES = {
     "defaults.yaml": "",
     "wms/local.yaml": " (local service)",
     "wms/htcondor.yaml": " (HTCondor)",
+    "wms/slurm.yaml": " (Slurm)",
     "lsst.yaml": " (quantum graphs only)",
 }
 
@@ -30,6 +31,9 @@ Every key that Longshore reads, with the places it can stand in and its default.
 is looked up for a job is searched in this order: the command line, `payload`, `cluster.LABEL`, `pipetask.LABEL`,
 `site.NAME`, `cloud.NAME`, and at last the root. `etc/schema/config.json` holds the same for editors.
 """
+
+
+SLURM = "slurm"
 
 
 def page() -> str:
@@ -50,6 +54,9 @@ def _sections(schema: dict[str, Any], defaults: dict[str, Any]) -> Iterator[str]
         yield from _table(title, definitions[name].get("properties", {}), defaults, path=("payload",))
         for key, value in definitions[name].get("properties", {}).items():
             below, words = value.get("properties", {}), value["description"]
+            if key == SLURM:
+                # Of Slurm's many keys there is a page.
+                continue
             yield from _table(f"Under `{key}`", below, defaults, path=(key,), words=words if below else "")
     for name, section in schema["properties"].items():
         own = dict(section.get("properties", {}))

@@ -12,6 +12,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "doc" / "reference" / "site-profiles.md"
+SLURM = "slurm"
 
 _HEAD = """# Site profiles
 
@@ -20,7 +21,7 @@ _HEAD = """# Site profiles
 What a profile of a site can say, beside any [key of a configuration](configuration.md), which it gives a default.
 [How to describe a site](../how-to/describe-a-site.md) shows it in use; `etc/schema/site.json` holds the same for
 editors. Each key can also stand in a section `site.NAME` of a configuration; those after `limits` also at its root,
-for all sites.
+for all sites. The keys under `slurm`: [Slurm](slurm.md).
 """
 
 
@@ -32,6 +33,9 @@ def page() -> str:
 
 def _below(schema: dict[str, Any]) -> Iterator[str]:
     for key, value in schema["properties"].items():
+        if key == SLURM:
+            # Of its many keys there is a page.
+            continue
         if "properties" in value:
             yield from _table(f"Under `{key}`", value)
         elif "properties" in value.get("items", {}):

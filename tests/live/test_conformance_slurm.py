@@ -14,7 +14,7 @@ from longshore.contract.context import Context, RunPaths, Site
 from longshore.contract.executor import Executor
 from longshore.contract.service import WmsService
 from longshore.services.slurm.executor import SlurmExecutor
-from longshore.services.slurm.scripts import TEMPLATE, WRAPPER
+from longshore.services.slurm.script import TEMPLATE, WRAPPER
 from longshore.services.slurm.service import SlurmService
 from longshore.testing.conformance import ExecutorConformance, ServiceConformance
 from longshore.world.etc import shipped

@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 from longshore.config.merge import tree
 from longshore.config.profile import compile_profile
 from longshore.config.search import Config
+from longshore.contract.clustering import ClusteringSettings
 from longshore.model.dag import Dag
 from longshore.model.task import Task, TaskGraph
 from longshore.origin import Origin
-from longshore.plan.cluster import single_task
+from longshore.plan.clustering.single import single_task
 from longshore.plan.commands import argv_of, as_line
 from longshore.plan.special import SpecialJobs
 from longshore.plan.transform import profiles_of, transform
@@ -33,7 +34,7 @@ hostile = words | st.sampled_from(
 def jobs_of(command: Any, data_id: dict[str, Any], paths: dict[str, tuple[str, ...]]) -> Any:
     """The one job of a task with that command."""
     task = Task(name="t", label="T", data_id=data_id, paths=paths)
-    clustered = single_task(TaskGraph(name="g", dag=Dag([task], [])), {})
+    clustered = single_task(TaskGraph(name="g", dag=Dag([task], [])), ClusteringSettings())
     config = Config(tree({"runQuantumCommand": command}, HERE))
     profiles = profiles_of(clustered, lambda member, free: compile_profile(config, member.label, free=free, env={}))
     workflow = transform(clustered, profiles, name="w", attributes={}, special=SpecialJobs())

@@ -9,6 +9,7 @@ import pytest
 from longshore.config.merge import tree
 from longshore.config.profile import JobProfile, compile_profile
 from longshore.config.search import Config
+from longshore.contract.clustering import ClusteringSettings
 from longshore.errors import ConfigError, PreparationError
 from longshore.model.cluster import Cluster, ClusteredGraph, Member
 from longshore.model.dag import Dag
@@ -18,7 +19,7 @@ from longshore.model.request import MIB
 from longshore.model.task import Task, TaskGraph
 from longshore.model.workflow import Workflow
 from longshore.origin import Origin
-from longshore.plan.cluster import single_task
+from longshore.plan.clustering.single import single_task
 from longshore.plan.special import SpecialJobs
 from longshore.plan.tasks import joined
 from longshore.plan.transform import PER_JOB, free_names, profiles_of, transform
@@ -67,7 +68,7 @@ def together(graph: TaskGraph) -> ClusteredGraph:
 
 
 def test_the_names_a_job_has_values_of_its_own_for() -> None:
-    assert free_names(single_task(tasks(), {})) == {
+    assert free_names(single_task(tasks(), ClusteringSettings())) == {
         ("isr", "isr", "isr"): PER_JOB | {"visit"},
         ("cal", "cal", "cal"): PER_JOB | {"visit", "band"},
     }
@@ -78,7 +79,7 @@ def test_the_names_a_job_has_values_of_its_own_for() -> None:
 
 
 def test_jobs_have_the_order_files_and_attributes_of_their_clusters() -> None:
-    workflow = made(single_task(tasks(), {}), {})
+    workflow = made(single_task(tasks(), ClusteringSettings()), {})
     assert workflow.name == "w"
     assert [job.name for job in workflow] == ["isr_1", "isr_2", "cal_1", "cal_2"]
     assert workflow.parents("cal_2") == ["isr_2"]
@@ -91,7 +92,7 @@ def test_jobs_have_the_order_files_and_attributes_of_their_clusters() -> None:
 
 def test_a_command_of_the_users_replaces_that_of_the_source() -> None:
     workflow = made(
-        single_task(tasks(), {}),
+        single_task(tasks(), ClusteringSettings()),
         {
             "runQuantumCommand": "do {label} {jobName}",
             "pipetask": {"cal": {"runQuantumCommand": ["cal", "{visit}{band}"]}},
@@ -102,14 +103,14 @@ def test_a_command_of_the_users_replaces_that_of_the_source() -> None:
 
 
 def test_variables_may_have_a_value_per_job() -> None:
-    workflow = made(single_task(tasks(), {}), {"environment": {"ALL": "x", "EACH": "v{visit}"}})
+    workflow = made(single_task(tasks(), ClusteringSettings()), {"environment": {"ALL": "x", "EACH": "v{visit}"}})
     one, two = workflow["isr_1"], workflow["isr_2"]
     assert one.settings.environment == {"ALL": "x"}
     assert (one.environment, two.environment) == ({"EACH": "v1"}, {"EACH": "v2"})
 
 
 def test_jobs_of_a_label_share_their_settings() -> None:
-    workflow = made(single_task(tasks(), {}), {"requestCpus": 2})
+    workflow = made(single_task(tasks(), ClusteringSettings()), {"requestCpus": 2})
     assert workflow["isr_1"].settings is workflow["isr_2"].settings
     assert workflow["isr_1"].settings.request.cpus == 2
     assert workflow["isr_1"].settings.label == "isr"
@@ -121,7 +122,7 @@ def test_requests_may_differ_from_job_to_job() -> None:
         name="g",
         dag=Dag([Task(name=f"t{n}", label="l", data_id={"size": n // 2}, command="x") for n in range(4)], []),
     )
-    workflow = made(single_task(graph, {}), {"requestMemory": "{size}000"})
+    workflow = made(single_task(graph, ClusteringSettings()), {"requestMemory": "{size}000"})
     requests = [workflow[f"t{n}"].settings.request.memory_b for n in range(4)]
     assert requests == [None, None, 1000 * MIB, 1000 * MIB]
     # Those that ask for the same go on sharing.
@@ -132,13 +133,13 @@ def test_requests_may_differ_from_job_to_job() -> None:
 def test_a_request_that_is_wrong_for_one_job_is_an_error() -> None:
     task = Task(name="t", label="l", data_id={"size": "huge"}, command="x")
     with pytest.raises(ConfigError, match="requestMemory"):
-        made(single_task(TaskGraph(name="g", dag=Dag([task], [])), {}), {"requestMemory": "{size}"})
+        made(single_task(TaskGraph(name="g", dag=Dag([task], [])), ClusteringSettings()), {"requestMemory": "{size}"})
 
 
 def test_a_task_without_a_command_is_an_error() -> None:
     task = Task(name="t", label="l")
     with pytest.raises(PreparationError, match="task 't' has no command") as raised:
-        made(single_task(TaskGraph(name="g", dag=Dag([task], [])), {}), {})
+        made(single_task(TaskGraph(name="g", dag=Dag([task], [])), ClusteringSettings()), {})
     assert "pipetask: {l: {runQuantumCommand: ...}}" in raised.value.hint
 
 
@@ -160,7 +161,7 @@ def special(name: str) -> Job:
 
 def test_the_init_job_is_before_all_others_and_the_last_one_after() -> None:
     jobs = SpecialJobs(init=special("init"), last=special("last"), final=special("final"))
-    workflow = made(single_task(tasks(), {}), {}, jobs)
+    workflow = made(single_task(tasks(), ClusteringSettings()), {}, jobs)
     assert [job.name for job in workflow] == ["init", "isr_1", "isr_2", "cal_1", "cal_2", "last", "final"]
     assert workflow.parents("isr_1") == workflow.parents("isr_2") == ["init"]
     assert workflow.parents("cal_1") == ["isr_1"]

@@ -78,7 +78,7 @@ def begin(path: Path, *, options: Mapping[str, str], sets: tuple[str, ...], now:
     configuration = name_run(configuration)
     service = find_service(configuration.service, origin=configuration.service_origin)
     configuration = _with_site(configuration, service)
-    for note in (*configuration.place.notes, *_left_out(configuration)):
+    for note in (*configuration.place.notes, *_left_out(configuration), *_unheeded(configuration, service)):
         tell.note(note)
     run = RunPaths(Path(configuration.text("submitPath")).absolute())
     return Begun(
@@ -130,12 +130,23 @@ def _left_out(configuration: Configuration) -> list[str]:
     return [f"{what}: the names look like secrets or are a scheduler's; 'inheritEnvironment' can name them"]
 
 
+def _unheeded(configuration: Configuration, service: WmsService) -> list[str]:
+    if not configuration.text("backendOptions") or service.own_map:
+        return []
+    return [f"the service '{configuration.service}' has no options of its own: 'backendOptions' has no effect"]
+
+
 def service_context(configuration: Configuration, service: WmsService, run: RunPaths) -> Context:
     """What the service may know, with what its probe found."""
     place = configuration.place
     section = configuration.config.at("site", configuration.site)
     # Beside what is said of the site, the values for jobs that its section holds.
-    said = {**(plain(section) if section else {}), **place.settings}
+    by_default = {"account": configuration.text("accountingGroup"), "queue": configuration.text("queue")}
+    said = {
+        **(plain(section) if section else {}),
+        **place.settings,
+        **{key: value for key, value in by_default.items() if value},
+    }
     ctx = Context(
         settings=service_settings(configuration, service),
         site=Site(name=configuration.site, settings=said, origin=place.origin),

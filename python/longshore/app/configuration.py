@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from longshore.app.layers import environment, machine_and_user
-from longshore.app.services import BUILT_IN, short_name
+from longshore.app.services import BUILT_IN, find_service, short_name
 from longshore.app.sites import Placed, chosen_site, placed, site_folders, site_layers
 from longshore.config.check import Finding, Severity
 from longshore.config.functions import Caller
@@ -115,7 +115,10 @@ class Configuration:
 
     def with_defined(self, **values: str) -> Configuration:
         """The configuration with more of what Longshore itself defines (BPS: ``bps_defined``)."""
-        layer = layer_from_mapping({"bps_defined": values}, "bps_defined", LayerRank.COMMAND_LINE)
+        return self.with_layer(layer_from_mapping({"bps_defined": values}, "bps_defined", LayerRank.COMMAND_LINE))
+
+    def with_layer(self, layer: Layer) -> Configuration:
+        """The configuration with a layer more, the strongest of all."""
         layers = (*self.layers, layer)
         return replace(
             self, layers=layers, given=(*self.given, layer), config=Config(merge(layers), self.config.caller)
@@ -274,7 +277,30 @@ def read_configuration(
     )
     with _noted(problems):
         configuration = configuration.at_site(chosen_site(first, env, sites), configuration.origin("computeSite"))
+    with _noted(problems):
+        configuration = _with_backend_options(configuration)
     return configuration, findings
+
+
+def _with_backend_options(configuration: Configuration) -> Configuration:
+    """The configuration with what ``backendOptions`` stands for, which the service knows.
+
+    Raises
+    ------
+    ConfigError
+        An option is not known.
+    """
+    text = configuration.text("backendOptions")
+    if not text:
+        return configuration
+    origin = configuration.origin("backendOptions")
+    try:
+        values = find_service(configuration.service, origin=configuration.service_origin).backend_options(text)
+    except ConfigError as error:
+        raise ConfigError(error.message, origin=origin, hint=error.hint) from error
+    return configuration.with_layer(
+        layer_from_mapping({"bps_cmdline": dict(values)}, "backendOptions", LayerRank.COMMAND_LINE)
+    )
 
 
 @contextmanager

@@ -12,24 +12,45 @@ from longshore.config.functions import Call
 from longshore.config.interpolate import shown
 from longshore.config.merge import Layer, Node
 from longshore.errors import ConfigError
+from longshore.origin import Origin
 
 _KEY = "allowFunctions"
 
 
 def with_functions(configuration: Configuration) -> Configuration:
     """The configuration, in which functions are called from now on, if no layer of it forbids that."""
-    forbidden = next(filter(None, map(_forbidding, configuration.layers)), None)
 
     def caller(call: Call) -> Any:
-        if forbidden is not None:
-            raise ConfigError(
-                f"{shown(call.text)} calls a function, which '{_KEY}' forbids",
-                origin=call.origin,
-                hint=f"It is forbidden at {forbidden.origin}.",
-            )
+        refuse_functions(configuration, shown(call.text), call.origin)
         return called(call)
 
     return configuration.calling(caller)
+
+
+def refuse_functions(configuration: Configuration, what: str, origin: Origin | None) -> None:
+    """Refuse to call what a configuration names where some layer of it forbids that.
+
+    Parameters
+    ----------
+    configuration
+        The configuration.
+    what
+        What would be called, in quotes.
+    origin
+        Where it was written.
+
+    Raises
+    ------
+    ConfigError
+        A layer forbids it.
+    """
+    forbidden = next(filter(None, map(_forbidding, configuration.layers)), None)
+    if forbidden is not None:
+        raise ConfigError(
+            f"{what} calls a function, which '{_KEY}' forbids",
+            origin=origin,
+            hint=f"It is forbidden at {forbidden.origin}.",
+        )
 
 
 def called(call: Call) -> Any:
@@ -61,7 +82,13 @@ def called(call: Call) -> Any:
 
 def _forbidding(layer: Layer) -> Node | None:
     """What forbids functions in a layer: one is enough, for no user may undo, or delete, what a site says."""
-    node = layer.root.value.get(_KEY) if isinstance(layer.root.value, dict) else None
-    while node is not None and node.value is not False:
-        node = node.overrode
-    return node
+    root = layer.root.value if isinstance(layer.root.value, dict) else {}
+    # A plain key of the command line stands in a section of its own.
+    below = root["bps_cmdline"].value if "bps_cmdline" in root else {}
+    for part in (root, below if isinstance(below, dict) else {}):
+        node = part.get(_KEY)
+        while node is not None and node.value is not False:
+            node = node.overrode
+        if node is not None:
+            return node
+    return None

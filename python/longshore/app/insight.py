@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 
 from longshore.app.digest import Failed
 from longshore.app.estimate import time_left
 from longshore.app.layout import Layout
 from longshore.app.tally import Tally
 from longshore.contract.executor import Waiting
+from longshore.model.moment import moment
 from longshore.model.report import Insight, Running, Spent
 from longshore.model.state import TERMINAL, JobState
 
@@ -17,11 +17,6 @@ _LONGEST = 5
 """Running jobs that are named."""
 
 Counts = Mapping[JobState, int]
-
-
-def moment(at: float) -> str:
-    """A moment as text, in UTC."""
-    return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
 def insight(
@@ -62,6 +57,7 @@ def insight(
             left=[
                 sum(count for state, count in labels[label].items() if state not in TERMINAL) for label in layout.labels
             ],
+            running_s=_running_s(tally, len(layout.labels), now),
             run_s=tally.run_s,
             ended_at=tally.ended_at,
             busy_s=tally.busy_s,
@@ -77,6 +73,14 @@ def insight(
         },
         exit_codes=failed.exit_codes(),
     )
+
+
+def _running_s(tally: Tally, labels: int, now: float) -> list[list[float]]:
+    """How long each job has run that runs, per label."""
+    running: list[list[float]] = [[] for _ in range(labels)]
+    for job, start in tally.running.items():
+        running[tally.label_of[job]].append(max(0.0, now - (start.at or start.t)))
+    return running
 
 
 def _running(tally: Tally, layout: Layout) -> tuple[Running, ...]:

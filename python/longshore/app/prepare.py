@@ -13,7 +13,8 @@ import msgspec
 from longshore import __version__
 from longshore.app.begin import Begun, begin, run_attributes
 from longshore.app.fill import Plan, fill, final_programs
-from longshore.app.profiles import Profiles, beyond_limits
+from longshore.app.packing import pack
+from longshore.app.profiles import Profiles, beyond_limits, capped
 from longshore.app.programs import check_programs
 from longshore.app.sources import Acquired, acquire
 from longshore.app.teller import Teller
@@ -24,24 +25,18 @@ from longshore.contract.context import Problem, RunPaths
 from longshore.errors import RequestError
 from longshore.model.cluster import ClusteredGraph
 from longshore.model.submission import RunCard
-from longshore.model.task import TaskGraph
 from longshore.model.workflow import Workflow
-from longshore.plan.cluster import single_task
 from longshore.plan.special import FINAL, INIT, SpecialJobs, final_job, init_job
 from longshore.plan.transform import transform
 from longshore.world.rundir import FORMAT, new_run_directory, write_card
 from longshore.world.share import give_to_group, permissions
 
 _NO_EFFECT: Final = (
-    "cluster",
     "ordering",
-    "clusterAlgorithm",
     "subDirTemplate",
-    "templateDataId",
     "saveDot",
     "saveGenericWorkflow",
     "saveClusteredQgraph",
-    "validateClusteredQgraph",
 )
 
 
@@ -79,15 +74,10 @@ def prepare(
     tell.stage("reading the payload")
     acquired = acquire(begun.configuration)
     tell.stage(f"making jobs of {_counted(len(acquired.graph.dag), 'task')}")
-    clustered = pack(acquired.graph)
+    clustered = pack(begun.configuration, acquired.graph)
     workflow = make_workflow(begun, clustered, acquired.commands, tell)
     tell.stage(f"writing {_counted(len(workflow), 'job')} to '{begun.run.root}'")
     return write(plan_of(begun, acquired, workflow), run_id=run_id, now=now)
-
-
-def pack(graph: TaskGraph) -> ClusteredGraph:
-    """Pack the tasks."""
-    return single_task(graph, {})
 
 
 def make_workflow(begun: Begun, clustered: ClusteredGraph, commands: Mapping[str, Node], tell: Teller) -> Workflow:
@@ -181,7 +171,7 @@ def check(begun: Begun, workflow: Workflow, tell: Teller) -> None:
     FilesError
         A program is missing.
     """
-    problems = [*begun.service.check(workflow, begun.ctx), *beyond_limits(begun, workflow)]
+    problems = [*begun.service.check(workflow, begun.ctx), *beyond_limits(begun, workflow), *capped(workflow)]
     refuse([_placed(problem, begun, workflow) for problem in problems], tell)
     if begun.service.runs_here:
         check_programs(workflow, begun.configuration)

@@ -16,17 +16,22 @@ from longshore.app.services import short_name
 from longshore.app.teller import Teller
 from longshore.config.combine import ClusterProfile
 from longshore.config.merge import Node
+from longshore.config.own import CONTAINER, Words, waits
 from longshore.config.profile import REQUEST_KEYS, JobProfile, compile_profile
 from longshore.contract.context import Problem
+from longshore.engine.policy import lowered_at_first
 from longshore.errors import ConfigError
 from longshore.model.cluster import ClusteredGraph, Composition, Member
 from longshore.model.job import JobSettings
+from longshore.model.request import MIB
 from longshore.model.workflow import Workflow
 from longshore.plan.fit import fitted
 from longshore.plan.transform import profiles_of
 from longshore.sites.limits import AS_GUEST, as_guest, beyond, within
-from longshore.sites.setup import setup_lines
+from longshore.sites.setup import in_front, setup_lines
 
+LAUNCHING: Final = ("launcher", CONTAINER)
+"""Keys of a service's own map that decide how all commands of a label are started."""
 _MODULE_HOMES: Final = ("LMOD_PKG", "MODULESHOME")
 """Variables with which Lmod and Environment Modules say where they are."""
 
@@ -49,6 +54,8 @@ class Profiles:
         self._capacity = (begun.ctx.probe.capacity if begun.ctx.probe else None) or {}
         self._at = {begun.configuration.site: begun.configuration}
         self.notes: dict[str, None] = {}
+        service = begun.service
+        self._words = Words(service.own_map, service.raw_lines) if service.own_map else None
 
     def of(
         self,
@@ -75,6 +82,7 @@ class Profiles:
             searchobj=searchobj,
             with_command=with_command,
             command=command,
+            words=self._words,
         )
         return replace(profile, settings=self._held(profile.settings, configuration, [profile]))
 
@@ -104,6 +112,7 @@ class Profiles:
                 free=free,
                 env=configuration.env,
                 command=commands.get(member.label),
+                words=self._words,
             )
 
         found = profiles_of(clustered, compiled)
@@ -130,7 +139,22 @@ class Profiles:
                 settings, rules=msgspec.structs.replace(settings.rules, resume_tasks=False)
             )
         self.notes |= dict.fromkeys([*too_much, *forbidden])
-        return msgspec.structs.replace(settings, setup=setup) if setup else settings
+        launcher = self._launcher(profiles[0]) if self._words else ""
+        return msgspec.structs.replace(settings, setup=setup, launcher=launcher) if setup or launcher else settings
+
+    def _launcher(self, profile: JobProfile) -> str:
+        """What starts each command, and the container it is started in."""
+        own = {**profile.settings.own, **profile.own}
+        for key in LAUNCHING:
+            if waits({key: own.get(key)}):
+                raise ConfigError(
+                    f"'{key}' must be the same for all jobs of a label", origin=profile.given[f"own.{key}"]
+                )
+        try:
+            return in_front(self._begun.service.launcher(own), own.get(CONTAINER))
+        except ConfigError as error:
+            origin = error.origin or profile.given.get("own.launcher")
+            raise ConfigError(error.message, origin=origin, hint=error.hint) from error
 
     def tell(self, tell: Teller) -> None:
         """Tell what was lowered or left out."""
@@ -166,6 +190,21 @@ class Profiles:
             self.notes[note] = None
             modules = []
         return setup_lines(place.name, lines, modules)
+
+
+def capped(workflow: Workflow) -> Iterator[Problem]:
+    """A note per label whose jobs ask for more memory than they may ever have: the cap is asked for."""
+    said: set[str] = set()
+    for settings in {id(job.settings): job.settings for job in workflow}.values():
+        first = lowered_at_first(settings)
+        if first is not None and settings.label not in said:
+            said.add(settings.label)
+            yield Problem(
+                message=f"jobs of '{settings.label}' ask for {first // MIB} MiB and not for the "
+                f"{(settings.request.memory_b or 0) // MIB} MiB of 'requestMemory', because 'requestMemoryMax' or "
+                "'memoryLimit' allow no more",
+                fatal=False,
+            )
 
 
 def beyond_limits(begun: Begun, workflow: Workflow) -> Iterator[Problem]:

@@ -12,7 +12,8 @@ from enum import StrEnum
 from pathlib import Path
 
 from longshore.app.begin import begin
-from longshore.app.prepare import make_workflow, pack, plan_of, write
+from longshore.app.packing import pack
+from longshore.app.prepare import make_workflow, plan_of, write
 from longshore.app.sources import acquire
 from longshore.app.teller import Teller
 from longshore.model.task import TaskGraph
@@ -92,7 +93,7 @@ def run_stages(
     if last is Stage.ACQUIRE:
         return stages, None
     with _measured(Stage.CLUSTER, stages, tell) as done:
-        clustered = pack(acquired.graph)
+        clustered = pack(begun.configuration, acquired.graph)
         done.made = f"ClusteredQuantumGraph contains {len(clustered.dag)} cluster(s)"
         done.counts = {"clusters": len(clustered.dag), "edges": sum(map(len, clustered.dag.children))}
         done.labels = dict(Counter(cluster.label for cluster in clustered.dag.nodes))

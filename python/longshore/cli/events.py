@@ -43,7 +43,7 @@ def command(ctx: click.Context, /, reference: str | None, run: str | None, **opt
             output.flush()
     output.flush()
     if events.lost:
-        from longshore.app.report import status_run
+        from longshore.app.status import status_run
         from longshore.cli.follow import end_of_following
 
         ctx.exit(end_of_following(status_run(opened)))

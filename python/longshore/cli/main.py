@@ -14,7 +14,7 @@ import click
 
 from longshore import __version__
 from longshore.cli.options import INTERRUPTED
-from longshore.errors import LongshoreError, UsageError
+from longshore.errors import HelpWanted, LongshoreError, UsageError
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -26,6 +26,7 @@ COMMANDS: Final = {
     "logs": "Print logs of jobs: of one, of a label, of all that failed.",
     "explain": "Say why a job waits, runs, failed or was pruned, and all that happened to it.",
     "show-job": "Say what exactly a job runs, and print a script that runs it by hand.",
+    "draw": "Draw a run, or what a configuration would come to.",
     "events": "Print all that happened in a run as JSON Lines.",
     "resume": "Take up a run whose engine died.",
     "restart": "Run again what did not succeed.",
@@ -164,7 +165,7 @@ def main(args: list[str] | None = None) -> None:
         importlib.import_module("longshore.cli.completion")
     _bear_any_text()
     try:
-        status = longshore.main(words, prog_name="longshore", standalone_mode=False)
+        status = _called(words)
         if sys.stdout:  # there is none when it was closed before we began
             sys.stdout.flush()
     except click.exceptions.NoArgsIsHelpError as error:
@@ -218,6 +219,20 @@ def _tell(error: LongshoreError, words: list[str], cause: Exception | None = Non
 
     click.echo(error_text(error), err=True)
     return error.exit_status
+
+
+def _called(words: list[str]) -> Any:
+    """Call what is named, or show the options of a service that somebody asked for instead."""
+    try:
+        return longshore.main(words, prog_name="longshore", standalone_mode=False)
+    except HelpWanted as wanted:
+        text = str(wanted)
+        if "--json" in words:
+            from longshore.cli.show_json import dumps, options_document
+
+            text = dumps(options_document(text))
+        click.echo(text)
+        return 0
 
 
 def _interrupted(words: list[str]) -> int:

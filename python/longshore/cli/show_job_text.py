@@ -6,10 +6,10 @@ import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from longshore.cli.quantities import signal_name, size
-from longshore.cli.show_text import duration, timestamp, visible
-from longshore.cli.story import moment_text
+from longshore.cli.story import event_text
+from longshore.cli.words import duration, size, visible, why
 from longshore.config.secret import hide_secrets
+from longshore.model.moment import moment
 from longshore.model.state import Cause, JobState
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def explained_text(job: Explained, *, now: float) -> str:
     lines.append(f"Retries:  {_retries(job.retries, job.unless_exit)}, {job.tries} of its attempts counted so far")
     for attempt in job.attempts:
         lines += ["", *_attempt_lines(attempt, job.logs.get(attempt.number))]
-    story = [moment_text(event, job.index) for _, event in job.events]
+    story = [event_text(event, job.index) for _, event in job.events]
     if story:
         lines += ["", "History (UTC):"]
         if len(story) > _HISTORY:
@@ -86,12 +86,12 @@ def reasons(job: Explained, *, now: float) -> list[str]:
 def _reasons(job: Explained, now: float) -> Iterator[str]:
     yield from _WHY.get(job.state, _why_other)(job, now)
     if job.stopped_at is not None:
-        yield f"The engine is not running since {_moment(job.stopped_at)}: longshore resume {job.run}"
+        yield f"The engine is not running since {moment(job.stopped_at)}: longshore resume {job.run}"
 
 
 def _why_pending(job: Explained, _: float) -> Iterator[str]:
     newest = job.attempts[-1] if job.attempts else None
-    since = f" since {_moment(newest.submitted_at)}" if newest and newest.submitted_at else ""
+    since = f" since {moment(newest.submitted_at)}" if newest and newest.submitted_at else ""
     what = f" as '{newest.wms_id}'" if newest and newest.wms_id else ""
     yield f"It was handed to the workload manager{what} and has not been seen to start{since}."
     if job.waits_at_manager:
@@ -118,7 +118,7 @@ def _why_failed(job: Explained, _: float) -> Iterator[str]:
 
 def _why_deleted(job: Explained, _: float) -> Iterator[str]:
     order = job.cancelled_by
-    yield f"It was cancelled{f' by {order.who} at {_moment(order.t)}' if order else ''}."
+    yield f"It was cancelled{f' by {order.who} at {moment(order.t)}' if order else ''}."
 
 
 def _why_other(job: Explained, _: float) -> Iterator[str]:
@@ -144,7 +144,7 @@ def _why_ready(job: Explained, now: float) -> Iterator[str]:
     if job.undecided:
         yield "Its newest attempt ended badly, and the engine has not yet decided whether it is tried again."
     if job.not_before is not None and job.not_before > now:
-        yield f"It is tried again at {_moment(job.not_before)} at the earliest."
+        yield f"It is tried again at {moment(job.not_before)} at the earliest."
     if job.note:
         yield f"The engine waits: {job.note}."
     if job.room and not job.room.fits:
@@ -159,7 +159,7 @@ def _why_ready(job: Explained, now: float) -> Iterator[str]:
 def _why_running(job: Explained, now: float) -> Iterator[str]:
     for attempt in job.attempts[-1:]:
         where = f" on {attempt.host}" if attempt.host else ""
-        since = f" since {_moment(attempt.started_at)}" if attempt.started_at is not None else ""
+        since = f" since {moment(attempt.started_at)}" if attempt.started_at is not None else ""
         # The clocks of two hosts are never subtracted for a record; here it is but a word to a person.
         long = f", for about {duration(now - attempt.started_at)}" if attempt.started_at is not None else ""
         yield f"Its attempt {attempt.number} runs{where}{since}{long}."
@@ -182,14 +182,8 @@ def _why_pruned(job: Explained, _: float) -> Iterator[str]:
 
 def ending(attempt: Attempt) -> str:
     """Return how an attempt ended, in as few words as tell all that is known."""
-    known = []
-    if attempt.cause is not None and attempt.cause not in {Cause.EXIT, Cause.SIGNAL}:
-        known.append(attempt.cause.value)
-    if attempt.signal is not None:
-        known.append(signal_name(attempt.signal))
-    elif attempt.exit_code is not None:
-        known.append(f"exit code {attempt.exit_code}")
-    words = ", ".join(known) or (attempt.cause.value if attempt.cause else "no outcome yet")
+    told = attempt.cause is not None or attempt.signal is not None or attempt.exit_code is not None
+    words = why(attempt.cause, attempt.exit_code, attempt.signal) if told else "no outcome yet"
     return f"{words} ({attempt.reason})" if attempt.reason else words
 
 
@@ -209,7 +203,7 @@ def _attempt_lines(attempt: Attempt, log: str | None) -> list[str]:
     outcome = ending(attempt) if attempt.cause else "succeeded" if attempt.ended_at is not None else "not over"
     lines = [f"Attempt {attempt.number}: {outcome}"]
     times = [("handed over", attempt.submitted_at), ("started", attempt.started_at), ("ended", attempt.ended_at)]
-    told = ", ".join(f"{what} {_moment(at)}" for what, at in times if at is not None)
+    told = ", ".join(f"{what} {moment(at)}" for what, at in times if at is not None)
     host = f", on {attempt.host}" if attempt.host else ""
     lines.append(f"{_IN}{told}{host}")
     used = list(_used(attempt))
@@ -293,10 +287,6 @@ def _files(title: str, files: Sequence[UsedFile]) -> list[str]:
         return []
     more = [f"{_IN}... and {len(files) - _SHOWN} more"] if files[_SHOWN:] else []
     return [f"{title}:", *(f"{_IN}{file.path or file.name}" for file in files[:_SHOWN]), *more]
-
-
-def _moment(at: float | None) -> str:
-    return (timestamp(at) if at is not None else None) or "an unknown time"
 
 
 _WHY: Final[Mapping[JobState, Callable[[Explained, float], Iterator[str]]]] = {

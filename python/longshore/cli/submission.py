@@ -31,6 +31,7 @@ _KEYS: Final = {
     "site_path": "sitePath",
     "make_id_link": "makeIdLink",
     "id_link_path": "idLinkPath",
+    "backend_options": "backendOptions",
 }
 """Configuration key per option; the same as BPS's."""
 
@@ -55,6 +56,9 @@ _OF_ALL: Final = (
     click.option("--compute-site", metavar="NAME", help="The site to run at."),
     click.option(
         "--site-path", multiple=True, metavar="DIR", help="Look for profiles of sites here first. Can be repeated."
+    ),
+    click.option(
+        "--backend-options", metavar="TEXT", help="Options for the workload manager, in its words; -h lists them."
     ),
     click.option("--make-id-link", is_flag=True, help="Make a link named by the run's id to its directory."),
     click.option("--id-link-path", metavar="PATH", help="Where such links are made (default ./bps_links)."),

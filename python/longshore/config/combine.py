@@ -81,6 +81,11 @@ class ClusterProfile:
         return frozenset(key.partition(".")[0] for part in self.parts.values() for key in part.request)
 
     @cached_property
+    def differs(self) -> bool:
+        """Whether the settings of its jobs differ at all."""
+        return bool(self.waiting) or any(part.own for part in self.parts.values())
+
+    @cached_property
     def variables(self) -> tuple[str, ...]:
         """Names of the environment variables whose values differ from job to job."""
         return tuple(dict.fromkeys(name for part in self.parts.values() for name in part.environment))
@@ -93,20 +98,19 @@ class ClusterProfile:
         ConfigError
             With these values, an amount is not right, or the tasks do not agree.
         """
-        if not self.waiting:
+        if not self.differs:
             return self.settings
-        alike: dict[tuple[str, tuple[object, ...]], tuple[Request, int]] = {}
+        alike: dict[tuple[object, ...], tuple[str, JobSettings, int]] = {}
         for label, values in tasks:
-            request = self.parts[label].request_of(values)
-            key = (label, request.key())
-            alike[key] = (request, alike.get(key, (request, 0))[1] + 1)
+            profile = self.parts[label]
+            request, own = profile.request_of(values), profile.own_of(values)
+            key = (label, request.key(), repr(own) if profile.own else "")
+            settings = msgspec.structs.replace(profile.settings, request=request, own=own)
+            alike[key] = (label, settings, alike[key][2] + 1 if key in alike else 1)
         found = combined(
             self.name,
             self.settings.label,
-            [
-                part_of(label, msgspec.structs.replace(self.parts[label].settings, request=request), number, self.parts)
-                for (label, _), (request, number) in alike.items()
-            ],
+            [part_of(label, settings, number, self.parts) for label, settings, number in alike.values()],
         )
         # What no job decides by itself was held to what there is, and to ceilings, already.
         own = {_REQUEST_FIELDS[key]: getattr(found.request, _REQUEST_FIELDS[key]) for key in self.waiting}
@@ -117,6 +121,7 @@ class ClusterProfile:
             request=msgspec.structs.replace(self.settings.request, **own),
             number_of_retries=found.number_of_retries,
             attributes={**growth, **kept},
+            own=found.own,
         )
 
     def environment_of(self, tasks: Sequence[tuple[str, Mapping[str, Any]]]) -> dict[str, str]:
@@ -208,6 +213,7 @@ def combined(name: str, label: str, parts: Sequence[Part]) -> JobSettings:
         site=_same(name, "computeSite", parts, lambda settings: settings.site, everywhere=True),
         cloud=_same(name, "computeCloud", parts, lambda settings: settings.cloud, everywhere=True),
         attributes=_attributes(name, parts, biggest),
+        own=_own(name, parts),
     )
 
 
@@ -269,6 +275,23 @@ def _environment(name: str, parts: Sequence[Part]) -> dict[str, str]:
             ],
         )
         for variable in variables
+    }
+
+
+def _own(name: str, parts: Sequence[Part]) -> dict[str, Any]:
+    """The service's own map, whose keys must be the same for all parts that have them."""
+    keys = dict.fromkeys(key for part in parts for key in part.settings.own)
+    return {
+        key: _one_of(
+            key,
+            name,
+            [
+                (part.settings.own[key], part.label, part.given.get(f"own.{key}"))
+                for part in parts
+                if key in part.settings.own
+            ],
+        )
+        for key in keys
     }
 
 

@@ -267,8 +267,10 @@ class Template:
             A value does not suit its format specification.
         """
         try:
-            if self._order is None or missing is not None:
+            if self._order is None or (missing is not None and quote is not None):
                 return self._pattern % tuple(self._written(values, quote, missing))
+            if missing is not None:
+                return self._pattern % tuple([values.get(name, missing) for name in self._order])
             if quote is None:
                 return self._pattern % tuple([values[name] for name in self._order])
             return self._pattern % tuple([quote(str(values[name])) for name in self._order])

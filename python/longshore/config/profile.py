@@ -10,6 +10,7 @@ from typing import Any, Final
 from longshore.config.commandline import CommandTemplate, command_template
 from longshore.config.interpolate import Template, shown
 from longshore.config.merge import PACKAGED, Node, plain
+from longshore.config.own import Gathered, Words, gathered, rendered, waits
 from longshore.config.rules import read_rules
 from longshore.config.search import Config, Expander, Hit, Scope
 from longshore.config.settings import count, exit_codes, memory, requested, truth, walltime
@@ -57,8 +58,11 @@ class JobProfile:
         Variables whose values differ from job to job.
     request
         Keys of the request whose values differ from job to job; a resource NAME as ``requestResources.NAME``.
+    own
+        The map of `JobSettings.own` where a value in it differs from job to job; empty where none does.
     given
-        Where the value of each key was written that something gives; a variable NAME as ``environment.NAME``.
+        Where the value of each key was written that something gives; a variable NAME as ``environment.NAME``, a key
+        NAME of the service's own map as ``own.NAME``.
     whole
         Keys of the request that the section of the cluster sets, and so for all its tasks together.
     """
@@ -67,8 +71,13 @@ class JobProfile:
     command: CommandTemplate | None = None
     environment: Mapping[str, Template] = field(default_factory=dict)
     request: Mapping[str, Template] = field(default_factory=dict)
+    own: Mapping[str, Any] = field(default_factory=dict)
     given: Mapping[str, Origin] = field(default_factory=dict)
     whole: frozenset[str] = frozenset()
+
+    def own_of(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The service's own map of a job, given the values of the free names."""
+        return rendered(self.own, values) if self.own else self.settings.own
 
     def request_of(self, values: Mapping[str, Any]) -> Request:
         """What a job asks for, given the values of the free names.
@@ -106,6 +115,7 @@ def compile_profile(
     searchobj: Node | None = None,
     with_command: bool = True,
     command: Node | None = None,
+    words: Words | None = None,
 ) -> JobProfile:
     """Search all values of the jobs of a label, once.
 
@@ -130,6 +140,8 @@ def compile_profile(
         Whether the jobs run ``runQuantumCommand``.
     command
         What they run where the configuration has none.
+    words
+        What the service calls its own, where jobs are handed to one that has a map of its own.
 
     Raises
     ------
@@ -142,7 +154,7 @@ def compile_profile(
     compiler.go_to("curr_site", "computeSite", site)
     compiler.go_to("curr_cloud", "computeCloud", cloud)
     runs = command_template(config, compiler.scope, command) if with_command else None
-    return compiler.profile(runs)
+    return compiler.profile(runs, words)
 
 
 class _Compiler:
@@ -171,10 +183,12 @@ class _Compiler:
         if name := name or chosen:
             self._begin(replace(self.scope, current={**self.scope.current, chooser: name}))
 
-    def profile(self, command: CommandTemplate | None) -> JobProfile:
+    def profile(self, command: CommandTemplate | None, words: Words | None = None) -> JobProfile:
         """Everything but the command, with the command."""
         request, defaulted, per_job = self.request()
         environment, changing = self.environment()
+        own = self.own(words).values if words else {}
+        differs = waits(own)
         settings = JobSettings(
             label=self._label,
             request=request,
@@ -188,6 +202,7 @@ class _Compiler:
             site=self.scope.current.get("curr_site"),
             cloud=self.scope.current.get("curr_cloud"),
             attributes=self.attributes(),
+            own={} if differs else own,
         )
         whole = frozenset(key for key in REQUEST_KEYS if key in self.given and self._is_of_cluster(key))
         return JobProfile(
@@ -195,6 +210,7 @@ class _Compiler:
             command=command,
             environment=changing,
             request=per_job,
+            own=own if differs else {},
             given=self.given,
             whole=whole,
         )
@@ -242,6 +258,16 @@ class _Compiler:
     def filled(self, key: str, text: str, origin: Origin | None) -> Template:
         """A text with its variables filled in, but for those that differ from job to job."""
         return self._values.template(text, origin, name=key)
+
+    def own(self, words: Words) -> Gathered:
+        """What all sections say to the service in its own words."""
+
+        def fill(key: str, text: str, origin: Origin) -> Template:
+            return self._shared.template(text, origin, name=key)
+
+        found = gathered(self.config, self.scope, words, fill)
+        self.given.update({f"own.{key}": origin for key, origin in found.given.items()})
+        return found
 
     def multiplier(self) -> float | None:
         """The factor by which memory grows; ``None`` where it does not."""

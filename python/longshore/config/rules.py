@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final, Protocol, TypeVar
 
+from longshore.config.buildtest import refuse_both, slurm_states, split
 from longshore.config.interpolate import Template, shown, unparse
 from longshore.config.merge import Node, plain
 from longshore.config.search import Hit, did_you_mean
@@ -92,7 +93,7 @@ def read_rules(lookup: Lookup, defaulted: Collection[str]) -> JobRules:
             first_s=lookup.checked("retryDelay", walltime, 1.0),
             most_s=lookup.checked("retryDelayMax", walltime, 300.0),
         ),
-        success_if=_section(lookup, "successIf", success_if, fill=lookup),
+        success_if=_success(lookup),
         bounds=Bounds(
             memory=enforced == "all" or (enforced == "written" and "requestMemory" not in defaulted),
             grace_share=share,
@@ -104,6 +105,15 @@ def read_rules(lookup: Lookup, defaulted: Collection[str]) -> JobRules:
         # `auto` is where the record of what is done can be seen from, which the site knows.
         resume_tasks=lookup.checked("resumeTasks", resume_tasks, "auto") is not False,
     )
+
+
+def _success(lookup: Lookup) -> SuccessIf | None:
+    """What a success must be like, in our words or in buildtest's."""
+    own = _section(lookup, "successIf", success_if, fill=lookup)
+    theirs = _section(lookup, "status", status)
+    hit = lookup.found("status")
+    refuse_both(theirs, own, hit.origin if hit else None)
+    return own or theirs
 
 
 def _section(lookup: Lookup, key: str, read: Callable[..., _Answer], **more: Any) -> _Answer | None:
@@ -154,11 +164,11 @@ def success_if(node: Node, key: str, *, fill: Lookup | None = None) -> SuccessIf
         "file": _path,
         "walltime": _span,
         "state": _states,
+        "slurm_job_state_codes": slurm_states,
         "value": _whole,
     }
     values = _read_map(node, key, readers, example="{exit: [0], log: done}")
-    if "walltime" in values:
-        values["least_s"], values["most_s"] = values.pop("walltime")
+    _spell_out(values, key, node.origin)
     assert isinstance(node.value, dict) or not values
     parts = node.value if isinstance(node.value, dict) else {}
     if "value" in values:
@@ -170,11 +180,44 @@ def success_if(node: Node, key: str, *, fill: Lookup | None = None) -> SuccessIf
         )
         if "regex" not in bounds:
             raise ConfigError(f"'{key}.value' needs a 'regex'", origin=parts["value"].origin)
-        values["value"] = Value(regex=bounds["regex"], least=bounds.get("min"), most=bounds.get("max"))
+        least, most = bounds.get("min"), bounds.get("max")
+        if least is not None and most is not None and least > most:
+            raise ConfigError(
+                f"'{key}.value' has a 'min' of {least:g} above its 'max' of {most:g}", origin=parts["value"].origin
+            )
+        values["value"] = Value(regex=bounds["regex"], least=least, most=most)
     if fill is not None and "file" in values:
         template = fill.filled(f"{key}.file", values["file"], parts["file"].origin)
         values["file"] = unparse(template.parts)
     return SuccessIf(**values) if values else None
+
+
+def status(node: Node, key: str) -> SuccessIf | None:
+    """What must be true of an end that is a success, in buildtest's words: any of it, or with ``mode: and`` all."""
+    if not isinstance(node.value, dict):
+        # The name is a plain one: whatever is no map is a variable of the user's.
+        return None
+    found = split(node, key)
+    any_of, _ = found.pop("any_of")
+    readers: dict[str, Read] = {
+        "exit": _codes,
+        "log": regex,
+        "walltime": _span,
+        "slurm_job_state_codes": slurm_states,
+    }
+    values = {name: readers[name](value, f"{key}.{name}", origin) for name, (value, origin) in found.items()}
+    _spell_out(values, key, node.origin)
+    return SuccessIf(**values, any_of=any_of) if values else None
+
+
+def _spell_out(values: dict[str, Any], key: str, origin: Origin | None) -> None:
+    """Put what stands for several values, or for others, in the words of the model."""
+    if "walltime" in values:
+        values["least_s"], values["most_s"] = values.pop("walltime")
+    if "slurm_job_state_codes" in values:
+        if "state" in values:
+            raise ConfigError(f"'{key}' has both 'state' and 'slurm_job_state_codes'", origin=origin, hint="Keep one.")
+        values["state"] = values.pop("slurm_job_state_codes")
 
 
 def _read_map(node: Node, key: str, readers: Mapping[str, Read], *, example: str) -> dict[str, Any]:
@@ -288,7 +331,9 @@ def signals(value: Any, key: str, origin: Origin | None = None) -> tuple[int, ..
     ConfigError
         One is none.
     """
-    return tuple(_signal(each, key, origin) for each in (value if isinstance(value, list) else [value]))
+    values = value if isinstance(value, list) else [value]
+    _refuse_nothing(values, key, origin)
+    return tuple(_signal(each, key, origin) for each in values)
 
 
 def _signal(value: Any, key: str, origin: Origin | None) -> int:
@@ -331,6 +376,7 @@ def _choice(value: Any, key: str, origin: Origin | None, choices: Mapping[str, _
 
 def _codes(value: Any, key: str, origin: Origin | None) -> tuple[int, ...]:
     codes = value if isinstance(value, list) else [value]
+    _refuse_nothing(codes, key, origin)
     for code in codes:
         if not isinstance(code, int) or isinstance(code, bool) or not 0 <= code <= 255:
             raise ConfigError(
@@ -359,8 +405,22 @@ def _span(value: Any, key: str, origin: Origin | None) -> tuple[float | None, fl
 
 
 def _states(value: Any, key: str, origin: Origin | None) -> tuple[str, ...]:
-    words = [str(word).upper() for word in (value if isinstance(value, list) else [value])]
-    return tuple(_choice(word.lower(), key, origin, {state.lower(): state for state in _STATES}) for word in words)
+    words = value if isinstance(value, list) else [value]
+    _refuse_nothing(words, key, origin)
+    for word in words:
+        if str(word).upper() not in _STATES:
+            raise ConfigError(
+                f"'{key}' must be one of {', '.join(_STATES)}, not {shown(word)}",
+                origin=origin,
+                hint=did_you_mean(str(word).upper(), list(_STATES)),
+            )
+    return tuple(str(word).upper() for word in words)
+
+
+def _refuse_nothing(values: Sequence[Any], key: str, origin: Origin | None) -> None:
+    """An empty list is what no end can be in, or what changes nothing, and meant by nobody."""
+    if not values:
+        raise ConfigError(f"'{key}' names nothing", origin=origin, hint="Name at least one, or leave the key out.")
 
 
 def resume_tasks(value: Any, key: str, origin: Origin | None) -> bool | str:
@@ -381,7 +441,11 @@ def _whole(value: Any, _key: str, _origin: Origin | None) -> Any:
     return value
 
 
-SECTIONS: Final[Mapping[str, Callable[[Node, str], Any]]] = {"retryOn": retry_on, "successIf": success_if}
+SECTIONS: Final[Mapping[str, Callable[[Node, str], Any]]] = {
+    "retryOn": retry_on,
+    "successIf": success_if,
+    "status": status,
+}
 """How the keys that hold maps are read."""
 RANGES: Final[Mapping[str, Read]] = {
     "retryOnPreempted": count,

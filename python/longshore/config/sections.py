@@ -25,9 +25,9 @@ _NOT_NAMED: Final = PACKAGED | {LayerRank.SITE.label}
 _OLD: Final = {
     "executionButler": "'executionButler' is a relic of BPS; its successor is the section 'finalJob'",
 }
-_ONE_EACH: Final = re.compile(r"lsst\.ctrl\.bps\.(\w+\.)*single_quantum_clustering")
-"""The one algorithm of which it is known that it packs no tasks together; any other is taken to pack."""
-_PACKING: Final = "lsst.ctrl.bps.quantum_clustering_funcs.dimension_clustering"
+_NOT_BY_SECTION: Final = re.compile(r"(lsst\.ctrl\.bps\.(\w+\.)*)?single_quantum_clustering|chain|runtime")
+"""Algorithms that do not go by what the sections of ``cluster`` say; any other is taken to."""
+_PACKING: Final = "dimension_clustering"
 _SHOWN: Final = 5
 """Labels that a hint names."""
 _OLD_SERVICE: Final = "lsst.ctrl.bps.wms.htcondor"
@@ -63,11 +63,11 @@ def unmatched(root: Node, labels: frozenset[str] | None) -> Iterator[Finding]:
 
 
 def _packs(top: Mapping[str, Node]) -> bool:
-    """Whether tasks are packed together, so that clusters can be other than the labels of tasks."""
+    """Whether tasks are packed together as sections say, so that clusters can be other than the labels of tasks."""
     # The search for a value of the run: the command line, the payload, the root.
     for section in (_map(top.get("bps_cmdline")), _map(top.get("payload")), top):
         if (node := section.get("clusterAlgorithm")) is not None and node.value:
-            return not (isinstance(node.value, str) and _ONE_EACH.fullmatch(node.value.strip()))
+            return not (isinstance(node.value, str) and _NOT_BY_SECTION.fullmatch(node.value.strip()))
     return False
 
 
@@ -84,9 +84,9 @@ def _unmatched_cluster(label: str, node: Node, labels: frozenset[str] | None, *,
     if not packs:
         if names != [label]:
             yield _warning(
-                f"'cluster.{label}.pipetasks' has no effect: 'clusterAlgorithm' packs no tasks together",
+                f"'cluster.{label}.pipetasks' has no effect: 'clusterAlgorithm' does not go by it",
                 tasks.origin,
-                f"Say 'clusterAlgorithm: {_PACKING}' to pack them.",
+                f"Say 'clusterAlgorithm: {_PACKING}' to have such tasks in one job.",
                 path=("cluster", label, "pipetasks"),
                 at_key=True,
             )

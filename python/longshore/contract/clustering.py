@@ -2,17 +2,106 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from enum import StrEnum
 from typing import Any, Protocol
 
+import msgspec
+
 from longshore.model.cluster import ClusteredGraph
-from longshore.model.task import TaskGraph
+from longshore.model.task import Task, TaskGraph
+from longshore.origin import Origin
+
+
+class Start(StrEnum):
+    """Which tasks of a cluster say where it belongs; the others follow along the edges."""
+
+    SOURCE = "source"
+    SINK = "sink"
+
+
+class Partition(msgspec.Struct, frozen=True, kw_only=True):
+    """How the clusters of a rule are cut into parts.
+
+    Attributes
+    ----------
+    dimensions
+        Dimensions whose values are shared out among the parts.
+    most_clusters
+        How many clusters there may be in all; ``None`` where `most_values` says it.
+    most_values
+        How many of the values a part may have; ``None`` where `most_clusters` says it.
+    """
+
+    dimensions: tuple[str, ...]
+    most_clusters: int | None = None
+    most_values: int | None = None
+
+
+class ClusterRule(msgspec.Struct, frozen=True, kw_only=True):
+    """One section of ``cluster`` that says which tasks run together.
+
+    Attributes
+    ----------
+    label
+        Its name, which is the label of its clusters.
+    tasks
+        Labels of its tasks.
+    dimensions
+        Dimensions whose values the tasks of a cluster share; without any, there is one cluster.
+    equal
+        Dimensions that stand for another where a task does not have it, in the order of preference.
+    template
+        Name of a cluster, with dimensions in braces; empty where it is made of the label and the values.
+    start
+        Which of its tasks say where the others belong; ``None`` where each says so itself.
+    partition
+        How clusters are cut into parts, if they are.
+    origin
+        Where it was written.
+    """
+
+    label: str
+    tasks: tuple[str, ...]
+    dimensions: tuple[str, ...] = ()
+    equal: Mapping[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
+    template: str = ""
+    start: Start | None = None
+    partition: Partition | None = None
+    origin: Origin | None = None
+
+
+class ClusteringSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What the configuration says about packing.
+
+    Attributes
+    ----------
+    rules
+        The sections of ``cluster`` that name tasks.
+    name_template
+        Name of a job of one task after its label, with dimensions in braces; empty where tasks keep their names.
+    node_ids
+        Whether names begin with the id that the source gave a task.
+    target_s
+        Wall time that jobs of many tasks should come to, in seconds.
+    run_s
+        Seconds that a task is expected to run; ``None`` where nobody knows.
+    values
+        The whole configuration, for algorithms with keys of their own.
+    """
+
+    rules: tuple[ClusterRule, ...] = ()
+    name_template: str = ""
+    node_ids: bool = True
+    target_s: float = 600.0
+    run_s: Callable[[Task], float | None] = lambda _task: None
+    values: Mapping[str, Any] = msgspec.field(default_factory=dict)
 
 
 class ClusteringAlgorithm(Protocol):
     """A way of packing, chosen by ``clusterAlgorithm``."""
 
-    def __call__(self, graph: TaskGraph, settings: Mapping[str, Any], /) -> ClusteredGraph:
+    def __call__(self, graph: TaskGraph, settings: ClusteringSettings, /) -> ClusteredGraph:
         """Return every task in exactly one cluster, with the order between clusters that follows.
 
         Raises

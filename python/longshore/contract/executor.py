@@ -228,6 +228,10 @@ class Executor(ABC):
     def script(self, batch: Batch, ctx: Context) -> RenderedFile | None:
         """Return what is handed over for a batch (pure), or ``None`` where nothing has to be written."""
 
+    def most_in_batch(self, own: Mapping[str, Any]) -> int:
+        """Return how many members a batch of jobs may have whose `Batch.settings` are these."""
+        return self.limits.max_batch
+
     @abstractmethod
     def submit(self, batch: Batch) -> SubmitAnswer:
         """Hand a batch over."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 
@@ -92,10 +92,36 @@ class WmsService(ABC):
     """Short name, as in ``wmsServiceClass: local``."""
     runs_here: ClassVar[bool] = False
     """Whether jobs run on the host that submits them, so that their programs can be looked for beforehand."""
+    own_map: ClassVar[str] = ""
+    """Key of a map of its own that labels and jobs can have too, in `JobSettings.own`; empty where there is none."""
+    raw_lines: ClassVar[tuple[str, ...]] = ("directives",)
+    """Keys of raw lines for it, of which there may be several spellings; they go with its own map."""
 
     @abstractmethod
     def check(self, workflow: Workflow, ctx: Context) -> list[Problem]:
         """Return what this manager cannot do for the workflow. Pure; nothing has been written yet."""
+
+    def backend_options(self, text: str) -> Mapping[str, Any]:
+        """Return the keys of a configuration that a string of options stands for; pure. Here, nothing heeds them.
+
+        Raises
+        ------
+        ConfigError
+            An option is not known.
+        HelpWanted
+            It asks which options there are.
+        """
+        return {}
+
+    def launcher(self, own: Mapping[str, Any]) -> str:
+        """Return a line of shell that goes in front of each command, given `JobSettings.own`; pure.
+
+        Raises
+        ------
+        ConfigError
+            What the map says cannot be understood.
+        """
+        return ""
 
     @abstractmethod
     def render(self, workflow: Workflow, ctx: Context) -> Iterable[RenderedFile]:

@@ -61,6 +61,8 @@ class Scheduler:
         How long jobs are expected to run; without it, all alike.
     kinds
         Per profile, what must be the same for all jobs of a batch beside the request; without it, nothing must.
+    most_in_batch
+        Members of one batch, per profile; without it, as many as the limits say.
     priorities
         Priority per profile, which goes before the length of what waits behind a job; without it, all alike.
     """
@@ -78,6 +80,7 @@ class Scheduler:
         estimates: Estimates | None = None,
         priorities: Sequence[float] = (),
         kinds: Sequence[Hashable] = (),
+        most_in_batch: Sequence[int] = (),
     ) -> None:
         self.state = state
         self.pool = pool
@@ -86,6 +89,7 @@ class Scheduler:
         self._profile_of = profile_of
         self.limits = limits
         """What the manager takes; its owner changes it as the manager's mind changes."""
+        self._most_in_batch = most_in_batch or [limits.max_batch] * len(requests)
         self._tag = tag
         self._batches = 0
         self._waiting = 0
@@ -118,6 +122,11 @@ class Scheduler:
     def first_request_of(self, job: int) -> Request:
         """The request of a job's first attempt: what somebody set, else that of its profile."""
         return self.state.asked.get(job) or self._requests[self._profile_of[job]]
+
+    def coming_request_of(self, job: int) -> Request:
+        """What somebody changes who sets something of a job: what others have set counts, from whenever it holds."""
+        later = self.state.set_later.get(job)
+        return (later[-1].request if later else None) or self.first_request_of(job)
 
     def judgements(self) -> list[Retry | Failed]:
         """What becomes of the jobs that ended badly."""
@@ -231,7 +240,7 @@ class Scheduler:
         if job is None:
             return None
         asked = self._asked_of(job)
-        most = self.limits.max_batch - 1
+        most = min(self.limits.max_batch, self._most_in_batch[self._profile_of[job]]) - 1
         jobs = [job, *self._pop_alike(asked, most)] if most else [job]
         return self._batch_of(jobs, asked)
 

@@ -75,6 +75,7 @@ class RunHistory:
                 run_s=end.run_s or 0.0,
                 cpu_s=end.cpu_s,
                 peak_memory_b=end.rss_b,
+                tasks=self._jobs[end.j].tasks,
             )
             for end in new
         ]

@@ -11,8 +11,9 @@ from contextlib import contextmanager, suppress
 from typing import Final
 
 from longshore.contract.context import RunPaths
-from longshore.engine.journal import newest_life
+from longshore.engine.journal import lives, newest_life
 from longshore.errors import SubmissionRefusedError
+from longshore.model.snapshot import Snapshot
 from longshore.world.host import boot_id, command_of, host_name
 from longshore.world.presence import is_there
 from longshore.world.rundir import read_snapshot
@@ -21,7 +22,7 @@ _LOCK_S: Final = 2.0
 """How long an engine waits for its lock, which every reader takes for an instant."""
 _POLL_S: Final = 0.02
 _FRESH_S: Final = 60.0
-"""Age up to which another host's snapshot means that its engine lives; six of its heartbeats."""
+"""Age up to which a snapshot means that its engine lives and is well; six of its heartbeats."""
 _END_S: Final = 10.0
 """How long an engine that was killed may take to be gone."""
 
@@ -63,6 +64,25 @@ def beats_elsewhere(run: RunPaths) -> bool:
     except OSError:
         return True
     return age < _FRESH_S
+
+
+def silent_since(run: RunPaths, snapshot: Snapshot | None, now: float) -> float | None:
+    """When the engine of this host last wrote where its run stands, if one that is well would have done so since.
+
+    Parameters
+    ----------
+    run
+        The run directory.
+    snapshot
+        The newest there is.
+    now
+        This moment, in seconds since the epoch.
+    """
+    if snapshot is None or snapshot.finished or snapshot.host != host_name() or now - snapshot.at <= _FRESH_S:
+        return None
+    # One that has just begun has not come to it yet.
+    found = lives(run.journal)
+    return snapshot.at if found and found[-1][0] == snapshot.life else None
 
 
 @contextmanager

@@ -178,6 +178,7 @@ class Engine:
             tag=f"{mark}-{number}",
             estimates=self._history.estimates,
             priorities=[profile.priority for profile in self._jobs.header.settings],
+            most_in_batch=[executor.most_in_batch(profile.own) for profile in self._jobs.header.settings],
             kinds=_kinds_of(self._jobs.header.settings) if executor.limits.max_batch > 1 else (),
         )
         pool = self._scheduler.pool
@@ -382,6 +383,7 @@ class Engine:
             members=members,
             attributes=self._jobs.settings(start.jobs[0][0]).attributes,
             urgency=self._urgency(start),
+            settings=self._jobs.settings(start.jobs[0][0]).own,
         )
         self._take_answer(start, self._executor.submit(batch))
 
@@ -428,7 +430,7 @@ class Engine:
             # The life that was begun for it died before it came to it.
             self._restart(order)
             return
-        for event in events_of(order, self._jobs, self.state, request_of=self._scheduler.first_request_of):
+        for event in events_of(order, self._jobs, self.state, request_of=self._scheduler.coming_request_of):
             if words := described(event):
                 self._say(words)
             self._note_event(event)
@@ -529,4 +531,7 @@ class Engine:
 
 def _kinds_of(settings: Sequence[JobSettings]) -> list[Hashable]:
     """What jobs of each profile must have alike to go in one batch, beside their request: what the manager is told."""
-    return [tuple(sorted((name, str(value)) for name, value in each.attributes.items())) for each in settings]
+    return [
+        (tuple(sorted((name, str(value)) for name, value in each.attributes.items())), repr(each.own))
+        for each in settings
+    ]

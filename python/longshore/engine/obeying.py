@@ -49,7 +49,7 @@ def events_of(
     state
         Where they stand.
     request_of
-        What a job asks for at its first attempt.
+        What a job asks for that somebody else has set, else at its first attempt.
     """
     select = {name: words for name, words in (("jobs", order.jobs), ("labels", order.labels)) if words}
     chosen = tuple(_selected(order, jobs)) if select and order.act != "throttle" else None

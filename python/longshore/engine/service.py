@@ -13,16 +13,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from longshore.contract.context import Context, PingReport, RenderedFile, RunPaths, Unreachable
+from longshore.contract.context import Context, PingReport, Problem, RenderedFile, RunPaths, Unreachable
 from longshore.contract.executor import CancelOutcome, Executor, Mark
 from longshore.contract.service import Changes, Selection, Steering, WmsService
 from longshore.engine import orders
 from longshore.engine import settings as engine_settings
 from longshore.engine.follow import read_since
 from longshore.engine.journal import fruitless_lives, lives, read_events
-from longshore.engine.living import beats_elsewhere, end_engine_here, is_locked, last_words, locked
-from longshore.errors import SubmissionRefusedError
+from longshore.engine.living import beats_elsewhere, end_engine_here, is_locked, last_words, locked, silent_since
+from longshore.errors import RequestError, SubmissionRefusedError
 from longshore.model.event import Event, Finished, Life
+from longshore.model.request import Request
 from longshore.model.state import JobState
 from longshore.model.submission import Submission
 from longshore.world.clock import Clock, SystemClock, timestamp
@@ -48,6 +49,20 @@ class EngineService(WmsService):
 
     def by_hand(self, workflow: Workflow, ctx: Context) -> Iterator[RenderedFile]:
         """Return files with which the jobs can be run without Longshore; pure."""
+        return iter(())
+
+    def beyond(self, request: Request, said: str, settings: Mapping[str, Any]) -> Iterator[Problem]:
+        """Return what of a request can never be granted, as far as that is known.
+
+        Parameters
+        ----------
+        request
+            The request.
+        said
+            What asks for it, in the words of whoever wants that.
+        settings
+            The executor's own.
+        """
         return iter(())
 
     def render(self, workflow: Workflow, ctx: Context) -> Iterable[RenderedFile]:
@@ -78,6 +93,8 @@ class EngineService(WmsService):
         if end and end.state == JobState.SUCCEEDED and not changes.from_labels:
             raise SubmissionRefusedError(f"'{run.root}' has nothing to run again: every job succeeded")
         self._refuse_if_elsewhere(run)
+        if changes.set:
+            self._refuse_beyond(run, changes.set)
         # What was ordered before was meant for the submission that is over.
         orders.discard(run)
         selection = changes.selection
@@ -133,6 +150,8 @@ class EngineService(WmsService):
             raise SubmissionRefusedError(
                 f"there is nothing to {steering.act}: '{run.root}' is {end.state}", hint="'restart' runs it again."
             )
+        if steering.act == "set":
+            self._refuse_beyond(run, steering.set)
         path = orders.leave(
             run,
             orders.Order(
@@ -198,7 +217,10 @@ class EngineService(WmsService):
         try:
             process, how = start_detached(command, log=run.engine_log)
         except OSError as error:
-            raise SubmissionRefusedError(f"the engine of '{run.root}' cannot be started: {error}") from error
+            what = f"'{error.filename}': " if error.filename else ""
+            raise SubmissionRefusedError(
+                f"the engine of '{run.root}' cannot be started: {what}{error.strerror or error}"
+            ) from error
         _wait_for_life(run, process, before, said)
         card = read_card(run)
         return Submission(
@@ -217,6 +239,19 @@ class EngineService(WmsService):
                 hint=f"Go on there, or, if that is gone for good: longshore resume {run.root} --take-over",
             )
 
+    def _refuse_beyond(self, run: RunPaths, values: Mapping[str, str]) -> None:
+        """Do not have jobs ask for what they can never get."""
+        from longshore.engine.changes import changed
+
+        snapshot = read_snapshot(run)
+        if snapshot is not None and snapshot.host != host_name():
+            # What there is elsewhere is not known here.
+            return
+        said = " ".join(f"{key}={value}" for key, value in values.items())
+        settings = engine_settings.read(run).executor
+        for problem in self.beyond(changed(Request(), values), said, settings):
+            raise RequestError(problem.message, hint=problem.hint)
+
     def _refuse_if_alive(self, run: RunPaths) -> None:
         if self.alive(run):
             snapshot = read_snapshot(run)
@@ -227,9 +262,10 @@ class EngineService(WmsService):
                     hint="Wait for it, or cancel the run. If that host is gone for good: longshore resume "
                     f"{run.root} --take-over",
                 )
-            raise SubmissionRefusedError(
-                f"'{run.root}' is {state}: its engine is alive", hint="Wait for it, or cancel the run first."
-            )
+            hint = "Wait for it, or cancel the run first."
+            if silent_since(run, snapshot, time.time()):
+                hint = f"It has written nothing for a while. If it hangs: longshore resume {run.root} --take-over"
+            raise SubmissionRefusedError(f"'{run.root}' is {state}: its engine is alive", hint=hint)
 
     def _finished(self, run: RunPaths) -> Finished | None:
         last: Finished | None = None

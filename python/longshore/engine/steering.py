@@ -118,7 +118,7 @@ def set_events(
     jobs
         The jobs that are meant.
     request_of
-        What a job asks for at its first attempt.
+        What a job asks for that somebody else has set, else at its first attempt.
     """
     from longshore.engine.changes import changed
 

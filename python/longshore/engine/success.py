@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Iterator
+from typing import Final
 
 import msgspec
 
@@ -49,8 +50,14 @@ def may_succeed(end: Ended, rules: SuccessIf | None) -> bool:
         return True
     if rules is None:
         return False
+    if rules.any_of:
+        # A job may fail and do what was wanted; one that was ended by others, or is lost, did not.
+        return end.cause in _OWN_ENDS
     by_exit = end.cause is Cause.EXIT and rules.exit is not None and end.exit in rules.exit
     return by_exit or (rules.state is not None and end.cause.value in rules.state)
+
+
+_OWN_ENDS: Final = frozenset({Cause.EXIT, Cause.SIGNAL, Cause.OOM, Cause.WALLTIME, Cause.OUTPUT})
 
 
 def judged(end: Ended, rules: SuccessIf | None, on: RetryOn | None, facts: Facts) -> Ended:
@@ -68,11 +75,48 @@ def judged(end: Ended, rules: SuccessIf | None, on: RetryOn | None, facts: Facts
         What the attempt left behind.
     """
     if rules is not None and may_succeed(end, rules):
+        if rules.any_of:
+            return _matched(_judged_by_any(end, rules, facts), on, facts)
         unmet = "; ".join(_unmet(end, rules, facts))
         end = msgspec.structs.replace(end, cause=Cause.PREDICATE if unmet else None, reason=unmet or None)
+    return _matched(end, on, facts)
+
+
+def _matched(end: Ended, on: RetryOn | None, facts: Facts) -> Ended:
+    """The end, marked where the log has what it is to be tried again for."""
     if end.cause is not None and on is not None and on.log is not None and _found(on.log, facts.log):
         end = msgspec.structs.replace(end, matched=True)
     return end
+
+
+def _judged_by_any(end: Ended, rules: SuccessIf, facts: Facts) -> Ended:
+    """The end where one predicate that is met makes a success; what failed for want of one stays the failure it was."""
+    asked = [
+        msgspec.structs.replace(rules, **{name: None for name in _PREDICATES if name not in kept}, any_of=False)
+        for kept in _ALONE
+        if any(getattr(rules, name) is not None for name in kept)
+    ]
+    unmet = ["; ".join(_unmet(end, alone, facts)) or _unjudged(end, alone) for alone in asked]
+    if not all(unmet):
+        return msgspec.structs.replace(end, cause=None, reason=None)
+    why = "; ".join(unmet)
+    return msgspec.structs.replace(
+        end, cause=end.cause or Cause.PREDICATE, reason=f"{end.reason}; {why}" if end.reason else why
+    )
+
+
+_ALONE: Final = (("exit",), ("log",), ("file",), ("least_s", "most_s"), ("value",), ("state",))
+"""Predicates, each with the fields that say it."""
+_PREDICATES: Final = tuple(name for names in _ALONE for name in names)
+
+
+def _unjudged(end: Ended, alone: SuccessIf) -> str:
+    """Why a predicate is not met although nothing contradicts it: what it is about is not there."""
+    if alone.exit is not None and end.exit is None:
+        return "it has no exit code, which 'returncode' asks for"
+    if (alone.least_s is not None or alone.most_s is not None) and end.run_s is None:
+        return "its run time is not known, which 'runtime' asks for"
+    return ""
 
 
 def _unmet(end: Ended, rules: SuccessIf, facts: Facts) -> Iterator[str]:

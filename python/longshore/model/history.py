@@ -27,6 +27,8 @@ class Success(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     run_s: float
     cpu_s: float | None = None
     peak_memory_b: int | None = None
+    tasks: int = 1
+    """Number of tasks that the job ran."""
 
 
 class LabelHistory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -38,6 +40,8 @@ class LabelHistory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
         Successes in `run_s`, counted up to `HEAVIEST`.
     run_s, cpu_s
         Mean run time, and mean processor time where that is known.
+    task_s
+        Mean run time per task; 0 where nothing is known, and where jobs have one task each.
     cpu_weight
         Successes in `cpu_s`, counted likewise.
     peak_memory_b
@@ -52,6 +56,7 @@ class LabelHistory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     v: int = FORMAT
     weight: int = 0
     run_s: float = 0.0
+    task_s: float = 0.0
     cpu_weight: int = 0
     cpu_s: float = 0.0
     peak_memory_b: int = 0
@@ -69,10 +74,12 @@ def averaged(mean: float, weight: int, value: float) -> tuple[float, int]:
 def learned(history: LabelHistory, successes: Iterable[Success]) -> LabelHistory:
     """The history of a label after more successes of it, oldest first."""
     run_s, weight = history.run_s, history.weight
+    task_s = history.task_s or run_s
     cpu_s, cpu_weight = history.cpu_s, history.cpu_weight
     peak = history.peak_memory_b
     run_ms, memory_mib, jobs = dict(history.run_ms), dict(history.memory_mib), dict(history.jobs)
     for success in successes:
+        task_s, _ = averaged(task_s, weight, success.run_s / success.tasks)
         run_s, weight = averaged(run_s, weight, success.run_s)
         _count(run_ms, max(1, round(success.run_s * 1000)))
         if success.cpu_s is not None:
@@ -86,6 +93,7 @@ def learned(history: LabelHistory, successes: Iterable[Success]) -> LabelHistory
         label=history.label,
         weight=weight,
         run_s=run_s,
+        task_s=0.0 if task_s == run_s else task_s,
         cpu_weight=cpu_weight,
         cpu_s=cpu_s,
         peak_memory_b=peak,

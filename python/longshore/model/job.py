@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 
@@ -32,6 +33,9 @@ class JobSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
         Where the command starts; ``None`` is the run directory.
     setup
         Lines of shell that run in the job before its command.
+    launcher
+        A line of shell in front of the command, behind the set-up: what starts it (``srun``), and the container it is
+        started in.
     limit_threads
         Whether libraries that make threads are told to make no more than the job has processors.
     site, cloud
@@ -39,6 +43,10 @@ class JobSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     attributes
         Every other job attribute of BPS that was given (``queue``, ``priority``, ``accountingGroup``, ...), for the
         service to use or to refuse.
+    own
+        The service's own map of all sections that hold for these jobs, the site's among them: it wins over what the
+        service knows of the run's site, and a key with ``None`` takes back what stands there. ``directives`` in it are
+        raw lines for the workload manager.
     """
 
     label: str
@@ -50,10 +58,12 @@ class JobSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     rules: JobRules = JobRules()
     working_directory: str | None = None
     setup: tuple[str, ...] = ()
+    launcher: str = ""
     limit_threads: bool = False
     site: str | None = None
     cloud: str | None = None
     attributes: Mapping[str, Scalar] = msgspec.field(default_factory=dict)
+    own: Mapping[str, Any] = msgspec.field(default_factory=dict)
 
     @property
     def priority(self) -> float:

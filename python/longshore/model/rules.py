@@ -13,7 +13,7 @@ class RetryOn(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     Attributes
     ----------
     exit, signal
-        Exit codes, and numbers of signals.
+        Exit codes, and numbers of signals; a shell tells of a signal by an exit code of 128 and its number.
     log
         Regular expression that is searched for in the end of the log.
     only
@@ -79,6 +79,8 @@ class SuccessIf(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         A number in the log that must keep to bounds.
     state
         ``SUCCEEDED`` and names of causes: how it may end.
+    any_of
+        Whether one of them is enough, whatever else is not as asked.
     """
 
     exit: tuple[int, ...] | None = None
@@ -88,6 +90,7 @@ class SuccessIf(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     most_s: float | None = None
     value: Value | None = None
     state: tuple[str, ...] | None = None
+    any_of: bool = False
 
 
 class Keep(StrEnum):

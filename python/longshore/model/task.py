@@ -31,6 +31,8 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     """Names of files of the graph."""
     paths: Mapping[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
     """Paths per kind of dataset that its command may name."""
+    node_id: str = ""
+    """What its source calls it, where that is more than its name: the UUID of a quantum."""
 
 
 class TaskGraph(msgspec.Struct, frozen=True, kw_only=True):

@@ -122,6 +122,18 @@ def _filled(text: str, environment: Mapping[str, str]) -> str:
     return _DELAYED.sub(lambda found: environment.get(found[1], ""), text)
 
 
+def with_launcher(command: Command, launcher: str) -> Command:
+    """A command behind a line of shell that starts it, as one line for a POSIX shell."""
+    if not launcher:
+        return command
+    # What starts programs knows of no shell: a line for one is a word of its own.
+    return (
+        f"{launcher} {SHELL} -c {shlex.quote(command)}"
+        if isinstance(command, str)
+        else f"{launcher} {as_line(command)}"
+    )
+
+
 def with_setup(command: Command, lines: Sequence[str]) -> Command:
     """A command as a script that first runs some lines in the same shell, so that what they set counts."""
     if not lines:

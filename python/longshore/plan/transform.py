@@ -160,7 +160,7 @@ def make_job(cluster: Cluster, profile: ClusterProfile, shared: Shared, director
     """
     values = [_values(cluster, task) for task in cluster.tasks]
     settings = profile.settings
-    if profile.waiting:
+    if profile.differs:
         settings = _once_each(settings, profile.settings_of(_labelled(cluster, values)), shared)
     return Job(
         name=cluster.name,
@@ -208,7 +208,13 @@ def _environment(
 def _once_each(usual: JobSettings, own: JobSettings, shared: Shared) -> JobSettings:
     """The settings of a job; jobs that have the same keep sharing one object."""
     # The rest is that of the usual settings, which stay alive as long as the profile.
-    key = (id(usual), own.request.key(), own.number_of_retries, own.attributes.get("memoryMultiplier"))
+    key = (
+        id(usual),
+        own.request.key(),
+        own.number_of_retries,
+        own.attributes.get("memoryMultiplier"),
+        repr(own.own) if own.own else "",
+    )
     return shared.setdefault(key, own)
 
 

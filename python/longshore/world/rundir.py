@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import shutil
 from collections.abc import Iterable, Iterator
@@ -115,6 +116,21 @@ def read_card(run: RunPaths) -> RunCard:
             hint="Use the version that wrote it, or a newer one.",
         )
     return _decode(text, RunCard, run.card)
+
+
+@contextmanager
+def handed_over_alone(run: RunPaths) -> Iterator[None]:
+    """Hold off whoever else would hand the run over, as far as its file system can.
+
+    Two who do so at once would take each other's orders back, and each forget that the other did it.
+    """
+    folder = os.open(run.root, os.O_RDONLY)
+    try:
+        with suppress(OSError):
+            fcntl.flock(folder, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(folder)
 
 
 def write_snapshot(run: RunPaths, snapshot: Snapshot) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import fcntl
 import json
 import os
@@ -399,6 +400,42 @@ def test_a_file_is_read_up_to_its_last_whole_line(run: RunPaths) -> None:
     assert len(file.read()) == 1
     assert file.closed
     assert file.unstarted == {(1, 1)}
+
+
+def test_what_was_read_before_a_file_server_went_away_is_not_lost(
+    run: RunPaths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    got = {"r": "got", "b": "t", "m": [[1, 1]]}
+    file = KeeperFile(write_records(run, got, {"r": "got", "b": "t", "m": [[2, 1]]}))
+    read, calls = os.read, iter(range(9))
+
+    def flaky(number: int, _most: int) -> bytes:
+        if next(calls) == 2:
+            raise OSError(errno.ESTALE, "Stale file handle")
+        return read(number, 100)
+
+    monkeypatch.setattr(os, "read", flaky)
+    with pytest.raises(OSError, match="Stale"):
+        file.read()
+    assert len(file.read()) == 3
+    assert file.unstarted == {(1, 1), (2, 1)}
+
+
+def test_what_cannot_be_read_keeps_nobody_from_ending_an_attempt(run: RunPaths, told: Told) -> None:
+    told.client.start("t", [member(run, 1, "sleep", "60")])
+    told.start(1)
+    # Whatever is done with it, it cannot be read.
+    unreadable = KeeperFile(run.keeper / "0000.9.jsonl")
+    unreadable.path.mkdir()
+    told.client._files[unreadable.path.name] = unreadable
+    with pytest.raises(IsADirectoryError):
+        told.client.poll()
+    assert told.client.end([(1, 1)], grace_s=5.0) == 1
+    unreadable.path.rmdir()
+    unreadable.close()
+    end = told.end(1)
+    assert isinstance(end, Ended)
+    assert end.signal == signal.SIGTERM
 
 
 def test_zeros_that_a_power_failure_left_are_skipped(run: RunPaths) -> None:

@@ -7,17 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from longshore.contract.executor import Batch
-from longshore.errors import ConfigError
+from longshore.errors import ConfigError, HelpWanted
 from longshore.model.request import MIB, Request
 from longshore.services.slurm.asked import (
-    BACKEND_HELP,
-    HelpWanted,
-    backend_options,
     check_names,
     components,
     partition_for,
     raw_lines,
 )
+from longshore.services.slurm.backend import BACKEND_HELP, backend_options
 
 EVERYTHING = Request(
     cpus=4, memory_b=3000 * MIB + 1, disk_b=10 * MIB, walltime_s=3601, resources={"gpus": 2, "lic_a": 1, "fpga": 3}

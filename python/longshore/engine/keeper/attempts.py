@@ -15,7 +15,7 @@ import time
 TYPE_CHECKING = False
 if TYPE_CHECKING or __name__ != "attempts":
     from longshore.engine.keeper.environments import Environments
-    from longshore.engine.keeper.kernel import open_log, peak_memory, send
+    from longshore.engine.keeper.kernel import open_log, peak_memory, say_in_log, send
     from longshore.engine.keeper.records import Records
     from longshore.engine.keeper.rows import Rows
     from longshore.engine.keeper.scratch import Scratch
@@ -23,7 +23,7 @@ if TYPE_CHECKING or __name__ != "attempts":
 else:
     # Beside the keeper, there is no package.
     from environments import Environments
-    from kernel import open_log, peak_memory, send
+    from kernel import open_log, peak_memory, say_in_log, send
     from records import Records
     from rows import Rows
     from scratch import Scratch
@@ -250,10 +250,14 @@ class Attempts:
         """Take down that an attempt runs."""
         job, attempt = member["j"], member["a"]
         self.running[pid] = (job, attempt, time.monotonic(), tmp, lane)
+        rest = ""
         if "lim" in member:
             self.watchdog.begin(pid, member["lim"], member["log"])
-        record = '{"r":"start","j":%d,"a":%d,"pid":%d,"t":%.6f,"up":%.6f}\n'
-        self.records.take(record % (job, attempt, pid, time.time(), up))
+            # For whoever has to watch it when we are gone.
+            log = os.fsencode(member["log"]).decode(errors="replace")
+            rest = ',"lim":%s,"log":%s' % (json.dumps(member["lim"]), json.dumps(log))
+        record = '{"r":"start","j":%d,"a":%d,"pid":%d,"t":%.6f,"up":%.6f%s}\n'
+        self.records.take(record % (job, attempt, pid, time.time(), up, rest))
         if number := self.starting.pop((job, attempt), 0):
             send(pid, number)
 
@@ -272,15 +276,10 @@ class Attempts:
         """Say in the log and in a record why an attempt could not be started."""
         text = getattr(error, "strerror", None) or str(error)
         named = getattr(error, "filename", None) or "".join(member["argv"][:1])
-        why = "cannot start '%s': %s" % (named, text)
+        why = "cannot %s '%s': %s" % ("make" if self.preparing else "start", named, text)
         if getattr(error, "errno", None) == errno.ENOEXEC:
             why += " (its first line must name an interpreter, as in #!/bin/sh)"
-        try:
-            with open(member["log"], "a", encoding="utf-8", errors="backslashreplace") as log:
-                log.write("longshore: %s\n" % why)
-        except OSError:
-            # The record says it as well; a log that cannot be written may be the very reason.
-            pass
+        say_in_log(member["log"], why)
         self.scratch.clean(tmp)
         number = getattr(error, "errno", None)
         end = {"r": "end", "j": member["j"], "a": member["a"], "t": time.time(), "err": why, "no": number}

@@ -9,6 +9,13 @@ from __future__ import annotations
 
 import os
 
+TYPE_CHECKING = False
+if TYPE_CHECKING or __name__ != "cgroups":
+    from longshore.engine.keeper.kernel import number_after
+else:
+    # Beside the keeper, there is no package.
+    from kernel import number_after
+
 
 class Kernel:
     """Where control groups are, and how they are made and removed.
@@ -79,7 +86,7 @@ class Groups:
 
     def killed(self, path: str) -> bool:
         """Whether the kernel ended anything in a group for want of memory."""
-        return (number(read(path, "memory.events"), b"oom_kill ") or 0) > 0
+        return (number_after(b"oom_kill ", read(path, "memory.events")) or 0) > 0
 
     def peak(self, path: str) -> int:
         """The most memory a group had, in bytes; 0 where the kernel does not tell."""
@@ -166,11 +173,3 @@ def read(folder: str, name: str) -> bytes:
             return file.read()
     except OSError:
         return b""
-
-
-def number(text: bytes, word: bytes) -> int | None:
-    """The number on the line that begins with a word."""
-    for line in text.splitlines():
-        if line.startswith(word):
-            return int(line[len(word) :])
-    return None

@@ -24,7 +24,8 @@ Records, by ``r``::
     {"r": "keeper", "pid", "host", "boot", "tmp"}      first
     {"r": "got", "b": TAG, "m": [[j, a]]}       written before any of these members is started
     {"r": "never", "m": [[j, a]]}               they waited in a lane, and will not be started
-    {"r": "start", "j", "a", "pid", "t", "up"}  t: epoch seconds; up: seconds since boot, to know the process again by
+    {"r": "start", "j", "a", "pid", "t", "up",  t: epoch seconds; up: seconds since boot, to know the process again by
+     "lim", "log"}                              as ordered, where it has limits
     {"r": "end", "j", "a", "t", "s": wait status, "run": seconds, "cpu": seconds, "rss": bytes or null,
      "why": "OOM", "WALLTIME" or "OUTPUT", "say": text,    where a limit ended it
      "tmp": path}                                          where its temporary directory was kept

@@ -21,6 +21,24 @@ def open_log(path: str) -> int:
         return os.open(path, flags, 0o666)
 
 
+def say_in_log(path: str, text: str) -> None:
+    """Say in the log of an attempt what became of it."""
+    try:
+        with open(path, "a", encoding="utf-8", errors="backslashreplace") as log:
+            log.write("longshore: %s\n" % text)
+    except OSError:
+        # The record says it as well; a log that cannot be written may be the very reason.
+        pass
+
+
+def number_after(word: bytes, text: bytes) -> int | None:
+    """The number on the line that begins with a word."""
+    for line in text.splitlines():
+        if line.startswith(word):
+            return int(line[len(word) :])
+    return None
+
+
 def send(group: int, number: int) -> None:
     """Send a signal to a process group that may be gone."""
     try:

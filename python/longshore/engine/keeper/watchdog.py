@@ -20,6 +20,12 @@ import signal
 import time
 
 TYPE_CHECKING = False
+if TYPE_CHECKING or __name__ != "watchdog":
+    from longshore.engine.keeper.kernel import number_after, say_in_log, send
+else:
+    # Beside the keeper, there is no package.
+    from kernel import number_after, say_in_log, send
+
 if TYPE_CHECKING:
     from typing import Any
 
@@ -51,11 +57,9 @@ class Watched:
         its temporary directory is kept, ``failed`` or ``all``. Each of them may be absent.
     log
         Path of its log.
-    now
-        When it began, on the clock that never jumps.
     """
 
-    def __init__(self, pid: int, limits: dict[str, Any], log: str, now: float) -> None:
+    def __init__(self, pid: int, limits: dict[str, Any], log: str) -> None:
         self.pid = pid
         self.log = log
         self.tmp: str = limits.get("tmp", "none")
@@ -65,7 +69,6 @@ class Watched:
         self.most_log: float = limits.get("log", _NO_LIMIT)
         self.signals: list[int] = list(limits.get("sig", (signal.SIGTERM,)))
         self.grace: float = limits.get("grace", 10.0)
-        self.began = now
         self.peak = 0
         self.group: str | None = None
         """The control group that holds it to its memory; ``None`` where that is sampled."""
@@ -103,12 +106,12 @@ class Watchdog:
 
     # ------------------------------------------------------------------------------------------------ what it is told
 
-    def begin(self, pid: int, limits: dict[str, Any], log: str) -> None:
-        """Watch an attempt from now on."""
+    def begin(self, pid: int, limits: dict[str, Any], log: str, *, ran: float = 0.0) -> None:
+        """Watch an attempt from now on, which has run for some seconds already if nobody watched it so far."""
         now = time.monotonic()
-        watched = self.watched[pid] = Watched(pid, limits, log, now)
+        watched = self.watched[pid] = Watched(pid, limits, log)
         if watched.wall < _NO_LIMIT:
-            self.set_timer(watched, now + watched.wall)
+            self.set_timer(watched, now - ran + watched.wall)
         if watched.most_log < _NO_LIMIT:
             self.logged[pid] = watched
         if watched.memory < _NO_LIMIT and self.groups is not None:
@@ -119,7 +122,7 @@ class Watchdog:
         # One that has just begun has not had the time to do harm.
         self.next_look = max(self.next_look, now + _SHORTEST_S)
 
-    def ended(self, pid: int, status: int, peak: int | None) -> dict[str, object]:
+    def ended(self, pid: int, status: int, peak: int | None) -> dict[str, Any]:
         """What there is to say of an attempt that ended, beside its status.
 
         Parameters
@@ -132,7 +135,7 @@ class Watchdog:
             The most memory that any one of its processes had, as far as the kernel says.
         """
         watched = self.watched.pop(pid, None)
-        fields: dict[str, object] = {}
+        fields: dict[str, Any] = {}
         if watched is not None:
             self.sampled.pop(pid, None)
             self.logged.pop(pid, None)
@@ -160,7 +163,7 @@ class Watchdog:
                 watched.asked / _MIB,
                 watched.memory / _MIB,
             )
-            self.say_in_log(watched.log, "%s: %s" % (watched.why, watched.say))
+            say_in_log(watched.log, "%s: %s" % (watched.why, watched.say))
         self.groups.end(watched.group)
 
     def concerns(self, pid: int, status: int) -> bool:
@@ -176,7 +179,7 @@ class Watchdog:
 
     def say(self, pid: int, text: str) -> None:
         """Say something in the log of an attempt; asked before `ended`."""
-        self.say_in_log(self.watched[pid].log, text)
+        say_in_log(self.watched[pid].log, text)
 
     # ------------------------------------------------------------------------------------------------------- looking
 
@@ -263,7 +266,7 @@ class Watchdog:
             # Not ours to wait for: it is signalled like any other.
             pass
         watched.why, watched.say = why, say
-        self.say_in_log(watched.log, "%s: %s" % (why, say))
+        say_in_log(watched.log, "%s: %s" % (why, say))
         self.signal_next(watched, now)
 
     def signal_next(self, watched: Watched, now: float) -> None:
@@ -275,15 +278,6 @@ class Watchdog:
         send(watched.pid, signal.SIGKILL)
         self.processes.kill(self.processes.of(watched.pid))
         self.set_timer(watched, now + _AGAIN_S)
-
-    def say_in_log(self, log: str, text: str) -> None:
-        """Say in the log of an attempt what became of it."""
-        try:
-            with open(log, "a", encoding="utf-8", errors="backslashreplace") as file:
-                file.write("longshore: %s\n" % text)
-        except OSError:
-            # The record says it as well.
-            pass
 
     # ----------------------------------------------------------------------------------------- what the kernel tells
 
@@ -308,19 +302,3 @@ class Watchdog:
                 if (counted := number_after(b"oom_kill ", self.processes.read(path))) is not None:
                     return counted
         return number_after(b"oom_kill ", self.processes.read("vmstat")) or 0
-
-
-def number_after(word: bytes, text: bytes) -> int | None:
-    """The number on the line that begins with a word."""
-    for line in text.splitlines():
-        if line.startswith(word):
-            return int(line[len(word) :])
-    return None
-
-
-def send(group: int, number: int) -> None:
-    """Send a signal to a process group that may be gone."""
-    try:
-        os.killpg(group, number)
-    except (ProcessLookupError, PermissionError):
-        pass

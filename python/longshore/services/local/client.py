@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import select
-import shutil
 import signal
 import subprocess
 import sys
@@ -12,6 +11,7 @@ import tempfile
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,7 +21,8 @@ from longshore.engine import keeper
 from longshore.engine.journal import path_of
 from longshore.engine.keeper.kernel import orphans_come_home
 from longshore.model.event import Lost
-from longshore.services.local.parse import EndRecord, Never, StartRecord, ended, ended_with_status, started
+from longshore.services.local.orphans import Orphans, forget_folder
+from longshore.services.local.parse import EndRecord, Never, StartRecord, ended, started
 from longshore.services.local.places import copy_whole, encoded, mark_of, temporary_prefix
 from longshore.services.local.records import Attempt, KeeperFile, keeper_files, taken_of
 from longshore.services.local.signals import signal_group, signal_process
@@ -73,6 +74,7 @@ class LocalClient:
         self._own_path: Path | None = None
         self._doomed: dict[Attempt, float] = {}
         """When an attempt that was asked to end is killed, on the monotonic clock."""
+        self._orphans = Orphans(lambda attempt: self._kill_marked({attempt}))
         self._drained_by = 0.0
         """Until when keepers that lost their engine are waited for, on the monotonic clock."""
         self._events: list[MemberEvent] = []
@@ -150,9 +152,10 @@ class LocalClient:
                 self._spare(never)
                 file.sent.clear()
                 if not file.running:
-                    self._forget_folder(file)
+                    forget_folder(file)
                     file.close()
                     del self._files[name]
+        self._orphans.look()
 
     def find(self, tags: Iterable[str]) -> dict[str, frozenset[Attempt]] | None:
         """Members per tag that reached a keeper; ``None`` while one that lost its engine still reads its orders."""
@@ -184,7 +187,9 @@ class LocalClient:
 
     def end(self, attempts: Iterable[Attempt], *, grace_s: float) -> int:
         """Ask attempts to end, and kill them when the grace is over; return how many there are."""
-        self._collect()
+        # What cannot be read for now, `poll` complains about; what was sent is known all the same.
+        with suppress(OSError):
+            self._collect()
         there = frozenset().union(*(file.attempts() for file in self._files.values()))
         wanted = (there & set(attempts)) - self._doomed.keys()
         self._signal(wanted, signal.SIGTERM)
@@ -217,7 +222,7 @@ class LocalClient:
         if self._events or self._never:
             return
         soonest = min(self._doomed.values(), default=float("inf")) - time.monotonic()
-        timeout_s = max(0.0, min(timeout_s, soonest))
+        timeout_s = max(0.0, min(timeout_s, soonest, self._orphans.due()))
         if self._keeper is None or self._keeper.stdout is None:
             time.sleep(timeout_s)
             return
@@ -346,47 +351,12 @@ class LocalClient:
         self._spare(file.unstarted)
         file.unstarted.clear()
         for attempt, start in list(file.running.items()):
-            outcome = self._outcome(attempt, start, file)
+            outcome = self._orphans.outcome(start, file)
             if outcome is not None:
                 del file.running[attempt]
                 self._spare([attempt])
-                self._forget_folder(file, attempt)
+                forget_folder(file, attempt)
                 yield outcome
-
-    def _outcome(self, attempt: Attempt, start: StartRecord, file: KeeperFile) -> MemberEvent | None:
-        job, number = attempt
-        if not file.is_of_this_boot():
-            host = file.began.host if file.began else self._host
-            what = "the machine was restarted while it ran" if host == self._host else f"it ran on '{host}'"
-            return Lost(j=job, a=number, why=what)
-        if not is_same_process(start.pid, start.up, remains=True):
-            return self._lost(attempt)
-        try:
-            # As reaper of orphans this process is now the parent, if it was the keeper's. Not yet reaped, the process
-            # keeps its number, so that what it leaves behind in its group can be ended without hitting a stranger.
-            there = os.waitid(os.P_PID, start.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-        except ChildProcessError:
-            return None if is_same_process(start.pid, start.up) else self._lost(attempt)
-        if there is None:
-            return None
-        signal_group(start.pid, signal.SIGKILL)
-        _, status, usage = os.wait4(start.pid, 0)
-        now = time.time()
-        return ended_with_status(
-            job,
-            number,
-            status,
-            host=self._host,
-            end=now,
-            run_s=max(0.0, time.clock_gettime(time.CLOCK_BOOTTIME) - start.up),
-            cpu_s=usage.ru_utime + usage.ru_stime,
-        )
-
-    def _lost(self, attempt: Attempt) -> Lost:
-        # Before it may be tried again, what it left behind has to end.
-        self._kill_marked({attempt})
-        why = "nobody was there to see how it ended: its keeper and the engine were gone"
-        return Lost(j=attempt[0], a=attempt[1], why=why)
 
     def _kill_marked(self, attempts: Collection[Attempt]) -> None:
         """Kill every process of these attempts, known by what their environment says."""
@@ -400,16 +370,6 @@ class LocalClient:
         for attempt in attempts:
             self._doomed.pop(attempt, None)
             self._lane_of.pop(attempt, None)
-
-    def _forget_folder(self, file: KeeperFile, attempt: Attempt | None = None) -> None:
-        """Remove what a keeper that is gone could not: the temporary directory of an attempt, or the folder of all."""
-        if file.began is None or file.began.host != self._host:
-            return
-        folder = Path(file.began.tmp)
-        if not folder.name.startswith(temporary_prefix()):
-            # Only what we name is removed, whatever a file that others may write says.
-            return
-        shutil.rmtree(folder / f"{attempt[0]}.{attempt[1]}" if attempt else folder, ignore_errors=True)
 
     def _kill_doomed(self) -> None:
         now = time.monotonic()

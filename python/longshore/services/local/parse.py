@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import signal
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
@@ -50,7 +50,7 @@ class Never(msgspec.Struct, frozen=True, tag_field="r", tag="never"):
     m: tuple[tuple[int, int], ...]
 
 
-class StartRecord(msgspec.Struct, frozen=True, gc=False, tag_field="r", tag="start"):
+class StartRecord(msgspec.Struct, frozen=True, tag_field="r", tag="start"):
     """A process was started."""
 
     j: int
@@ -58,6 +58,9 @@ class StartRecord(msgspec.Struct, frozen=True, gc=False, tag_field="r", tag="sta
     pid: int
     t: float
     up: float
+    lim: dict[str, Any] | None = None
+    """The limits it was ordered with, in the words of the keeper."""
+    log: str = ""
 
 
 class EndRecord(msgspec.Struct, frozen=True, gc=False, tag_field="r", tag="end"):

@@ -60,8 +60,13 @@ class KeeperFile:
             except FileNotFoundError:
                 return []
         text = bytearray(self._part)
-        while more := os.read(self._file, 1 << 20):
-            text += more
+        try:
+            while more := os.read(self._file, 1 << 20):
+                text += more
+        except OSError:
+            # A file server that goes away amid it must not take along what it gave before.
+            self._part = bytes(text)
+            raise
         end = text.rfind(b"\n") + 1
         self._part = bytes(text[end:])
         records = list(_decoded(bytes(text[:end])))

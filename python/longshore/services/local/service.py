@@ -7,6 +7,8 @@ import signal
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+import msgspec
+
 from longshore.contract.context import Context, PingReport, Problem, RenderedFile, RunPaths, Site, Unreachable
 from longshore.contract.executor import (
     Accepted,
@@ -36,6 +38,7 @@ from longshore.world.host import host_name, physical_memory, usable_cpus
 from longshore.world.registry import state_folder
 
 if TYPE_CHECKING:
+    from longshore.model.request import Request
     from longshore.model.workflow import Workflow
 
 
@@ -204,13 +207,21 @@ class LocalService(EngineService):
         problems = [*_unused(ctx.site), *_unheeded(workflow)]
         if capacity is None:
             return problems
+        problems += _uncounted(workflow, capacity)
         judged: set[int] = set()
         for job in workflow:
             # Jobs of one profile share their settings and so their fate.
             if id(job.settings) not in judged:
                 judged.add(id(job.settings))
-                problems += _misfits(job.name, job.settings.request.amounts(), capacity)
+                problems += _misfits(f"job '{job.name}'", job.settings.request.amounts(), capacity, job=job.name)
         return problems
+
+    def beyond(self, request: Request, said: str, settings: Mapping[str, Any]) -> Iterator[Problem]:
+        """Return what of a request this machine can never grant."""
+        capacity = LocalExecutor(settings).probe().capacity or {}
+        hint = "Ask for no more than the run has: what 'resources' said when it was submitted, else this machine."
+        for problem in _misfits(f"'{said}'", request.amounts(), capacity):
+            yield msgspec.structs.replace(problem, hint=hint)
 
     def by_hand(self, workflow: Workflow, ctx: Context) -> Iterator[RenderedFile]:
         """Return the table of jobs and the program that runs one of them."""
@@ -246,6 +257,17 @@ def _unheeded(workflow: Workflow) -> Iterator[Problem]:
         yield Problem(message=f"the local service takes no notice of {words}", fatal=False)
 
 
+def _uncounted(workflow: Workflow, capacity: Mapping[str, int]) -> Iterator[Problem]:
+    """What jobs ask for that is granted to all of them, because nobody said how much there is."""
+    settings = (job.settings for job in workflow)
+    if "disk" not in capacity and any(each.request.disk_b and "requestDisk" not in each.defaulted for each in settings):
+        yield Problem(
+            message="the local service takes no notice of 'requestDisk' unless 'resources: {disk: ...}' says how much "
+            "there is",
+            fatal=False,
+        )
+
+
 _UNUSED: Final = ("partitions", "qos", "directives", "container")
 """What a site can say that means nothing to one machine."""
 
@@ -275,12 +297,14 @@ def capacity_of(pool: Mapping[str, int | Iterable[str]], identities: Mapping[str
     return {"cpus": usable_cpus(), "memory": physical_memory()} | named | members
 
 
-def _misfits(job: str, amounts: Mapping[str, int], capacity: Mapping[str, int]) -> Iterator[Problem]:
+def _misfits(
+    who: str, amounts: Mapping[str, int], capacity: Mapping[str, int], *, job: str | None = None
+) -> Iterator[Problem]:
     for name, amount in amounts.items():
         if name not in capacity:
             if name != "disk":
                 yield Problem(
-                    message=f"job '{job}' asks for {amount} of '{name}', which this machine does not count",
+                    message=f"{who} asks for {amount} of '{name}', which this machine does not count",
                     job=job,
                     key=f"requestResources.{name}",
                     hint=f"Say how much there is: resources: {{{name}: {amount}}}, or correct the name.",
@@ -288,7 +312,7 @@ def _misfits(job: str, amounts: Mapping[str, int], capacity: Mapping[str, int]) 
         elif amount > capacity[name]:
             asked, there = _amount(name, amount), _amount(name, capacity[name])
             yield Problem(
-                message=f"job '{job}' asks for {asked} of '{name}', and there are only {there}",
+                message=f"{who} asks for {asked} of '{name}', and there are only {there}",
                 job=job,
                 key=_KEYS.get(name, f"requestResources.{name}"),
                 hint=f"Ask for less, or, if the machine does have it, say so with resources: {{{name}: ...}}.",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -15,7 +14,22 @@ from longshore.contract.executor import Batch
 from longshore.errors import ConfigError
 from longshore.model.request import MIB, Request
 
-INDEXED: Final = ("cpu", "mem", "tmp", "excludes", "features", "gres", "nodes", "partition", "qos", "reserv", "wckey")
+INDEXED: Final = (
+    "cpu",
+    "excludes",
+    "features",
+    "gres",
+    "mem",
+    "nodeCount",
+    "nodes",
+    "partition",
+    "qos",
+    "reserv",
+    "tasks",
+    "tasksPerNode",
+    "tmp",
+    "wckey",
+)
 """Names that may end in the index of a component of a heterogeneous job; no index means component 0."""
 ALONE: Final = (
     "exclusive",
@@ -24,15 +38,16 @@ ALONE: Final = (
     "mailType",
     "mailUser",
     "nice",
-    "nodeCount",
     "omit",
     "priority",
     "requeue",
     "sbatch",
-    "tasks",
-    "tasksPerNode",
 )
 """Names of what there is once for a job."""
+BESIDE: Final = ("container", "directives")
+"""Names that stand beside the service's own map in a configuration, and are handed on with it."""
+ESSENTIAL: Final = frozenset({"array", "job-name", "output"})
+"""Options without which a job could not be found again, or would be another."""
 SPELLINGS: Final = {
     "licences": "licence",
     "license": "licence",
@@ -45,6 +60,7 @@ SPELLINGS: Final = {
 OF_SITES: Final = (
     "clusters",
     "config",
+    "engineAs",
     "gather",
     "lib_slurm",
     "n_max_queued_jobs",
@@ -52,6 +68,7 @@ OF_SITES: Final = (
     "pollCeiling",
     "pollInterval",
     "maxpendtime",
+    "mode",
     "onSubmitError",
     "repo_key",
     "time_origin",
@@ -74,10 +91,8 @@ _SCALARS: Final = {
     "mailType": "mail-type",
     "nice": "nice",
     "priority": "priority",
-    "nodeCount": "nodes",
-    "tasks": "ntasks",
-    "tasksPerNode": "ntasks-per-node",
 }
+_COUNTS: Final = {"nodeCount": "nodes", "tasks": "ntasks", "tasksPerNode": "ntasks-per-node"}
 _MAIL: Final = {"always": "ALL", "complete": "END", "error": "FAIL", "never": "NONE"}
 """HTCondor's words for when to send mail, which are BPS's, in Slurm's."""
 
@@ -141,16 +156,44 @@ def components(
     parts = _parts(asked)
     first = _ordinary(batch, asked, frozenset(licences)) | _own(parts[0])
     for name, value in (defaults or {}).items():
-        first.setdefault(name, str(value))
+        first.setdefault(name, None if value is None else str(value))
     others = [_own(part) for part in parts[1:]]
     for part in others:
         # Whoever pays, waits and is told does so for the whole job.
         part |= {name: first[name] for name in ("account", "time") if name in first}
-    omitted = {str(name).lstrip("-") for name in _listed(asked.get("omit"))}
+    omitted = left_out(asked)
     return tuple(
         Component(options=tuple((name, part[name]) for name in _in_order(part) if name not in omitted))
         for part in (first, *others)
     )
+
+
+def left_out(settings: Mapping[str, Any]) -> frozenset[str]:
+    """Names of options that are not written although we would, without their dashes.
+
+    Raises
+    ------
+    ConfigError
+        One of them cannot be done without.
+    """
+    names = frozenset(str(name).strip().lstrip("-") for name in _listed(settings.get("omit")))
+    if missing := sorted(names & ESSENTIAL):
+        raise ConfigError(
+            f"'slurm.omit' cannot leave out '{missing[0]}': the job is found again by it",
+            hint="A line under 'directives' comes after ours and wins.",
+        )
+    return names
+
+
+def component_count(settings: Mapping[str, Any]) -> int:
+    """How many components jobs with these settings have; an ordinary job has one.
+
+    Raises
+    ------
+    ConfigError
+        A name is not known, or an index is left out.
+    """
+    return len(_parts(spelled(settings)))
 
 
 def check_names(settings: Mapping[str, Any]) -> None:
@@ -161,14 +204,16 @@ def check_names(settings: Mapping[str, Any]) -> None:
     ConfigError
         It has.
     """
-    _parts(spelled(settings))
+    plain = spelled(settings)
+    _parts(plain)
+    left_out(plain)
 
 
 def _parts(asked: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The indexed names per component."""
     by_index: dict[int, dict[str, Any]] = {0: {}}
     for name, value in asked.items():
-        if name in ALONE or name in OF_SITES or value is None:
+        if name in ALONE or name in OF_SITES or name in BESIDE or not _is_said(asked, name):
             continue
         found = _NAME.fullmatch(name)
         if not found or found[1] not in INDEXED:
@@ -185,6 +230,11 @@ def _parts(asked: Mapping[str, Any]) -> list[dict[str, Any]]:
             hint=f"Number the components without gaps: add 'cpu{missing[0]}', say.",
         )
     return [by_index[index] for index in range(len(by_index))]
+
+
+def _is_said(asked: Mapping[str, Any], name: str) -> bool:
+    """Whether a name has a value; null and empty text are none."""
+    return asked.get(name) not in (None, "", [])
 
 
 def _unknown(name: str) -> ConfigError:
@@ -223,7 +273,7 @@ def _ordinary(batch: Batch, asked: Mapping[str, Any], licences: frozenset[str]) 
         if attributes.get(key):
             options[option] = str(attributes[key])
     options |= _mail(attributes)
-    options |= {option: str(asked[key]) for key, option in _SCALARS.items() if asked.get(key) is not None}
+    options |= {option: ",".join(_listed(asked[key])) for key, option in _SCALARS.items() if _is_said(asked, key)}
     if asked.get("exclusive"):
         options["exclusive"] = None
     return options
@@ -241,6 +291,7 @@ def _own(part: Mapping[str, Any]) -> dict[str, str | None]:
     options: dict[str, str | None] = {}
     if part.get("cpu") is not None:
         options["cpus-per-task"] = str(part["cpu"])
+    options |= {option: str(part[key]) for key, option in _COUNTS.items() if part.get(key) is not None}
     for name in ("mem", "tmp"):
         if part.get(name) is not None:
             options[name] = str(part[name])
@@ -295,15 +346,22 @@ def _in_order(options: Mapping[str, str | None]) -> Iterator[str]:
     yield from sorted(options.keys() - set(_ORDER))
 
 
-def partition_for(request: Request, table: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+def partition_for(
+    request: Request, table: Sequence[Mapping[str, Any]], features: Any = None
+) -> Mapping[str, Any] | None:
     """The first row of a site's table of partitions that can hold a request; ``None`` where none can, or none is there.
 
-    A row without an amount holds any. A partition with a resource that nobody asked for, gpus say, is left to those who
-    do ask, unless there is no other.
+    A row without an amount holds any, and one that names features holds only jobs that ask for none but these. A
+    partition with a resource that nobody asked for, gpus say, is left to those who do ask, unless there is no other.
     """
-    fitting = [row for row in table if _holds(row, request)]
+    words = {word for text in _listed(features) for word in _FEATURE.findall(text)}
+    fitting = [row for row in table if _holds(row, request) and words <= set(row.get("features") or words)]
     plain = [row for row in fitting if not (set(row.get("resources") or {}) - set(request.resources))]
     return next(iter(plain or fitting), None)
+
+
+_FEATURE: Final = re.compile(r"[A-Za-z_][\w.-]*")
+"""A word in an expression over features (sbatch(1): --constraint)."""
 
 
 def _holds(row: Mapping[str, Any], request: Request) -> bool:
@@ -320,86 +378,5 @@ def _holds(row: Mapping[str, Any], request: Request) -> bool:
 
 def raw_lines(*sources: Any) -> tuple[str, ...]:
     """Raw options as they are written, of all who may write some: with or without ``#SBATCH`` in front."""
-    lines = (line.strip() for source in sources for line in _listed(source))
-    return tuple(line.removeprefix("#SBATCH").strip() for line in lines if line)
-
-
-# ------------------------------------------------------------------------------------- options from a command line
-
-_BACKEND: Final = {
-    "-c": "cpu",
-    "--cpus-per-task": "cpu",
-    "--mem": "mem",
-    "--tmp": "tmp",
-    "-C": "features",
-    "--constraint": "features",
-    "-x": "excludes",
-    "--exclude": "excludes",
-    "--gres": "gres",
-    "-L": "licence",
-    "--licenses": "licence",
-    "-w": "nodes",
-    "--nodelist": "nodes",
-    "-p": "partition",
-    "--partition": "partition",
-    "-q": "qos",
-    "--qos": "qos",
-    "--reservation": "reserv",
-}
-"""Options of ``--backend-options`` and the name of each in the service's own map (open-lmake, "Slurm backend")."""
-
-BACKEND_HELP: Final = """\
-Options of --backend-options for Slurm, as srun has them; a lone ':' parts the components of a job:
-  -c, --cpus-per-task=N  processors
-      --mem=AMOUNT       memory
-      --tmp=AMOUNT       temporary disk space
-  -C, --constraint=LIST  features of nodes
-  -x, --exclude=LIST     nodes to leave out
-      --gres=LIST        generic resources
-  -L, --licenses=LIST    licences
-  -w, --nodelist=LIST    nodes to use
-  -p, --partition=NAME   partition
-  -q, --qos=NAME         quality of service
-      --reservation=NAME reservation
-  -h, --help             this text"""
-
-
-class HelpWanted(Exception):  # noqa: N818 - somebody asked, nothing went wrong
-    """The options ask what options there are."""
-
-
-def backend_options(text: str) -> dict[str, str]:
-    """The service's own map that a string of options means.
-
-    Raises
-    ------
-    ConfigError
-        An option is not known, or lacks its value.
-    HelpWanted
-        It asks for help.
-    """
-    try:
-        words = shlex.split(text)
-    except ValueError as error:
-        raise ConfigError(f"the options of the back end cannot be split into words: {text!r}: {error}") from error
-    index = 0
-    settings: dict[str, str] = {}
-    rest = iter(words)
-    for word in rest:
-        if word == ":":
-            index += 1
-            continue
-        if word in {"-h", "--help"}:
-            raise HelpWanted
-        option, equals, value = word.partition("=") if word.startswith("--") else (word[:2], word[2:], word[2:])
-        name = _BACKEND.get(option)
-        if name is None:
-            raise ConfigError(f"there is no option '{word}' of the back end", hint=BACKEND_HELP)
-        if not equals:
-            value = next(rest, "")
-        if not value:
-            raise ConfigError(f"the option '{option}' of the back end needs a value")
-        if name == "licence" and index:
-            raise ConfigError("licences belong to the whole job: give them before the first ':'")
-        settings[f"{name}{index or ''}"] = value
-    return settings
+    lines = (line.strip() for source in sources for text in _listed(source) for line in text.splitlines())
+    return tuple(plain for line in lines if (plain := line.removeprefix("#SBATCH").strip()))

@@ -12,6 +12,7 @@ from typing import Any, Final
 from longshore.contract.context import Unreachable
 from longshore.services.slurm import parse
 from longshore.services.slurm.parse import AccountRow, ClusterFacts, TaskId
+from longshore.sites.environment import Rule, inherited
 from longshore.world.host import user_name
 from longshore.world.newest import Told, newest
 from longshore.world.registry import state_folder
@@ -21,6 +22,7 @@ from longshore.world.turns import Turns
 _OURS: Final = re.compile(r"(SLURM|SBATCH|SQUEUE|SACCT|SCANCEL|SALLOC|SRUN|SINFO|PMI|PMIX)_?\w*")
 _KEPT: Final = frozenset({"SLURM_CONF"})
 """What of the environment of an enclosing job or of a user's habits may reach Slurm's programs."""
+_NEEDED: Final = frozenset({"PATH", "SLURM_CONF"})
 _ASK_S: Final = 60.0
 _SUBMIT_S: Final = 90.0
 """Longer than Slurm's own MessageTimeout, so that a late reply is still a reply."""
@@ -41,9 +43,18 @@ class SlurmClient:
         Runs programs.
     setup
         Lines of shell that run before each program, such as ``module load slurm``.
+    inherit
+        Which variables jobs inherit; see `longshore.sites.environment.inherited`.
     """
 
-    def __init__(self, settings: Mapping[str, Any], *, shell: Shell | None = None, setup: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        settings: Mapping[str, Any],
+        *,
+        shell: Shell | None = None,
+        setup: Sequence[str] = (),
+        inherit: Rule = "all",
+    ) -> None:
         self._shell = shell or SystemShell()
         self._setup = tuple(setup)
         self._clusters = str(settings["clusters"]) if settings.get("clusters") else None
@@ -52,6 +63,9 @@ class SlurmClient:
             self._env["SLURM_CONF"] = str(settings["config"])
         self._kept: tuple[str, ...] | None = None
         """Fields of accounting that are kept, of those that this version has; ``None`` until it was asked."""
+        names, _ = inherited(self._env, inherit)
+        # Jobs inherit what sbatch is given; without these two, it would not even be found, or find its cluster.
+        self._to_submit = {name: self._env[name] for name in self._env if name in names or name in _NEEDED}
         self.calls: dict[str, int] = {}
         """How often each program was run."""
 
@@ -67,7 +81,7 @@ class SlurmClient:
         words = ["sbatch", "--parsable"]
         if self._clusters:
             words.append(f"--clusters={self._clusters}")
-        return self._run(words, timeout_s=_SUBMIT_S, stdin=script)
+        return self._run(words, timeout_s=_SUBMIT_S, stdin=script, env=self._to_submit)
 
     # --------------------------------------------------------------------------------------------------------- ask
 
@@ -130,33 +144,22 @@ class SlurmClient:
         """What ``scontrol show job`` says of a task; ``None`` when the controller knows it no more."""
         answer = self._run(["scontrol", *self._of_cluster, "--oneliner", "show", "job", str(task)])
         if answer.ok:
-            return dict(_pairs(answer.out))
+            # A heterogeneous job has a line for each component, the one that counts first.
+            return dict(_pairs(answer.out.strip().partition("\n")[0]))
         return None if "Invalid job id" in answer.err else Unreachable(why=answer.why)
 
     def facts(self) -> ClusterFacts | Unreachable:
         """What the controller says of its cluster."""
         answer = self._run(["scontrol", *self._of_cluster, "show", "config"], timeout_s=_ASK_S / 4)
-        return parse.cluster_facts(answer.out) if answer.ok else Unreachable(why=answer.why)
-
-    def partitions(self) -> dict[str, dict[str, str]] | Unreachable:
-        """Availability, time limit and largest node of each partition."""
-        answer = self._run(
-            ["sinfo", *self._of_cluster, "--noheader", "--format=%R|%a|%l|%c|%m|%G|%D"], timeout_s=_ASK_S / 4
-        )
         if not answer.ok:
             return Unreachable(why=answer.why)
-        names = ("name", "available", "limit", "cpus", "memory", "gres", "nodes")
-        rows = (dict(zip(names, line.split("|"), strict=False)) for line in answer.out.splitlines() if "|" in line)
-        return {row["name"]: row for row in rows}
+        known = self.ask(["scontrol", "--oneliner", "show", "licenses"], timeout_s=_ASK_S / 4)
+        return parse.with_licences(parse.cluster_facts(answer.out), known.out if known.ok else "")
 
-    def associations(self) -> list[tuple[str, str]] | Unreachable:
-        """Accounts of this user, and the QOS allowed in each."""
-        words = ["sacctmgr", "--noheader", "--parsable2", "show", "associations", f"user={user_name()}"]
-        answer = self._run([*words, "format=account,qos"], timeout_s=_ASK_S / 4)
-        if not answer.ok:
-            return Unreachable(why=answer.why)
-        rows = (line.partition("|") for line in answer.out.splitlines() if "|" in line)
-        return [(account, qos) for account, _, qos in rows]
+    def ask(self, words: Sequence[str], *, timeout_s: float, of_cluster: bool = True) -> Answer:
+        """Ask anything else, of the cluster or of the installation."""
+        program, *rest = words
+        return self._run([program, *(self._of_cluster if of_cluster else ()), *rest], timeout_s=timeout_s)
 
     # --------------------------------------------------------------------------------------------------------- act
 
@@ -192,12 +195,14 @@ class SlurmClient:
     def _of_cluster(self) -> list[str]:
         return [f"--clusters={self._clusters}"] if self._clusters else []
 
-    def _run(self, words: Sequence[str], *, timeout_s: float = _ASK_S, stdin: str = "") -> Answer:
+    def _run(
+        self, words: Sequence[str], *, timeout_s: float = _ASK_S, stdin: str = "", env: Mapping[str, str] | None = None
+    ) -> Answer:
         self.calls[words[0]] = self.calls.get(words[0], 0) + 1
         argv: Sequence[str] = words
         if self._setup:
             argv = ["/bin/sh", "-c", "\n".join([*self._setup, 'exec "$@"']), words[0], *words]
-        return self._shell.run(argv, env=self._env, timeout_s=timeout_s, stdin=stdin)
+        return self._shell.run(argv, env=self._env if env is None else env, timeout_s=timeout_s, stdin=stdin)
 
 
 def scrubbed(environment: Mapping[str, str]) -> dict[str, str]:

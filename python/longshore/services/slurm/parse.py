@@ -170,7 +170,8 @@ def queue_rows(text: str) -> Iterator[QueueRow]:
 
 def task_ids(text: str) -> Iterator[TaskId]:
     """The tasks that ``29``, ``29_3`` or ``29_[0-2,5-9:2%3]`` stands for."""
-    job, underscore, rest = text.strip().partition("_")
+    # Of a heterogeneous job, the first component is where its script runs: 12+0, 12+1.
+    job, underscore, rest = text.strip().removesuffix("+0").partition("_")
     if not job.isdecimal():
         return
     if not underscore:
@@ -373,6 +374,12 @@ def cluster_facts(text: str) -> ClusterFacts:
         licences=_names(known.get("licenses", "")),
         gres=_names(known.get("grestypes", "")),
     )
+
+
+def with_licences(facts: ClusterFacts, text: str) -> ClusterFacts:
+    """The facts with the licences in ``scontrol --oneliner show licenses``, which also knows those kept elsewhere."""
+    more = re.findall(r"LicenseName=([^\s@]+)", text)
+    return msgspec.structs.replace(facts, licences=tuple(dict.fromkeys([*facts.licences, *more])))
 
 
 def _names(text: str) -> tuple[str, ...]:

@@ -1,90 +1,154 @@
-"""Asks a cluster, without submitting anything, whether runs of a site could be handed to it."""
+"""Asks a cluster whether runs of a site could be handed to it, and what would be known of them; submits nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
-from longshore.contract.context import PingReport, Unreachable
-from longshore.model.request import MIB
+from longshore.contract.context import PingReport
+from longshore.services.slurm import standing
+from longshore.services.slurm.asked import spelled
 from longshore.services.slurm.client import SlurmClient
-from longshore.services.slurm.parse import amount
+from longshore.services.slurm.parse import ClusterFacts, cluster_facts
+from longshore.services.slurm.standing import Wanted
+from longshore.world.host import user_name
+from longshore.world.shell import Answer
+
+PATIENCE_S: Final = 30.0
+"""Seconds that all questions together may take."""
+_EACH_S: Final = 10.0
+
+LOST: Final = {
+    "squeue": "nothing is known of jobs that wait, and what leaves no record of its end is lost",
+    "sacct": "peak memory and CPU time are not known, nor what happened to a job that left no record and that Slurm "
+    "has forgotten",
+    "scontrol": "what happened to a job that left no record is known from accounting alone",
+}
+"""What is not known where a source does not work."""
 
 
-def ping(client: SlurmClient, settings: Mapping[str, Any]) -> PingReport:
+class _Ask:
+    """Asks while there is time."""
+
+    def __init__(self, client: SlurmClient, clock: Callable[[], float]) -> None:
+        self._client = client
+        self._clock = clock
+        self._until = clock() + PATIENCE_S
+
+    def __call__(self, *words: str, of_cluster: bool = True) -> Answer:
+        left = self._until - self._clock()
+        if left <= 0:
+            return Answer(argv=words, status=None, err=f"not asked: {PATIENCE_S:.0f} s are over")
+        return self._client.ask(words, timeout_s=min(left, _EACH_S), of_cluster=of_cluster)
+
+
+def ping(
+    client: SlurmClient, settings: Mapping[str, Any], *, clock: Callable[[], float] = time.monotonic
+) -> PingReport:
     """What the cluster says of itself, and of the partitions, account and QOS that a site names.
 
     Parameters
     ----------
     client
-        Talks to it; each question is bounded in time.
+        Talks to it.
     settings
-        Settings of the executor.
+        Settings of the executor, and the ``queue`` that jobs are sent to by default.
+    clock
+        Tells how much of the time is left.
     """
-    facts = client.facts()
-    if isinstance(facts, Unreachable):
-        return PingReport(service="slurm", ok=False, message=f"the controller does not answer: {facts.why}")
-    details = {"version": facts.version, "cluster": facts.name}
+    ask = _Ask(client, clock)
+    told = ask("scontrol", "show", "config")
+    if not told.ok:
+        return PingReport(service="slurm", ok=False, message=f"the controller does not answer: {told.why}")
+    facts = cluster_facts(told.out)
+    wanted = wanted_of(settings)
+    details = {"version": _versions(facts, ask("sbatch", "--version", of_cluster=False)), "cluster": facts.name}
     wrong: list[str] = []
-    partitions = client.partitions()
-    capacity: dict[str, int] | None = None
-    if isinstance(partitions, Unreachable):
-        details["partitions"] = f"unknown: {partitions.why}"
+    there = ask("scontrol", "--oneliner", "show", "partition")
+    if there.ok:
+        found = standing.partitions(there.out)
+        details["partitions"] = standing.shown_partitions(found.values())
+        wrong += standing.wrong_partitions(wanted, found)
     else:
-        details["partitions"] = ", ".join(
-            f"{name} ({row['available']}, {row['limit']})" for name, row in sorted(partitions.items())
-        )
-        capacity = _largest(partitions.values())
-        for name in _named_partitions(settings):
-            if name not in partitions:
-                wrong.append(f"there is no partition '{name}'")
-            elif partitions[name]["available"] != "up":
-                wrong.append(f"the partition '{name}' is {partitions[name]['available']}")
-    wrong += _membership(client, settings, details, accounting=facts.accounting)
-    if facts.max_array:
-        details["largest array"] = str(facts.max_array - 1)
-    if facts.accounting:
-        details["sources"] = "the jobs' own records, squeue, sacct, scontrol"
-    else:
-        details["sources"] = (
-            "the jobs' own records, squeue, scontrol; there is no accounting: peak memory is not known, and what "
-            f"happened to a job that left no record is forgotten after {facts.min_job_age_s or 0:.0f} s"
-        )
-    message = "; ".join(wrong) if wrong else "the controller answers"
-    return PingReport(service="slurm", ok=not wrong, message=message, details=details, capacity=capacity)
+        details["partitions"] = f"unknown: {there.why}"
+    wrong += _membership(ask, wanted, facts, details)
+    details |= _sources(ask, facts)
+    nodes = ask("sinfo", "--noheader", "--Node", "--format=%c|%m")
+    return PingReport(
+        service="slurm",
+        ok=not wrong,
+        message="; ".join(wrong) or "the controller answers",
+        details=details,
+        capacity=standing.capacity(nodes.out) if nodes.ok else None,
+    )
 
 
-def _named_partitions(settings: Mapping[str, Any]) -> list[str]:
-    named = [str(row["name"]) for row in settings.get("partitions") or ()]
-    own = (settings.get("slurm") or {}).get("partition")
-    return list(dict.fromkeys([*named, *([str(own)] if own else [])]))
+def wanted_of(settings: Mapping[str, Any]) -> Wanted:
+    """What a site names, wherever it does."""
+    slurm = spelled(settings.get("slurm") or {})
+    rows = settings.get("partitions") or ()
+    named = [*(row["name"] for row in rows), settings.get("queue"), *_listed(slurm.get("partition"))]
+    qos = [slurm.get("qos") or settings.get("qos"), *(row.get("qos") for row in rows)]
+    return Wanted(
+        partitions=tuple(dict.fromkeys(str(name) for name in named if name)),
+        account=str(settings.get("account") or ""),
+        qos=tuple(dict.fromkeys(str(name) for name in qos if name)),
+    )
 
 
-def _membership(
-    client: SlurmClient, settings: Mapping[str, Any], details: dict[str, str], *, accounting: bool
-) -> list[str]:
+def _listed(value: Any) -> list[str]:
+    return [str(each) for each in value] if isinstance(value, list) else str(value or "").split(",")
+
+
+def _versions(facts: ClusterFacts, programs: Answer) -> str:
+    """The version of the controller, and that of the programs here where it is another."""
+    here = programs.out.split()[-1:] if programs.ok else []
+    if not here:
+        return f"{facts.version}, of the programs here unknown: {programs.why}"
+    return facts.version if here == [facts.version] else f"{facts.version}, of the programs here {here[0]}"
+
+
+def _membership(ask: _Ask, wanted: Wanted, facts: ClusterFacts, details: dict[str, str]) -> list[str]:
     """What is wrong with the account and QOS that the site names, as far as the cluster keeps accounts."""
-    account, qos = settings.get("account"), settings.get("qos")
-    if not accounting:
+    if not facts.accounting:
+        named = [f"account '{wanted.account}'"] if wanted.account else []
+        named += [f"QOS '{name}'" for name in wanted.qos]
+        unchecked = f"; {' and '.join(named)} cannot be checked" if named else ""
+        details["accounts"] = f"this cluster keeps none{unchecked}"
+        details["limits"] = standing.shown_limits(facts, wanted, (), {})
         return []
-    rows = client.associations()
-    if isinstance(rows, Unreachable):
-        details["accounts"] = f"unknown: {rows.why}"
-        return []
-    details["accounts"] = ", ".join(sorted({name for name, _ in rows})) or "none"
-    wrong = []
-    if account and account not in {name for name, _ in rows}:
-        wrong.append(f"this user may not charge the account '{account}'")
-    allowed = {word for name, words in rows if not account or name == account for word in words.split(",")}
-    if qos and allowed and qos not in allowed:
-        wrong.append(f"this user may not use the QOS '{qos}'")
-    return wrong
+    show = ("sacctmgr", "--noheader", "--parsable2", "show")
+    who = (f"user={user_name()}", *([f"cluster={facts.name}"] if facts.name else []))
+    rows = ask(*show, "associations", *who, f"format={standing.ASSOCIATION_FIELDS}", of_cluster=False)
+    kinds = ask(*show, "qos", f"format={standing.QOS_FIELDS}", of_cluster=False)
+    mine = standing.associations(rows.out) if rows.ok else []
+    qualities = standing.qualities(kinds.out) if kinds.ok else {}
+    details["accounts"] = (
+        (", ".join(sorted({each.account for each in mine})) or "none") if rows.ok else f"unknown: {rows.why}"
+    )
+    details["qos"] = (", ".join(sorted(qualities)) or "none") if kinds.ok else f"unknown: {kinds.why}"
+    details["limits"] = standing.shown_limits(facts, wanted, mine, qualities)
+    # Nothing follows from an answer that was not given.
+    return list(standing.wrong_membership(wanted, mine, qualities)) if rows.ok else []
 
 
-def _largest(rows: Any) -> dict[str, int] | None:
-    """The largest node there is, as what one job can have."""
-    cpus = memory = 0
-    for row in rows:
-        cpus = max(cpus, int(row["cpus"].rstrip("+") or 0) if row["cpus"].rstrip("+").isdecimal() else 0)
-        memory = max(memory, amount(row["memory"].rstrip("+") + "M") or 0)
-    return {"cpus": cpus, "memory": max(memory, MIB)} if cpus and memory else None
+def _sources(ask: _Ask, facts: ClusterFacts) -> dict[str, str]:
+    """Which of the sources of what happened to jobs work here, in the order in which they are believed."""
+    queue = ask("squeue", "--noheader", f"--user={user_name()}", "--format=%i")
+    book = (
+        ask("sacct", "--noheader", "--allocations", "--starttime=now", "--format=JobID")
+        if facts.accounting
+        else Answer(argv=("sacct",), status=1, err="this cluster keeps no accounts")
+    )
+    remembered = f"remembers jobs that are over for {facts.min_job_age_s:.0f} s" if facts.min_job_age_s else "works"
+    return {
+        "records": "left by each job in the run directory, which its nodes must see",
+        "squeue": "works" if queue.ok else _without("squeue", queue),
+        "sacct": "works" if book.ok else _without("sacct", book),
+        "scontrol": remembered,
+    }
+
+
+def _without(name: str, answer: Answer) -> str:
+    return f"does not work ({answer.why}): {LOST[name]}"

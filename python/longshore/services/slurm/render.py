@@ -6,18 +6,22 @@ import re
 import shlex
 from collections.abc import Iterator, Sequence
 from hashlib import sha256
-from typing import Any, Final
+from typing import Final
 
 import jinja2
 import msgspec
 
 from longshore.contract.context import RunPaths
 from longshore.contract.executor import Member
+from longshore.errors import ConfigError
 from longshore.plan.commands import exact_line
 from longshore.services.slurm.asked import Component
 
 _ILLEGAL: Final = re.compile(r"[^A-Za-z0-9._:-]+")
 _LONGEST: Final = 120
+DIRECTIVES: Final = "directives"
+_UNFIT: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+"""What ends a line, or cannot be in one."""
 
 
 class Script(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,6 +43,12 @@ class Script(msgspec.Struct, frozen=True, kw_only=True):
         Where Slurm itself writes; jobs have logs of their own.
     wrapper, table, ends
         The program that runs a member, its table, and where it leaves a record of the end.
+    comment
+        What squeue shows of the run.
+    requeue
+        Whether Slurm may start it anew by itself.
+    omit
+        Options that are left out.
     """
 
     name: str
@@ -51,8 +61,8 @@ class Script(msgspec.Struct, frozen=True, kw_only=True):
     table: str
     ends: str
     comment: str
-    export: str
     requeue: bool
+    omit: frozenset[str] = frozenset()
 
     @property
     def lines(self) -> tuple[str, ...]:
@@ -68,28 +78,60 @@ class Script(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _lines(script: Script) -> Iterator[str]:
-    yield _option("job-name", script.name)
-    if script.array:
-        yield _option("array", f"0-{script.array - 1}")
-    yield _option("comment", script.comment)
-    yield _option("chdir", script.folder)
-    yield _option("output", script.output)
-    yield _option("open-mode", "append")
-    yield _option("export", script.export)
-    yield _option("requeue" if script.requeue else "no-requeue", None)
+    for name, value in _of_all(script):
+        if name not in script.omit:
+            yield _option(name, value)
     for number, component in enumerate(script.components):
         if number:
             yield "hetjob"
         yield from (_option(name, value) for name, value in component.options)
-    yield from script.raw
+        if not number:
+            # Behind ours, for of two lines the later one holds; and of a heterogeneous job they are the first part's.
+            yield from (_fit(DIRECTIVES, line) for line in script.raw)
+
+
+def _of_all(script: Script) -> Iterator[tuple[str, str | None]]:
+    yield "job-name", script.name
+    if script.array:
+        yield "array", f"0-{script.array - 1}"
+    yield "comment", script.comment
+    yield "chdir", script.folder
+    yield "output", output_pattern(script.output)
+    yield "open-mode", "append"
+    # What may be inherited was chosen already: sbatch sees nothing else.
+    yield "export", "ALL"
+    yield "requeue" if script.requeue else "no-requeue", None
+
+
+def output_pattern(path: str) -> str:
+    """A path as Slurm's pattern for names of files (sbatch(1): filename pattern) that means just this path."""
+    # With a backslash anywhere nothing is replaced, percent signs neither, and the backslash itself is taken away.
+    return path.replace("\\", "\\\\") if "\\" in path else path.replace("%", "%%")
 
 
 def _option(name: str, value: str | None) -> str:
     if value is None:
         return f"--{name}"
+    value = _fit(name, value)
     return (
         f"--{name}={value}" if re.fullmatch(r"[\w@%+=:,./&|*\[\]-]*", value, re.ASCII) else f"--{name}={_quoted(value)}"
     )
+
+
+def _fit(name: str, value: str) -> str:
+    """A value that can stand in a line of a script.
+
+    Raises
+    ------
+    ConfigError
+        It cannot.
+    """
+    if found := _UNFIT.search(value):
+        raise ConfigError(
+            f"'{name}' cannot be {value!r}: a line of a batch script has no room for {found[0]!r}",
+            hint="Give it another value, or, of a path, move the run to another directory.",
+        )
+    return value
 
 
 def _quoted(value: str) -> str:
@@ -138,10 +180,3 @@ def job_name(tag: str, key: str = "") -> str:
         return plain
     digest = sha256(plain.encode()).hexdigest()[:10]
     return f"{plain[: _LONGEST - 11 - len(tag)]}-{digest}{_ILLEGAL.sub('_', tag)}"[:_LONGEST]
-
-
-def export_of(inherit: Any, names: Sequence[str] = ()) -> str:
-    """Value of ``--export``: which variables of the submitter a job inherits."""
-    if inherit in (None, "all"):
-        return "ALL"
-    return "NIL" if inherit == "none" or not names else ",".join(names)

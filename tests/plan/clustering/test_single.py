@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from longshore.contract.clustering import ClusteringSettings
 from longshore.model.dag import Dag
 from longshore.model.task import Task, TaskGraph
-from longshore.plan.cluster import single_task
+from longshore.plan.clustering.single import single_task
 
 
 def test_every_task_is_a_cluster_by_itself() -> None:
     tasks = [Task(name=f"t{number}", label=f"l{number % 2}", data_id={"visit": number}) for number in range(4)]
     graph = TaskGraph(name="g", dag=Dag(tasks, [(0, 2), (1, 2), (2, 3)]))
-    clustered = single_task(graph, {})
+    clustered = single_task(graph, ClusteringSettings())
     assert clustered.name == "g"
     assert clustered.source is graph
     assert [cluster.tasks for cluster in clustered.dag.nodes] == [(task,) for task in tasks]
@@ -21,4 +22,4 @@ def test_every_task_is_a_cluster_by_itself() -> None:
 
 
 def test_no_tasks_make_no_clusters() -> None:
-    assert len(single_task(TaskGraph(name="g", dag=Dag([], [])), {}).dag) == 0
+    assert len(single_task(TaskGraph(name="g", dag=Dag([], [])), ClusteringSettings()).dag) == 0

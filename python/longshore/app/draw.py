@@ -1,0 +1,109 @@
+"""Makes pictures of runs, and of what a configuration would come to, that are legible whatever their size."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from longshore.app.begin import name_run
+from longshore.app.configuration import load_configuration
+from longshore.app.functions import with_functions
+from longshore.app.generate import with_generated
+from longshore.app.job_events import JobEvents, PartState, event_lines
+from longshore.app.packing import pack
+from longshore.app.run_jobs import RunJobs
+from longshore.app.runs import OpenRun, open_run
+from longshore.app.sources import acquire
+from longshore.engine.fold import SHOWN
+from longshore.model.picture import Picture
+from longshore.model.state import JobState
+from longshore.plan.outline import Outline, around, of_jobs, of_labels
+from longshore.world.rundir import read_snapshot
+
+
+def is_configuration(reference: str) -> bool:
+    """Whether what is to be drawn is a file, and no run."""
+    return Path(reference).is_file()
+
+
+def draw_configuration(path: Path, *, sets: tuple[str, ...]) -> Picture:
+    """The labels of the jobs that a configuration would make, without those that begin and end a run.
+
+    Raises
+    ------
+    LongshoreError
+        Something is wrong with it.
+    """
+    configuration, warnings = load_configuration(path, options={}, sets=sets, now=time.time())
+    configuration, _ = with_generated(with_functions(configuration), warnings)
+    configuration = name_run(configuration)
+    clustered = pack(configuration, acquire(configuration).graph)
+    order = clustered.dag.order
+    place = {cluster: position for position, cluster in enumerate(order)}
+    labels = list(dict.fromkeys(clustered.dag.nodes[cluster].label for cluster in order))
+    number = {label: index for index, label in enumerate(labels)}
+    outline = Outline(
+        title=clustered.name,
+        parents=[[place[parent] for parent in clustered.dag.parents[cluster]] for cluster in order],
+        label_of=[number[clustered.dag.nodes[cluster].label] for cluster in order],
+        labels=labels,
+    )
+    return of_labels(outline)
+
+
+def draw_run(reference: str, *, job: str | None, depth: int) -> Picture:
+    """The labels of a run's jobs and how they stand, or the jobs near one.
+
+    Parameters
+    ----------
+    reference
+        The run.
+    job
+        The one job, by its name, the beginning of it, or its number.
+    depth
+        Steps before and after it.
+
+    Raises
+    ------
+    RunNotFoundError
+        There is no such run or job.
+    RunUnreadableError
+        It cannot be read.
+    """
+    opened = open_run(reference)
+    jobs = RunJobs(opened)
+    labels = list(dict.fromkeys(settings.label for settings in jobs.header.settings))
+    number = {label: index for index, label in enumerate(labels)}
+    outline = Outline(
+        title=f"{opened.card.id} {opened.card.name}",
+        parents=_with_final(jobs),
+        label_of=[number[jobs.label(each)] for each in range(len(jobs))],
+        labels=labels,
+    )
+    if job is None:
+        snapshot = read_snapshot(opened.run)
+        return of_labels(outline, snapshot.labels if snapshot else None)
+    chosen = jobs.find(job)
+    near = around(outline, chosen, depth)
+    names = {each: jobs.names[each] for each in near.jobs}
+    return of_jobs(outline, near, chosen, names, _states(opened, jobs, near.jobs))
+
+
+def _with_final(jobs: RunJobs) -> list[tuple[int, ...]]:
+    """Parents of all jobs; the final one waits for all that nobody else waits for."""
+    if jobs.final is None:
+        return jobs.parents
+    waited_for = {parent for parents in jobs.parents for parent in parents}
+    last = tuple(each for each in range(jobs.final) if each not in waited_for)
+    return [*jobs.parents[:-1], last]
+
+
+def _states(opened: OpenRun, jobs: RunJobs, shown: Iterable[int]) -> Mapping[int, JobState]:
+    """How jobs stand, by the events of the run."""
+    wanted = dict.fromkeys(shown)
+    line = jobs.ancestors(*wanted)
+    state = PartState(jobs, line)
+    for event in JobEvents(event_lines(opened), range(len(jobs)) if len(line) == len(jobs) else set(line)).events:
+        state.apply(event)
+    return {each: SHOWN[state.fold.code[state.place(each)]] for each in wanted}

@@ -1,0 +1,164 @@
+"""Packs the tasks of a payload into jobs, with the algorithm that the configuration names."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Callable
+from typing import Final, cast
+
+from longshore.app.configuration import Configuration
+from longshore.app.functions import refuse_functions
+from longshore.app.identity import payload_identity
+from longshore.config.clusters import cluster_rules
+from longshore.config.merge import plain
+from longshore.config.search import Expander, Scope, did_you_mean
+from longshore.config.settings import walltime
+from longshore.contract.clustering import ClusteringAlgorithm, ClusteringSettings
+from longshore.errors import ConfigError, LongshoreError
+from longshore.model.cluster import ClusteredGraph
+from longshore.model.garbage import collection_paused
+from longshore.model.task import Task, TaskGraph
+from longshore.plan.clustering.chain import by_chain
+from longshore.plan.clustering.dimension import by_dimension
+from longshore.plan.clustering.runtime import by_run_time
+from longshore.plan.clustering.single import single_task
+from longshore.plan.clustering.validate import validate
+from longshore.world.history import read_history
+
+ENTRY_POINTS: Final = "longshore.clustering"
+_KEY: Final = "clusterAlgorithm"
+_DEFAULT_TARGET_S: Final = 600.0
+
+BUILT_IN: Final[dict[str, ClusteringAlgorithm]] = {
+    "single_quantum_clustering": single_task,
+    "dimension_clustering": by_dimension,
+    "chain": by_chain,
+    "runtime": by_run_time,
+}
+"""Algorithm per short name; the first two have those of BPS's functions."""
+_BPS: Final = re.compile(r"lsst\.ctrl\.bps\.(?:\w+\.)*(single_quantum_clustering|dimension_clustering)")
+
+
+def pack(configuration: Configuration, graph: TaskGraph) -> ClusteredGraph:
+    """Pack the tasks.
+
+    Parameters
+    ----------
+    configuration
+        What says how.
+    graph
+        The tasks.
+
+    Raises
+    ------
+    ConfigError
+        There is no such algorithm, or a value for it is wrong.
+    GraphError
+        The tasks cannot be packed so.
+    """
+    name = configuration.text(_KEY).strip() or "single_quantum_clustering"
+    short = found[1] if (found := _BPS.fullmatch(name)) else name
+    algorithm = BUILT_IN.get(short)
+    with collection_paused():
+        if algorithm is not None:
+            clustered = algorithm(graph, _settings(configuration, graph, short))
+        else:
+            clustered = _foreign(configuration, graph, name)
+    if algorithm is None or configuration.flag("validateClusteredQgraph"):
+        validate(clustered)
+    return clustered
+
+
+def _settings(configuration: Configuration, graph: TaskGraph, algorithm: str) -> ClusteringSettings:
+    config, env = configuration.config, configuration.env
+    current = {"curr_site": configuration.site}
+    dimensions = frozenset(name for names in {tuple(task.data_id) for task in graph.dag.nodes} for name in names)
+    packs = algorithm != "single_quantum_clustering"
+    return ClusteringSettings(
+        rules=cluster_rules(config, current=current, env=env, dimensions=dimensions) if packs else (),
+        name_template=_template(configuration, "templateDataId", dimensions),
+        node_ids=configuration.flag("useNodeIdInClusterName"),
+        target_s=_target_s(configuration),
+        run_s=_run_times(configuration, graph) if algorithm == "runtime" else lambda _task: None,
+        values=plain(config.root) if algorithm not in BUILT_IN else {},
+    )
+
+
+def _template(configuration: Configuration, key: str, dimensions: frozenset[str]) -> str:
+    """A text with everything filled in but dimensions, which stay in braces."""
+    scope = Scope(current={"curr_site": configuration.site}, env=configuration.env, free=dimensions | {"label"})
+    hit = configuration.config.lookup(key, scope)
+    if hit is None or hit.value in (None, ""):
+        return ""
+    if isinstance(hit.value, list | dict | bool):
+        raise ConfigError(f"'{key}' must be text", origin=hit.origin)
+    return str(Expander(configuration.config, scope).template(str(hit.value), hit.origin, name=key))
+
+
+def _target_s(configuration: Configuration) -> float:
+    value = configuration.search("clusterRunTime")
+    if value in (None, ""):
+        return _DEFAULT_TARGET_S
+    return walltime(value, "clusterRunTime", configuration.origin("clusterRunTime"))
+
+
+def _run_times(configuration: Configuration, graph: TaskGraph) -> Callable[[Task], float | None]:
+    """How long tasks are expected to run: what the user says of their label, else what its tasks took on average."""
+    labels = sorted({task.label for task in graph.dag.nodes})
+    known: dict[str, float] = {
+        label: history.task_s or history.run_s
+        for label, history in read_history(payload_identity(configuration), labels).items()
+        if history.weight
+    }
+    for label in labels:
+        current = {"curr_pipetask": label, "curr_cluster": label, "curr_site": configuration.site}
+        found = configuration.config.search("expectedRunTime", current=current, env=configuration.env)
+        if found.value not in (None, ""):
+            known[label] = walltime(found.value, "expectedRunTime", found.origin)
+    return lambda task: known.get(task.label)
+
+
+def _foreign(configuration: Configuration, graph: TaskGraph, name: str) -> ClusteredGraph:
+    """What an algorithm makes of the tasks that is none of ours."""
+    algorithm = _found(configuration, name)
+    settings = _settings(configuration, graph, name)
+    try:
+        clustered = algorithm(graph, settings)
+    except LongshoreError:
+        raise
+    except Exception as error:  # somebody else's function may raise anything
+        raise ConfigError(
+            f"'{name}' fails: {type(error).__name__}: {str(error)[:200]}", origin=configuration.origin(_KEY)
+        ) from error
+    if not isinstance(clustered, ClusteredGraph):
+        raise ConfigError(
+            f"'{name}' returns a {type(clustered).__name__}, and no ClusteredGraph", origin=configuration.origin(_KEY)
+        )
+    return clustered
+
+
+def _found(configuration: Configuration, name: str) -> ClusteringAlgorithm:
+    from importlib.metadata import entry_points  # most runs need none
+
+    origin = configuration.origin(_KEY)
+    registered = {entry.name: entry for entry in entry_points(group=ENTRY_POINTS)}
+    try:
+        if name in registered:
+            return cast("ClusteringAlgorithm", registered[name].load())
+        module, _, function = name.rpartition(".")
+        if module:
+            refuse_functions(configuration, f"'{_KEY}: {name}'", origin)
+            return cast("ClusteringAlgorithm", getattr(importlib.import_module(module), function))
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ConfigError(
+            f"the clustering algorithm '{name}' cannot be imported: {error}",
+            origin=origin,
+            hint="It is named by its module and its own name, joined by a dot; PYTHONPATH must lead to the module.",
+        ) from error
+    known = [*BUILT_IN, *registered]
+    raise ConfigError(
+        f"there is no clustering algorithm '{name}'",
+        origin=origin,
+        hint=did_you_mean(name, known) or f"There are {', '.join(known)}, and whatever a dotted name leads to.",
+    )

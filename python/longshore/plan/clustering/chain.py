@@ -1,0 +1,47 @@
+"""Tasks that follow one another with nothing beside them: a job per row of them."""
+
+from __future__ import annotations
+
+from longshore.contract.clustering import ClusteringSettings
+from longshore.model.cluster import Cluster, ClusteredGraph
+from longshore.model.task import Task, TaskGraph
+from longshore.plan.clustering.gather import gathered
+from longshore.plan.clustering.single import own_names
+
+
+def by_chain(graph: TaskGraph, settings: ClusteringSettings) -> ClusteredGraph:
+    """Every longest row of tasks each of which has one parent and one child there.
+
+    A cluster has the name of its first task; its label joins those of its tasks by ``-``.
+
+    Raises
+    ------
+    GraphError
+        Two tasks come to the same name.
+    """
+    parents, children = graph.dag.parents, graph.dag.children
+    rows: list[list[int]] = []
+    row_of = [0] * len(graph.dag)
+    for index in graph.dag.order:
+        before = parents[index]
+        if len(before) == 1 and len(children[before[0]]) == 1:
+            number = row_of[before[0]]
+            rows[number].append(index)
+        else:
+            number = len(rows)
+            rows.append([index])
+        row_of[index] = number
+    tasks = graph.dag.nodes
+    names = own_names([tasks[row[0]] for row in rows], settings)
+    clusters = [_cluster(name, tuple(tasks[index] for index in row)) for name, row in zip(names, rows, strict=True)]
+    return gathered(graph, clusters, row_of)
+
+
+def _cluster(name: str, tasks: tuple[Task, ...]) -> Cluster:
+    label = "-".join(dict.fromkeys(task.label for task in tasks))
+    shared = {key: value for key, value in tasks[0].data_id.items() if all(_has(task, key, value) for task in tasks)}
+    return Cluster(name=name, label=label, tags=tasks[0].data_id if len(tasks) == 1 else shared, tasks=tasks)
+
+
+def _has(task: Task, key: str, value: object) -> bool:
+    return key in task.data_id and task.data_id[key] == value

@@ -1,0 +1,207 @@
+"""Tasks of some labels that share the values of some dimensions: a job each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from longshore.config.interpolate import Template, parse
+from longshore.contract.clustering import ClusteringSettings, ClusterRule, Start
+from longshore.errors import GraphError
+from longshore.model.cluster import Cluster, ClusteredGraph
+from longshore.model.task import DataId, Scalar, Task, TaskGraph
+from longshore.plan.clustering.gather import gathered
+from longshore.plan.clustering.partition import parts_of
+from longshore.plan.clustering.single import own_names
+
+Place: TypeAlias = tuple[Scalar, ...]
+"""Values of a rule's dimensions, and after them those by which its clusters are cut into parts."""
+
+_BLANKS = re.compile("__+")
+
+
+def by_dimension(graph: TaskGraph, settings: ClusteringSettings) -> ClusteredGraph:
+    """Clusters as the sections of ``cluster`` say; tasks that none of them names are jobs of their own.
+
+    Raises
+    ------
+    GraphError
+        A task lacks a dimension, clusters come to the same name, or (as `CycleError`) would wait for each other.
+    """
+    tasks = graph.dag.nodes
+    group_of: dict[int, _Group] = {}
+    for rule in settings.rules:
+        made = _Group(rule, graph)
+        group_of.update(dict.fromkeys(made.places, made))
+    alone = [index for index in graph.dag.order if index not in group_of]
+    name_of = dict(zip(alone, own_names([tasks[index] for index in alone], settings), strict=True))
+    drafts: dict[Hashable, _Draft] = {}
+    cluster_of = [0] * len(tasks)
+    for index in graph.dag.order:
+        task, group = tasks[index], group_of.get(index)
+        key: Hashable = index if group is None else group.key(index)
+        draft = drafts.get(key)
+        if draft is None:
+            number = len(drafts)
+            if group is None:
+                draft = _Draft(number, name_of[index], task.label, task.data_id)
+            else:
+                draft = _Draft(number, group.name(index), group.rule.label, group.tags(index))
+            drafts[key] = draft
+        draft.tasks.append(task)
+        cluster_of[index] = draft.number
+    _refuse_same_names(drafts.values(), settings)
+    return gathered(graph, [draft.cluster() for draft in drafts.values()], cluster_of)
+
+
+@dataclass(slots=True)
+class _Draft:
+    """A cluster that is being filled."""
+
+    number: int
+    name: str
+    label: str
+    tags: DataId
+    tasks: list[Task] = field(default_factory=list)
+
+    def cluster(self) -> Cluster:
+        return Cluster(name=self.name, label=self.label, tags=self.tags, tasks=tuple(self.tasks))
+
+
+class _Group:
+    """The tasks of one rule, and where each of them belongs.
+
+    Parameters
+    ----------
+    rule
+        The rule.
+    graph
+        All tasks.
+
+    Raises
+    ------
+    GraphError
+        A task lacks a dimension, or there are more clusters than there may be.
+    """
+
+    def __init__(self, rule: ClusterRule, graph: TaskGraph) -> None:
+        self.rule = rule
+        cut = rule.partition.dimensions if rule.partition else ()
+        self._tasks = graph.dag.nodes
+        self._wanted = [(name, (name, *rule.equal.get(name, ()))) for name in (*rule.dimensions, *cut)]
+        self._size = len(rule.dimensions)
+        self._template = Template(parse(rule.template))
+        labels = frozenset(rule.tasks)
+        members = [index for index in graph.dag.order if self._tasks[index].label in labels]
+        self.places: dict[int, Place] = self._followed(graph, members) if rule.start else self._own(members)
+        """Where each of its tasks belongs."""
+        self._parts: dict[Place, int] = {}
+        if rule.partition and members:
+            self._parts = parts_of(
+                (place[self._size :] for place in self.places.values()),
+                rule.partition,
+                len({place[: self._size] for place in self.places.values()}),
+                label=rule.label,
+                origin=rule.origin,
+            )
+
+    def key(self, index: int) -> Hashable:
+        """What tells a task's cluster from all others."""
+        place = self.places[index]
+        return self.rule.label, place[: self._size], self._parts.get(place[self._size :])
+
+    def name(self, index: int) -> str:
+        """Name of a task's cluster."""
+        rule = self.rule
+        if rule.template:
+            values = {**self._tasks[index].data_id, **self.tags(index), "label": rule.label}
+            name = _BLANKS.sub("_", self._template.render(values, missing=""))
+        else:
+            name = "_".join((rule.label, *map(str, self.places[index][: self._size])))
+        part = self._parts.get(self.places[index][self._size :])
+        return name.replace("/", "_") + (f"_{part:03}" if part else "")
+
+    def tags(self, index: int) -> Mapping[str, Scalar]:
+        """What all tasks of a task's cluster share."""
+        return dict(zip(self.rule.dimensions, self.places[index], strict=False))
+
+    def _own(self, members: list[int]) -> dict[int, Place]:
+        """The tasks where their own dimensions say."""
+        places: dict[int, Place] = {}
+        for index in members:
+            place = self._place(index)
+            if place is None:
+                raise self._missing(index)
+            places[index] = place
+        return places
+
+    def _followed(self, graph: TaskGraph, members: list[int]) -> dict[int, Place]:
+        """The tasks where their own dimensions say, else with those that come before them (or after)."""
+        first = self.rule.start is Start.SOURCE
+        neighbours = graph.dag.parents if first else graph.dag.children
+        places: dict[int, Place] = {}
+        for index in members if first else reversed(members):
+            place = self._place(index)
+            if place is None:
+                reached = {places[other]: other for other in neighbours[index] if other in places}
+                if len(reached) > 1:
+                    raise self._torn(index, [*reached.values()])
+                place = next(iter(reached), None)
+            if place is None:
+                raise self._missing(index)
+            places[index] = place
+        return places
+
+    def _place(self, index: int) -> Place | None:
+        """Where a task belongs by its own dimensions; ``None`` where it lacks one."""
+        data_id = self._tasks[index].data_id
+        place = []
+        for _, names in self._wanted:
+            for name in names:
+                if name in data_id:
+                    place.append(data_id[name])
+                    break
+            else:
+                return None
+        return tuple(place)
+
+    def _missing(self, index: int) -> GraphError:
+        task, rule = self._tasks[index], self.rule
+        lacking = [name for name, names in self._wanted if not any(other in task.data_id for other in names)]
+        named = " and ".join(f"'{name}'" for name in lacking)
+        has = ", ".join(f"{name}: {value}" for name, value in task.data_id.items()) or "no dimensions"
+        hint = "Take its label out of 'pipetasks', let 'equalDimensions' name a dimension that it has instead"
+        hint += (
+            f", or let a task that has them come {'before' if rule.start is Start.SOURCE else 'after'} it."
+            if rule.start
+            else ", or let 'findDependencyMethod' put it where those go that it depends on (source, or sink)."
+        )
+        return GraphError(
+            f"the task '{task.name}' of '{task.label}' ({has}) lacks {named}, which the cluster '{rule.label}' needs",
+            origin=rule.origin,
+            hint=hint,
+        )
+
+    def _torn(self, index: int, others: list[int]) -> GraphError:
+        task, one, two = self._tasks[index], self._tasks[others[0]], self._tasks[others[1]]
+        return GraphError(
+            f"the task '{task.name}' of '{task.label}' would be in two clusters of '{self.rule.label}': with "
+            f"'{one.name}' and with '{two.name}'",
+            origin=self.rule.origin,
+            hint=f"Take '{task.label}' out of 'pipetasks', or take out of 'dimensions' what tells these two apart.",
+        )
+
+
+def _refuse_same_names(drafts: Iterable[_Draft], settings: ClusteringSettings) -> None:
+    origins = {rule.label: rule.origin for rule in settings.rules}
+    seen: dict[str, _Draft] = {}
+    for draft in drafts:
+        if (other := seen.setdefault(draft.name, draft)) is not draft:
+            raise GraphError(
+                f"two clusters would be named '{draft.name}': of '{other.tasks[0].name}' and of "
+                f"'{draft.tasks[0].name}'",
+                origin=origins.get(draft.label) or origins.get(other.label),
+                hint="Let 'clusterTemplate' name all dimensions of the cluster.",
+            )

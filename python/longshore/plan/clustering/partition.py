@@ -1,0 +1,66 @@
+"""Cuts the clusters of a rule into parts, by the values of some of its dimensions."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from itertools import chain, repeat
+
+from longshore.contract.clustering import Partition
+from longshore.errors import GraphError
+from longshore.origin import Origin
+
+Values = tuple[str | int | float | bool, ...]
+
+
+def parts_of(
+    values: Iterable[Values], partition: Partition, clusters: int, *, label: str, origin: Origin | None
+) -> dict[Values, int]:
+    """Number of its part, from 1, per combination of values.
+
+    All values are put in order, numbers as numbers, and cut into pieces of nearly one size.
+
+    Parameters
+    ----------
+    values
+        The values that tasks of the rule have.
+    partition
+        How many parts there may be.
+    clusters
+        Number of clusters before they are cut.
+    label, origin
+        Those of the rule, for errors.
+
+    Raises
+    ------
+    GraphError
+        There are more clusters than there may be parts of them.
+    """
+    ordered = sorted(set(values), key=lambda these: [*map(_place, these)])
+    numbers = chain.from_iterable(
+        repeat(number, size) for number, size in enumerate(_sizes(len(ordered), partition, clusters, label, origin), 1)
+    )
+    return dict(zip(ordered, numbers, strict=True))
+
+
+def _sizes(values: int, partition: Partition, clusters: int, label: str, origin: Origin | None) -> Collection[int]:
+    if partition.most_values is not None:
+        whole, rest = divmod(values, partition.most_values)
+        return [partition.most_values] * whole + [rest] * bool(rest)
+    most = partition.most_clusters or 1
+    if most < clusters:
+        raise GraphError(
+            f"'partitionMaxClusters' of the cluster '{label}' is {most}, but its dimensions alone make {clusters}",
+            origin=origin,
+            hint="Raise it, or take a dimension out of 'dimensions'.",
+        )
+    parts = min(most // clusters, values)
+    size, larger = divmod(values, parts)
+    return [size + 1] * larger + [size] * (parts - larger)
+
+
+def _place(value: object) -> tuple[int, float, str]:
+    """Where a value stands among others: numbers first, as numbers."""
+    try:
+        return 0, float(str(value)), str(value)
+    except ValueError:
+        return 1, 0.0, str(value)

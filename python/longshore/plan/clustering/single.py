@@ -1,0 +1,64 @@
+"""Every task a job of its own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from longshore.config.interpolate import Template, parse
+from longshore.contract.clustering import ClusteringSettings
+from longshore.errors import GraphError
+from longshore.model.cluster import Cluster, ClusteredGraph
+from longshore.model.dag import Dag
+from longshore.model.task import Task, TaskGraph
+
+_BLANKS = re.compile("__+")
+
+
+def single_task(graph: TaskGraph, settings: ClusteringSettings) -> ClusteredGraph:
+    """Every task by itself.
+
+    Raises
+    ------
+    GraphError
+        Two tasks come to the same name.
+    """
+    names = own_names(graph.dag.nodes, settings)
+    clusters = (
+        Cluster(name=name, label=task.label, tags=task.data_id, tasks=(task,))
+        for name, task in zip(names, graph.dag.nodes, strict=True)
+    )
+    return ClusteredGraph(name=graph.name, dag=Dag(clusters, graph.dag.edges()), source=graph)
+
+
+def own_names(tasks: Iterable[Task], settings: ClusteringSettings) -> Iterator[str]:
+    """The name of each task's own job.
+
+    A task keeps its name unless a template says otherwise: then it is the id that the source gave it, its label, and
+    the template with the task's dimensions; what it lacks leaves no trace.
+
+    Raises
+    ------
+    GraphError
+        Two tasks come to the same name.
+    """
+    if not settings.name_template:
+        yield from (task.name for task in tasks)
+        return
+    template = Template(parse(settings.name_template))
+    labelled = "label" in template.names
+    seen: dict[str, Task] = {}
+    for task in tasks:
+        start = f"{task.node_id}_" if settings.node_ids and task.node_id else ""
+        values = {**task.data_id, "label": task.label} if labelled else task.data_id
+        name = f"{start}{task.label}_{template.render(values, missing='')}"
+        if "__" in name:
+            name = _BLANKS.sub("_", name)
+        if "/" in name:
+            name = name.replace("/", "_")
+        if (other := seen.setdefault(name, task)) is not task:
+            raise GraphError(
+                f"the tasks '{other.name}' and '{task.name}' would both be named '{name}'",
+                hint=f"Let 'templateDataId', which is '{settings.name_template}', name what tells them apart.",
+            )
+        yield name

@@ -1,0 +1,45 @@
+"""Holds a graph of clusters to the tasks it was made from."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from longshore.errors import GraphError
+from longshore.model.cluster import ClusteredGraph
+
+
+def validate(clustered: ClusteredGraph) -> None:
+    """Refuse clusters that do not hold every task once, in an order that its parents allow.
+
+    Raises
+    ------
+    GraphError
+        A task is missing, there twice, or a stranger; or one of its parents does not come before it.
+    """
+    source = clustered.source.dag
+    held = Counter(task.name for cluster in clustered.dag.nodes for task in cluster.tasks)
+    for what, names in (
+        ("is in no cluster", [task.name for task in source.nodes if not held[task.name]]),
+        ("is in the clusters more than once", [name for name, count in held.items() if count > 1]),
+        ("is in a cluster, but is no task of the graph", [name for name in held if name not in source.index]),
+    ):
+        if names:
+            more = f", and so are {len(names) - 1} others" if len(names) > 1 else ""
+            raise GraphError(f"the task '{names[0]}' {what}{more}", hint="The fault is in 'clusterAlgorithm'.")
+    place: dict[str, tuple[int, int]] = {}
+    for number, cluster in enumerate(clustered.dag.nodes):
+        place.update({task.name: (number, position) for position, task in enumerate(cluster.tasks)})
+    following = [frozenset(children) for children in clustered.dag.children]
+    for parent, child in source.edges():
+        before, after = source.nodes[parent].name, source.nodes[child].name
+        (one, first), (other, second) = place[before], place[after]
+        if one == other and first > second:
+            raise GraphError(
+                f"in the cluster '{clustered.dag.nodes[one].name}', the task '{after}' comes before '{before}', for "
+                "which it waits"
+            )
+        if one != other and other not in following[one]:
+            raise GraphError(
+                f"the task '{after}' waits for '{before}', but its cluster '{clustered.dag.nodes[other].name}' does "
+                f"not wait for '{clustered.dag.nodes[one].name}'"
+            )

@@ -1,0 +1,171 @@
+"""Turns a graph of jobs into a picture that can be looked at: its labels, or what is near one job."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from longshore.model.picture import Arrow, Box, Picture
+from longshore.model.state import JobState
+
+MOST: Final = 12
+"""Parents or children of one label that are drawn of a job; the others are counted."""
+
+
+class Outline(msgspec.Struct, frozen=True, kw_only=True):
+    """A graph of jobs, as far as a picture needs it.
+
+    Attributes
+    ----------
+    title
+        What it is called.
+    parents
+        Indices of its parents per job, each less than the job's own.
+    label_of
+        Index of the label per job.
+    labels
+        Names of the labels.
+    """
+
+    title: str
+    parents: Sequence[Sequence[int]]
+    label_of: Sequence[int]
+    labels: Sequence[str]
+
+
+def of_labels(outline: Outline, counts: Mapping[str, Mapping[JobState, int]] | None = None) -> Picture:
+    """A box for each label, in the order in which their first jobs can run.
+
+    Parameters
+    ----------
+    outline
+        The jobs.
+    counts
+        Number of jobs per label and state, where that is known.
+    """
+    jobs: Counter[int] = Counter(outline.label_of)
+    place = {label: number for number, label in enumerate(jobs)}
+    pairs: Counter[tuple[int, int]] = Counter()
+    for job, parents in enumerate(outline.parents):
+        label = place[outline.label_of[job]]
+        pairs.update((place[outline.label_of[parent]], label) for parent in parents)
+    return Picture(
+        title=outline.title,
+        boxes=tuple(
+            Box(
+                name=outline.labels[label],
+                label=outline.labels[label],
+                jobs=number,
+                counts={
+                    state: amount for state, amount in (counts or {}).get(outline.labels[label], {}).items() if amount
+                },
+            )
+            for label, number in jobs.items()
+        ),
+        arrows=tuple(Arrow(start=start, end=end, jobs=number) for (start, end), number in sorted(pairs.items())),
+    )
+
+
+class Near(msgspec.Struct, frozen=True, kw_only=True):
+    """What is near a job.
+
+    Attributes
+    ----------
+    jobs
+        The jobs that are shown.
+    left_out
+        Number of jobs that are not, per label, among those that a shown job waits for (the first) or is waited for by.
+    arrows
+        Pairs of shown jobs, of which the second waits for the first.
+    """
+
+    jobs: tuple[int, ...]
+    left_out: Mapping[tuple[int, bool, int], int]
+    arrows: tuple[tuple[int, int], ...]
+
+
+def around(outline: Outline, job: int, depth: int) -> Near:
+    """The jobs up to some steps before and after one, at most `MOST` of each step of each other job and label.
+
+    Parameters
+    ----------
+    outline
+        All jobs.
+    job
+        The one.
+    depth
+        Number of steps.
+    """
+    children = _children(outline, job, depth)
+    shown = {job: None}
+    left_out: dict[tuple[int, bool, int], int] = {}
+    arrows: dict[tuple[int, int], None] = {}
+    for before in (True, False):
+        layer = [job]
+        for _ in range(depth):
+            following: dict[int, None] = {}
+            for each in layer:
+                others = outline.parents[each] if before else children.get(each, ())
+                seen: Counter[int] = Counter()
+                for other in others:
+                    label = outline.label_of[other]
+                    seen[label] += 1
+                    if seen[label] <= MOST or other in shown:
+                        following[other] = None
+                        arrows[(other, each) if before else (each, other)] = None
+                    else:
+                        left_out[each, before, label] = left_out.get((each, before, label), 0) + 1
+            layer = [other for other in following if other not in shown]
+            shown.update(dict.fromkeys(layer))
+    return Near(jobs=tuple(sorted(shown)), left_out=left_out, arrows=tuple(sorted(arrows)))
+
+
+def of_jobs(
+    outline: Outline, near: Near, job: int, names: Mapping[int, str], states: Mapping[int, JobState]
+) -> Picture:
+    """A box for each job near another, and one for those of a label that there are too many of.
+
+    Parameters
+    ----------
+    outline
+        All jobs.
+    near
+        Those to draw.
+    job
+        What the picture is about.
+    names, states
+        Name and state per job to draw; a state that is not there is not known.
+    """
+    boxes = [
+        Box(
+            name=names[each],
+            label=outline.labels[outline.label_of[each]],
+            counts={states[each]: 1} if each in states else {},
+            here=each == job,
+        )
+        for each in near.jobs
+    ]
+    place = {each: number for number, each in enumerate(near.jobs)}
+    arrows = [Arrow(start=place[start], end=place[end]) for start, end in near.arrows]
+    for (each, before, label), number in near.left_out.items():
+        rest = len(boxes)
+        boxes.append(Box(name=f"{number} more", label=outline.labels[label], jobs=number, more=True))
+        start, end = (rest, place[each]) if before else (place[each], rest)
+        arrows.append(Arrow(start=start, end=end, jobs=number))
+    return Picture(title=f"{outline.title}: {names[job]}", boxes=tuple(boxes), arrows=tuple(arrows))
+
+
+def _children(outline: Outline, job: int, depth: int) -> dict[int, list[int]]:
+    """Children of a job and of what comes after it, up to some steps."""
+    # One pass over all jobs is enough: parents come first.
+    steps = {job: 0}
+    children: dict[int, list[int]] = {}
+    for each in range(job + 1, len(outline.parents)):
+        for parent in outline.parents[each]:
+            if (step := steps.get(parent)) is not None and step < depth:
+                children.setdefault(parent, []).append(each)
+                steps[each] = min(steps.get(each, depth), step + 1)
+    return children

@@ -1,0 +1,101 @@
+"""What sections say to one workload manager: the strongest wins key by key, lines add up, and null takes back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from longshore.config.combine import cluster_profile
+from longshore.config.merge import LayerRank
+from longshore.config.own import Words
+from longshore.config.profile import JobProfile, compile_profile
+from longshore.config.search import Config
+from longshore.errors import ConfigError
+from longshore.world.yamlfile import parse_yaml
+
+WORDS = Words("slurm", ("directives", "sbatch"))
+
+
+def profile(text: str, label: str = "a", **more: Any) -> JobProfile:
+    config = Config(parse_yaml(text, "x.yaml", rank=LayerRank.FILE))
+    return compile_profile(config, label, free=frozenset({"visit", "jobName", "label"}), env={}, words=WORDS, **more)
+
+
+def own(text: str, label: str = "a", **more: Any) -> dict[str, Any]:
+    return dict(profile(text, label, **more).settings.own)
+
+
+def test_the_strongest_section_wins_key_by_key() -> None:
+    text = """
+slurm: {partition: main, qos: low, features: [x]}
+site: {here: {slurm: {qos: normal}}, slurm: {partition: no}}
+pipetask: {a: {slurm: {qos: high, features: null}}, b: {slurm: {qos: none}}}
+cluster: {a: {slurm: {nice: 3}}}
+"""
+    assert own(text, site="here") == {"partition": "main", "qos": "high", "features": None, "nice": 3}
+    assert own("{slurm: null, pipetask: {a: {slurm: {qos: high}}}}") == {"qos": "high"}
+    assert own("requestCpus: 2") == {}
+
+
+def test_lines_add_up_and_null_takes_them_back() -> None:
+    text = """
+directives: ["--root"]
+site: {here: {directives: ["--site"]}}
+sbatch: ["-t 5"]
+pipetask:
+  a: {directives: "--label", sbatch: ["-C haswell"]}
+  b: {directives: null}
+  c: {directives: null, sbatch: ["-N 1"]}
+cluster: {a: {directives: ["--cluster"]}}
+"""
+    assert own(text)["directives"] == ["--root", "-t 5", "--label", "-C haswell", "--cluster"]
+    assert own(text, site="here")["directives"] == ["--site", "-t 5", "--label", "-C haswell", "--cluster"]
+    assert own(text, "b")["directives"] == []
+    assert own(text, "c")["directives"] == ["-N 1"]
+
+
+def test_a_container_is_one_sections_affair() -> None:
+    text = "{container: apptainer exec a.sif, pipetask: {a: {container: [podman, run]}, b: {container: null}}}"
+    assert own(text)["container"] == ["podman", "run"]
+    assert "container" not in own(text, "b")
+    assert own(text, "c")["container"] == "apptainer exec a.sif"
+
+
+def test_variables_are_filled_in_and_jobs_have_their_own() -> None:
+    found = profile("{who: me, slurm: {wckey: '{who}_{label}'}, pipetask: {a: {directives: ['--comment={visit}']}}}")
+    assert found.settings.own == {}
+    assert found.own["wckey"] == "me_a"
+    assert found.own_of({"visit": 3}) == {"wckey": "me_a", "directives": ["--comment=3"]}
+    whole = cluster_profile("a", "a", [("a", 1)], {"a": found})
+    assert whole.differs
+    assert whole.settings_of([("a", {"visit": 4})]).own["directives"] == ["--comment=4"]
+
+
+def test_labels_of_a_cluster_must_agree() -> None:
+    text = "pipetask: {a: {slurm: {qos: high}}, b: {slurm: {partition: p}}, c: {slurm: {qos: low}}}"
+    parts = {label: profile(text, label, cluster="k") for label in "abc"}
+    assert cluster_profile("k", "k", [("a", 1), ("b", 1)], parts).settings.own == {"qos": "high", "partition": "p"}
+    with pytest.raises(ConfigError, match="Inconsistent value for qos in cluster k"):
+        cluster_profile("k", "k", [("a", 1), ("c", 1)], parts)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("slurm: 3", "'slurm' must be a map"),
+        ("directives: {a: 1}", "'directives' must be lines of text"),
+        ("sbatch: [[a]]", "'sbatch' must be lines of text"),
+        ("pipetask: {a: {directives: true}}", "'directives' must be lines of text"),
+    ],
+)
+def test_the_wrong_kind_is_refused_where_it_stands(text: str, words: str) -> None:
+    with pytest.raises(ConfigError, match=words) as caught:
+        own(text)
+    assert caught.value.origin
+    assert caught.value.origin.file == "x.yaml"
+
+
+def test_a_service_without_a_map_of_its_own_hears_nothing() -> None:
+    config = Config(parse_yaml("{slurm: 3, directives: {a: 1}}", "x.yaml", rank=LayerRank.FILE))
+    assert compile_profile(config, "a", free=frozenset(), env={}).settings.own == {}

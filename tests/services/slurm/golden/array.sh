@@ -1,0 +1,14 @@
+#!/bin/sh
+#SBATCH --job-name=k7f3a-1-1
+#SBATCH --array=0-24
+#SBATCH --comment="longshore run=run 1"
+#SBATCH --chdir="/data/u/jdoe/run 1"
+#SBATCH --output="/data/u/jdoe/run 1/batches/k7f3a-1-1.out"
+#SBATCH --open-mode=append
+#SBATCH --export=ALL
+#SBATCH --no-requeue
+#SBATCH --cpus-per-task=1
+#SBATCH --mem=2048M
+#SBATCH --time=90
+# Each member of the batch is a line of the table; its output goes to its own log, and how it ended to a record.
+exec /bin/sh '/data/u/jdoe/run 1/wms/longshore-job' -m "$((SLURM_ARRAY_TASK_ID + 1))" -e '/data/u/jdoe/run 1/ends/k7f3a-1-1' '/data/u/jdoe/run 1/batches/k7f3a-1-1.tsv'

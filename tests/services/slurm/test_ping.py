@@ -1,0 +1,178 @@
+"""What a cluster says of itself becomes what is wrong with what a site names; silence condemns nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from longshore.contract.context import PingReport
+from longshore.model.request import MIB
+from longshore.services.slurm.client import SlurmClient
+from longshore.services.slurm.ping import PATIENCE_S, ping
+from longshore.services.slurm.standing import Wanted, associations, capacity, partitions, qualities, wrong_partitions
+from longshore.world.shell import Answer
+
+# As Slurm 22.05.8 prints it, some of it left out.
+CONFIG = """Configuration data as of 2026-11-20T09:00:00
+AccountingStorageType   = accounting_storage/slurmdbd
+ClusterName             = testclu
+MaxArraySize            = 10001
+MaxJobCount             = 50000
+MinJobAge               = 300 sec
+SLURM_VERSION           = 22.05.8
+"""
+PARTITIONS = (
+    "PartitionName=main AllowAccounts=ALL AllowQos=ALL Default=YES MaxTime=UNLIMITED State=UP TotalNodes=4\n"
+    "PartitionName=short AllowAccounts=test,other AllowQos=low Default=NO MaxTime=00:10:00 State=DRAIN TotalNodes=1\n"
+)
+ASSOCIATIONS = "test|high,low,normal|10|200|1-00:00:00\nroot|normal|||\n"
+QOS = "normal|||\nlow|||\nhigh|50|100|\n"
+ANSWERS = {
+    "scontrol show config": CONFIG,
+    "sbatch --version": "slurm-wlm 22.05.8\n",
+    "scontrol --oneliner show partition": PARTITIONS,
+    "sacctmgr --noheader --parsable2 show associations": ASSOCIATIONS,
+    "sacctmgr --noheader --parsable2 show qos": QOS,
+    "squeue": "",
+    "sacct": "",
+    "sinfo": "4|4000\n64|250000\n",
+}
+
+
+class Replies:
+    """A shell in which Slurm's programs say what they are told to, each after a time."""
+
+    def __init__(self, answers: Mapping[str, str | None], seconds: float = 0.0) -> None:
+        self.answers = answers
+        self.seconds = seconds
+        self.now = 0.0
+        self.asked: list[tuple[str, ...]] = []
+
+    def run(self, argv: Sequence[str], *, env: Mapping[str, str], timeout_s: float, stdin: str = "") -> Answer:
+        words = tuple(argv)
+        self.asked.append(words)
+        took = min(self.seconds, timeout_s)
+        self.now += took
+        found = next((self.answers[key] for key in self.answers if " ".join(words).startswith(key)), None)
+        if self.seconds > timeout_s:
+            return Answer(argv=words, status=None, seconds=took)
+        return (
+            Answer(argv=words, status=1, err="no such thing")
+            if found is None
+            else Answer(argv=words, status=0, out=found)
+        )
+
+
+def asked(settings: Mapping[str, Any] | None = None, shell: Replies | None = None, **answers: str | None) -> PingReport:
+    shell = shell or Replies({**ANSWERS, **answers})
+    client = SlurmClient((settings or {}).get("slurm") or {}, shell=shell)
+    return ping(client, settings or {}, clock=lambda: shell.now)
+
+
+def test_all_is_well() -> None:
+    report = asked({"account": "test", "qos": "high", "slurm": {"partition": "main"}})
+    assert (report.ok, report.message) == (True, "the controller answers")
+    assert report.details == {
+        "version": "22.05.8",
+        "cluster": "testclu",
+        "partitions": "main (default): up, 4 nodes, any time; short: drain, 1 nodes, at most 00:10:00",
+        "accounts": "root, test",
+        "qos": "high, low, normal",
+        "limits": "arrays of 10000; 50000 jobs of all users; "
+        "account 'test': at most 10 running, 200 handed over, 1-00:00:00 long; "
+        "QOS 'high': at most 50 running, 100 handed over",
+        "records": "left by each job in the run directory, which its nodes must see",
+        "squeue": "works",
+        "sacct": "works",
+        "scontrol": "remembers jobs that are over for 300 s",
+    }
+    assert report.capacity == {"cpus": 64, "memory": 250000 * MIB}
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"slurm": {"partition": "gone"}}, "there is no partition 'gone'"),
+        ({"queue": "short"}, "the partition 'short' is drain"),
+        (
+            {"account": "root", "queue": "short"},
+            "the partition 'short' does not take the account 'root'",
+        ),
+        ({"partitions": [{"name": "short", "qos": "high"}]}, "the partition 'short' does not take the QOS 'high'"),
+        ({"account": "nobody"}, "this user may not charge the account 'nobody'"),
+        ({"qos": "nope"}, "there is no QOS 'nope'"),
+        ({"qos": "high", "account": "root"}, "this user may not use the QOS 'high'"),
+    ],
+)
+def test_what_is_wrong_is_named(settings: Mapping[str, Any], message: str) -> None:
+    report = asked(settings)
+    assert not report.ok
+    assert message in report.message
+
+
+def test_a_controller_that_does_not_answer() -> None:
+    report = asked(**{"scontrol show config": None})
+    assert (report.ok, report.message) == (False, "the controller does not answer: no such thing")
+
+
+def test_what_is_lost_without_a_source_is_said() -> None:
+    report = asked(squeue=None, sacct=None)
+    assert report.ok
+    assert report.details["squeue"].startswith("does not work (no such thing): nothing is known of jobs that wait")
+    assert report.details["sacct"].startswith("does not work (no such thing): peak memory")
+
+
+def test_without_accounting_nothing_is_asked_of_it() -> None:
+    shell = Replies({**ANSWERS, "scontrol show config": CONFIG.replace("slurmdbd", "none")})
+    report = asked({"account": "a", "qos": "q"}, shell)
+    assert report.ok
+    assert report.details["accounts"] == "this cluster keeps none; account 'a' and QOS 'q' cannot be checked"
+    assert report.details["sacct"].startswith("does not work (this cluster keeps no accounts): peak memory")
+    assert "qos" not in report.details
+    assert not any(words[0] in {"sacct", "sacctmgr"} for words in shell.asked)
+
+
+def test_answers_that_are_not_given_condemn_nothing() -> None:
+    report = asked(
+        {"account": "nobody", "qos": "nope", "queue": "gone"},
+        **{
+            "sacctmgr --noheader --parsable2 show associations": None,
+            "scontrol --oneliner show partition": None,
+            "sbatch --version": None,
+            "sinfo": None,
+        },
+    )
+    assert report.ok
+    assert report.details["partitions"] == "unknown: no such thing"
+    assert report.details["accounts"] == "unknown: no such thing"
+    assert report.details["version"] == "22.05.8, of the programs here unknown: no such thing"
+    assert report.capacity is None
+
+
+def test_it_is_bounded_in_time_and_submits_nothing() -> None:
+    slow = Replies(ANSWERS, seconds=8.0)
+    report = asked(shell=slow)
+    assert slow.now <= PATIENCE_S
+    assert "not asked" in report.details["sacct"]
+    stuck = Replies(ANSWERS, seconds=1000.0)
+    assert not asked(shell=stuck).ok
+    assert len(stuck.asked) == 1
+    assert {words[0] for words in slow.asked} <= {"scontrol", "sbatch", "sacctmgr", "squeue", "sacct", "sinfo"}
+    assert [words for words in slow.asked if words[0] == "sbatch"] == [("sbatch", "--version")]
+
+
+def test_a_cluster_is_named_where_there_are_several() -> None:
+    shell = Replies({**ANSWERS, "scontrol --clusters=c show config": CONFIG, "scontrol --clusters=c": PARTITIONS})
+    asked({"slurm": {"clusters": "c"}}, shell)
+    of_cluster = {words[0] for words in shell.asked if "--clusters=c" in words}
+    assert of_cluster == {"scontrol", "squeue", "sacct", "sinfo"}
+
+
+def test_lines_that_are_none_are_passed_over() -> None:
+    assert partitions("nothing here\n\n") == {}
+    assert associations("a|b\n") == []
+    assert qualities("\n") == {}
+    assert capacity("x|y\n") is None
+    assert list(wrong_partitions(Wanted(), {})) == []

@@ -1,0 +1,117 @@
+"""What cannot become a batch is said before anything is written, with the name of the job and the way out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from longshore.config.merge import plain
+from longshore.contract.context import Context, PingReport, Problem, RunPaths, Site
+from longshore.errors import ConfigError
+from longshore.model.job import Job, JobSettings
+from longshore.model.request import MIB, Request
+from longshore.model.workflow import Workflow
+from longshore.services.slurm.service import SlurmService
+from longshore.world.etc import shipped, template_texts
+from longshore.world.yamlfile import read_yaml
+
+
+def context(site: Mapping[str, Any] | None = None, root: str = "/data/run", **more: Any) -> Context:
+    texts = template_texts("slurm") | {"longshore-job": shipped("bin", "longshore-job").read_text("utf-8")}
+    return Context(
+        settings={},
+        site=Site(name="here", settings=site or {}),
+        paths=RunPaths(Path(root)),
+        templates=texts | more,
+    )
+
+
+def problems(ctx: Context, **more: Any) -> list[Problem]:
+    job = Job(name="job_1", label="a", command="true", settings=JobSettings(label="a", **more))
+    return SlurmService().check(Workflow("w", [job], [], attributes={}), ctx)
+
+
+def test_what_is_right_is_no_problem() -> None:
+    site = {"slurm": {"qos": "normal", "gres1": "gpu:1"}, "directives": ["-C x"], "partitions": [{"name": "p"}]}
+    assert problems(context(site), own={"qos": "high", "directives": ["-C x"], "container": "env"}) == []
+
+
+@pytest.mark.parametrize(
+    ("site", "words"),
+    [
+        ({"qoss": "x"}, "no key 'qoss'"),
+        ({"gres2": "gpu:1"}, "says nothing of 1"),
+        ({"nice_factor": -1}, "nice_factor"),
+        ({"omit": "job-name"}, "cannot leave out 'job-name'"),
+    ],
+)
+def test_what_a_site_says_wrong(site: Mapping[str, Any], words: str) -> None:
+    (found,) = problems(context({"slurm": site}))
+    assert found.fatal
+    assert words in found.message
+
+
+@pytest.mark.parametrize(
+    ("own", "words"),
+    [
+        ({"qoss": "x"}, "job 'job_1': 'slurm' has no key 'qoss'"),
+        ({"gres3": "gpu:1"}, "says nothing of 1"),
+        ({"partition": "a\nb"}, "no room"),
+        ({"omit": ["--array"]}, "cannot leave out 'array'"),
+    ],
+)
+def test_what_jobs_say_wrong(own: Mapping[str, Any], words: str) -> None:
+    (found,) = problems(context(), own=own)
+    assert found.fatal
+    assert words in found.message
+    assert (found.job, found.key) == ("job_1", "slurm")
+    assert found.hint
+
+
+@pytest.mark.parametrize("path", sorted(shipped("config", "sites").glob("*slurm*.yaml")), ids=lambda path: path.name)
+def test_the_profiles_we_ship_are_understood(path: Path) -> None:
+    said = {key: value for key, value in plain(read_yaml(path)).items() if key != "service"}
+    assert problems(context(said)) == []
+
+
+def test_a_path_that_no_script_can_hold() -> None:
+    (found,) = problems(context(root="/data/a\nb"))
+    assert "no room" in found.message
+
+
+def test_a_library_is_of_no_use() -> None:
+    (found,) = problems(context({"slurm": {"lib_slurm": "libslurm.so"}}))
+    assert not found.fatal
+    assert "'lib_slurm' is not used" in found.message
+
+
+def test_a_template_that_is_none() -> None:
+    ctx = context()
+    broken = msgspec.structs.replace(ctx, templates={**ctx.templates, "batch.sh": "{{ job.nothing }}"})
+    (found,) = problems(broken)
+    assert "template 'batch.sh'" in found.message
+
+
+def test_more_than_the_largest_node_has() -> None:
+    probe = PingReport(service="slurm", ok=True, message="", capacity={"cpus": 4, "memory": 4000 * MIB})
+    ctx = msgspec.structs.replace(context(), probe=probe)
+    assert problems(ctx, request=Request(cpus=4, memory_b=4000 * MIB)) == []
+    (found,) = problems(ctx, request=Request(cpus=5))
+    assert (found.key, "asks for 5 of 'cpus'" in found.message) == ("requestCpus", True)
+
+
+def test_options_of_the_command_line_are_keys_of_a_configuration() -> None:
+    values = SlurmService().backend_options("-c 4 --mem 2G --tmp=1G -p short : -c 8 --gres gpu:1")
+    assert values == {
+        "requestCpus": "4",
+        "requestMemory": "2G",
+        "requestDisk": "1G",
+        "slurm": {"partition": "short", "cpu1": "8", "gres1": "gpu:1"},
+    }
+    assert SlurmService().backend_options("-c 2") == {"requestCpus": "2"}
+    with pytest.raises(ConfigError):
+        SlurmService().backend_options("--nothing")
