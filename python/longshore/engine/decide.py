@@ -173,6 +173,10 @@ class Scheduler:
             if self.state.code[job] == _READY:
                 self._enqueue(job)
         self._follow_estimates()
+        if not self._queue:
+            # Ten thousand may wait at the manager, and are not counted four times a second for nothing.
+            self.more = False
+            return []
         self._count_waiting()
         batches: list[Submitting] = []
         started = 0
