@@ -385,8 +385,8 @@ class Engine:
             request=start.request,
             members=members,
             attributes=self._jobs.settings(start.jobs[0][0]).attributes,
-            settings=self._jobs.settings(start.jobs[0][0]).own,
             urgency=self._urgency(start),
+            settings=self._jobs.settings(start.jobs[0][0]).own,
         )
         self._take_answer(start, self._executor.submit(batch))
 

@@ -61,7 +61,6 @@ OF_SITES: Final = (
     "clusters",
     "config",
     "engineAs",
-    "engineJob",
     "gather",
     "lib_slurm",
     "n_max_queued_jobs",

@@ -8,13 +8,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import msgspec
 from jinja2 import TemplateError
 
-from longshore.config.settings import walltime
-from longshore.contract.context import Context, PingReport, Problem, RenderedFile, RunPaths, Unreachable
-from longshore.contract.executor import Batch, CancelOutcome, Executor
-from longshore.contract.service import Selection
-from longshore.engine import settings as engine_settings
-from longshore.engine.service import EngineService, engine_command
-from longshore.errors import ConfigError, RunUnreadableError
+from longshore.contract.context import Context, PingReport, Problem, RenderedFile
+from longshore.contract.executor import Batch, Executor
+from longshore.engine.service import EngineService
+from longshore.errors import ConfigError
 from longshore.model.request import MIB
 from longshore.model.submission import Submission
 from longshore.services.slurm.asked import check_names, component_count
@@ -23,13 +20,11 @@ from longshore.services.slurm.client import SlurmClient
 from longshore.services.slurm.enginejob import TEMPLATE as ENGINE_TEMPLATE
 from longshore.services.slurm.enginejob import EngineJob, wants_job
 from longshore.services.slurm.executor import SlurmExecutor
-from longshore.services.slurm.handing import on_submit_error
 from longshore.services.slurm.launch import launcher_line
 from longshore.services.slurm.nice import scale
 from longshore.services.slurm.pace import pace_of
 from longshore.services.slurm.ping import ping
-from longshore.services.slurm.script import TEMPLATE, WRAPPER, batch_script
-from longshore.services.slurm.states import Phase
+from longshore.services.slurm.script import TEMPLATE, WRAPPER, batch_script, longest_wait_s, on_submit_error
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -142,9 +137,7 @@ def _of_the_site(ctx: Context) -> Iterator[Problem]:
         scale(slurm)
         pace_of(slurm)
         on_submit_error(slurm)
-        if slurm.get("maxpendtime") is not None:
-            walltime(slurm["maxpendtime"], "slurm.maxpendtime")
-        wants_job(ctx.site.settings)
+        longest_wait_s(slurm)
     except ConfigError as error:
         yield Problem(message=error.message, hint=error.hint, origin=ctx.site.origin)
     except ValueError as error:
@@ -176,6 +169,7 @@ def _unfit(workflow: Workflow, ctx: Context) -> Iterator[Problem]:
         )
         try:
             check_names(job.settings.own)
+            longest_wait_s(job.settings.own)
             batch_script(batch, settings, ctx.paths, template)
         except ConfigError as error:
             yield Problem(
