@@ -13,7 +13,6 @@ from longshore.app.runs import OpenRun
 from longshore.app.status import ENDS
 from longshore.app.tally import Tally
 from longshore.contract.context import Unreachable
-from longshore.contract.executor import Waiting
 from longshore.engine.codes import SHOWN, Code
 from longshore.engine.fold import RunState, shown_counts
 from longshore.engine.standing import show_held, stuck_with

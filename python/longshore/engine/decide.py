@@ -89,7 +89,7 @@ class Scheduler:
         self._profile_of = profile_of
         self.limits = limits
         """What the manager takes; its owner changes it as the manager's mind changes."""
-        self._most_in_batch = most_in_batch or [limits.max_batch] * len(requests)
+        self._most_in_batch = most_in_batch or (lambda _profile: self.limits.max_batch)
         self._tag = tag
         self._batches = 0
         self._waiting = 0
@@ -244,7 +244,7 @@ class Scheduler:
         if job is None:
             return None
         asked = self._asked_of(job)
-        most = min(self.limits.max_batch, self._most_in_batch[self._profile_of[job]]) - 1
+        most = self._most_in_batch(self._profile_of[job]) - 1
         jobs = [job, *self._pop_alike(asked, most)] if most else [job]
         return self._batch_of(jobs, asked)
 

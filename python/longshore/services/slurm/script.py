@@ -92,7 +92,6 @@ def batch_script(
     template: str,
     *,
     licences: Iterable[str] = (),
-    nice: int | None = None,
 ) -> str:
     """The script of a batch.
 
@@ -108,8 +107,6 @@ def batch_script(
         Text of the template.
     licences
         Names that the cluster knows as licences.
-    nice
-        How nice its jobs are where nobody says it.
 
     Raises
     ------
@@ -117,9 +114,6 @@ def batch_script(
         Something that is asked for cannot be understood, or cannot be written into a script.
     """
     own, books = combined(settings, batch.settings), Books(run)
-    if nice is not None:
-        # What somebody wrote himself holds.
-        own.setdefault("nice", nice)
     defaults = _defaults(settings, batch.request, own.get("features"))
     # What jobs take back is not put in its place again.
     defaults = {name: value for name, value in defaults.items() if own.get(name, "") is not None}

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import msgspec
 from jinja2 import TemplateError
 
-from longshore.contract.context import Context, PingReport, Problem, RenderedFile
-from longshore.contract.executor import Batch, Executor
-from longshore.engine.service import EngineService
-from longshore.errors import ConfigError
+from longshore.contract.context import Context, PingReport, Problem, RenderedFile, RunPaths, Unreachable
+from longshore.contract.executor import Batch, CancelOutcome, Executor
+from longshore.contract.service import Selection
+from longshore.engine import settings as engine_settings
+from longshore.engine.service import EngineService, engine_command
+from longshore.errors import ConfigError, RunUnreadableError
 from longshore.model.request import MIB
 from longshore.model.submission import Submission
 from longshore.services.slurm.asked import check_names, component_count
@@ -25,6 +27,7 @@ from longshore.services.slurm.nice import scale
 from longshore.services.slurm.pace import pace_of
 from longshore.services.slurm.ping import ping
 from longshore.services.slurm.script import TEMPLATE, WRAPPER, batch_script, longest_wait_s, on_submit_error
+from longshore.services.slurm.states import Phase
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -138,6 +141,7 @@ def _of_the_site(ctx: Context) -> Iterator[Problem]:
         pace_of(slurm)
         on_submit_error(slurm)
         longest_wait_s(slurm)
+        wants_job(ctx.site.settings)
     except ConfigError as error:
         yield Problem(message=error.message, hint=error.hint, origin=ctx.site.origin)
     except ValueError as error:
