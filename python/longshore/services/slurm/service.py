@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import msgspec
 from jinja2 import TemplateError
 
 from longshore.contract.context import Context, PingReport, Problem, RenderedFile, RunPaths, Unreachable
-from longshore.contract.executor import Batch, CancelOutcome, Executor
-from longshore.contract.service import Selection
+from longshore.contract.executor import Batch, CancelOutcome, Executor, Mark
+from longshore.contract.service import Changes, Selection, StaleMark, Steering
 from longshore.engine import settings as engine_settings
+from longshore.engine.living import locked
 from longshore.engine.service import EngineService, engine_command
-from longshore.errors import ConfigError, RunUnreadableError
+from longshore.errors import ConfigError, RunUnreadableError, SubmissionRefusedError
+from longshore.model.codec import encode_line
+from longshore.model.event import Event
 from longshore.model.request import MIB
+from longshore.model.state import JobState
 from longshore.model.submission import Submission
 from longshore.services.slurm.asked import check_names, component_count
 from longshore.services.slurm.backend import backend_values
@@ -23,10 +28,13 @@ from longshore.services.slurm.enginejob import TEMPLATE as ENGINE_TEMPLATE
 from longshore.services.slurm.enginejob import EngineJob, wants_job
 from longshore.services.slurm.executor import SlurmExecutor
 from longshore.services.slurm.launch import launcher_line
+from longshore.services.slurm.native import Native, wants_native
+from longshore.services.slurm.nativeread import GIVEN_UP
 from longshore.services.slurm.nice import scale
 from longshore.services.slurm.ping import ping
 from longshore.services.slurm.script import TEMPLATE, WRAPPER, batch_script
 from longshore.services.slurm.states import Phase
+from longshore.world.clock import Clock
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -82,8 +90,10 @@ class SlurmService(EngineService):
     # -------------------------------------------------------------------------------------------- an engine as a job
 
     def start_engine(self, run: RunPaths, by: str) -> str:
-        """Start an engine here, or have Slurm start it, as the site wishes."""
+        """Start an engine here, or have Slurm start it, or hand the whole graph to Slurm, as the site wishes."""
         settings = engine_settings.read(run).executor
+        if by == "submit" and wants_native(settings):
+            return Native(run, _client(settings), settings).submit(engine_command(run))
         # What is to be ended is not to wait in a queue for somebody who ends it.
         if by == "cancel" or not wants_job(settings):
             return super().start_engine(run, by)
@@ -91,6 +101,11 @@ class SlurmService(EngineService):
 
     def alive(self, run: RunPaths) -> bool | Unreachable:
         """Return whether an engine gives signs of life, or is a job that Slurm has in its queue."""
+        if native := self._native(run):
+            try:
+                return native.phase() is not Phase.OVER
+            except FileNotFoundError:
+                return False
         found = super().alive(run)
         if found:
             return found
@@ -100,6 +115,13 @@ class SlurmService(EngineService):
 
     def cancel(self, run: RunPaths, selection: Selection) -> CancelOutcome:
         """Cancel; an engine that waits in the queue does not take the order, and is replaced by one that does."""
+        if native := self._native(run):
+            if not selection.everything:
+                raise SubmissionRefusedError(
+                    "of a run with 'mode: native' only the whole can be cancelled",
+                    hint=f"scancel ends single jobs; their ids are in '{run.batches}'.",
+                )
+            return CancelOutcome(ended=native.cancel(final_too=selection.final_too))
         job = self._engine_job(run)
         if job is not None and not super().alive(run) and job.phase() is Phase.WAITING:
             job.end()
@@ -107,10 +129,74 @@ class SlurmService(EngineService):
 
     def resume(self, run: RunPaths, *, take_over: bool = False, force: bool = False) -> Submission | None:
         """Take the run up; the job of an engine that is taken over from is ended first."""
+        if native := self._native(run):
+            return self._collected(run, native)
         job = self._engine_job(run)
         if take_over and job is not None:
             job.end()
         return super().resume(run, take_over=take_over, force=force)
+
+    def _collected(self, run: RunPaths, native: Native) -> Submission | None:
+        """Do what the job that comes last was to do."""
+        if native.collect() is None:
+            raise SubmissionRefusedError(
+                f"'{run.root}' is RUNNING: Slurm has jobs of it", hint="Wait for it, or cancel the run first."
+            )
+        return None
+
+    def restart(self, run: RunPaths, changes: Changes) -> Submission:
+        """Run again what did not succeed, under an engine: Slurm starts nothing twice."""
+        if native := self._native(run):
+            self._collected(run, native)
+        return super().restart(run, changes)
+
+    def steer(self, run: RunPaths, steering: Steering) -> bool:
+        """Steer; a run without an engine cannot be."""
+        if self._native(run):
+            raise SubmissionRefusedError(
+                f"a run with 'mode: native' has no engine that could {steering.act} anything",
+                hint="scontrol and scancel change what waits in Slurm's queue.",
+            )
+        return super().steer(run, steering)
+
+    def events(self, run: RunPaths, mark: Mark = "") -> tuple[Iterator[Event], Mark] | Unreachable:
+        """Return what happened; of a run without an engine, what can be seen of it."""
+        native = self._native(run)
+        if native is None:
+            if mark.startswith(_SEEN):
+                raise StaleMark
+            return super().events(run, mark)
+        try:
+            told = native.events()
+        except FileNotFoundError:
+            # The job that comes last has just written the journal.
+            return self.events(run, mark)
+        if isinstance(told, Unreachable):
+            return told
+        lines = list(map(encode_line, told))
+        number, _, digest = mark.removeprefix(_SEEN).partition(":")
+        before = int(number or 0)
+        if mark and (not mark.startswith(_SEEN) or digest != _digest(lines[:before])):
+            raise StaleMark
+        return iter(told[before:]), f"{_SEEN}{len(lines)}:{_digest(lines)}"
+
+    def drive(self, run: RunPaths, by: str, *, clock: Clock | None = None) -> JobState:
+        """Be the engine, or, of a run without one, write down what became of it."""
+        native = self._native(run)
+        if native is None:
+            return super().drive(run, by, clock=clock)
+        with locked(run):
+            last = native.collect()
+        return last.state if last else JobState.RUNNING
+
+    def _native(self, run: RunPaths) -> Native | None:
+        """The run, as long as Slurm runs it by itself and its journal does not know how it ended."""
+        try:
+            settings = engine_settings.read(run).executor
+        except RunUnreadableError:
+            return None
+        native = Native(run, _client(settings), settings)
+        return native if wants_native(settings) and native.is_open else None
 
     def _engine_job(self, run: RunPaths) -> EngineJob | None:
         try:
@@ -123,6 +209,14 @@ class SlurmService(EngineService):
         """Return what the cluster says of itself and of what the site names; submits nothing."""
         settings = {**ctx.settings.get("executor", {}), **_of_site(ctx), "queue": ctx.site.settings.get("queue")}
         return ping(_client(settings), settings)
+
+
+_SEEN: Final = "seen:"
+"""Begins marks of what is no journal."""
+
+
+def _digest(lines: list[bytes]) -> str:
+    return sha256(b"".join(lines)).hexdigest()[:16]
 
 
 def _client(settings: Mapping[str, Any]) -> SlurmClient:
@@ -138,6 +232,8 @@ def _of_the_site(ctx: Context) -> Iterator[Problem]:
         check_names(slurm)
         scale(slurm)
         wants_job(ctx.site.settings)
+        if wants_native(ctx.site.settings):
+            yield Problem(message=GIVEN_UP, origin=ctx.site.origin, fatal=False)
     except ConfigError as error:
         yield Problem(message=error.message, hint=error.hint, origin=ctx.site.origin)
     except ValueError as error:
