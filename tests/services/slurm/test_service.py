@@ -78,6 +78,36 @@ def test_the_profiles_we_ship_are_understood(path: Path) -> None:
     assert problems(context(said)) == []
 
 
+def test_jobs_of_one_run_have_one_cluster() -> None:
+    ctx = context({"slurm": {"clusters": "a"}})
+    assert problems(ctx, own={"clusters": "a"}) == []
+    (found,) = problems(ctx, own={"clusters": "b"})
+    assert (
+        found.message == "job 'job_1': 'slurm.clusters' is 'b', and that of the run's site 'a': a run has one cluster"
+    )
+
+
+@pytest.mark.parametrize(
+    ("slurm", "words"),
+    [
+        ({"engineAs": "pilot"}, "must be process or job"),
+        ({"engineAs": "job", "engineJob": {"partitio": "x"}}, "no key 'partitio'"),
+        ({"engineAs": "job", "engineJob": {"partition": "a\nb"}}, "no room"),
+        ({"mode": "dag"}, "must be engine or native"),
+    ],
+)
+def test_an_engine_that_cannot_be(slurm: Mapping[str, Any], words: str) -> None:
+    (found,) = problems(context({"slurm": slurm}))
+    assert found.fatal
+    assert words in found.message
+
+
+def test_what_a_native_run_gives_up_is_said() -> None:
+    (found,) = problems(context({"slurm": {"mode": "native"}}))
+    assert not found.fatal
+    assert "no job is tried again" in found.message
+
+
 def test_a_path_that_no_script_can_hold() -> None:
     (found,) = problems(context(root="/data/a\nb"))
     assert "no room" in found.message

@@ -7,32 +7,29 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import msgspec
-from jinja2 import TemplateError
 
 from longshore.contract.context import Context, PingReport, Problem, RenderedFile, RunPaths, Unreachable
-from longshore.contract.executor import Batch, CancelOutcome, Executor, Mark
+from longshore.contract.executor import CancelOutcome, Executor, Mark
 from longshore.contract.service import Changes, Selection, StaleMark, Steering
 from longshore.engine import settings as engine_settings
 from longshore.engine.living import locked
 from longshore.engine.service import EngineService, engine_command
-from longshore.errors import ConfigError, RunUnreadableError, SubmissionRefusedError
+from longshore.errors import RunUnreadableError, SubmissionRefusedError
 from longshore.model.codec import encode_line
 from longshore.model.event import Event
-from longshore.model.request import MIB
 from longshore.model.state import JobState
 from longshore.model.submission import Submission
-from longshore.services.slurm.asked import check_names, component_count
+from longshore.services.slurm.asked import component_count
 from longshore.services.slurm.backend import backend_values
+from longshore.services.slurm.check import OWN_MAP, of_site, of_the_site, too_large, unfit
 from longshore.services.slurm.client import SlurmClient
 from longshore.services.slurm.enginejob import TEMPLATE as ENGINE_TEMPLATE
 from longshore.services.slurm.enginejob import EngineJob, wants_job
 from longshore.services.slurm.executor import SlurmExecutor
 from longshore.services.slurm.launch import launcher_line
 from longshore.services.slurm.native import Native, wants_native
-from longshore.services.slurm.nativeread import GIVEN_UP
-from longshore.services.slurm.nice import scale
 from longshore.services.slurm.ping import ping
-from longshore.services.slurm.script import TEMPLATE, WRAPPER, batch_script
+from longshore.services.slurm.script import TEMPLATE, WRAPPER
 from longshore.services.slurm.states import Phase
 from longshore.world.clock import Clock
 
@@ -41,17 +38,12 @@ if TYPE_CHECKING:
 
     from longshore.model.workflow import Workflow
 
-_OF_SITE: Final = ("slurm", "account", "qos", "directives", "partitions")
-"""What of a site's description the executor reads."""
-
-_KEYS: Final = {"cpus": "requestCpus", "memory": "requestMemory"}
-
 
 class SlurmService(EngineService):
     """Slurm as a workload manager."""
 
     name: ClassVar[str] = "slurm"
-    own_map: ClassVar[str] = "slurm"
+    own_map: ClassVar[str] = OWN_MAP
     raw_lines: ClassVar[tuple[str, ...]] = ("directives", "sbatch")
 
     def executor(self, settings: Mapping[str, Any]) -> Executor:
@@ -68,15 +60,15 @@ class SlurmService(EngineService):
 
     def check(self, workflow: Workflow, ctx: Context) -> list[Problem]:
         """Return what of the site's and the jobs' own maps cannot be understood."""
-        problems = list(_of_the_site(ctx))
+        problems = list(of_the_site(ctx))
         if not any(problem.fatal for problem in problems):
-            problems += _unfit(workflow, ctx)
-        problems += _too_large(workflow, (ctx.probe.capacity if ctx.probe else None) or {})
+            problems += unfit(workflow, ctx)
+        problems += too_large(workflow, (ctx.probe.capacity if ctx.probe else None) or {})
         return problems
 
     def render(self, workflow: Workflow, ctx: Context) -> Iterable[RenderedFile]:
         """Return the settings, the template of a batch's script, and the program that runs a member."""
-        executor = {**ctx.settings.get("executor", {}), **_of_site(ctx)}
+        executor = {**ctx.settings.get("executor", {}), **of_site(ctx)}
         yield from super().render(
             workflow, msgspec.structs.replace(ctx, settings={**ctx.settings, "executor": executor})
         )
@@ -207,7 +199,7 @@ class SlurmService(EngineService):
 
     def ping(self, ctx: Context) -> PingReport:
         """Return what the cluster says of itself and of what the site names; submits nothing."""
-        settings = {**ctx.settings.get("executor", {}), **_of_site(ctx), "queue": ctx.site.settings.get("queue")}
+        settings = {**ctx.settings.get("executor", {}), **of_site(ctx), "queue": ctx.site.settings.get("queue")}
         return ping(_client(settings), settings)
 
 
@@ -223,84 +215,3 @@ def _client(settings: Mapping[str, Any]) -> SlurmClient:
     return SlurmClient(
         settings.get("slurm") or {}, setup=settings.get("setup") or (), inherit=settings.get("inherit") or "all"
     )
-
-
-def _of_the_site(ctx: Context) -> Iterator[Problem]:
-    """What of the site's own map cannot be understood, or is of no use."""
-    slurm = ctx.site.settings.get("slurm") or {}
-    try:
-        check_names(slurm)
-        scale(slurm)
-        wants_job(ctx.site.settings)
-        if wants_native(ctx.site.settings):
-            yield Problem(message=GIVEN_UP, origin=ctx.site.origin, fatal=False)
-    except ConfigError as error:
-        yield Problem(message=error.message, hint=error.hint, origin=ctx.site.origin)
-    except ValueError as error:
-        yield Problem(message=str(error), origin=ctx.site.origin)
-    if slurm.get("lib_slurm"):
-        yield Problem(
-            message="'lib_slurm' is not used: Slurm is spoken to through its programs",
-            origin=ctx.site.origin,
-            fatal=False,
-        )
-
-
-def _unfit(workflow: Workflow, ctx: Context) -> Iterator[Problem]:
-    """What of the jobs' own maps cannot be written into a script: each is tried once, beforehand."""
-    settings = {**ctx.settings.get("executor", {}), **_of_site(ctx)}
-    template = ctx.templates[TEMPLATE.name.removesuffix(".j2")]
-    judged: set[int] = set()
-    for job in workflow:
-        if id(job.settings) in judged:
-            continue
-        judged.add(id(job.settings))
-        batch = Batch(
-            id="0",
-            tag="longshore-0",
-            request=job.settings.request,
-            members=(),
-            attributes=job.settings.attributes,
-            settings=job.settings.own,
-        )
-        try:
-            check_names(job.settings.own)
-            batch_script(batch, settings, ctx.paths, template)
-        except ConfigError as error:
-            yield Problem(
-                message=f"job '{job.name}': {error.message}", hint=error.hint, job=job.name, key=SlurmService.own_map
-            )
-        except TemplateError as error:
-            yield Problem(message=f"the template 'batch.sh' cannot be used: {error}", origin=ctx.site.origin)
-            return
-
-
-def _too_large(workflow: Workflow, capacity: Mapping[str, int]) -> Iterator[Problem]:
-    """Requests that no node can hold: Slurm would refuse some of them, and let others wait for ever."""
-    judged: set[int] = set()
-    for job in workflow:
-        # Jobs of one profile share their settings and so their fate.
-        if id(job.settings) in judged:
-            continue
-        judged.add(id(job.settings))
-        for name, amount in job.settings.request.amounts().items():
-            if name in _KEYS and amount > capacity.get(name, amount):
-                asked, there = (
-                    (f"{number / MIB:.0f} MiB" if name == "memory" else str(number))
-                    for number in (amount, capacity[name])
-                )
-                yield Problem(
-                    message=f"job '{job.name}' asks for {asked} of '{name}', and the largest node has {there}",
-                    job=job.name,
-                    key=_KEYS[name],
-                    hint="Ask for less, or choose another site.",
-                )
-
-
-def _of_site(ctx: Context) -> dict[str, Any]:
-    """What the executor has to know of the site."""
-    said = ctx.site.settings
-    found = {name: said[name] for name in _OF_SITE if said.get(name)}
-    if lines := (said.get("setup") or {}).get("submit"):
-        found["setup"] = list(lines)
-    return found
