@@ -55,6 +55,20 @@ def test_a_label_nobody_ran_is_like_all_others() -> None:
     assert found == (50.0, 50.0)
 
 
+def test_what_runs_has_done_part_of_its_work() -> None:
+    """Of two jobs one is half done, and one has run longer than any did: what is left is half a job and none."""
+    found = time_left(
+        now=100.0,
+        started_at=0.0,
+        left=[2],
+        running_s=[[5.0, 400.0]],
+        run_s=[[10.0] * 10],
+        ended_at=[10.0 * number for number in range(1, 11)],
+        busy_s=list(accumulate([10.0] * 10)),
+    )
+    assert found == (5.0, 5.0)
+
+
 @given(
     st.lists(st.tuples(st.floats(0, 1e5), st.integers(0, 2)), min_size=LEAST_ENDS, max_size=60),
     st.lists(st.integers(0, 1000), min_size=3, max_size=3),

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from longshore.app.report import Reading, report_run, status_run
+from longshore.app.events import RunEvents
+from longshore.app.job_events import event_lines
+from longshore.app.logs import LogFollower
+from longshore.app.report import Reading, report_run
 from longshore.app.runs import OpenRun
-from longshore.contract.context import RunPaths
+from longshore.app.status import status_run
+from longshore.contract.context import RunPaths, Unreachable
 from longshore.engine.fold import RunState, shown_counts
-from longshore.errors import RunNotFoundError
+from longshore.errors import RunNotFoundError, RunUnreadableError
 from longshore.model.codec import FORMAT, Header, StoredJob, encode_line
 from longshore.model.event import FORMAT as EVENTS
 from longshore.model.event import Ended, Event, Failed, Finished, Life, Retry, Seal, Started, Submitted, Submitting
@@ -23,7 +28,8 @@ from longshore.model.job import JobSettings
 from longshore.model.report import RunReport
 from longshore.model.snapshot import Snapshot
 from longshore.model.state import Cause, JobState, run_state
-from longshore.model.submission import RunCard
+from longshore.model.submission import RunCard, Submission
+from longshore.services.local.service import LocalService
 from longshore.world.rundir import write_card, write_snapshot
 
 LABELS = ("a", "b")
@@ -232,3 +238,111 @@ def test_a_run_that_went_away(written: Written) -> None:
     shutil.rmtree(written.run.root)
     with pytest.raises(RunNotFoundError, match="is gone"):
         reading.look(NOW)
+
+
+def test_a_journal_that_lost_its_end_is_told_of(written: Written) -> None:
+    """The states are those that the engine saw; of single jobs less is known, and whoever reads is told so."""
+    written.begin()
+    events = course()
+    for event in events:
+        written.write(event)
+        written.know(event)
+    written.snapshot()
+    report = report_run(written.opened, details=False, now=NOW)
+    assert (report.state, report.notes) == (JobState.FAILED, ())
+    lines = written.journal.read_bytes().splitlines(keepends=True)
+    written.journal.write_bytes(b"".join(lines[:9]) + lines[9][:5])
+    written.run.engine_lock.unlink()
+    words = f"ends with event 1.8, and its engine wrote up to 1.{written.n}"
+    report = report_run(written.opened, details=False, now=NOW)
+    assert report.state is JobState.FAILED
+    assert [words in note for note in report.notes] == [True]
+    whole = report_run(written.opened, details=True, now=NOW)
+    assert whole.state is JobState.UNKNOWN
+    assert [words in note for note in whole.notes] == [True], "'resume' would run again what is over"
+
+
+@pytest.mark.parametrize("details", [True, False])
+def test_of_a_run_without_a_journal_nothing_is_known(written: Written, details: bool) -> None:
+    written.begin()
+    written.journal.unlink()
+    written.run.engine_lock.unlink()
+    card = written.opened.card
+    prepared = report_run(written.opened, details=details, now=NOW)
+    assert prepared.notes == ("prepared, and never handed over",)
+    assert prepared.counts[JobState.READY] == 3
+    handed = Submission(id=card.id, by="submit", at=NOW, user="ada", host="here")
+    opened = OpenRun(run=written.run, card=msgspec.structs.replace(card, submissions=(handed,)))
+    report = report_run(opened, details=details, now=NOW)
+    assert (report.state, report.counts[JobState.UNKNOWN]) == (JobState.UNKNOWN, 6)
+    assert "nothing is left that says what happened since" in report.notes[0]
+    assert {job.state for job in report.jobs or ()} == ({JobState.UNKNOWN} if details else set())
+    with pytest.raises(RunUnreadableError, match="and nothing is left in"):
+        event_lines(opened)
+
+
+class Silent(LocalService):
+    """A service whose manager does not answer."""
+
+    def events(self, run: RunPaths, mark: str = "") -> Unreachable:
+        return Unreachable(why="timed out")
+
+
+def test_a_manager_that_does_not_answer_makes_no_job_ready(written: Written) -> None:
+    written.begin()
+    opened = OpenRun(run=written.run, card=written.opened.card)
+    opened.__dict__["service"] = Silent()
+    report = report_run(opened, details=True, now=NOW)
+    assert (report.state, report.counts[JobState.UNKNOWN]) == (JobState.UNKNOWN, 6)
+    assert report.notes == ("the workload manager does not answer: timed out",)
+    assert report.insight
+    assert (report.insight.running, report.insight.waits, report.insight.left_s) == ((), (), None)
+
+
+LOOKS: dict[str, Callable[[OpenRun], object]] = {
+    "status": status_run,
+    "report": lambda opened: report_run(opened, details=True),
+    "explain": event_lines,
+    "events --follow": lambda opened: list(RunEvents(opened).follow()),
+    "logs --follow": lambda opened: list(LogFollower(opened, "j0").growth()),
+}
+
+
+@pytest.mark.parametrize("look", LOOKS)
+@pytest.mark.parametrize("name", ["journal", "journal/0001.jsonl"])
+def test_what_cannot_be_read_is_told_in_one_way(written: Written, name: str, look: str) -> None:
+    """Not as an error of ours, nor as a state: by every command that reads what happened."""
+    written.begin()
+    path = written.run.root / name
+    shutil.rmtree(path) if path.is_dir() else path.unlink()
+    path.symlink_to(path.name)
+    with pytest.raises(RunUnreadableError, match=re.escape(f"{name}' cannot be read")):
+        LOOKS[look](written.opened)
+
+
+@pytest.mark.parametrize("snapshot", [True, False])
+def test_files_of_two_runs_are_told_apart(written: Written, snapshot: bool) -> None:
+    written.begin()
+    if snapshot:
+        written.n = 9
+        written.snapshot()
+    written.write(Submitting(n=1, b="1.1", tag="t", jobs=((77, 1),)))
+    written.write(Ended(n=2, j=77, a=1, exit=1, cause=Cause.EXIT))
+    written.write(Failed(n=3, j=77, why="no attempt is left"))
+    words = "tells of jobs that '.*' does not have: they are not of one run"
+    with pytest.raises(RunUnreadableError, match=words):
+        report_run(written.opened, details=not snapshot)
+
+
+def test_jobs_are_told_of_one_by_one_or_in_slices(written: Written) -> None:
+    written.begin()
+    for event in course():
+        written.write(event)
+        written.know(event)
+    written.snapshot()
+    jobs = report_run(written.opened, details=True, now=NOW).jobs
+    assert jobs is not None
+    assert len(jobs) == 6
+    assert [jobs[number] for number in range(6)] == list(jobs) == jobs[:]
+    assert (jobs[1].attempts, jobs[1].exit_code, jobs[1].host, jobs[1].log) == (2, 0, "here", "logs/a/00/j1.2.log")
+    assert (jobs[2].cause, jobs[2].exit_code, jobs[5].state, jobs[5].log) == (Cause.EXIT, 4, JobState.PRUNED, None)

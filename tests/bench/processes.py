@@ -24,3 +24,15 @@ def peak_mb(pid: int | str = "self") -> float | None:
     except OSError:
         return None
     return next((int(line.split()[1]) * 1024 / 1e6 for line in lines if line.startswith("VmHWM:")), None)
+
+
+def as_installed(folder: Path) -> dict[str, str]:
+    """An environment in which a command starts as one that was installed does: its modules are compiled once.
+
+    Parameters
+    ----------
+    folder
+        Where the compiled modules go, and what commands remember.
+    """
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return {**kept, "PYTHONPYCACHEPREFIX": str(folder / "compiled"), "XDG_STATE_HOME": str(folder / "state")}

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import msgspec
 from tests.bench.bigrun import SIZE, drive, go_on, living, prepare
+from tests.bench.processes import as_installed
 
 from longshore.contract.context import RunPaths
 from longshore.world.registry import Entry, register
@@ -38,14 +39,15 @@ print(time.perf_counter() - began, usage.ru_utime + usage.ru_stime, usage.ru_max
 
 def measured(command: list[str], folder: Path) -> tuple[float, ...]:
     """Wall and processor seconds of a command, and its largest memory in MB."""
-    environment = {**os.environ, "XDG_STATE_HOME": str(folder / "state")}
     line = [sys.executable, "-c", _MEASURE, *command]
-    done = subprocess.run(line, cwd=folder, env=environment, capture_output=True, check=True, text=True)
+    done = subprocess.run(line, cwd=folder, env=as_installed(folder), capture_output=True, check=True, text=True)
     return tuple(map(float, done.stdout.split()))
 
 
-def rounds(what: str, command: list[str], folder: Path, number: int) -> None:
-    """Print the medians of some rounds."""
+def rounds(what: str, command: list[str], folder: Path, number: int, *, warm: bool = True) -> None:
+    """Print the medians of some rounds, after one that compiles what is imported unless nothing is to be warm."""
+    if warm:
+        measured(command, folder)
     wall, cpu, memory = (
         statistics.median(values) for values in zip(*(measured(command, folder) for _ in range(number)), strict=True)
     )
@@ -54,7 +56,7 @@ def rounds(what: str, command: list[str], folder: Path, number: int) -> None:
 
 def watched(command: list[str], folder: Path, seconds: float) -> float:
     """Share of a core that a command needs once it has begun."""
-    environment = {**os.environ, "XDG_STATE_HOME": str(folder / "state"), "TERM": "xterm"}
+    environment = {**as_installed(folder), "TERM": "xterm"}
     line = ["script", "-qec", " ".join(command), "/dev/null"]
     process = subprocess.Popen(line, cwd=folder, env=environment, stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
     try:
@@ -128,7 +130,7 @@ def main() -> None:
         many_runs(folder)
         print(f"list of {_RUNS} finished runs:")
         listing = [*longshore, "report", "--hist", "10000"]
-        rounds("registry cold", listing, folder, 1)
+        rounds("registry cold", listing, folder, 1, warm=False)
         rounds("registry warm", listing, folder, options.rounds)
 
 

@@ -20,17 +20,14 @@ from hypothesis import strategies as st
 from longshore.cli.show_insight import insight_lines
 from longshore.cli.show_text import (
     detailed,
-    duration,
     error_text,
     exit_codes,
     fields_table,
     outcome_line,
     ping_text,
     summary_table,
-    timestamp,
-    visible,
 )
-from longshore.cli.words import why
+from longshore.cli.words import duration, visible, why
 from longshore.contract.context import PingReport
 from longshore.errors import ConfigError, LongshoreError, RunNotFoundError
 from longshore.model.report import ExitCodes, Failure, Insight, Running, RunReport, Spent
@@ -121,14 +118,12 @@ def test_a_summary_of_nothing_is_the_header() -> None:
         ([JobState.PRUNED, JobState.SUCCEEDED], " "),
     ],
 )
-def test_a_running_run_that_needs_a_person_has_a_flag(states: list[JobState], flag: str) -> None:
-    """BPS's row 68."""
+def test_row_68_a_running_run_that_needs_a_person_has_a_flag(states: list[JobState], flag: str) -> None:
     assert summary_table([ran(*states)]).splitlines()[2][:4] == f"  {flag} "
 
 
 @pytest.mark.parametrize("state", [state for state in JobState if state is not JobState.RUNNING])
-def test_only_a_running_run_has_a_flag(state: JobState) -> None:
-    """BPS's row 68."""
+def test_row_68_only_a_running_run_has_a_flag(state: JobState) -> None:
     report = ran(JobState.HELD, JobState.DELETED, JobState.FAILED, state=state)
     assert summary_table([report]).splitlines()[2][:4] == "    "
 
@@ -142,8 +137,8 @@ def test_only_a_running_run_has_a_flag(state: JobState) -> None:
         (ran(*[JobState.SUCCEEDED] * 29, *[JobState.FAILED] * 71), "29"),
     ],
 )
-def test_percent_succeeded(report: RunReport, percent: str) -> None:
-    """BPS's row 69; 29 of 100 is 28 there, by the rounding of its floats."""
+def test_row_69_percent_succeeded(report: RunReport, percent: str) -> None:
+    """29 of 100 is 28 in BPS, by the rounding of its floats."""
     assert cells(summary_table([report]))[0][-7] == percent
 
 
@@ -301,7 +296,6 @@ def test_global_shows_global_ids() -> None:
 
 
 def test_a_time_no_calendar_has_is_left_out() -> None:
-    assert timestamp(1e20) is None
     assert "Submitted" not in detailed(msgspec.structs.replace(RUNS[0], submitted_at=1e20))
 
 

@@ -248,3 +248,31 @@ def test_a_run_that_was_only_prepared(write_run: WriteRun, cli: Cli) -> None:
     assert "never handed over" in cli("logs", run, "a", "--follow").stderr
     assert "UNREADY" not in cli("explain", run, "a").stdout
     assert cli("events", run).stdout == ""
+
+
+def test_json_holds_no_more_of_a_vast_log_than_was_asked_for(cli: Cli, write_run: WriteRun) -> None:
+    root = finished(cli, write_run)
+    (path,) = (root / "logs").glob("G/*/good_1.1.log")
+    with path.open("ab") as file:
+        file.truncate(200 * 2**20)
+        file.seek(0, os.SEEK_END)
+        file.write(b" the end of a line of 200 MiB\nlast")
+    found = cli("logs", "@last", "good_1", "--tail", "2", "--json")
+    (log,) = found.json["logs"]
+    assert len(log["lines"]) == 2
+    assert (log["lines"][0].endswith("of 200 MiB"), log["lines"][1]) == (True, "last")
+    (log,) = cli("logs", "@last", "good_1", "--grep", "^(two|last)", "--json").json["logs"]
+    assert log["lines"] == ["two", "last"]
+    assert cli("logs", "@last", "--failed", "--json").json["logs"][0].keys() == log.keys() - {"lines"}
+
+
+def test_one_folder_that_cannot_be_read_does_not_hide_the_others(cli: Cli, write_run: WriteRun) -> None:
+    root = finished(cli, write_run)
+    (folder,) = (root / "logs" / "B").iterdir()
+    folder.rename(folder.with_name("away"))
+    folder.symlink_to(folder.name)
+    found = cli("logs", "@last", "--label", "G", "--label", "B", "--json").json
+    assert [log["job"] for log in found["logs"]] == ["good_1"]
+    assert found["notes"][1].startswith(f"'{folder}' cannot be read: ")
+    one = cli("logs", "@last", "bad_1")
+    assert (one.returncode, f"'{folder}' cannot be read: " in one.stderr) == (5, True)

@@ -162,3 +162,18 @@ def test_a_run_that_may_not_be_read(cli: Cli, runs: list[Any]) -> None:
         assert "Permission denied" in shown.stderr
     finally:
         root.chmod(0o755)
+
+
+def test_one_run_that_cannot_be_read_does_not_hide_the_others(cli: Cli, runs: list[Any], own_environment: Path) -> None:
+    journal = Path(runs[1]["submit_dir"]) / "journal"
+    shutil.rmtree(journal)
+    journal.symlink_to("journal")
+    found = cli("report", "--json")
+    assert [run["id"] for run in found.json["runs"]] == [runs[0]["id"], runs[2]["id"]]
+    assert found.json["notes"][0].startswith(f"run '{runs[1]['id']}' cannot be shown: '{journal}' cannot be read: ")
+    one = cli("status", runs[1]["id"])
+    assert (one.returncode, "cannot be read" in one.stderr) == (5, True)
+    registry = own_environment / STATE
+    shutil.rmtree(registry)
+    registry.symlink_to(registry.name)
+    assert f"the registry '{registry}' cannot be read: " in cli("report").stderr, "none is not the same as not known"

@@ -81,3 +81,12 @@ def test_what_has_no_effect_is_said_once(cli: Cli, write_run: WriteRun) -> None:
     assert ran.returncode == 0
     assert ran.stderr.count("the local service takes no notice of 'queue', 'mailTo'\n") == 1
     assert ran.stderr.count("without effect in this version: 'saveDot'") == 1
+
+
+def test_a_request_above_its_own_cap_is_told(cli: Cli, write_run: WriteRun) -> None:
+    text = "runQuantumCommand: 'echo memory $LONGSHORE_JOB_MEMORY_MB'\nrequestMemory: 64\nrequestMemoryMax: 48\n"
+    ran = cli("submit", write_run(text), "--wait")
+    assert ran.returncode == 0
+    said = "jobs of 'A' ask for 48 MiB and not for the 64 MiB of 'requestMemory', because 'requestMemoryMax' or"
+    assert ran.stderr.count(said) == 1
+    assert "memory 48\n" in cli("logs", "@last", "a").stdout

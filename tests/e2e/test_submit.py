@@ -7,6 +7,7 @@ import re
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pytest
 from tests.conftest import Cli, Ran
 from tests.e2e.conftest import Tasks, WriteRun
 
@@ -38,6 +39,22 @@ def test_the_three_lines_of_bps(cli: Cli, write_run: WriteRun, tmp_path: Path) -
     assert found[3].startswith("u_")
     assert "the engine runs in" in ran.stderr, "how the engine is detached"
     assert len(ran.stderr.splitlines()) == 1, "a short run has nothing else to say"
+
+
+@pytest.mark.parametrize("words", [(), ("--wait",), ("--make-id-link",)])
+def test_the_three_lines_are_found_as_cm_service_looks_for_them(
+    cli: Cli, write_run: WriteRun, words: tuple[str, ...]
+) -> None:
+    """In one file of standard output and standard error, it takes each line that has a single colon for a pair."""
+    ran = cli("submit", write_run().name, *words)
+    found: dict[str, str] = {}
+    for line in f"{ran.stderr}{ran.stdout}".splitlines():
+        parts = line.split(":")
+        if len(parts) == 2:
+            # Of two lines that begin alike the later one counts.
+            found[parts[0]] = parts[1].strip()
+    assert Path(found["Submit dir"], "run.json").is_file()
+    assert cli("status", "--id", found["Run Id"], "--json").json["name"] == found["Run Name"]
 
 
 def test_waiting_ends_with_one_line(cli: Cli, write_run: WriteRun) -> None:

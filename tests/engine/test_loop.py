@@ -369,6 +369,23 @@ def test_silence_fails_nothing_and_is_shown(tmp_path: Path) -> None:
     assert world.snapshot().note == ""
 
 
+def test_reasons_to_wait_are_said_once_however_they_alternate_and_again_later(
+    unprivileged: Path,
+) -> None:
+    world = World(unprivileged, outcome=lambda _job, _attempt: Outcome(run_s=300.0))
+
+    def disturb(number: int) -> None:
+        if number in {2, 1000}:
+            world.manager.be_silent(20.0)
+        if number in {2, 60}:
+            world.run.journal.chmod(0 if number == 2 else 0o755)
+
+    assert world.engine(executor=Hooked(world, disturb)).run() is JobState.SUCCEEDED
+    world.check()
+    silent = "the workload manager does not answer: the manager is silent"
+    assert world.said == [silent, "the run directory cannot be read: Permission denied", silent]
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_news_late_twice_and_out_of_order(tmp_path: Path, seed: int) -> None:
     dice = Random(seed)

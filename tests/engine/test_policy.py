@@ -218,6 +218,12 @@ ON = RetryOn(exit=(2, 75), signal=(7,), log="lost connection")
 WANTED: dict[str, tuple[Ended, RetryOn, Cause | str]] = {
     "an exit code, though it is in retryUnlessExit": (ended(exit=2), ON, Cause.EXIT),
     "a signal": (Ended(j=4, a=2, signal=7, cause=Cause.SIGNAL), ON, Cause.SIGNAL),
+    "a signal as a shell tells of it": (ended(exit=128 + 7), ON, Cause.EXIT),
+    "another signal as a shell tells of it": (
+        ended(exit=128 + 9),
+        RetryOn(signal=(7,), only=True),
+        "exit code 137 is none of those under retryOn",
+    ),
     "words in the log": (Ended(j=4, a=2, exit=1, cause=Cause.EXIT, matched=True), ON, Cause.EXIT),
     "something else, which the other rules judge": (ended(exit=1), ON, "exit code 1 is in retryUnlessExit"),
     "something else, which they let pass": (ended(exit=9), ON, Cause.EXIT),

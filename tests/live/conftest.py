@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from tests.conftest import Cli
 from tests.live.pools import SlurmPool, slurm
+from tests.live.runs import SlurmSite
+
+from longshore.contract.context import RunPaths
+from longshore.engine.living import end_engine_here
 
 
 @pytest.fixture(scope="session")
@@ -29,3 +35,35 @@ def slurm_pool(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
     pool: SlurmPool = request.getfixturevalue(name)
     monkeypatch.setenv("SLURM_CONF", str(pool.conf))
     return pool
+
+
+@pytest.fixture
+def slurm_site(slurm_pool: SlurmPool, cli: Cli, tmp_path: Path, own_environment: Path) -> Iterator[SlurmSite]:
+    """A site ``cluster``, on both kinds of cluster."""
+    yield from _site(slurm_pool, cli, tmp_path, own_environment)
+
+
+@pytest.fixture
+def bare_site(
+    slurm_without_accounting: SlurmPool, cli: Cli, tmp_path: Path, own_environment: Path
+) -> Iterator[SlurmSite]:
+    """A site ``cluster`` without accounting."""
+    yield from _site(slurm_without_accounting, cli, tmp_path, own_environment)
+
+
+@pytest.fixture
+def kept_site(slurm_with_accounting: SlurmPool, cli: Cli, tmp_path: Path, own_environment: Path) -> Iterator[SlurmSite]:
+    """A site ``cluster`` with accounting."""
+    yield from _site(slurm_with_accounting, cli, tmp_path, own_environment)
+
+
+def _site(pool: SlurmPool, cli: Cli, folder: Path, home: Path) -> Iterator[SlurmSite]:
+    site = SlurmSite(
+        cli=cli, pool=pool, folder=folder, profile=home / ".config" / "longshore" / "sites" / "cluster.yaml"
+    )
+    site.describe()
+    yield site
+    # What a test left, because it failed or because that was its point, must not be in the way of the next.
+    for card in folder.glob("**/run.json"):
+        end_engine_here(RunPaths(card.parent))
+    pool.run("scancel", "--quiet", "--user=root", check=False)

@@ -6,7 +6,7 @@ import os
 import shutil
 import socket
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,11 +30,14 @@ class SlurmPool:
         Its configuration.
     accounting
         Whether it has slurmdbd.
+    made_with
+        The variables that say to its recipe what to start.
     """
 
     root: Path
     conf: Path
     accounting: bool
+    made_with: Mapping[str, str]
 
     @property
     def env(self) -> dict[str, str]:
@@ -72,16 +75,11 @@ def slurm(root: Path, *, accounting: bool) -> Iterator[SlurmPool]:
     need("slurm")
     if accounting:
         need("slurmdbd")
-    env = {
-        **os.environ,
-        "PATH": f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin",
-        "ROOT": str(root),
-        "PORT_BASE": str(_free_ports(20)),
-        "DBD": str(int(accounting)),
-    }
+    made_with = {"ROOT": str(root), "PORT_BASE": str(_free_ports(20)), "DBD": str(int(accounting))}
+    env = {**os.environ, "PATH": f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin", **made_with}
     try:
         subprocess.run([HERE / "slurm-up"], env=env, check=True, timeout=_UP_S, stdout=subprocess.DEVNULL)
-        yield SlurmPool(root=root, conf=root / "etc" / "slurm.conf", accounting=accounting)
+        yield SlurmPool(root=root, conf=root / "etc" / "slurm.conf", accounting=accounting, made_with=made_with)
     finally:
         subprocess.run([HERE / "slurm-down"], env={**env, "WIPE": "1"}, check=False, timeout=_UP_S)
 

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-from longshore.app.report import report_run, status_run
+from longshore.app.report import report_run
 from longshore.app.runs import OpenRun, open_run
+from longshore.app.status import status_run
 from longshore.contract.executor import CancelOutcome
 from longshore.contract.service import Selection
 from longshore.errors import LongshoreError, RunNotFoundError

@@ -2,57 +2,102 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Final, overload
 
 from longshore.app.history import History
-from longshore.contract.context import RunPaths
-from longshore.engine.fold import SHOWN, Code, RunState
+from longshore.contract.context import log_path
+from longshore.engine.codes import Code
+from longshore.engine.fold import RunState
+from longshore.model.event import Lost
 from longshore.model.report import JobReport
 from longshore.model.state import Cause, JobState
 
-UNWATCHED = (Code.PENDING, Code.RUNNING)
+UNWATCHED: Final = (Code.PENDING, Code.RUNNING)
 """States of which nothing is known where no engine looks."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Details:
-    """The jobs of a run, one report each."""
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Details(Sequence[JobReport]):
+    """The jobs of a run in the order of the workflow, each reported when it is asked for: of a million, one is held.
 
-    run: RunPaths
+    Attributes
+    ----------
+    state, history
+        Where each job stands, and how its newest attempt began and ended.
+    names, labels
+        Names of the jobs, and the labels.
+    shown
+        What to show per code.
+    held
+        Jobs that the workload manager has and only a person lets go.
+    """
+
     state: RunState
     history: History
     names: Sequence[str]
     labels: Sequence[str]
-    unwatched: bool
+    shown: Sequence[JobState]
+    held: Collection[int] = ()
 
-    def all(self) -> tuple[JobReport, ...]:
-        """Every job, in the order of the workflow."""
-        return tuple(map(self._of, range(self.state.size)))
+    def __len__(self) -> int:
+        """Return the number of jobs."""
+        return self.state.size
+
+    @overload
+    def __getitem__(self, job: int) -> JobReport: ...
+    @overload
+    def __getitem__(self, job: slice) -> list[JobReport]: ...
+    def __getitem__(self, job: int | slice) -> JobReport | list[JobReport]:
+        """Return the report of a job, or of some."""
+        these = range(len(self))[job]
+        return self._of(these) if isinstance(these, int) else list(map(self._of, these))
+
+    def __iter__(self) -> Iterator[JobReport]:
+        """Give the report of every job."""
+        return map(self._of, range(len(self)))
 
     def _of(self, job: int) -> JobReport:
-        code, attempts = self.state.code[job], self.state.attempts[job]
-        name, label = self.names[job], self.labels[self.state.labels[job]]
-        attempt = self.history.attempt(job, attempts)
-        state = JobState.UNKNOWN if self.unwatched and code in UNWATCHED else SHOWN[code]
-        if attempt is None:
-            return JobReport(name=name, label=label, state=state)
-        # What was never started has said nothing.
-        said = attempt.cause is not Cause.SUBMIT
+        state, number = self.state, self.state.attempts[job]
+        name, label, shown = self.names[job], self.labels[state.labels[job]], self.shown[state.code[job]]
+        if not number:
+            return JobReport(name=name, label=label, state=shown)
+        if job in self.held:
+            shown = JobState.HELD
+        host, began = self.history.start(job, number)
+        end = self.history.end(job, number)
+        # Text and no path: a hundred thousand paths take half a second to make.
+        log = log_path(job, name, label, number)
+        if end is None:
+            return JobReport(name=name, label=label, state=shown, attempts=number, host=host, started_at=began, log=log)
+        if isinstance(end, Lost):
+            return JobReport(
+                name=name,
+                label=label,
+                state=shown,
+                cause=Cause.LOST,
+                reason=end.why,
+                attempts=number,
+                host=host,
+                started_at=began,
+                log=log,
+            )
         return JobReport(
             name=name,
             label=label,
-            state=state,
-            cause=attempt.cause,
-            reason=attempt.reason,
-            attempts=attempts,
-            exit_code=attempt.exit_code,
-            signal=attempt.signal,
-            host=attempt.host,
-            started_at=attempt.started_at,
-            finished_at=attempt.ended_at,
-            run_s=attempt.run_s,
-            cpu_s=attempt.cpu_s,
-            peak_memory_b=attempt.peak_memory_b,
-            log=str(self.run.log_of(job, name, label, attempts)) if said else None,
+            state=shown,
+            cause=end.cause,
+            reason=end.reason,
+            attempts=number,
+            exit_code=end.exit,
+            signal=end.signal,
+            host=host or end.host,
+            started_at=end.start if began is None else began,
+            finished_at=end.end,
+            run_s=end.run_s,
+            cpu_s=end.cpu_s,
+            peak_memory_b=end.rss_b,
+            # What was never started has said nothing.
+            log=None if end.cause is Cause.SUBMIT else log,
         )

@@ -1,4 +1,8 @@
-"""Turns how long jobs took, and how many ran side by side, into a range for the time a run still needs."""
+"""Turns how long jobs took, and how many ran side by side, into a range for the time a run still needs.
+
+How long work takes is worked out as the engine does it (`longshore.engine.eta`). The engine knows how many processors
+there are; whoever reads a journal only knows what went on, so here the pace so far stands for them.
+"""
 
 from __future__ import annotations
 
@@ -17,15 +21,15 @@ def time_left(
     now: float,
     started_at: float,
     left: Sequence[int],
+    running_s: Sequence[Sequence[float]] = (),
     run_s: Sequence[Sequence[float]],
     ended_at: Sequence[float],
     busy_s: Sequence[float],
 ) -> tuple[float, float] | None:
     """The least and the most time a run is likely to need from now on, in seconds; ``None`` when too little is known.
 
-    Work that is left is the number of jobs per label times what its jobs took; it is divided by how many ran side by
-    side so far. The two ends of the range are the smaller and the larger of median and mean, and of the pace of the
-    whole run and of its second half. That jobs wait for each other is left out.
+    The two ends of the range are the smaller and the larger of median and mean, and of the pace of the whole run and of
+    its second half. That jobs wait for each other is left out.
 
     Parameters
     ----------
@@ -33,34 +37,49 @@ def time_left(
         This moment, and the first start.
     left
         Jobs that are not over, per label.
+    running_s
+        How long each of them has run that runs, per label; nothing where that is not known.
     run_s
         Run times of successful attempts, per label.
     ended_at, busy_s
         When each attempt ended, ascending, and how long all up to it ran together.
     """
-    # Imported here: every command that looks at a run imports this module, and few have anything to estimate.
-    from statistics import fmean, median
-
     elapsed = now - started_at
     if len(ended_at) < LEAST_ENDS or elapsed <= 0.0 or not any(left):
         return None
     # A label nobody has run yet is taken for one like all others.
     everything = [seconds for times in run_s for seconds in times[-_RECENT // max(len(run_s), 1) :]]
-    if not everything:
+    paces = _paces(now, elapsed, ended_at, busy_s)
+    if not everything or not paces:
         return None
-    work_low = work_high = longest = 0.0
-    for number, times in zip(left, run_s, strict=True):
+    # Imported here: every command that looks at a run imports this module, and few have anything to estimate.
+    from statistics import fmean, median
+
+    from longshore.engine.eta import LabelWork, eta
+
+    work = []
+    for number, times, runs in zip(left, run_s, running_s or [()] * len(left), strict=True):
         if number:
             sample = times[-_RECENT:] if len(times) >= LEAST_ENDS else everything
             middle, mean = median(sample), fmean(sample)
-            work_low += number * min(middle, mean)
-            work_high += number * max(middle, mean)
-            longest = max(longest, middle)
-    half = now - elapsed / 2
-    before = bisect_right(ended_at, half)
-    recent = busy_s[-1] - (busy_s[before - 1] if before else 0.0)
-    paces = [pace for pace in (busy_s[-1] / elapsed, recent / (elapsed / 2)) if pace > 0.0]
-    if not paces:
-        return None
+            # What has run longer than its like is about to end, and takes no time off from the others.
+            elapsed_s = sum(min(seconds, mean) for seconds in runs)
+            work.append(
+                LabelWork(
+                    open=number,
+                    running=min(len(runs), number),
+                    elapsed_s=elapsed_s,
+                    run_s=mean,
+                    shortest_s=min(middle, mean),
+                    longest_s=max(middle, mean),
+                )
+            )
     # Pace counts only what has ended: at the beginning of long jobs it is too low, never too high.
-    return work_low / max(*paces, 1e-9), max(work_high / min(paces), min(longest, work_high))
+    return eta(work, max(paces)).earliest_s, eta(work, min(paces)).latest_s
+
+
+def _paces(now: float, elapsed: float, ended_at: Sequence[float], busy_s: Sequence[float]) -> list[float]:
+    """How many jobs ran side by side on average, in the whole run so far and in its second half."""
+    before = bisect_right(ended_at, now - elapsed / 2)
+    recent = busy_s[-1] - (busy_s[before - 1] if before else 0.0)
+    return [pace for pace in (busy_s[-1] / elapsed, recent / (elapsed / 2)) if pace > 0.0]

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from longshore.app.job_events import event_lines
-from longshore.app.runs import OpenRun
+from longshore.app.runs import OpenRun, readable
 from longshore.engine.follow import JournalFollower
 from longshore.engine.journal import lives
 from longshore.errors import RunUnreadableError, UsageError
@@ -49,10 +49,14 @@ class RunEvents:
 
     def follow(self) -> Iterator[tuple[str, Event]]:
         """Give what there is and what comes, until nothing of the run can move any more."""
-        if not lives(self._opened.run.journal):
-            yield from self
-            self.lost = not self._finished
-            return
+        with readable(self._opened.run):
+            if lives(self._opened.run.journal):
+                yield from self._followed()
+                return
+        yield from self
+        self.lost = not self._finished
+
+    def _followed(self) -> Iterator[tuple[str, Event]]:
         follower = JournalFollower(self._opened.run.journal)
         while True:
             # Asked before anything is read: what it wrote before it ended is seen in this round.

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Final, TypeAlias
 
-from longshore.app.insight import moment
 from longshore.errors import UsageError
+from longshore.model.moment import timestamp
 from longshore.model.report import RunReport
 from longshore.model.state import JobState
 
@@ -25,13 +25,6 @@ def flag(report: RunReport) -> str:
             if report.counts.get(state):
                 return sign
     return " "
-
-
-def _time(at: float | None) -> str | None:
-    try:
-        return None if at is None else moment(at)
-    except (OverflowError, ValueError, OSError):
-        return None
 
 
 def _count(state: JobState) -> Callable[[RunReport], Value]:
@@ -53,8 +46,8 @@ FIELDS: Final[Mapping[str, Callable[[RunReport], Value]]] = {
     "service": lambda report: report.service,
     "site": lambda report: report.site,
     "user": lambda report: report.user,
-    "submitted": lambda report: _time(report.submitted_at),
-    "finished": lambda report: _time(report.finished_at),
+    "submitted": lambda report: timestamp(report.submitted_at),
+    "finished": lambda report: timestamp(report.finished_at),
     "jobs": lambda report: report.expected,
     **{state.lower(): _count(state) for state in JobState},
 }

@@ -1,138 +1,88 @@
-"""Keeps of a run's events what a report of single jobs needs beside their states."""
+"""Keeps how the newest attempt of every job began and ended, for a report that names each job."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any, ClassVar
+import math
+from array import array
+from collections.abc import Iterable
 
-from msgspec.structs import replace
-
-from longshore.model.attempt import Attempt
-from longshore.model.event import (
-    Ended,
-    Event,
-    Finished,
-    Life,
-    Lost,
-    Refused,
-    Restarted,
-    Started,
-    Submitted,
-    Submitting,
-)
+from longshore.model.event import Ended, Event, Lost, Refused, Started, Submitted, Submitting
 from longshore.model.state import Cause
 
 
-@dataclass
 class History:
-    """What happened last to each job.
+    """What happened last to each job, in a few bytes per job.
+
+    Parameters
+    ----------
+    size
+        Number of jobs.
 
     Attributes
     ----------
-    last
+    ends
         How the newest attempt that is over ended, per job.
-    started
-        Start of the newest attempt, per job.
-    handed
-        When the newest attempt was handed over, in which batch, and what it asked for, per job.
-    first_start
-        When anything started for the first time; seconds since the epoch.
-    finished
-        The event that ended the run, if nothing has taken it up since.
     """
 
-    last: dict[int, Ended | Lost] = field(default_factory=dict)
-    started: dict[int, Started] = field(default_factory=dict)
-    handed: dict[int, Submitting] = field(default_factory=dict)
-    first_start: float | None = None
-    finished: Finished | None = None
-    _members: dict[str, tuple[tuple[int, int], ...]] = field(default_factory=dict)
+    def __init__(self, size: int) -> None:
+        self.ends: list[Ended | Lost | None] = [None] * size
+        self._attempt = array("l", bytes(size * array("l").itemsize))
+        self._start = array("d", [math.nan]) * size
+        self._host: list[str | None] = [None] * size
+        self._hosts: dict[str, str] = {}
+        self._asked: dict[str, tuple[tuple[int, int], ...]] = {}
 
-    def take(self, event: Event) -> None:
-        """Take one event in."""
-        if (note := self._NOTE.get(type(event))) is not None:
-            note(self, event)
+    def take(self, events: Iterable[Event]) -> None:
+        """Take events in, in their order."""
+        asked, ends = self._asked, self.ends
+        for event in events:
+            if isinstance(event, Submitting):
+                asked[event.b] = event.jobs
+            elif isinstance(event, Submitted):
+                asked.pop(event.b, None)
+            elif isinstance(event, Started):
+                self._started(event)
+            elif isinstance(event, Ended | Lost):
+                ends[event.j] = event
+            elif isinstance(event, Refused):
+                self._refused(event)
 
-    def attempt(self, job: int, number: int) -> Attempt | None:
-        """What is known of a job's newest attempt; ``None`` before the first.
+    def start(self, job: int, attempt: int) -> tuple[str | None, float | None]:
+        """Where an attempt began, and when; ``None`` where nobody said.
 
         Parameters
         ----------
         job
             Index of the job.
-        number
+        attempt
             Number of its newest attempt.
         """
-        if not number:
-            return None
-        handed, start, end = self.handed.get(job), self.started.get(job), self.last.get(job)
-        attempt = Attempt(
-            job=job,
-            number=number,
-            wms_id=handed.b if handed else None,
-            requested=handed.request if handed else None,
-            submitted_at=handed.t if handed else None,
-            host=start.host if start else None,
-            started_at=start.at if start else None,
-            clock="host",
-        )
-        # One that runs is told of by what it does, not by how the one before it ended.
-        if end is None or end.a != number:
-            return attempt
-        if isinstance(end, Lost):
-            return replace(attempt, cause=Cause.LOST, reason=end.why)
-        return replace(
-            attempt,
-            host=attempt.host or end.host,
-            started_at=end.start if attempt.started_at is None else attempt.started_at,
-            ended_at=end.end,
-            run_s=end.run_s,
-            cpu_s=end.cpu_s,
-            peak_memory_b=end.rss_b,
-            exit_code=end.exit,
-            signal=end.signal,
-            cause=end.cause,
-            reason=end.reason,
-            extra=end.extra,
-        )
+        if self._attempt[job] != attempt:
+            return None, None
+        at = self._start[job]
+        return self._host[job], None if math.isnan(at) else at
 
-    def _submitting(self, event: Submitting) -> None:
-        self._members[event.b] = event.jobs
-        for job, _ in event.jobs:
-            self.handed[job] = event
-            self.started.pop(job, None)
+    def end(self, job: int, attempt: int) -> Ended | Lost | None:
+        """How an attempt ended; ``None`` where it has not: one that runs is not told of by the one before it.
 
-    def _submitted(self, event: Submitted) -> None:
-        self._members.pop(event.b, None)
-
-    def _refused(self, event: Refused) -> None:
-        members = self._members.pop(event.b, ())
-        for job, attempt in members if event.spent else ():
-            self.last[job] = Ended(j=job, a=attempt, cause=Cause.SUBMIT, reason=event.why)
+        Parameters
+        ----------
+        job
+            Index of the job.
+        attempt
+            Number of its newest attempt.
+        """
+        end = self.ends[job]
+        return end if end is not None and end.a == attempt else None
 
     def _started(self, event: Started) -> None:
-        self.started[event.j] = event
-        if self.first_start is None:
-            self.first_start = event.at or event.t
+        job = event.j
+        self._attempt[job] = event.a
+        self._start[job] = math.nan if event.at is None else event.at
+        # Hundreds of thousands of jobs run on a few hosts.
+        self._host[job] = self._hosts.setdefault(event.host, event.host) if event.host else None
 
-    def _over(self, event: Ended | Lost) -> None:
-        self.last[event.j] = event
-
-    def _finished(self, event: Finished) -> None:
-        self.finished = event
-
-    def _goes_on(self, _: Life | Restarted) -> None:
-        self.finished = None
-
-    _NOTE: ClassVar[dict[type, Callable[[History, Any], None]]] = {
-        Submitting: _submitting,
-        Submitted: _submitted,
-        Refused: _refused,
-        Started: _started,
-        Ended: _over,
-        Lost: _over,
-        Finished: _finished,
-        Life: _goes_on,
-        Restarted: _goes_on,
-    }
+    def _refused(self, event: Refused) -> None:
+        members = self._asked.pop(event.b, ())
+        for job, attempt in (members if event.jobs is None else event.jobs) if event.spent else ():
+            self.ends[job] = Ended(j=job, a=attempt, cause=Cause.SUBMIT, reason=event.why)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 
 from longshore.app.digest import Failed
 from longshore.app.estimate import time_left
 from longshore.app.layout import Layout
 from longshore.app.tally import Tally
+from longshore.contract.executor import Waiting
+from longshore.model.moment import moment
 from longshore.model.report import Insight, Running, Spent
 from longshore.model.state import TERMINAL, JobState
 
@@ -16,11 +17,6 @@ _LONGEST = 5
 """Running jobs that are named."""
 
 Counts = Mapping[JobState, int]
-
-
-def moment(at: float) -> str:
-    """A moment as text, in UTC."""
-    return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
 def insight(
@@ -32,6 +28,7 @@ def insight(
     labels: Mapping[str, Counts],
     now: float,
     moves: bool,
+    waiting: Waiting | None = None,
 ) -> Insight:
     """What there is to know of a run beside its counts.
 
@@ -47,6 +44,8 @@ def insight(
         This moment, in seconds since the epoch.
     moves
         Whether the run goes on: else nothing of it runs, waits, or needs time yet.
+    waiting
+        Why the workload manager does not start what it has.
     """
     start, end = tally.first_start, tally.finished
     elapsed = None if start is None else max(0.0, (end.t if end else now) - start)
@@ -58,6 +57,7 @@ def insight(
             left=[
                 sum(count for state, count in labels[label].items() if state not in TERMINAL) for label in layout.labels
             ],
+            running_s=_running_s(tally, len(layout.labels), now),
             run_s=tally.run_s,
             ended_at=tally.ended_at,
             busy_s=tally.busy_s,
@@ -66,13 +66,21 @@ def insight(
         elapsed_s=elapsed if moves or end else None,
         left_s=left,
         running=_running(tally, layout) if moves else (),
-        waits=tuple(_waits(tally, counts, now)) if moves else (),
+        waits=(*_waits(tally, counts, now), *_reasons(counts, waiting)) if moves else (),
         failures=failed.digest(),
         badput={
             cause: Spent(attempts=int(spent[0]), seconds=spent[1]) for cause, spent in sorted(tally.badput.items())
         },
         exit_codes=failed.exit_codes(),
     )
+
+
+def _running_s(tally: Tally, labels: int, now: float) -> list[list[float]]:
+    """How long each job has run that runs, per label."""
+    running: list[list[float]] = [[] for _ in range(labels)]
+    for job, start in tally.running.items():
+        running[tally.label_of[job]].append(max(0.0, now - (start.at or start.t)))
+    return running
 
 
 def _running(tally: Tally, layout: Layout) -> tuple[Running, ...]:
@@ -105,6 +113,15 @@ def _waits(tally: Tally, counts: Counts, now: float) -> list[str]:
         if counts.get(state):
             said.append(f"{_jobs(counts[state])} {words}")
     return said
+
+
+def _reasons(counts: Counts, waiting: Waiting | None) -> list[str]:
+    """Why jobs wait at the workload manager, in its own words, as long as some do."""
+    if waiting is None or not (counts.get(JobState.PENDING) or counts.get(JobState.HELD)):
+        return []
+    numbers = {reason: len(jobs) for reason, jobs in waiting.reasons.items() if jobs}
+    said = ", ".join(f"{reason} ({number})" for reason, number in sorted(numbers.items(), key=lambda it: (-it[1], it)))
+    return [f"the workload manager's reasons: {said}"] if said else []
 
 
 def _jobs(count: int) -> str:

@@ -6,7 +6,6 @@ So the fold of these is exact for that job, and costs little where the run is bi
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -15,14 +14,15 @@ import msgspec
 from msgspec.structs import replace
 
 from longshore.app.run_jobs import RunJobs
-from longshore.app.runs import OpenRun
+from longshore.app.runs import OpenRun, readable
 from longshore.contract.context import Unreachable
 from longshore.engine.fold import RunState
 from longshore.engine.journal import lives, read_lines
 from longshore.errors import RunUnreadableError, UnreachableError
 from longshore.model.attempt import Attempt
 from longshore.model.codec import decode_event, encode_line
-from longshore.model.event import Ended, Event, Life, Lost, Refused, Started, Submitted, Submitting
+from longshore.model.event import Ended, Event, Lost, Refused, Started, Submitted, Submitting
+from longshore.model.garbage import collection_paused
 from longshore.model.request import Request
 from longshore.model.state import Cause
 
@@ -57,7 +57,7 @@ class JobEvents:
 
     def __init__(self, lines: Sequence[bytes], jobs: Container[int]) -> None:
         self._lines = lines
-        with _collection_paused(), _told():
+        with collection_paused(), _told():
             self.events: list[Event] = [_whole(line) for line in _concerning(lines, jobs)]
             """The events that concern the jobs, or the whole run, in order."""
 
@@ -65,7 +65,7 @@ class JobEvents:
         """The request of every job of the whole run that was handed over and is not over."""
         members: dict[str, tuple[Any, ...]] = {}
         active: dict[int, bytes] = {}
-        with _collection_paused(), _told():
+        with collection_paused(), _told():
             for line in self._lines:
                 event = _touched(line)
                 if event.e == "submitting":
@@ -111,19 +111,26 @@ def event_lines(opened: OpenRun) -> list[bytes]:
     Raises
     ------
     RunUnreadableError
-        The journal is torn, or too new.
+        The journal is torn, gone, too new, or may not be read.
     UnreachableError
         The workload manager does not say what happened.
     """
-    if lives(opened.run.journal):
-        everything: list[bytes] = []
-        for _, lines in read_lines(opened.run.journal):
-            everything += lines
-        return everything
-    answer = opened.service.events(opened.run)
-    if isinstance(answer, Unreachable):
-        raise UnreachableError(f"what happened in run '{opened.card.id}' cannot be asked for: {answer.why}")
-    return list(map(encode_line, answer[0]))
+    with readable(opened.run):
+        if lives(opened.run.journal):
+            everything: list[bytes] = []
+            for _, lines in read_lines(opened.run.journal):
+                everything += lines
+            return everything
+        answer = opened.service.events(opened.run)
+        if isinstance(answer, Unreachable):
+            raise UnreachableError(f"what happened in run '{opened.card.id}' cannot be asked for: {answer.why}")
+        found = list(map(encode_line, answer[0]))
+    if not found and opened.card.submissions:
+        raise RunUnreadableError(
+            f"run '{opened.card.id}' was handed over, and nothing is left in '{opened.run.journal}' that says what "
+            "happened since"
+        )
+    return found
 
 
 def failed_once(lines: Iterable[bytes]) -> list[int]:
@@ -263,6 +270,7 @@ class Attempts:
             host=(before.host if before else None) or event.host,
             started_at=start,
             ended_at=event.end or event.t,
+            queue_s=event.queue_s,
             run_s=event.run_s,
             cpu_s=event.cpu_s,
             peak_memory_b=event.rss_b,
@@ -276,24 +284,3 @@ class Attempts:
     def _change(self, member: tuple[int, int], **fields: Any) -> None:
         known = self._all.get(member) or Attempt(job=member[0], number=member[1])
         self._all[member] = replace(known, **fields)
-
-
-def newest_life(events: Iterable[Event]) -> Life | None:
-    """The newest life among some events."""
-    newest = None
-    for event in events:
-        if isinstance(event, Life):
-            newest = event
-    return newest
-
-
-@contextmanager
-def _collection_paused() -> Iterator[None]:
-    # Hundreds of thousands of small objects, none of which is garbage.
-    paused = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if paused:
-            gc.enable()

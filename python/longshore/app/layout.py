@@ -10,7 +10,7 @@ import msgspec
 
 from longshore.contract.context import RunPaths
 from longshore.errors import RunUnreadableError
-from longshore.model.codec import decode_links, decode_name
+from longshore.model.codec import JobName, decode_links, decode_name
 from longshore.world.rundir import open_workflow
 
 
@@ -23,6 +23,8 @@ class Layout:
         The run directory.
     parents
         Whether to keep the parents of each job, which take most of the room.
+    names
+        Whether to keep the name of each job.
 
     Attributes
     ----------
@@ -30,6 +32,8 @@ class Layout:
         The labels, and the index of the one each job has.
     parents
         Indices of the parents per job; empty unless asked for.
+    names
+        Names per job; empty unless asked for.
     final
         Whether the last job is the final one.
 
@@ -39,9 +43,10 @@ class Layout:
         The workflow is missing or torn.
     """
 
-    def __init__(self, run: RunPaths, *, parents: bool) -> None:
+    def __init__(self, run: RunPaths, *, parents: bool, names: bool = False) -> None:
         self._run = run
         self.parents: list[tuple[int, ...]] = []
+        self.names: list[str] = []
         self.label_of = array("l")
         self._offsets = array("q")
         with open_workflow(run) as (header, begin, lines):
@@ -52,12 +57,14 @@ class Layout:
             place = [index[settings.label] for settings in header.settings]
             try:
                 for line in lines:
-                    links = decode_links(line)
+                    links = decode_name(line) if names else decode_links(line)
                     self.label_of.append(place[links.s])
                     self._offsets.append(offset)
                     offset += len(line)
                     if parents:
                         self.parents.append(links.p)
+                    if isinstance(links, JobName):
+                        self.names.append(links.name)
             except (msgspec.MsgspecError, UnicodeDecodeError, IndexError, OSError) as error:
                 raise RunUnreadableError(f"'{run.workflow}' has a line that is no job: {error}") from error
         self._offsets.append(offset)

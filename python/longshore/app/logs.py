@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -13,11 +13,12 @@ import msgspec
 from longshore.app.job_events import JobEvents, PartState, event_lines, failed_once
 from longshore.app.log_text import begin_of_tail, open_log, pieces
 from longshore.app.run_jobs import RunJobs
-from longshore.app.runs import OpenRun
+from longshore.app.runs import OpenRun, of_one_run, readable
 from longshore.contract.context import file_name
 from longshore.engine.fold import Code
 from longshore.engine.follow import JournalFollower
-from longshore.errors import RunNotFoundError, UsageError
+from longshore.engine.journal import lives
+from longshore.errors import RunNotFoundError, RunUnreadableError, UsageError
 from longshore.model.event import Event, Finished, Life, Restarted
 
 _LOOK_S: Final = 0.2
@@ -88,7 +89,10 @@ def find_logs(
     folders = _Folders(table)
     if job is not None:
         index = table.find(job)
-        return Logs(logs=(_chosen(table, index, folders.logs_of(index), attempt),))
+        logs = folders.logs_of(index)
+        if folders.problems:
+            raise RunUnreadableError(folders.problems[0])
+        return Logs(logs=(_chosen(table, index, logs, attempt),))
     chosen = table.of_labels(labels) if labels else list(range(len(table)))
     if failed:
         chosen = _failed(opened, table, chosen)
@@ -104,7 +108,8 @@ def find_logs(
             found.append(fitting[-1])
         else:
             without += 1
-    return Logs(logs=tuple(found), notes=tuple(_notes(chosen, without, beyond, failed=failed)), several=True)
+    notes = (*_notes(chosen, without, beyond, failed=failed), *folders.problems)
+    return Logs(logs=tuple(found), notes=notes, several=True)
 
 
 def _notes(chosen: Sequence[int], without: int, beyond: int, *, failed: bool) -> Iterator[str]:
@@ -123,11 +128,17 @@ class _Folders:
     ----------
     table
         The jobs of the run.
+
+    Attributes
+    ----------
+    problems
+        What to say of the folders that cannot be read: what is in them is not known.
     """
 
     def __init__(self, table: RunJobs) -> None:
         self._table = table
         self._known: dict[Path, dict[str, list[int]]] = {}
+        self.problems: list[str] = []
 
     def logs_of(self, index: int) -> list[Log]:
         """The logs that a job has, oldest attempt first."""
@@ -135,24 +146,30 @@ class _Folders:
         name, label = table.names[index], table.label(index)
         folder = table.run.root / table.run.log_of(index, name, label, 1).parent
         if folder not in self._known:
-            self._known[folder] = _listed(folder)
+            self._known[folder] = self._listed(folder)
         logs = []
         for number in sorted(self._known[folder].get(file_name(name), ())):
             path = table.run.root / table.run.log_of(index, name, label, number)
             try:
                 size = path.stat().st_size
-            except FileNotFoundError:
-                continue
+            except OSError:
+                # It went away, or the folder can be listed and not entered: opening it says which.
+                size = 0
             logs.append(Log(job=name, index=index, label=label, attempt=number, path=path, size_b=size))
         return logs
 
+    def _listed(self, folder: Path) -> dict[str, list[int]]:
+        try:
+            return _attempts_of(os.listdir(folder))
+        except (FileNotFoundError, NotADirectoryError):
+            return {}
+        except OSError as error:
+            self.problems.append(f"'{folder}' cannot be read: {error.strerror}")
+            return {}
 
-def _listed(folder: Path) -> dict[str, list[int]]:
-    """The numbers of attempts per name of a job."""
-    try:
-        entries = os.listdir(folder)
-    except (FileNotFoundError, NotADirectoryError):
-        return {}
+
+def _attempts_of(entries: Iterable[str]) -> dict[str, list[int]]:
+    """The numbers of attempts per name of a job, given the names of logs."""
     found: dict[str, list[int]] = {}
     for entry in entries:
         stem, _, suffix = entry.rpartition(".")
@@ -183,10 +200,12 @@ def _failed(opened: OpenRun, table: RunJobs, among: Sequence[int]) -> list[int]:
     lines = event_lines(opened)
     # Whoever failed once may have succeeded in a restart: the fold of those few tells.
     once = failed_once(lines)
-    jobs = table.ancestors(*once)
+    with of_one_run(opened.run):
+        jobs = table.ancestors(*once)
     state = PartState(table, jobs)
-    for event in JobEvents(lines, set(jobs)).events:
-        state.apply(event)
+    with of_one_run(opened.run):
+        for event in JobEvents(lines, set(jobs)).events:
+            state.apply(event)
     failed = {job for job in once if state.fold.code[state.place(job)] == Code.FAILED}
     return [job for job in among if job in failed]
 
@@ -218,7 +237,9 @@ class LogFollower:
     """
 
     def __init__(self, opened: OpenRun, job: str, *, tail: int | None = None) -> None:
-        if not opened.run.journal.is_dir():
+        with readable(opened.run):
+            begun = bool(lives(opened.run.journal))
+        if not begun:
             raise UsageError(f"run '{opened.card.id}' was never handed over: there is nothing to follow")
         self._opened = opened
         self._table = RunJobs(opened)
@@ -237,6 +258,10 @@ class LogFollower:
 
     def growth(self) -> Iterator[Growth]:
         """Everything that is new, as it comes; ends with the job."""
+        with readable(self._opened.run):
+            yield from self._growth()
+
+    def _growth(self) -> Iterator[Growth]:
         attempt, offset = 0, 0
         while True:
             # Asked before anything is read: what it wrote before it ended is seen in this round.

@@ -14,7 +14,7 @@ from longshore import __version__
 from longshore.app.begin import Begun, begin, run_attributes
 from longshore.app.fill import Plan, fill, final_programs
 from longshore.app.packing import pack
-from longshore.app.profiles import Profiles, beyond_limits
+from longshore.app.profiles import Profiles, beyond_limits, capped
 from longshore.app.programs import check_programs
 from longshore.app.sources import Acquired, acquire
 from longshore.app.teller import Teller
@@ -171,7 +171,7 @@ def check(begun: Begun, workflow: Workflow, tell: Teller) -> None:
     FilesError
         A program is missing.
     """
-    problems = [*begun.service.check(workflow, begun.ctx), *beyond_limits(begun, workflow)]
+    problems = [*begun.service.check(workflow, begun.ctx), *beyond_limits(begun, workflow), *capped(workflow)]
     refuse([_placed(problem, begun, workflow) for problem in problems], tell)
     if begun.service.runs_here:
         check_programs(workflow, begun.configuration)

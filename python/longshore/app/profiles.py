@@ -19,9 +19,11 @@ from longshore.config.merge import Node
 from longshore.config.own import CONTAINER, Words, waits
 from longshore.config.profile import REQUEST_KEYS, JobProfile, compile_profile
 from longshore.contract.context import Problem
+from longshore.engine.policy import lowered_at_first
 from longshore.errors import ConfigError
 from longshore.model.cluster import ClusteredGraph, Composition, Member
 from longshore.model.job import JobSettings
+from longshore.model.request import MIB
 from longshore.model.workflow import Workflow
 from longshore.plan.fit import fitted
 from longshore.plan.transform import profiles_of
@@ -188,6 +190,21 @@ class Profiles:
             self.notes[note] = None
             modules = []
         return setup_lines(place.name, lines, modules)
+
+
+def capped(workflow: Workflow) -> Iterator[Problem]:
+    """A note per label whose jobs ask for more memory than they may ever have: the cap is asked for."""
+    said: set[str] = set()
+    for settings in {id(job.settings): job.settings for job in workflow}.values():
+        first = lowered_at_first(settings)
+        if first is not None and settings.label not in said:
+            said.add(settings.label)
+            yield Problem(
+                message=f"jobs of '{settings.label}' ask for {first // MIB} MiB and not for the "
+                f"{(settings.request.memory_b or 0) // MIB} MiB of 'requestMemory', because 'requestMemoryMax' or "
+                "'memoryLimit' allow no more",
+                fatal=False,
+            )
 
 
 def beyond_limits(begun: Begun, workflow: Workflow) -> Iterator[Problem]:

@@ -1,34 +1,29 @@
-"""Sums a run up from its events and its engine's newest snapshot: the only place where anything is counted."""
+"""Sums a run up from its events and its engine's newest snapshot, for whoever asks for that run by itself."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from itertools import chain
-from typing import Any
 
-from longshore.app.details import UNWATCHED, Details
+from longshore.app.details import Details
 from longshore.app.digest import Failed, Read
-from longshore.app.history import History
-from longshore.app.insight import insight, moment
+from longshore.app.insight import insight
 from longshore.app.layout import Layout
-from longshore.app.runs import OpenRun
+from longshore.app.runs import OpenRun, of_one_run, readable
+from longshore.app.status import checked, is_news, silence
 from longshore.app.tally import Tally
+from longshore.app.whole import Whole
 from longshore.contract.context import Unreachable
 from longshore.contract.executor import Mark
 from longshore.contract.service import StaleMark
-from longshore.engine.fold import SHOWN, RunState, shown_counts
-from longshore.engine.journal import lives
-from longshore.engine.living import silent_since
-from longshore.errors import RunNotFoundError, RunUnreadableError
+from longshore.engine.fold import RunState
 from longshore.model.event import Event, Life
-from longshore.model.report import JobReport, RunReport
+from longshore.model.moment import moment
+from longshore.model.report import RunReport
 from longshore.model.snapshot import Snapshot
-from longshore.model.state import JobState, run_state
-from longshore.world.rundir import read_snapshot
-
-ENDS = frozenset({JobState.DELETED, JobState.FAILED, JobState.SUCCEEDED, JobState.HELD})
-"""States in which a run that is over can be."""
+from longshore.model.state import JobState
+from longshore.world.rundir import read_snapshot, read_waiting
 
 Counts = Mapping[JobState, int]
 
@@ -53,29 +48,6 @@ def report_run(opened: OpenRun, *, details: bool, now: float | None = None) -> R
         It went away while it was read.
     """
     return Reading(opened).look(time.time() if now is None else now, details=details)
-
-
-def status_run(opened: OpenRun) -> RunReport:
-    """The state of one run, from its engine's newest snapshot where that is as good as the whole history."""
-    snapshot = read_snapshot(opened.run)
-    if snapshot is None or not is_news(opened, snapshot):
-        return report_run(opened, details=False)
-    return _checked(
-        opened,
-        snapshot.state,
-        snapshot.counts,
-        snapshot.labels,
-        notes=(*((snapshot.note,) if snapshot.note else ()), *_silence(opened, snapshot, time.time())),
-        finished_at=snapshot.at if snapshot.finished else None,
-    )
-
-
-def is_news(opened: OpenRun, snapshot: Snapshot, *, alive: bool | Unreachable | None = None) -> bool:
-    """Whether the snapshot says all: a finished run that nobody took up again, or a living engine's newest."""
-    numbers = lives(opened.run.journal)
-    if not numbers or numbers[-1][0] != snapshot.life:
-        return False
-    return snapshot.finished or (opened.service.alive(opened.run) if alive is None else alive) is True
 
 
 class Reading:
@@ -114,27 +86,18 @@ class Reading:
             It went away while it was read.
         """
         run = self._opened.run
-        try:
+        with readable(run), of_one_run(run):
             # Asked before anything is read: an engine that ends in between has written its last event by then.
             alive = self._opened.service.alive(run)
             snapshot = read_snapshot(run)
             if details or snapshot is None or not is_news(self._opened, snapshot, alive=alive):
                 return self._whole(now, alive=alive, snapshot=snapshot, details=details)
             return self._as_of(snapshot, now)
-        except (RunUnreadableError, OSError) as error:
-            if not run.root.exists():
-                raise RunNotFoundError(
-                    f"'{run.root}' is gone: the run directory was removed or moved while it was read",
-                    hint="If it was moved, name the run by its new path.",
-                ) from error
-            if isinstance(error, OSError):
-                raise RunUnreadableError(f"'{error.filename or run.root}' cannot be read: {error.strerror}") from error
-            raise
 
     def _forget(self) -> None:
         self._tally: Tally | None = None
         self._mark: Mark = ""
-        self._life = 0
+        self._last = (0, 0)
         self._later: list[Event] = []
 
     def _as_of(self, snapshot: Snapshot, now: float) -> RunReport:
@@ -150,7 +113,9 @@ class Reading:
         events, self._mark = answer
         earlier, self._later = self._later, []
         tally.take(self._up_to(snapshot, chain(earlier, events)))
-        notes = (*((snapshot.note,) if snapshot.note else ()), *_silence(self._opened, snapshot, now))
+        notes = [*([snapshot.note] if snapshot.note else []), *silence(self._opened, snapshot, now)]
+        if snapshot.finished:
+            notes += self._lacking(snapshot, self._last)
         labels = {label: snapshot.labels.get(label, {}) for label in layout.labels}
         return self._report(
             layout, tally, snapshot.state, snapshot.counts, labels, now=now, notes=notes, moves=not snapshot.finished
@@ -158,59 +123,34 @@ class Reading:
 
     def _up_to(self, snapshot: Snapshot, events: Iterator[Event]) -> Iterator[Event]:
         """The events that a snapshot knows of; the others are kept for later."""
-        newest, last = snapshot.life, snapshot.n
+        newest = snapshot.life, snapshot.n
         for event in events:
-            if isinstance(event, Life):
-                beyond = event.life > newest
-                self._life = self._life if beyond else event.life
-            else:
-                beyond = self._life == newest and event.n > last
-            if beyond:
+            place = (event.life, 0) if isinstance(event, Life) else (self._last[0], event.n)
+            if place > newest:
                 self._later = [event, *events]
                 break
+            self._last = place
             yield event
 
     def _whole(self, now: float, *, alive: bool | Unreachable, snapshot: Snapshot | None, details: bool) -> RunReport:
         """All that happened, from the beginning."""
-        opened = self._opened
-        answer = opened.service.events(opened.run)
-        layout = Layout(opened.run, parents=True)
-        state = RunState(layout.parents, layout.label_of, final=layout.final)
-        tally = Tally(layout.label_of, len(layout.labels))
-        history = History() if details else None
-        if not isinstance(answer, Unreachable):
-            tally.take(_applied(answer[0], state, history))
-        unwatched = alive is not True and not state.finished
-        rows = [_shown_row(row, unwatched=unwatched) for row in state.counts]
-        totals = {name: sum(row[name] for row in rows) for name in JobState}
-        overall = run_state(totals, expected=opened.card.expected, cancelled=state.cancelled)
-        if unwatched:
-            overall = JobState.UNKNOWN
-        elif state.overall() is JobState.HELD and overall is not JobState.UNKNOWN:
-            overall = JobState.HELD
-        elif overall in ENDS and not state.finished:
-            overall = JobState.RUNNING
-        jobs = None
-        if history is not None:
-            known = layout.names_of(range(len(layout)))
-            names = [known[job] for job in range(len(layout))]
-            jobs = Details(
-                run=opened.run, state=state, history=history, names=names, labels=layout.labels, unwatched=unwatched
-            ).all()
+        whole = Whole(self._opened, alive=alive, details=details)
+        labels = whole.labels
+        totals = {state: sum(row[state] for row in labels.values()) for state in JobState}
         return self._report(
-            layout,
-            tally,
-            overall,
+            whole.layout,
+            whole.tally,
+            whole.overall(totals),
             totals,
-            dict(zip(layout.labels, rows, strict=True)),
+            labels,
             now=now,
-            notes=(
-                *_steered(state),
-                *self._notes(unwatched=unwatched, tally=tally, answer=answer, snapshot=snapshot),
-                *(() if unwatched or state.finished else _silence(opened, snapshot, now)),
-            ),
-            moves=not unwatched and not state.finished,
-            jobs=jobs,
+            notes=[
+                *_steered(whole.state),
+                *self._notes(whole, snapshot, alive=alive),
+                *(() if whole.unwatched or whole.state.finished else silence(self._opened, snapshot, now)),
+            ],
+            moves=not whole.unwatched and not whole.silent and not whole.state.finished,
+            jobs=whole.jobs,
         )
 
     def _report(
@@ -222,9 +162,9 @@ class Reading:
         labels: Mapping[str, Counts],
         *,
         now: float,
-        notes: tuple[str, ...],
+        notes: list[str],
         moves: bool,
-        jobs: tuple[JobReport, ...] | None = None,
+        jobs: Details | None = None,
     ) -> RunReport:
         failed = Failed(
             run=self._opened.run,
@@ -234,105 +174,63 @@ class Reading:
             names_of=layout.names_of,
             read=self._read,
         )
-        return _checked(
+        return checked(
             self._opened,
             state,
             counts,
             labels,
-            notes=notes,
+            notes=tuple(notes),
             started_at=tally.first_start,
             finished_at=tally.finished.t if tally.finished else None,
             specifics=tuple(_specifics(self._opened, tally.life)),
             jobs=jobs,
             insight=insight(
-                tally=tally, layout=layout, failed=failed, counts=counts, labels=labels, now=now, moves=moves
+                tally=tally,
+                layout=layout,
+                failed=failed,
+                counts=counts,
+                labels=labels,
+                now=now,
+                moves=moves,
+                waiting=read_waiting(self._opened.run),
             ),
         )
 
-    def _notes(self, *, unwatched: bool, tally: Tally, answer: object, snapshot: Snapshot | None) -> tuple[str, ...]:
-        if isinstance(answer, Unreachable):
-            return (f"the workload manager does not answer: {answer.why}",)
-        life = tally.life
+    def _notes(self, whole: Whole, snapshot: Snapshot | None, *, alive: bool | Unreachable) -> Iterator[str]:
+        if whole.unreachable:
+            yield f"the workload manager does not answer: {whole.unreachable}"
+            return
+        if whole.silent:
+            yield "it was handed over, and nothing is left that says what happened since"
+            return
+        life = whole.tally.life
         if life is None:
-            return ("prepared, and never handed over",)
-        if unwatched:
+            yield "prepared, and never handed over"
+            return
+        if snapshot and alive is not True and (lacking := self._lacking(snapshot, whole.last)):
+            yield from lacking
+        elif whole.unwatched:
             since = snapshot.at if snapshot and snapshot.life == life.life else life.t
-            return (f"engine not running since {moment(since)}: longshore resume {self._opened.card.id}",)
-        # That the run is paused is said already, by whoever read the journal.
-        return (snapshot.note,) if snapshot and snapshot.note and not snapshot.note.startswith("paused: ") else ()
+            yield f"engine not running since {moment(since)}: longshore resume {self._opened.card.id}"
+        elif snapshot and snapshot.note and not snapshot.note.startswith("paused: "):
+            # That the run is paused is said already, by whoever read the journal.
+            yield snapshot.note
 
-
-def _silence(opened: OpenRun, snapshot: Snapshot | None, now: float) -> tuple[str, ...]:
-    """That an engine which lives gives no sign of it."""
-    since = silent_since(opened.run, snapshot, now)
-    if since is None:
-        return ()
-    take_over = f"longshore resume {opened.card.id} --take-over"
-    return (f"the engine has written nothing since {moment(since)}: it hangs, or its disk does; if so: {take_over}",)
+    def _lacking(self, snapshot: Snapshot, last: tuple[int, int]) -> list[str]:
+        """What to say where a journal has lost what its engine had written when it took a snapshot."""
+        if last >= (snapshot.life, snapshot.n):
+            return []
+        where = f"event {last[0]}.{last[1]}" if last[0] else "its beginning"
+        words = (
+            f"the journal '{self._opened.run.journal}' ends with {where}, and its engine wrote up to "
+            f"{snapshot.life}.{snapshot.n}: what is told of single jobs is not all that happened"
+        )
+        return [words]
 
 
 def _steered(state: RunState) -> tuple[str, ...]:
     """What somebody said that keeps jobs from starting, where the engine does not say it itself."""
     return (f"paused: {state.paused}; 'longshore unpause' goes on",) if state.paused and not state.finished else ()
-
-
-def _applied(events: Iterable[Event], state: RunState, history: History | None) -> Iterator[Event]:
-    """The same events, after the states of the jobs, and perhaps their histories, have taken them in."""
-    for event in events:
-        state.apply(event)
-        if history is not None:
-            history.take(event)
-        yield event
-
-
-def _shown_row(row: Iterable[int], *, unwatched: bool) -> dict[JobState, int]:
-    """Counts of a label; what no engine watches is unknown."""
-    shown = shown_counts(row)
-    if unwatched:
-        for code in UNWATCHED:
-            shown[JobState.UNKNOWN] += shown[SHOWN[code]]
-            shown[SHOWN[code]] = 0
-    return shown
-
-
-def _checked(
-    opened: OpenRun,
-    state: JobState,
-    counts: Counts,
-    labels: Mapping[str, Counts],
-    *,
-    notes: tuple[str, ...],
-    **rest: Any,
-) -> RunReport:
-    """A report whose counts add up; where they cannot, it says so."""
-    card, run = opened.card, opened.run
-    counted = sum(counts.values())
-    if counted != card.expected:
-        notes = (*notes, f"the states of {counted} jobs are known, and the run has {card.expected}")
-        state = JobState.UNKNOWN
-    attributes = card.attributes
-    first = card.submissions[0] if card.submissions else None
-    return RunReport(
-        id=card.id,
-        name=card.name,
-        path=str(run.root),
-        service=card.service,
-        state=state,
-        expected=card.expected,
-        counts=counts,
-        labels=labels,
-        expected_labels=card.labels or None,
-        global_id=card.mark,
-        operator=attributes.get("bps_operator", ""),
-        project=attributes.get("bps_project", ""),
-        campaign=attributes.get("bps_campaign", ""),
-        payload=attributes.get("bps_payload", ""),
-        site=attributes.get("bps_runsite", ""),
-        user=first.user if first else "",
-        submitted_at=first.at if first else card.created_at,
-        notes=notes,
-        **rest,
-    )
 
 
 def _specifics(opened: OpenRun, life: Life | None) -> Iterator[str]:

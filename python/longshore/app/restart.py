@@ -10,9 +10,9 @@ from pathlib import Path
 import msgspec
 
 from longshore.app.layout import Layout
-from longshore.app.report import status_run
 from longshore.app.run_jobs import RunJobs, some
-from longshore.app.runs import OpenRun
+from longshore.app.runs import OpenRun, of_one_run, readable
+from longshore.app.status import status_run
 from longshore.contract.context import Unreachable
 from longshore.contract.service import Changes
 from longshore.engine.again import Chosen, Why, choose
@@ -22,7 +22,7 @@ from longshore.errors import SubmissionRefusedError, UnreachableError
 from longshore.model.state import TERMINAL, JobState
 from longshore.model.submission import RunCard
 from longshore.world.links import link_by_id
-from longshore.world.rundir import write_card
+from longshore.world.rundir import handed_over_alone, read_card, write_card
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,9 +117,12 @@ def restart(opened: OpenRun, changes: Changes) -> tuple[RunCard, list[str]]:
     SubmissionRefusedError
         The run still runs, has nothing to run again, or was not taken.
     """
-    submission = opened.service.restart(opened.run, changes)
-    card = msgspec.structs.replace(opened.card, submissions=(*opened.card.submissions, submission))
-    write_card(opened.run, card)
+    with readable(opened.run), handed_over_alone(opened.run):
+        submission = opened.service.restart(opened.run, changes)
+        # Read anew: another restart may have come in between.
+        card = read_card(opened.run)
+        card = msgspec.structs.replace(card, submissions=(*card.submissions, submission))
+        write_card(opened.run, card)
     notes = list(submission.notes)
     if card.id_links:
         notes.append(link_by_id(Path(card.id_links), submission.id, opened.run.root))
@@ -155,8 +158,9 @@ def _state(opened: OpenRun, layout: Layout) -> RunState:
     if isinstance(answer, Unreachable):
         raise UnreachableError(f"what happened in run '{opened.card.id}' cannot be asked for: {answer.why}")
     state = RunState(layout.parents, layout.label_of, final=layout.final)
-    for event in answer[0]:
-        state.apply(event)
+    with of_one_run(opened.run):
+        for event in answer[0]:
+            state.apply(event)
     return state
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from longshore.app.report import status_run
 from longshore.app.runs import OpenRun, open_run
+from longshore.app.status import status_run
 from longshore.errors import LongshoreError
 from longshore.model.state import JobState
 from longshore.world.registry import entries

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,13 +10,13 @@ from typing import Final
 from msgspec.structs import replace
 
 from longshore.app.fields import Wanted
-from longshore.app.report import ENDS, status_run
-from longshore.app.runs import OpenRun
+from longshore.app.runs import OpenRun, is_gone
+from longshore.app.status import ENDS, status_run
 from longshore.contract.context import RunPaths
 from longshore.errors import LongshoreError
 from longshore.model.report import RunReport
 from longshore.model.state import JobState
-from longshore.world.registry import Entry, entries, remember, stamp_of, torn
+from longshore.world.registry import Entry, known_runs, remember, stamp_of
 from longshore.world.rundir import read_card
 
 _MOST_GONE: Final = 8
@@ -75,11 +74,12 @@ def _all_runs() -> tuple[list[RunReport], list[str]]:
     reports = []
     broken = []
     gone = []
-    for entry in entries():
+    known = known_runs()
+    for entry in known.entries:
         try:
             report = recorded(entry)
         except LongshoreError as error:
-            if os.path.lexists(entry.path):
+            if not is_gone(entry.path):
                 broken.append(f"run '{entry.id}' cannot be shown: {error.message}")
             else:
                 gone.append(entry.id)
@@ -88,7 +88,11 @@ def _all_runs() -> tuple[list[RunReport], list[str]]:
             gone.append(entry.id)
         else:
             reports.append(report)
-    broken += [f"run '{run}' cannot be shown: its entry is torn; to mend it: longshore adopt PATH" for run in torn()]
+    broken += [
+        f"run '{run}' cannot be shown: its entry is torn; to mend it: longshore adopt PATH" for run in known.torn
+    ]
+    if known.problem:
+        broken.append(known.problem)
     if gone:
         # Runs are removed by removing their directories: that is no reason for a line about each of them for ever.
         more = f" and {len(gone) - _MOST_GONE} more" if gone[_MOST_GONE:] else ""

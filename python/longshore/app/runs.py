@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -10,7 +12,7 @@ from pathlib import Path
 from longshore.app.services import find_service, short_name
 from longshore.contract.context import RunPaths
 from longshore.contract.service import WmsService
-from longshore.errors import LongshoreError, RunNotFoundError, UnknownServiceError
+from longshore.errors import LongshoreError, RunNotFoundError, RunUnreadableError, UnknownServiceError
 from longshore.model.submission import RunCard
 from longshore.world.registry import Entry, find_run, path_of, register
 from longshore.world.rundir import read_card
@@ -53,7 +55,7 @@ def open_run(reference: str, *, service: str | None = None) -> OpenRun:
         Its service is not the one it is said to belong to.
     """
     run = find_run(reference)
-    if not os.path.lexists(run.root):
+    if is_gone(run.root):
         raise RunNotFoundError(
             f"there is no run directory '{run.root}'",
             hint="If the run was moved, name it by its new path; if it was removed, there is no more to know of it.",
@@ -76,6 +78,74 @@ def open_run(reference: str, *, service: str | None = None) -> OpenRun:
             Entry(id=card.id, path=str(run.root), name=card.name, service=card.service, created_at=card.created_at)
         )
     return OpenRun(run=run, card=card)
+
+
+def is_gone(path: str | Path) -> bool:
+    """Whether nothing is there of that name; what may not be looked at is there as far as anybody can tell.
+
+    Parameters
+    ----------
+    path
+        The path.
+    """
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:
+        return False
+    return False
+
+
+@contextmanager
+def readable(run: RunPaths) -> Iterator[None]:
+    """Say in our words, and with one exit status, that a run directory went away or cannot be read.
+
+    Parameters
+    ----------
+    run
+        The run directory that the body reads.
+
+    Raises
+    ------
+    RunNotFoundError
+        It went away while it was read.
+    RunUnreadableError
+        It is torn, or may not be read.
+    """
+    try:
+        yield
+    except (RunUnreadableError, OSError) as error:
+        if is_gone(run.root):
+            raise RunNotFoundError(
+                f"'{run.root}' is gone: the run directory was removed or moved while it was read",
+                hint="If it was moved, name the run by its new path.",
+            ) from error
+        if isinstance(error, OSError):
+            raise RunUnreadableError(f"'{error.filename or run.root}' cannot be read: {error.strerror}") from error
+        raise
+
+
+@contextmanager
+def of_one_run(run: RunPaths) -> Iterator[None]:
+    """Say that a journal tells of jobs that the workflow beside it does not have.
+
+    Parameters
+    ----------
+    run
+        The run directory whose events the body takes in: a job's number is a place in a list there.
+
+    Raises
+    ------
+    RunUnreadableError
+        Somebody has put files of two runs together.
+    """
+    try:
+        yield
+    except IndexError as error:
+        raise RunUnreadableError(
+            f"'{run.journal}' tells of jobs that '{run.workflow}' does not have: they are not of one run"
+        ) from error
 
 
 def is_same_run(path: str, card: RunCard) -> bool | None:

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import msgspec
 
 from longshore.app.cancel import check_names
-from longshore.app.report import status_run
 from longshore.app.runs import OpenRun
+from longshore.app.status import status_run
 from longshore.contract.service import Selection, Steering
 from longshore.errors import SubmissionRefusedError, UsageError
 from longshore.model.report import RunReport

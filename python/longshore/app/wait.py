@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from longshore.app.report import report_run, status_run
-from longshore.app.runs import OpenRun
+from longshore.app.report import report_run
+from longshore.app.runs import OpenRun, is_gone
+from longshore.app.status import status_run
 from longshore.errors import RunNotFoundError
 from longshore.model.report import RunReport
 from longshore.model.state import JobState
@@ -37,7 +38,7 @@ def wait_for(opened: OpenRun, show: Callable[[RunReport], None]) -> RunReport:
                 return report_run(opened, details=False)
             time.sleep(_LOOK_S)
     except RunNotFoundError:
-        if opened.run.root.exists():
+        if not is_gone(opened.run.root):
             raise
         raise RunNotFoundError(
             f"'{opened.run.root}' is gone: the run directory was removed or moved while it was watched",

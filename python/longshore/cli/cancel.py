@@ -74,7 +74,7 @@ def _ask(runs: list[OpenRun]) -> None:
 
 def _cancel(opened: OpenRun, selection: Selection, *, as_json: bool) -> RunReport:
     from longshore.app.cancel import cancel
-    from longshore.app.report import status_run
+    from longshore.app.status import status_run
     from longshore.model.state import TERMINAL
 
     over = status_run(opened).state in TERMINAL

@@ -19,7 +19,7 @@ import click
 def command(kind: str, folder: Path) -> None:
     """Write a commented file to start from into DIR (the current directory); nothing is overwritten."""
     from longshore.app.start import NEXT, write_start
-    from longshore.cli.show_text import visible
+    from longshore.cli.words import visible
 
     written = write_start(kind, folder)
     for path in written:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from longshore.cli.show_text import PAYLOAD_CODES, timestamp
+from longshore.cli.show_text import PAYLOAD_CODES
+from longshore.model.moment import timestamp
 from longshore.model.report import ExitCodes, Failure, Insight
 
 
@@ -19,7 +20,7 @@ def insight_members(insight: Insight) -> dict[str, Any]:
                 "name": job.name,
                 "label": job.label,
                 "host": job.host,
-                "started_at": None if job.started_at is None else timestamp(job.started_at, timespec="milliseconds"),
+                "started_at": timestamp(job.started_at, exact=True),
             }
             for job in insight.running
         ],

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
     import re
     from collections.abc import Iterable, Iterator
 
-    from longshore.app.logs import Log
+    from longshore.app.logs import Log, Logs
     from longshore.app.runs import OpenRun
     from longshore.cli.raw import Output
 
@@ -88,7 +90,7 @@ def _print(
         most=limit,
     )
     if options["as_json"]:
-        _print_json(opened, found.logs, tail=options["tail"], pattern=pattern, notes=found.notes)
+        _print_json(opened, found, tail=options["tail"], pattern=pattern)
         return
     for log in found.logs:
         if options["paths"]:
@@ -105,7 +107,7 @@ def _print(
 
 
 def _header(job: str, attempt: int, path: str = "") -> str:
-    from longshore.cli.show_text import visible
+    from longshore.cli.words import visible
 
     return visible(" ".join(filter(None, ["==>", f"{job}, attempt {attempt}", path, "<=="])))
 
@@ -152,26 +154,25 @@ def _open(log: Log, *, several: bool) -> int | None:
         return None
 
 
-def _print_json(
-    opened: OpenRun,
-    logs: tuple[Log, ...],
-    *,
-    tail: int | None,
-    pattern: re.Pattern[bytes] | None,
-    notes: tuple[str, ...],
-) -> None:
+def _print_json(opened: OpenRun, found: Logs, *, tail: int | None, pattern: re.Pattern[bytes] | None) -> None:
+    from longshore.cli.show_job_json import logs_pieces
+
+    lines = None if pattern is None and tail is None else partial(_json_lines, pattern=pattern, tail=tail)
+    pieces = logs_pieces(opened.card.id, found.logs, lines, notes=found.notes, as_of=time.time())
+    if sys.stdout:
+        # A log may be larger than memory, and there may be a hundred thousand of them.
+        sys.stdout.writelines(pieces)
+
+
+def _json_lines(log: Log, *, pattern: re.Pattern[bytes] | None, tail: int | None) -> Iterator[str]:
     import re
+    from collections import deque
 
-    from longshore.cli.show_job_json import logs_document
-    from longshore.cli.show_json import dumps
-
-    lines = None
-    if pattern or tail is not None:
-        wanted = pattern or re.compile(b"")
-        lines = [
-            [line.decode("utf-8", "backslashreplace") for line in _matching(log, wanted, tail=tail)] for log in logs
-        ]
-    click.echo(dumps(logs_document(opened.card.id, logs, lines, notes=notes, as_of=time.time())))
+    lines: Iterable[bytes] = _matching(log, pattern or re.compile(b""), tail=tail)
+    if tail is not None:
+        # A line of five gigabytes comes in pieces that count as several: no more than was asked for is held.
+        lines = deque(lines, maxlen=tail)
+    return (line.decode("utf-8", "backslashreplace") for line in lines)
 
 
 class _Shown:
@@ -210,7 +211,7 @@ class _Shown:
 
 
 def _show_lines(job: str, lines: Iterable[bytes], output: Output) -> None:
-    from longshore.cli.show_text import visible
+    from longshore.cli.words import visible
 
     name = visible(job).encode("utf-8", "backslashreplace")
     for line in lines:
@@ -233,7 +234,7 @@ def _follow(opened: OpenRun, job: str, output: Output, *, tail: int | None, patt
         click.echo(f"longshore: job '{follower.name}' has no log: no attempt of it has begun", err=True)
     if not follower.lost:
         return 0
-    from longshore.app.report import status_run
+    from longshore.app.status import status_run
     from longshore.cli.follow import end_of_following
 
     return end_of_following(status_run(opened))

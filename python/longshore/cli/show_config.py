@@ -11,7 +11,7 @@ import msgspec
 import yaml
 
 from longshore.cli.show_json import SCHEMA_VERSION, error_document
-from longshore.cli.show_text import visible
+from longshore.cli.words import visible
 from longshore.config.explain import Explained, Kind, Replaced, Step
 from longshore.config.merge import Node, plain
 from longshore.origin import Origin

@@ -9,8 +9,8 @@ from typing import Any, Final
 import msgspec
 
 from longshore.cli.show_json import SCHEMA_VERSION
-from longshore.cli.show_text import timestamp
 from longshore.model.event import Event
+from longshore.model.moment import timestamp
 from longshore.model.request import Request
 
 _NAMES: Final[Mapping[str, str]] = {
@@ -53,7 +53,7 @@ def event_document(event: Event, mark: str, *, run: str, name_of: Namer) -> dict
         "kind": "event",
         "run": run,
         "mark": mark,
-        "at": _time(fields.get("t")),
+        "at": timestamp(fields.get("t"), exact=True),
         "event": fields["e"],
     }
     if "j" in fields:
@@ -63,10 +63,10 @@ def event_document(event: Event, mark: str, *, run: str, name_of: Namer) -> dict
     if fields.get("request") is not None:
         fields["request"] = request_document(msgspec.convert(fields["request"], Request))
     if fields.get("at") is not None:
-        document["started_at"] = _time(fields["at"])
+        document["started_at"] = timestamp(fields["at"], exact=True)
     for key, value in fields.items():
         if key not in _OURS:
-            document[_NAMES.get(key, key)] = _time(value) if key in _MOMENTS else value
+            document[_NAMES.get(key, key)] = timestamp(value, exact=True) if key in _MOMENTS else value
     return document
 
 
@@ -96,7 +96,3 @@ def _member(member: Any, name_of: Namer) -> dict[str, Any]:
 def _named(job: int, name_of: Namer) -> dict[str, Any]:
     name, label = name_of(job)
     return {"job": name, "index": job, "label": label}
-
-
-def _time(at: float | None) -> str | None:
-    return None if at is None else timestamp(at, timespec="milliseconds")

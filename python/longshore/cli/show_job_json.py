@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from longshore.cli.show_events import event_document, request_document
-from longshore.cli.show_json import SCHEMA_VERSION
-from longshore.cli.show_text import timestamp
+from longshore.cli.show_json import compact, dumps, head
+from longshore.model.moment import timestamp
 
 if TYPE_CHECKING:
     from longshore.app.explain_job import Explained, Other, Room
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     from longshore.model.attempt import Attempt
 
 
-def logs_document(
+def logs_pieces(
     run: str,
-    logs: Sequence[Log],
-    lines: Sequence[Sequence[str]] | None,
+    logs: Iterable[Log],
+    lines: Callable[[Log], Iterable[str]] | None,
     *,
     notes: Sequence[str] = (),
     as_of: float | None = None,
-) -> dict[str, Any]:
-    """Return logs as ``logs --json`` gives them.
+) -> Iterator[str]:
+    """Give logs as ``logs --json`` does, a piece at a time: what they hold need not fit into memory.
 
     Parameters
     ----------
@@ -33,14 +33,18 @@ def logs_document(
     logs
         The logs.
     lines
-        Lines of each, where any were asked for.
+        Gives the lines of a log, where any were asked for.
     notes
         What there is to say of logs that are not among them.
     as_of
         When it was looked, in seconds since the epoch.
     """
-    documents = [
-        {
+    bare = dumps({**head("logs", as_of), "run": run, "logs": [], "notes": list(notes)})
+    # No text can look like this: a quotation mark inside a string is escaped.
+    before, _, behind = bare.rpartition('"logs": []')
+    yield f'{before}"logs": ['
+    for number, log in enumerate(logs):
+        document = {
             "job": log.job,
             "index": log.index,
             "label": log.label,
@@ -48,12 +52,14 @@ def logs_document(
             "path": str(log.path),
             "size_b": log.size_b,
         }
-        for log in logs
-    ]
-    if lines is not None:
-        for document, these in zip(documents, lines, strict=True):
-            document["lines"] = list(these)
-    return {**_head("logs", as_of), "run": run, "logs": documents, "notes": list(notes)}
+        yield f"{',' if number else ''}\n    {compact(document).removesuffix('}')}"
+        if lines is not None:
+            yield ', "lines": ['
+            for place, line in enumerate(lines(log)):
+                yield f"{',' if place else ''}\n      {compact(line)}"
+            yield "\n    ]"
+        yield "}"
+    yield f"\n  ]{behind}\n"
 
 
 def job_document(job: ShownJob, *, as_of: float | None = None) -> dict[str, Any]:
@@ -61,7 +67,7 @@ def job_document(job: ShownJob, *, as_of: float | None = None) -> dict[str, Any]
     from longshore.cli.show_job_text import shown_command
 
     return {
-        **_head("job", as_of),
+        **head("job", as_of),
         "run": job.run,
         "name": job.name,
         "index": job.index,
@@ -99,7 +105,7 @@ def explain_job_document(job: Explained, *, as_of: float) -> dict[str, Any]:
         return (job.name, job.label) if index == job.index else ("", "")
 
     return {
-        **_head("explain_job", as_of),
+        **head("explain_job", as_of),
         "run": job.run,
         "name": job.name,
         "index": job.index,
@@ -111,10 +117,14 @@ def explain_job_document(job: Explained, *, as_of: float) -> dict[str, Any]:
         "causes": [_other(other) for other in job.causes],
         "request": request_document(job.request),
         "room": _room(job.room) if job.room else None,
+        "throttles": [
+            {"label": throttle.label, "max": throttle.most, "active": throttle.active} for throttle in job.throttles
+        ],
         "retries": job.retries,
         "retry_unless_exit": list(job.unless_exit),
-        "not_before": _time(job.not_before),
+        "not_before": timestamp(job.not_before, exact=True),
         "note": job.note,
+        "waits_at_manager": job.waits_at_manager or None,
         "attempts": [_attempt(attempt, job.logs.get(attempt.number)) for attempt in job.attempts],
         "history": [
             _of_this_job(event_document(event, mark, run=job.run, name_of=name_of), job.index)
@@ -154,9 +164,10 @@ def _attempt(attempt: Attempt, log: str | None) -> dict[str, Any]:
         "wms_id": attempt.wms_id,
         "host": attempt.host,
         "request": request_document(attempt.requested) if attempt.requested else None,
-        "submitted_at": _time(attempt.submitted_at),
-        "started_at": _time(attempt.started_at),
-        "ended_at": _time(attempt.ended_at),
+        "submitted_at": timestamp(attempt.submitted_at, exact=True),
+        "started_at": timestamp(attempt.started_at, exact=True),
+        "ended_at": timestamp(attempt.ended_at, exact=True),
+        "queue_s": attempt.queue_s,
         "run_s": attempt.run_s,
         "cpu_s": attempt.cpu_s,
         "peak_memory_b": attempt.peak_memory_b,
@@ -165,16 +176,9 @@ def _attempt(attempt: Attempt, log: str | None) -> dict[str, Any]:
         "cause": attempt.cause.value if attempt.cause else None,
         "reason": attempt.reason,
         "log": log,
+        "extra": dict(attempt.extra),
     }
 
 
 def _file(file: UsedFile) -> dict[str, Any]:
     return {"name": file.name, "path": file.path}
-
-
-def _head(kind: str, as_of: float | None) -> dict[str, Any]:
-    return {"schema_version": SCHEMA_VERSION, "kind": kind, "as_of": _time(as_of)}
-
-
-def _time(at: float | None) -> str | None:
-    return None if at is None else timestamp(at, timespec="milliseconds")

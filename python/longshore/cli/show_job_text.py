@@ -6,14 +6,14 @@ import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from longshore.cli.quantities import signal_name, size
-from longshore.cli.show_text import duration, timestamp, visible
-from longshore.cli.story import moment_text
+from longshore.cli.story import event_text
+from longshore.cli.words import counted, duration, size, visible, why
 from longshore.config.secret import hide_secrets
+from longshore.model.moment import moment
 from longshore.model.state import Cause, JobState
 
 if TYPE_CHECKING:
-    from longshore.app.explain_job import Explained, Other, Room
+    from longshore.app.explain_job import Explained, Other, Room, Throttle
     from longshore.app.show_job import ShownJob, UsedFile
     from longshore.model.attempt import Attempt
     from longshore.model.request import Request
@@ -69,7 +69,7 @@ def explained_text(job: Explained, *, now: float) -> str:
     lines.append(f"Retries:  {_retries(job.retries, job.unless_exit)}, {job.tries} of its attempts counted so far")
     for attempt in job.attempts:
         lines += ["", *_attempt_lines(attempt, job.logs.get(attempt.number))]
-    story = [moment_text(event, job.index) for _, event in job.events]
+    story = [event_text(event, job.index) for _, event in job.events]
     if story:
         lines += ["", "History (UTC):"]
         if len(story) > _HISTORY:
@@ -86,14 +86,16 @@ def reasons(job: Explained, *, now: float) -> list[str]:
 def _reasons(job: Explained, now: float) -> Iterator[str]:
     yield from _WHY.get(job.state, _why_other)(job, now)
     if job.stopped_at is not None:
-        yield f"The engine is not running since {_moment(job.stopped_at)}: longshore resume {job.run}"
+        yield f"The engine is not running since {moment(job.stopped_at)}: longshore resume {job.run}"
 
 
 def _why_pending(job: Explained, _: float) -> Iterator[str]:
     newest = job.attempts[-1] if job.attempts else None
-    since = f" since {_moment(newest.submitted_at)}" if newest and newest.submitted_at else ""
+    since = f" since {moment(newest.submitted_at)}" if newest and newest.submitted_at else ""
     what = f" as '{newest.wms_id}'" if newest and newest.wms_id else ""
     yield f"It was handed to the workload manager{what} and has not been seen to start{since}."
+    if job.waits_at_manager:
+        yield f"The workload manager gives as its reason: {job.waits_at_manager}."
 
 
 def _why_succeeded(job: Explained, _: float) -> Iterator[str]:
@@ -112,7 +114,7 @@ def _why_failed(job: Explained, _: float) -> Iterator[str]:
 
 def _why_deleted(job: Explained, _: float) -> Iterator[str]:
     order = job.cancelled_by
-    yield f"It was cancelled{f' by {order.who} at {_moment(order.t)}' if order else ''}."
+    yield f"It was cancelled{f' by {order.who} at {moment(order.t)}' if order else ''}."
 
 
 def _why_other(job: Explained, _: float) -> Iterator[str]:
@@ -138,9 +140,12 @@ def _why_ready(job: Explained, now: float) -> Iterator[str]:
     if job.undecided:
         yield "Its newest attempt ended badly, and the engine has not yet decided whether it is tried again."
     if job.not_before is not None and job.not_before > now:
-        yield f"It is tried again at {_moment(job.not_before)} at the earliest."
+        yield f"It is tried again at {moment(job.not_before)} at the earliest."
     if job.note:
         yield f"The engine waits: {job.note}."
+    for throttle in job.throttles:
+        if throttle.active >= throttle.most:
+            yield _throttled(throttle, job.run)
     if job.room and not job.room.fits:
         short = [name for name, amount in job.room.asked.items() if amount > job.room.free[name]]
         yield f"There is not enough room: {', '.join(_short(job.room, name) for name in short)}; {_active(job.room)}."
@@ -150,10 +155,32 @@ def _why_ready(job: Explained, now: float) -> Iterator[str]:
         yield f"There is room for it now: the engine starts it in its turn{rest}."
 
 
+def _throttled(throttle: Throttle, run: str) -> str:
+    whose, option = (
+        ("", "") if throttle.label is None else (f" of label {throttle.label}", f" --label {throttle.label}")
+    )
+    return (
+        f"It is throttled: at most {counted(throttle.most, 'job')}{whose} may be active at once, and "
+        f"{throttle.active} {'is' if throttle.active == 1 else 'are'}: longshore throttle {run} --off{option}"
+    )
+
+
+def _why_held(job: Explained, now: float) -> Iterator[str]:
+    if job.waits_at_manager:
+        yield from _why_pending(job, now)
+        return
+    order = job.held_by
+    by = f" by {order.who} at {moment(order.t)}" if order else ""
+    release = f"--job {shlex.quote(job.name)}"
+    if order and (labels := order.select.get("labels")):
+        release = " ".join(f"--label {shlex.quote(label)}" for label in labels)
+    yield f"It was held{by}; to let it go on: longshore release {job.run} {release}"
+
+
 def _why_running(job: Explained, now: float) -> Iterator[str]:
     for attempt in job.attempts[-1:]:
         where = f" on {attempt.host}" if attempt.host else ""
-        since = f" since {_moment(attempt.started_at)}" if attempt.started_at is not None else ""
+        since = f" since {moment(attempt.started_at)}" if attempt.started_at is not None else ""
         # The clocks of two hosts are never subtracted for a record; here it is but a word to a person.
         long = f", for about {duration(now - attempt.started_at)}" if attempt.started_at is not None else ""
         yield f"Its attempt {attempt.number} runs{where}{since}{long}."
@@ -176,14 +203,8 @@ def _why_pruned(job: Explained, _: float) -> Iterator[str]:
 
 def ending(attempt: Attempt) -> str:
     """Return how an attempt ended, in as few words as tell all that is known."""
-    known = []
-    if attempt.cause is not None and attempt.cause not in {Cause.EXIT, Cause.SIGNAL}:
-        known.append(attempt.cause.value)
-    if attempt.signal is not None:
-        known.append(signal_name(attempt.signal))
-    elif attempt.exit_code is not None:
-        known.append(f"exit code {attempt.exit_code}")
-    words = ", ".join(known) or (attempt.cause.value if attempt.cause else "no outcome yet")
+    told = attempt.cause is not None or attempt.signal is not None or attempt.exit_code is not None
+    words = why(attempt.cause, attempt.exit_code, attempt.signal) if told else "no outcome yet"
     return f"{words} ({attempt.reason})" if attempt.reason else words
 
 
@@ -203,7 +224,7 @@ def _attempt_lines(attempt: Attempt, log: str | None) -> list[str]:
     outcome = ending(attempt) if attempt.cause else "succeeded" if attempt.ended_at is not None else "not over"
     lines = [f"Attempt {attempt.number}: {outcome}"]
     times = [("handed over", attempt.submitted_at), ("started", attempt.started_at), ("ended", attempt.ended_at)]
-    told = ", ".join(f"{what} {_moment(at)}" for what, at in times if at is not None)
+    told = ", ".join(f"{what} {moment(at)}" for what, at in times if at is not None)
     host = f", on {attempt.host}" if attempt.host else ""
     lines.append(f"{_IN}{told}{host}")
     used = list(_used(attempt))
@@ -211,11 +232,15 @@ def _attempt_lines(attempt: Attempt, log: str | None) -> list[str]:
         lines.append(f"{_IN}{', '.join(used)}")
     if log and attempt.cause is not Cause.SUBMIT:
         lines.append(f"{_IN}log {log}")
+    if attempt.extra:
+        lines.append(f"{_IN}{', '.join(f'{name}={value}' for name, value in attempt.extra.items())}")
     return lines
 
 
 def _used(attempt: Attempt) -> Iterator[str]:
     asked = attempt.requested
+    if attempt.queue_s is not None:
+        yield f"waited {duration(attempt.queue_s)}"
     if attempt.run_s is not None:
         yield f"ran {duration(attempt.run_s)}" + _share(attempt.run_s, asked.walltime_s if asked else None, duration)
     if attempt.cpu_s is not None:
@@ -285,14 +310,11 @@ def _files(title: str, files: Sequence[UsedFile]) -> list[str]:
     return [f"{title}:", *(f"{_IN}{file.path or file.name}" for file in files[:_SHOWN]), *more]
 
 
-def _moment(at: float | None) -> str:
-    return (timestamp(at) if at is not None else None) or "an unknown time"
-
-
 _WHY: Final[Mapping[JobState, Callable[[Explained, float], Iterator[str]]]] = {
     JobState.UNREADY: _why_unready,
     JobState.READY: _why_ready,
     JobState.PENDING: _why_pending,
+    JobState.HELD: _why_held,
     JobState.RUNNING: _why_running,
     JobState.SUCCEEDED: _why_succeeded,
     JobState.FAILED: _why_failed,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,10 +12,11 @@ import msgspec
 from msgspec.structs import replace
 
 from longshore.cli.insight_json import insight_members
-from longshore.cli.show_text import timestamp, wall_seconds
+from longshore.cli.show_text import wall_seconds
 from longshore.contract.context import PingReport
 from longshore.contract.service import Changes, Steering
 from longshore.errors import LongshoreError
+from longshore.model.moment import timestamp
 from longshore.model.report import JobReport, RunReport
 from longshore.model.state import EXIT_STATUS, JobState
 from longshore.origin import Origin
@@ -27,6 +29,9 @@ if TYPE_CHECKING:
 SCHEMA_VERSION = 1
 """Additions leave it as it is; it grows when something is taken away or changes its meaning."""
 
+_PIECE = 1000
+"""Jobs that are written at once."""
+_encode_lines = msgspec.json.Encoder().encode_lines
 _UNSAFE = re.compile("[\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 """Legal in a JSON text, or at least in a Python string, but harmful to a terminal, a line reader or an encoder."""
 
@@ -65,9 +70,22 @@ def report_pieces(report: RunReport, *, as_of: float) -> Iterator[str]:
     # No name can look like this: a quotation mark inside a string is escaped.
     before, _, behind = bare.rpartition('"jobs": []')
     yield f'{before}"jobs": ['
-    for number, job in enumerate(report.jobs or ()):
-        yield f"{',' if number else ''}\n        {_compact(_job(job))}"
+    documents = map(_job, report.jobs or ())
+    first = True
+    while piece := list(islice(documents, _PIECE)):
+        yield f"{'' if first else ','}\n        {_listed(piece)}"
+        first = False
     yield f"\n      ]{behind}\n"
+
+
+def _listed(documents: Sequence[Mapping[str, Any]]) -> str:
+    """Documents a line each: a hundred thousand at once take a third of the time that they take one by one."""
+    try:
+        lines = _encode_lines(documents)
+    except UnicodeEncodeError:
+        return ",\n        ".join(map(compact, documents))
+    # No text can hold a line feed: inside of a string it is spelled out.
+    return _spelled_out(lines.rstrip().replace(b"\n", b",\n        ").decode())
 
 
 def status_document(report: RunReport, *, as_of: float | None = None) -> dict[str, Any]:
@@ -276,7 +294,8 @@ def error_document(error: LongshoreError) -> dict[str, Any]:
     }
 
 
-def _compact(document: Mapping[str, Any]) -> str:
+def compact(document: Mapping[str, Any] | str) -> str:
+    """Return a document, or a text, as JSON in one line; see `dumps`."""
     try:
         text = msgspec.json.encode(document).decode()
     except UnicodeEncodeError:
@@ -308,11 +327,7 @@ def _spelled_out(text: str) -> str:
 
 def head(kind: str, as_of: float | None) -> dict[str, Any]:
     """Return the members with which every document begins."""
-    return {"schema_version": SCHEMA_VERSION, "kind": kind, "as_of": _time(as_of)}
-
-
-def _time(at: float | None) -> str | None:
-    return None if at is None else timestamp(at, timespec="milliseconds")
+    return {"schema_version": SCHEMA_VERSION, "kind": kind, "as_of": timestamp(as_of, exact=True)}
 
 
 def _counts(counts: Mapping[JobState, int]) -> dict[str, int]:
@@ -336,9 +351,9 @@ def _run(report: RunReport, *, details: bool) -> dict[str, Any]:
         "payload": report.payload,
         "site": report.site,
         "user": report.user,
-        "submitted_at": _time(report.submitted_at),
-        "started_at": _time(report.started_at),
-        "finished_at": _time(report.finished_at),
+        "submitted_at": timestamp(report.submitted_at, exact=True),
+        "started_at": timestamp(report.started_at, exact=True),
+        "finished_at": timestamp(report.finished_at, exact=True),
         "wall_s": wall_seconds(report),
         "percent_succeeded": report.percent_succeeded,
         "notes": list(report.notes),
@@ -363,8 +378,8 @@ def _job(job: JobReport) -> dict[str, Any]:
         "exit_code": job.exit_code,
         "signal": job.signal,
         "host": job.host,
-        "started_at": _time(job.started_at),
-        "finished_at": _time(job.finished_at),
+        "started_at": timestamp(job.started_at, exact=True),
+        "finished_at": timestamp(job.finished_at, exact=True),
         "run_s": job.run_s,
         "cpu_s": job.cpu_s,
         "peak_memory_b": job.peak_memory_b,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from longshore.cli.show_json import SCHEMA_VERSION
-from longshore.cli.show_text import visible
+from longshore.cli.words import visible
 from longshore.config.check import Finding, Severity
 from longshore.config.locate import Lines
 

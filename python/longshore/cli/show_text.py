@@ -4,32 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
 
 from longshore.app.fields import FIELDS, flag
 from longshore.cli.show_insight import insight_lines
-from longshore.cli.words import INDENT, duration, paragraph, visible
+from longshore.cli.words import INDENT, KIB, duration, paragraph, size, visible
 from longshore.contract.context import PingReport
 from longshore.errors import LongshoreError
+from longshore.model.moment import timestamp
 from longshore.model.report import RunReport
 from longshore.model.state import JobState
-
-__all__ = [
-    "PAYLOAD_CODES",
-    "by_id",
-    "detailed",
-    "duration",
-    "error_text",
-    "exit_codes",
-    "fields_table",
-    "outcome_line",
-    "ping_text",
-    "summary_table",
-    "table",
-    "timestamp",
-    "visible",
-    "wall_seconds",
-]
 
 _SUMMARY_COLUMNS = ("X", "STATE", "%S", "ID", "OPERATOR", "PROJECT", "CAMPAIGN", "PAYLOAD", "RUN")
 _DETAIL_COLUMNS = (" ", *(state.value for state in JobState), "EXPECTED")
@@ -146,24 +129,6 @@ def ping_text(report: PingReport) -> str:
     return "\n".join(lines)
 
 
-def timestamp(at: float, *, timespec: str = "seconds") -> str | None:
-    """Return a moment as ISO-8601 in UTC, or ``None`` if it lies outside the years 1 to 9999.
-
-    Parameters
-    ----------
-    at
-        Seconds since the epoch.
-    timespec
-        How exact, in the words of `datetime.datetime.isoformat`; the rest is cut off.
-    """
-    try:
-        moment = datetime.fromtimestamp(at, UTC)
-    except (OverflowError, ValueError, OSError):
-        # A clock that was never set, or a damaged record, must not hide the rest of a report.
-        return None
-    return moment.replace(tzinfo=None).isoformat(timespec=timespec) + "Z"
-
-
 def wall_seconds(report: RunReport) -> float | None:
     """Return how long a finished run took, from its first start to its end; ``None`` while that is not known."""
     if report.started_at is None or report.finished_at is None:
@@ -222,7 +187,7 @@ def _facts(report: RunReport) -> list[str]:
         ("Started", report.started_at),
         ("Finished", report.finished_at),
     ):
-        facts.append((name, None if at is None else timestamp(at)))
+        facts.append((name, timestamp(at)))
     return [*(f"{name}: {visible(value)}" for name, value in facts if value), *map(visible, report.specifics)]
 
 
@@ -258,7 +223,4 @@ def _outcome_states(report: RunReport) -> list[JobState]:
 
 def _amount(name: str, amount: int) -> str:
     """An amount of a resource; memory and disk are counted in bytes, all others in pieces."""
-    if name not in {"memory", "disk"} or amount < 1024:
-        return str(amount)
-    power = min((amount.bit_length() - 1) // 10, 5)
-    return f"{amount / 1024**power:.1f}".removesuffix(".0") + f" {'KMGTP'[power - 1]}iB"
+    return size(amount) if name in {"memory", "disk"} and amount >= KIB else str(amount)

@@ -35,7 +35,7 @@ def list_command(*, site_path: tuple[str, ...], as_json: bool) -> None:
 
         click.echo(dumps(sites_document(found, as_of=time.time())))
         return
-    from longshore.cli.show_text import visible
+    from longshore.cli.words import visible
 
     widths = [max(len(text) for text in texts) for texts in zip(*(_cells(each)[:2] for each in found), strict=True)]
     for each in found:
@@ -57,7 +57,7 @@ def show_command(*, name: str, site_path: tuple[str, ...], as_json: bool) -> Non
 
         click.echo(dumps(site_document(shown, as_of=time.time())))
         return
-    from longshore.cli.show_text import visible
+    from longshore.cli.words import visible
 
     for line in _lines(shown):
         click.echo(visible(line))

@@ -55,7 +55,7 @@ def _run(last: str, config_file: Path, options: dict[str, Any]) -> None:
     from longshore.app.stages import Stage, run_stages
     from longshore.cli.logs import Teller
     from longshore.cli.show_json import dumps, stages_document
-    from longshore.cli.show_text import visible
+    from longshore.cli.words import visible
 
     with Teller() as tell:
         stages, submit_dir = run_stages(

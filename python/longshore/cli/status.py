@@ -22,8 +22,8 @@ from longshore.cli.options import GLOBAL, JSON, RUN_ID, SERVICE, chosen_run
 @click.pass_context
 def command(ctx: click.Context, /, reference: str | None, run: str | None, **options: Any) -> None:
     """Say how a run stands. Exit status: 0 SUCCEEDED, 10 UNKNOWN, 15 RUNNING, 16 DELETED, 17 HELD, 19 FAILED."""
-    from longshore.app.report import status_run
     from longshore.app.runs import open_run
+    from longshore.app.status import status_run
     from longshore.model.state import EXIT_STATUS
 
     chosen = chosen_run(reference, run)

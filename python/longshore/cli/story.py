@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from longshore.cli.quantities import signal_name, size
-from longshore.cli.show_text import duration, timestamp
+from longshore.cli.words import duration, signal_name, size
 from longshore.model.event import (
     Deleted,
     Ended,
@@ -21,9 +20,10 @@ from longshore.model.event import (
     Submitted,
     Submitting,
 )
+from longshore.model.moment import moment
 
 
-def moment_text(event: Event, job: int) -> str:
+def event_text(event: Event, job: int) -> str:
     """Return an event as a line: when, and what it meant for a job.
 
     Parameters
@@ -33,9 +33,8 @@ def moment_text(event: Event, job: int) -> str:
     job
         Index of the job.
     """
-    at = timestamp(event.t) or "an unknown time"
     tell = _TELL.get(type(event))
-    return f"{at}  {tell(event, job) if tell else type(event).__name__.lower()}"
+    return f"{moment(event.t)}  {tell(event, job) if tell else type(event).__name__.lower()}"
 
 
 def _submitting(event: Submitting, job: int) -> str:
@@ -75,7 +74,7 @@ def _lost(event: Lost, _: int) -> str:
 
 
 def _retry(event: Retry, _: int) -> str:
-    later = f", not before {timestamp(event.not_before)}" if event.not_before is not None else ""
+    later = f", not before {moment(event.not_before)}" if event.not_before is not None else ""
     changed = ", with another request" if event.request else ""
     return f"it is tried again as attempt {event.a}, because of {event.cause.value}{later}{changed}"
 

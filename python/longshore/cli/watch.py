@@ -14,8 +14,9 @@ import click
 from longshore.app.report import Reading
 from longshore.cli.options import INTERRUPTED, progress_line
 from longshore.cli.show_insight import insight_lines
-from longshore.cli.show_text import detailed, exit_codes, summary_table, timestamp
+from longshore.cli.show_text import detailed, exit_codes, summary_table
 from longshore.cli.words import paragraph
+from longshore.model.moment import timestamp
 from longshore.model.state import EXIT_STATUS, JobState
 
 if TYPE_CHECKING:

@@ -8,6 +8,7 @@ from typing import Final
 from longshore.model.state import Cause
 
 INDENT: Final = "  "
+KIB: Final = 1024
 
 
 def duration(seconds: float) -> str:
@@ -23,6 +24,14 @@ def duration(seconds: float) -> str:
         return f"{hours} h {minutes} min"
     days, hours = divmod(hours, 24)
     return f"{days} d {hours} h"
+
+
+def size(amount: int) -> str:
+    """Return a number of bytes in its largest unit, such as ``1.5 GiB``."""
+    if amount < KIB:
+        return f"{amount} B"
+    power = min((amount.bit_length() - 1) // 10, 5)
+    return f"{amount / KIB**power:.1f}".removesuffix(".0") + f" {'KMGTP'[power - 1]}iB"
 
 
 def visible(text: str) -> str:
@@ -49,15 +58,16 @@ def why(cause: Cause | None, exit_code: int | None, signal_number: int | None) -
     """Why an attempt ended badly, in as few words as tell all that is known."""
     known = []
     if signal_number is not None:
-        known.append(_signal_name(signal_number))
+        known.append(signal_name(signal_number))
     elif exit_code is not None:
         known.append(f"exit code {exit_code}")
     if cause is not None and not (known and cause in {Cause.EXIT, Cause.SIGNAL}):
         known.insert(0, cause.value)
-    return ", ".join(known) or "cause unknown"
+    return ", ".join(known) or (cause.value if cause else "cause unknown")
 
 
-def _signal_name(number: int) -> str:
+def signal_name(number: int) -> str:
+    """Return a signal by its name, or by its number where this host has none for it."""
     try:
         return f"signal {signal.Signals(number).name}"
     except ValueError:

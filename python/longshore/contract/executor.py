@@ -84,6 +84,21 @@ class Member(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     limits: MemberLimits | None = None
 
 
+class Urgency(msgspec.Struct, frozen=True, kw_only=True):
+    """How much a run waits for some of its jobs.
+
+    Attributes
+    ----------
+    pressure_s
+        Expected seconds of the longest chain of jobs that begins with the most urgent of them, its own included.
+    end_at
+        When the run is expected to be over, in seconds since the epoch.
+    """
+
+    pressure_s: float
+    end_at: float
+
+
 class Batch(msgspec.Struct, frozen=True, kw_only=True):
     """Attempts with one and the same request, handed over together."""
 
@@ -101,6 +116,8 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
     """Attributes that all services may know, such as ``queue``; see `longshore.model.job.JobSettings`."""
     settings: Mapping[str, Any] = msgspec.field(default_factory=dict)
     """The service's own map as far as these jobs have one: it wins over that of the site."""
+    urgency: Urgency | None = None
+    """Where the manager may be told which jobs go first."""
 
 
 class Accepted(msgspec.Struct, frozen=True):
@@ -113,6 +130,8 @@ class Refused(msgspec.Struct, frozen=True):
     """The batch was not taken and will not be."""
 
     why: str
+    for_all: bool = False
+    """Whether the run is to be given up for it: what is not over yet is cancelled."""
 
 
 class Throttled(msgspec.Struct, frozen=True):
@@ -132,6 +151,24 @@ SubmitAnswer: TypeAlias = Accepted | Refused | Throttled | Unsure
 MemberEvent: TypeAlias = Started | Ended | Lost
 
 
+class Waiting(msgspec.Struct, frozen=True, kw_only=True):
+    """Why the manager does not start what it has.
+
+    Attributes
+    ----------
+    reasons
+        Jobs per reason, in the manager's own words.
+    held
+        Those of the reasons that only a person takes away.
+    hint
+        How a person does that.
+    """
+
+    reasons: Mapping[str, tuple[int, ...]] = msgspec.field(default_factory=dict)
+    held: frozenset[str] = frozenset()
+    hint: str = ""
+
+
 class Polled(msgspec.Struct, frozen=True, kw_only=True):
     """What is new since a mark.
 
@@ -146,6 +183,10 @@ class Polled(msgspec.Struct, frozen=True, kw_only=True):
         Tags of batches to look up with `find` once more, because members of theirs were not started after all.
     busy
         Why nothing can be started for now, if that is so.
+    note
+        What people should know for as long as it is told, such as that the manager does not answer.
+    waiting
+        Why members wait that were handed over; ``None`` where nothing is new about that.
     """
 
     events: Sequence[MemberEvent]
@@ -153,6 +194,8 @@ class Polled(msgspec.Struct, frozen=True, kw_only=True):
     never: Sequence[tuple[int, int]] = ()
     again: frozenset[str] = frozenset()
     busy: Throttled | None = None
+    note: str = ""
+    waiting: Waiting | None = None
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -204,6 +247,15 @@ class Executor(ABC):
     @abstractmethod
     def cancel(self, attempts: Iterable[tuple[int, int]], *, grace_s: float) -> CancelOutcome:
         """End attempts (job, attempt): TERM, then KILL after the grace. `poll` tells their ends; twice is no error."""
+
+    def openings(self) -> int | None:
+        """Return how many batches may be handed over at this moment; ``None`` for any number."""
+        return None
+
+    def reprioritise(  # noqa: B027 - a manager that knows no order has nothing to change
+        self, urgencies: Mapping[str, Urgency]
+    ) -> None:
+        """Have waiting batches, by their tags, started in another order; nothing hangs on its success."""
 
     def settled(  # noqa: B027 - an executor that keeps nothing has nothing to do
         self, attempts: Iterable[tuple[int, int]]

@@ -87,7 +87,8 @@ class Scheduler:
         self._requests = requests
         self._rules = rules
         self._profile_of = profile_of
-        self._limits = limits
+        self.limits = limits
+        """What the manager takes; its owner changes it as the manager's mind changes."""
         self._most_in_batch = most_in_batch or [limits.max_batch] * len(requests)
         self._tag = tag
         self._batches = 0
@@ -156,8 +157,16 @@ class Scheduler:
             overtimes=state.apart.get((job, Cause.WALLTIME), 0),
         )
 
-    def starts(self, now: float) -> list[Submitting]:
-        """The batches to hand over now, best first; the caller makes them durable, applies them and hands them over."""
+    def starts(self, now: float, *, at_most: int | None = None) -> list[Submitting]:
+        """The batches to hand over now, best first; the caller makes them durable, applies them and hands them over.
+
+        Parameters
+        ----------
+        now
+            This moment, in seconds since the epoch.
+        at_most
+            How many; ``None`` for any number.
+        """
         self._settle()
         self._take_in(now)
         for job in self._valve.turn():
@@ -167,18 +176,22 @@ class Scheduler:
         self._count_waiting()
         batches: list[Submitting] = []
         started = 0
-        while started < _ONE_AT_A_TIME and (batch := self._next_batch()):
+        while started < _ONE_AT_A_TIME and len(batches) != at_most and (batch := self._next_batch()):
             batches.append(batch)
             started += len(batch.jobs)
         self.more = started >= _ONE_AT_A_TIME
-        if self._limits.look_ahead_s and not self.more and not self.state.throttles:
+        if self.limits.look_ahead_s and not self.more and not self.state.throttles:
             batches += self._starts_ahead()
         return batches
 
     def lane(self, request: Request) -> tuple[str | None, int]:
         """The name of a request's lane and how many slots it has; no name where nothing is handed over ahead."""
         lane = self._lanes.learn(request)
-        return (lane.name, lane.slots) if self._limits.look_ahead_s and lane.ahead else (None, 0)
+        return (lane.name, lane.slots) if self.limits.look_ahead_s and lane.ahead else (None, 0)
+
+    def pressure_of(self, job: int) -> float:
+        """Expected seconds of the longest chain of jobs that begins with this one."""
+        return self._queue.pressure_of(job)
 
     def finish(self) -> Finished | None:
         """The last event of the run, once nothing can move any more."""
@@ -216,7 +229,7 @@ class Scheduler:
 
     def _count_waiting(self) -> None:
         self._waiting = sum(row[Code.PENDING] for row in self.state.counts)
-        if self._limits.max_waiting_alike is not None:
+        if self.limits.max_waiting_alike is not None:
             code = self.state.code
             self._waiting_alike = Counter(
                 self._asked_of(job).bucket for job in self.state.active if code[job] == Code.PENDING
@@ -227,7 +240,7 @@ class Scheduler:
         if job is None:
             return None
         asked = self._asked_of(job)
-        most = self._most_in_batch[self._profile_of[job]] - 1
+        most = min(self._most_in_batch[self._profile_of[job]], self.limits.max_batch) - 1
         jobs = [job, *self._pop_alike(asked, most)] if most else [job]
         return self._batch_of(jobs, asked)
 
@@ -236,7 +249,7 @@ class Scheduler:
         batches: list[Submitting] = []
         while (first := self._queue.best()) is not None:
             asked = self._asked_of(first)
-            room = self._lanes.room_ahead(asked.lane, self._limits.look_ahead_s)
+            room = self._lanes.room_ahead(asked.lane, self.limits.look_ahead_s)
             jobs: list[int] = []
             while len(jobs) < room and self._allowed(asked.bucket) and self._is_next(asked):
                 job = self._queue.pop_head(asked.bucket)
@@ -307,7 +320,7 @@ class Scheduler:
         """Whether one more of a bucket may be handed over, wherever it fits."""
         if self._valve.closed:
             return False
-        limits = self._limits
+        limits = self.limits
         if limits.max_waiting is not None and self._waiting >= limits.max_waiting:
             return False
         if limits.max_waiting_alike is not None and self._waiting_alike[bucket] >= limits.max_waiting_alike:
@@ -322,7 +335,7 @@ class Scheduler:
 
     def _count(self, asked: _Asked) -> None:
         self._waiting += 1
-        if self._limits.max_waiting_alike is not None:
+        if self.limits.max_waiting_alike is not None:
             self._waiting_alike[asked.bucket] += 1
 
     def _settle(self) -> None:

@@ -59,7 +59,7 @@ def eta(work: Iterable[LabelWork], cpus: float) -> Eta:
     work
         What is left, per label.
     cpus
-        Processors its jobs can have at once.
+        Processors its jobs can have at once, or had on average.
     """
     labels = [each for each in work if each.open > 0]
     expected = _span([(each, each.run_s) for each in labels], cpus)
@@ -77,7 +77,7 @@ def _span(labels: list[tuple[LabelWork, float]], cpus: float) -> float:
         total += left * tokens
         # However many processors there are, no job takes less than its own time.
         longest = max(longest, run_s if waiting else left / max(1, work.running))
-    return max(total / max(1.0, cpus), longest)
+    return max(total / (cpus if cpus > 0.0 else 1.0), longest)
 
 
 def told_anew(before: float | None, now: float, *, at: float) -> bool:

@@ -26,9 +26,11 @@ from longshore.contract.executor import (
     Refused,
     SubmitAnswer,
     Throttled,
+    Urgency,
 )
 from longshore.engine import orders
 from longshore.engine.again import choose
+from longshore.engine.codes import OVER
 from longshore.engine.decide import Scheduler
 from longshore.engine.evidence import Evidence, forget_tasks
 from longshore.engine.fold import RunState
@@ -36,16 +38,22 @@ from longshore.engine.guard import FastFailures
 from longshore.engine.history import RunHistory
 from longshore.engine.jobs import JobTable
 from longshore.engine.journal import Journal, next_life, read_events
+from longshore.engine.notes import Notes
 from longshore.engine.obeying import described, events_of, restarted
 from longshore.engine.policy import first_request, rules_of
 from longshore.engine.pool import NO_IDENTITIES, Pool
 from longshore.engine.settings import EngineSettings
 from longshore.engine.standing import snapshot_of
+from longshore.engine.steering import throttled
 from longshore.engine.tenant import Tenant, wishes_of
+from longshore.engine.urgency import Urgencies
+from longshore.engine.waiting import WaitingJobs
 from longshore.model.event import (
     FORMAT,
+    Deleted,
     Ended,
     Event,
+    Failed,
     Life,
     Started,
     Steer,
@@ -140,9 +148,8 @@ class Engine:
             self.state.apply(event)
         self.state.apply(self.life)
         self._mark: Mark = ""
-        self._note = ""
-        """Why the engine waits, as of this round."""
-        self._said = ""
+        self._notes = Notes(clock, say)
+        self._waiting = WaitingJobs(run, self.state)
         self._pause = (0.0, "")
         """Until when nothing is started, on the clock that never jumps, and why."""
         self._doubtful = set(self.state.active.values())
@@ -153,6 +160,7 @@ class Engine:
         """When orders were last looked for."""
         self._snapshot_at = -_HEARTBEAT_S
         self._snapshot_number = -1
+        self._snapshot_note = ""
         executor.open(run, number)
         probe = executor.probe()
         mark = read_card(run).mark
@@ -175,6 +183,7 @@ class Engine:
             kinds=_kinds_of(self._jobs.header.settings) if executor.limits.max_batch > 1 else (),
         )
         pool = self._scheduler.pool
+        self._urgencies = Urgencies(self.state, self._scheduler.pressure_of, self._rest_s)
         self._tenant = Tenant(mark, run.keeper, pool, clock=clock, say=say) if pool and settings.share_machine else None
 
     def run(self) -> JobState:
@@ -222,12 +231,12 @@ class Engine:
 
     def _round(self) -> bool:
         """One round; whether it was the last."""
-        self._note = self._pause[1] if self._is_pausing else ""
+        self._notes.begin(self._pause[1] if self._is_pausing else "")
         self._poll()
         self._obey()
         self._judge()
         self._share()
-        starts = [] if self._is_pausing else self._scheduler.starts(self._now())
+        starts = self._starts()
         for start in starts:
             self._note_event(start)
         finished = self._scheduler.finish()
@@ -242,11 +251,34 @@ class Engine:
             self._tenant.note_starts()
         for start in starts:
             self._hand_over(start)
+        self._reprioritise()
         self._history.add()
         # The last event may be of an earlier round, which could not write it.
         last = self.state.finished is not None
         self._write_snapshot(last=last)
         return last
+
+    def _starts(self) -> list[Submitting]:
+        """What is handed over in this round, within what the manager takes at this moment."""
+        if self._is_pausing:
+            return []
+        self._scheduler.limits = self._executor.limits
+        return self._scheduler.starts(self._now(), at_most=self._executor.openings())
+
+    def _urgency(self, start: Submitting) -> Urgency | None:
+        """How urgent a batch is, where the manager has an order of its own."""
+        if self._executor.limits.max_batch < 2:
+            return None
+        return self._urgencies.of(start.b, (job for job, _ in start.jobs), self._clock.now())
+
+    def _reprioritise(self) -> None:
+        if self._executor.limits.max_batch < 2:
+            return
+        if moved := self._urgencies.moved(self._clock.elapsed(), self._clock.now()):
+            self._executor.reprioritise(moved)
+
+    def _rest_s(self) -> float:
+        return self._history.rest_s(self.state, max(1, len(self.state.active)))
 
     def _judge(self) -> None:
         """Decide about jobs that ended badly, and about the run where too many do."""
@@ -255,7 +287,9 @@ class Engine:
         if self._guard.why and not self.state.over:
             self._note_event(Steer(who="longshore", act="pause", set={"why": self._guard.why}))
         if self.state.paused:
-            self._waits(f"paused: {self.state.paused}; 'longshore unpause' goes on")
+            self._notes.add(f"paused: {self.state.paused}; 'longshore unpause' goes on")
+        elif not self.state.over and (narrow := throttled(self.state.throttles, self._jobs.labels)):
+            self._notes.add(narrow)
 
     def _share(self) -> None:
         """Agree with the user's other runs on who has how much of this machine."""
@@ -263,14 +297,20 @@ class Engine:
             return
         self._tenant.turn(lambda: wishes_of(self._scheduler, self._history, self._clock.now()))
         if self._tenant.idle:
-            self._waits("other runs of yours have this machine")
+            self._notes.add("other runs of yours have this machine")
 
     def _poll(self) -> None:
         answer = self._executor.poll(self._mark)
         if isinstance(answer, Unreachable):
-            self._waits(f"the workload manager does not answer: {answer.why}")
+            self._notes.add(f"the workload manager does not answer: {answer.why}")
             return
         self._mark = answer.mark
+        if answer.note:
+            self._notes.add(answer.note)
+        if answer.waiting is not None:
+            self._waiting.take(answer.waiting)
+        if note := self._waiting.note:
+            self._notes.add(note)
         self._doubtful |= answer.again
         if answer.busy:
             self._start_nothing_for(answer.busy.retry_after_s, answer.busy.why)
@@ -304,7 +344,7 @@ class Engine:
             return
         found = self._executor.find(sorted(doubtful))
         if isinstance(found, Unreachable):
-            self._waits(f"it cannot be told what became of {len(doubtful)} batches: {found.why}")
+            self._notes.add(f"it cannot be told what became of {len(doubtful)} batches: {found.why}")
             return
         self._doubtful = set()
         members: dict[str, list[tuple[int, int]]] = {}
@@ -346,6 +386,7 @@ class Engine:
             members=members,
             attributes=self._jobs.settings(start.jobs[0][0]).attributes,
             settings=self._jobs.settings(start.jobs[0][0]).own,
+            urgency=self._urgency(start),
         )
         self._take_answer(start, self._executor.submit(batch))
 
@@ -355,12 +396,24 @@ class Engine:
                 self._note_event(Submitted(b=start.b, id=answer.id))
             case Refused():
                 self._note_event(BatchRefused(b=start.b, why=answer.why, spent=True))
+                if answer.for_all:
+                    self._give_up(start, answer.why)
             case Throttled():
                 self._note_event(BatchRefused(b=start.b, why=answer.why))
                 self._start_nothing_for(answer.retry_after_s, answer.why)
             case _:
                 # Unsure: it stays unanswered, and the next round looks it up.
-                self._waits(answer.why)
+                self._notes.add(answer.why)
+
+    def _give_up(self, start: Submitting, why: str) -> None:
+        """End the run because of a batch that was refused: its jobs failed, and the others are cancelled."""
+        self._say(f"the run is given up: {why}")
+        for job, _ in start.jobs:
+            if job in self.state.undecided:
+                self._note_event(Failed(j=job, why=f"it was refused, and ends the run: {why}"))
+        code, final = self.state.code, self.state.final
+        if left := tuple(job for job in range(self.state.size) if code[job] not in OVER and job != final):
+            self._note_event(Deleted(jobs=left))
 
     def _obey(self) -> None:
         """Take the orders that people left."""
@@ -435,13 +488,7 @@ class Engine:
 
     def _start_nothing_for(self, seconds: float, why: str) -> None:
         self._pause = max(self._pause, (self._clock.elapsed() + seconds, why))
-        self._waits(why)
-
-    def _waits(self, why: str) -> None:
-        """Say why, once, and show it in the snapshot of this round."""
-        if why != self._said:
-            self._say(why)
-        self._said = self._note = why
+        self._notes.add(why)
 
     def _now(self) -> float:
         """The time of day for decisions: this life's first, moved on by the clock that never jumps."""
@@ -459,17 +506,18 @@ class Engine:
 
     def _write_snapshot(self, *, last: bool) -> None:
         age = self._clock.elapsed() - self._snapshot_at
-        news = self._journal.number != self._snapshot_number
+        news = self._journal.number != self._snapshot_number or str(self._notes) != self._snapshot_note
         if not (last or age >= _HEARTBEAT_S or (news and age >= _SNAPSHOT_S)):
             return
         if not self._may_act():
             return
         self._snapshot_at, self._snapshot_number = self._clock.elapsed(), self._journal.number
+        self._snapshot_note = str(self._notes)
         try:
             self._journal.flush()
             write_snapshot(self._run, self.snapshot())
         except OSError as error:
-            self._waits(f"the snapshot cannot be written: {error.strerror}")
+            self._notes.add(f"the snapshot cannot be written: {error.strerror}")
 
     def snapshot(self) -> Snapshot:
         """Where the run stands."""
@@ -479,7 +527,8 @@ class Engine:
             life=self.life,
             number=self._journal.number,
             now=self._clock.now(),
-            note=self._note,
+            note=str(self._notes),
+            held=self._waiting.held,
         )
 
 

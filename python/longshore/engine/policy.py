@@ -20,6 +20,7 @@ from longshore.model.state import Cause
 
 COUNTED_APART: Final = frozenset({Cause.OOM, Cause.WALLTIME, Cause.PREEMPTED})
 """Causes whose ends are counted per job, for a rule of their own."""
+_SIGNALLED: Final = 128
 
 
 class RetryRules(msgspec.Struct, frozen=True, kw_only=True):
@@ -115,6 +116,13 @@ def first_request(request: Request, rules: RetryRules) -> Request:
     return msgspec.structs.replace(request, memory_b=min(request.memory_b, rules.memory_most_b))
 
 
+def lowered_at_first(settings: JobSettings) -> int | None:
+    """Bytes that a first attempt asks for where that is less than was written, whatever the service has."""
+    rules = rules_of(settings, retries_on_lost=0, capacity=None)
+    first = first_request(settings.request, rules).memory_b
+    return None if first == settings.request.memory_b else first
+
+
 def judge(
     end: Ended | Lost, *, past: Past, rules: RetryRules, asked: Request | None = None, first: Request | None = None
 ) -> Retry | Failed:
@@ -199,7 +207,9 @@ def _by_the_user(end: Ended, past: Past, rules: RetryRules) -> Retry | Failed:
 
 
 def _matches(on: RetryOn, end: Ended) -> bool:
-    return end.matched or (end.exit is not None and end.exit in on.exit) or (end.signal in on.signal)
+    # A shell that ran the command tells of a signal as 128 and its number, and few commands go without a shell.
+    signal = end.signal if end.exit is None else end.exit - _SIGNALLED
+    return end.matched or end.exit in on.exit or signal in on.signal
 
 
 def _while_any_is_left(

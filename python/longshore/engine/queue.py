@@ -54,6 +54,10 @@ class ReadyQueue:
     def __len__(self) -> int:
         return self._size
 
+    def pressure_of(self, job: int) -> float:
+        """The pressure of a job, queued or not."""
+        return self._pressure[job]
+
     def push(self, job: int, bucket: Hashable) -> None:
         """Add a job to the bucket of its request."""
         heappush(self._buckets.setdefault(bucket, []), self._entry(job))

@@ -234,7 +234,10 @@ class EngineService(WmsService):
         try:
             process, how = start_detached([*engine_command(run), "--by", by], log=run.engine_log)
         except OSError as error:
-            raise SubmissionRefusedError(f"the engine of '{run.root}' cannot be started: {error}") from error
+            what = f"'{error.filename}': " if error.filename else ""
+            raise SubmissionRefusedError(
+                f"the engine of '{run.root}' cannot be started: {what}{error.strerror or error}"
+            ) from error
         _wait_for_life(run, process, before, said)
         return f"the engine runs {how.description}"
 

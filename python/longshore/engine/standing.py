@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
+from longshore.engine.codes import MOVING
 from longshore.engine.fold import RunState, shown_counts
 from longshore.model.event import Life
 from longshore.model.snapshot import Snapshot
 from longshore.model.state import JobState
 
 
-def snapshot_of(state: RunState, labels: Sequence[str], *, life: Life, number: int, now: float, note: str) -> Snapshot:
+def snapshot_of(
+    state: RunState,
+    labels: Sequence[str],
+    *,
+    life: Life,
+    number: int,
+    now: float,
+    note: str,
+    held: Collection[int] = (),
+) -> Snapshot:
     """Where a run stands.
 
     Parameters
@@ -27,8 +37,13 @@ def snapshot_of(state: RunState, labels: Sequence[str], *, life: Life, number: i
         This moment, in seconds since the epoch.
     note
         Why the engine waits, if it does.
+    held
+        Jobs that the workload manager has and only a person lets go.
     """
     overall = state.overall()
+    rows = shown_rows(state, held)
+    if stuck_with(state, held):
+        overall = JobState.HELD
     if not state.finished and overall not in (JobState.UNKNOWN, JobState.HELD):
         overall = JobState.RUNNING
     return Snapshot(
@@ -39,8 +54,37 @@ def snapshot_of(state: RunState, labels: Sequence[str], *, life: Life, number: i
         host=life.host,
         boot=life.boot,
         state=overall,
-        counts=state.totals(),
-        labels={label: shown_counts(row) for label, row in zip(labels, state.counts, strict=True)},
+        counts={name: sum(row[name] for row in rows) for name in JobState},
+        labels=dict(zip(labels, rows, strict=True)),
         finished=state.finished is not None,
         note=note,
     )
+
+
+def shown_rows(state: RunState, held: Collection[int]) -> list[dict[JobState, int]]:
+    """Number of jobs per state users see, per label."""
+    rows = [shown_counts(row) for row in state.counts]
+    count_held(rows, state, held)
+    return rows
+
+
+def count_held(rows: Sequence[dict[JobState, int]], state: RunState, held: Collection[int]) -> None:
+    """Count jobs as held that the workload manager has and only a person lets go.
+
+    Parameters
+    ----------
+    rows
+        Number of jobs per state users see, per label; changed.
+    state
+        Where the jobs stand.
+    held
+        The jobs.
+    """
+    for job in held:
+        rows[state.labels[job]][JobState.PENDING] -= 1
+        rows[state.labels[job]][JobState.HELD] += 1
+
+
+def stuck_with(state: RunState, held: Collection[int]) -> bool:
+    """Whether nothing of a run moves before somebody lets those go that the workload manager holds."""
+    return bool(held) and not state.cancelled and sum(row[code] for row in state.counts for code in MOVING) == len(held)

@@ -106,6 +106,8 @@ class Ended(_Numbered, frozen=True, kw_only=True, gc=False, tag="ended"):
     host: str | None = None
     start: float | None = None
     end: float | None = None
+    queue_s: float | None = None
+    """Seconds it waited, on the workload manager's own clock."""
     run_s: float | None = None
     cpu_s: float | None = None
     rss_b: int | None = None

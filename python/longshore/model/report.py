@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -153,7 +153,7 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     finished_at: float | None = None
     notes: tuple[str, ...] = ()
     """What a reader must know, such as that the engine is not running."""
-    jobs: tuple[JobReport, ...] | None = None
+    jobs: Sequence[JobReport] | None = None
     """Every job, where details were asked for."""
     insight: Insight | None = None
     """More about a run that was asked for by itself."""

@@ -13,7 +13,7 @@ class RetryOn(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     Attributes
     ----------
     exit, signal
-        Exit codes, and numbers of signals.
+        Exit codes, and numbers of signals; a shell tells of a signal by an exit code of 128 and its number.
     log
         Regular expression that is searched for in the end of the log.
     only

@@ -457,7 +457,9 @@ class ExecutorConformance:
             outcome = life.executor.cancel([(member.job, member.attempt)], grace_s=self.patience_s)
             assert outcome.ended == 1
             life.end_of(member)
-            assert note.read_text("utf-8") == "ready\nbye\n"
+            # More than once, where both the manager and the wrapper that it told too tell the job.
+            said = note.read_text("utf-8").split()
+            assert (said[0], {*said[1:]}) == ("ready", {"bye"}), f"the job was not asked to end: {said}"
             assert life.end_of(other).exit == 0, "another job was cancelled too"
 
     def test_no_process_of_a_cancelled_job_is_left(self, make_executor: MakeExecutor, run: RunPaths) -> None:

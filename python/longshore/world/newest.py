@@ -42,7 +42,7 @@ def since_boot() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
-def newest(path: Path, *, max_age_s: float, ask: Ask, not_before: float = 0.0) -> Told | None:
+def newest(path: Path, *, max_age_s: float, ask: Ask, not_before: float = 0.0, floor_s: float = 0.0) -> Told | None:
     """The newest answer, asked for anew where it is too old and nobody else is asking at this moment.
 
     Parameters
@@ -55,11 +55,14 @@ def newest(path: Path, *, max_age_s: float, ask: Ask, not_before: float = 0.0) -
         How to ask.
     not_before
         An answer to a question put before this moment (seconds since boot) is too old however young it is.
+    floor_s
+        Least time between two questions of all processes together, whoever wants to know what.
 
     Returns
     -------
     Told | None
-        ``None`` where another process is asking and there is no answer that is young enough: look again soon.
+        ``None`` where there is no answer that is young enough, and it is too early to ask again or another process is
+        asking: look again soon.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -68,18 +71,22 @@ def newest(path: Path, *, max_age_s: float, ask: Ask, not_before: float = 0.0) -
         # A home that cannot be written is no reason to know nothing; only nobody else gains from the answer.
         return _asked(ask)
     try:
-        found = _read(path, max_age_s, not_before)
-        if found is not None:
-            return found
+        known = _read(path)
+        if known is not None and _will_do(known, max_age_s, not_before):
+            return known
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             return None
         # Somebody else may have asked between our look and our lock.
-        found = _read(path, max_age_s, not_before)
-        if found is None:
-            found = _asked(ask)
-            _write(path, found)
+        known = _read(path)
+        if known is not None:
+            if _will_do(known, max_age_s, not_before):
+                return known
+            if _age(known) < floor_s:
+                return None
+        found = _asked(ask)
+        _write(path, found)
         return found
     finally:
         os.close(lock)
@@ -91,13 +98,21 @@ def _asked(ask: Ask) -> Told:
     return Told(asked_at=at, text=text, why=why, boot=boot_id())
 
 
-def _read(path: Path, max_age_s: float, not_before: float) -> Told | None:
+def _read(path: Path) -> Told | None:
+    """The newest answer, if it is of this boot."""
     try:
         told = msgspec.json.decode(path.read_bytes(), type=Told)
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
         return None
-    is_young = 0.0 <= since_boot() - told.asked_at <= max_age_s
-    return told if is_young and told.asked_at >= not_before and told.boot == boot_id() else None
+    return told if told.boot == boot_id() and _age(told) >= 0.0 else None
+
+
+def _age(told: Told) -> float:
+    return since_boot() - told.asked_at
+
+
+def _will_do(told: Told, max_age_s: float, not_before: float) -> bool:
+    return _age(told) <= max_age_s and told.asked_at >= not_before
 
 
 def _write(path: Path, told: Told) -> None:

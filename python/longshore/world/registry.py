@@ -37,6 +37,24 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The state of its journal when that was written down; another one means that the run was taken up again."""
 
 
+class Known(msgspec.Struct, frozen=True, kw_only=True):
+    """What the registry holds.
+
+    Attributes
+    ----------
+    entries
+        The runs, oldest first.
+    torn
+        Ids of the runs whose files cannot be read, oldest first; those only reserved are none.
+    problem
+        Why it is not known what there is; empty where it is.
+    """
+
+    entries: tuple[Entry, ...]
+    torn: tuple[str, ...]
+    problem: str = ""
+
+
 def state_folder() -> Path:
     """The folder of what Longshore remembers for this user (``XDG_STATE_HOME``)."""
     given = os.environ.get("XDG_STATE_HOME", "")
@@ -127,17 +145,6 @@ def entry_of(run: str) -> Entry | None:
     return _read(state_folder() / "runs" / f"{run}.json")
 
 
-def torn() -> list[str]:
-    """Ids of the runs whose files cannot be read, oldest first; those only reserved are none."""
-    folder = state_folder() / "runs"
-    found = []
-    for name in _listing(folder):
-        path = folder / name
-        if _read(path) is None and not _is_empty(path):
-            found.append(name.removesuffix(".json"))
-    return found
-
-
 def path_of(run: str) -> str | None:
     """The path under which the registry knows a run; ``None`` where it does not."""
     entry = entry_of(run)
@@ -151,11 +158,24 @@ def forget(run: str) -> None:
 
 def entries() -> Iterator[Entry]:
     """All runs that are known, oldest first."""
+    return iter(known_runs().entries)
+
+
+def known_runs() -> Known:
+    """All that the registry holds, each file read once."""
     folder = state_folder() / "runs"
-    for name in _listing(folder):
-        entry = _read(folder / name)
+    found: list[Entry] = []
+    torn = []
+    names, problem = _listing(folder)
+    for name in names:
+        path = f"{folder}/{name}"
+        text = _text(path)
+        entry = _entry(text)
         if entry:
-            yield entry
+            found.append(entry)
+        elif text != b"":
+            torn.append(name.removesuffix(".json"))
+    return Known(entries=tuple(found), torn=tuple(torn), problem=problem)
 
 
 def find_run(reference: str) -> RunPaths:
@@ -198,18 +218,15 @@ _decode = msgspec.json.Decoder(Entry).decode
 _HINT: Final = "A run is named by its id, the beginning of its id, the path of its submit directory, or @last."
 
 
-def _listing(folder: Path) -> list[str]:
+def _listing(folder: Path) -> tuple[list[str], str]:
+    """Names of the files, and why they are not known."""
     try:
-        return sorted(name for name in os.listdir(folder) if name.endswith(".json") and not name.startswith("."))
-    except OSError:
-        return []
-
-
-def _is_empty(path: Path) -> bool:
-    try:
-        return path.stat().st_size == 0
-    except OSError:
-        return True
+        names = os.listdir(folder)
+    except (FileNotFoundError, NotADirectoryError):
+        return [], ""
+    except OSError as error:
+        return [], f"the registry '{folder}' cannot be read: {error.strerror}"
+    return sorted(name for name in names if name.endswith(".json") and not name.startswith(".")), ""
 
 
 def _remove(path: Path) -> None:
@@ -220,8 +237,21 @@ def _remove(path: Path) -> None:
 
 
 def _read(path: Path) -> Entry | None:
+    return _entry(_text(str(path)))
+
+
+def _text(path: str) -> bytes | None:
     try:
-        return _decode(path.read_bytes())
-    except (OSError, msgspec.MsgspecError, UnicodeDecodeError, ValueError):
+        # Not `Path`: a thousand of them are read.
+        with open(path, "rb") as file:  # noqa: PTH123
+            return file.read()
+    except (OSError, ValueError):
+        return None
+
+
+def _entry(text: bytes | None) -> Entry | None:
+    try:
+        return _decode(text) if text else None
+    except (msgspec.MsgspecError, UnicodeDecodeError, ValueError):
         # Reserved and not yet written, or damaged: the run directory itself still is the truth.
         return None

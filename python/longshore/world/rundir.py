@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import shutil
 from collections.abc import Iterable, Iterator
@@ -13,6 +14,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from longshore.contract.context import RenderedFile, RunPaths
+from longshore.contract.executor import Waiting
 from longshore.errors import FilesError, RunNotFoundError, RunUnreadableError
 from longshore.model.codec import Header, decode_header, job_lines
 from longshore.model.snapshot import Snapshot
@@ -116,6 +118,21 @@ def read_card(run: RunPaths) -> RunCard:
     return _decode(text, RunCard, run.card)
 
 
+@contextmanager
+def handed_over_alone(run: RunPaths) -> Iterator[None]:
+    """Hold off whoever else would hand the run over, as far as its file system can.
+
+    Two who do so at once would take each other's orders back, and each forget that the other did it.
+    """
+    folder = os.open(run.root, os.O_RDONLY)
+    try:
+        with suppress(OSError):
+            fcntl.flock(folder, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(folder)
+
+
 def write_snapshot(run: RunPaths, snapshot: Snapshot) -> None:
     """Write ``status.json``, whole or not at all."""
     _write_whole(run.status, msgspec.json.encode(snapshot))
@@ -128,6 +145,20 @@ def read_snapshot(run: RunPaths) -> Snapshot | None:
     except (OSError, msgspec.MsgspecError):
         # It can be made anew from the journal at any time.
         return None
+
+
+def write_waiting(run: RunPaths, waiting: Waiting) -> None:
+    """Write why jobs wait at the workload manager, whole or not at all; anybody may delete it."""
+    run.cache.mkdir(exist_ok=True)
+    _write_whole(run.cache / "waiting.json", msgspec.json.encode(waiting))
+
+
+def read_waiting(run: RunPaths) -> Waiting:
+    """Read why jobs wait at the workload manager; nothing where nobody said, or where it cannot be read."""
+    try:
+        return msgspec.json.decode((run.cache / "waiting.json").read_bytes(), type=Waiting)
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+        return Waiting()
 
 
 @contextmanager

@@ -270,8 +270,8 @@ def test_a_script_without_an_interpreter_is_not_started(keeper: Keeper) -> None:
         (("true", "a\0b"), {}, "cannot start 'true': embedded null byte"),
         (("true",), {"v": {"A": "\ud800"}}, "cannot start 'true': "),
         ((), {}, "the command has no words"),
-        (("true",), {"log": "/dev/null/x/1.log"}, "cannot start '/dev/null/x/1.log': Not a directory"),
-        (("true",), {"log": "/proc"}, "cannot start '/proc': Is a directory"),
+        (("true",), {"log": "/dev/null/x/1.log"}, "cannot make '/dev/null/x/1.log': Not a directory"),
+        (("true",), {"log": "/proc"}, "cannot make '/proc': Is a directory"),
         (("true", "x" * 200_000), {}, "Argument list too long"),
     ],
 )

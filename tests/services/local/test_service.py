@@ -71,7 +71,10 @@ def test_what_can_never_be_granted_is_named(request_: Request, said: str) -> Non
 
 
 def test_disk_that_is_not_counted_can_be_asked_for() -> None:
-    assert LocalService().check(workflow(Request(disk_b=2**50)), with_capacity(cpus=4)) == []
+    (note,) = LocalService().check(workflow(Request(disk_b=2**50)), with_capacity(cpus=4))
+    assert not note.fatal
+    assert "no notice of 'requestDisk' unless 'resources: {disk: ...}'" in note.message
+    assert LocalService().check(workflow(Request(disk_b=MIB)), with_capacity(cpus=4, disk=MIB)) == []
 
 
 def test_jobs_of_one_profile_are_judged_once() -> None:

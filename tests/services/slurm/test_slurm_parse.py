@@ -15,13 +15,16 @@ from longshore.services.slurm.parse import (
     account_rows,
     amount,
     cluster_facts,
+    connection_broke,
     exit_pair,
-    gathered_rows,
+    full_rows,
+    kept_fields,
     moment,
     queue_rows,
     seconds,
     shown_row,
     submitted_id,
+    takes_fewer,
     task_ids,
     verdict,
 )
@@ -114,7 +117,8 @@ def test_the_tasks_that_an_id_stands_for(text: str, tasks: list[TaskId]) -> None
 def test_no_text_upsets_a_parser(text: str) -> None:
     list(queue_rows(text))
     account_rows(text)
-    gathered_rows(text)
+    full_rows(text)
+    kept_fields(text)
     submitted_id(text)
     cluster_facts(text)
     amount(text)
@@ -148,13 +152,64 @@ def test_accounting_joins_the_lines_of_a_job() -> None:
 
 def test_the_fields_that_are_kept_are_those_of_the_page() -> None:
     assert len(GATHERED_FIELDS) == 22
-    values = [f"v{number}" for number in range(22)]
-    values[GATHERED_FIELDS.index("JobID")] = "9_1"
-    values[GATHERED_FIELDS.index("ReqGRES")] = ""
-    rows = gathered_rows(SEPARATOR.join(values) + "\n" + "torn\n")
+    began, over = "2026-11-20T14:06:30", "2026-11-20T14:06:33"
+    values = {name: f"of {name}" for name in GATHERED_FIELDS} | {"Submit": "2026-11-20T14:06:20", "Start": began}
+    own = ("9_1", "12", "COMPLETED", "0:0", began, over, "3", "00:00:01", "", "50M", "n1", "None")
+    step = ("9_1.batch", "12.batch", "COMPLETED", "0:0", began, over, "3", "00:00:01", "9M", "", "n1", "")
+    text = account((*own, *(values | {"ReqGRES": ""}).values()), (*step, *["" for _ in values]), ("torn",))
+    rows = full_rows(text)
     assert list(rows) == [TaskId(9, 1)]
-    assert "ReqGRES" not in rows[TaskId(9, 1)]
-    assert rows[TaskId(9, 1)]["WorkDir"] == "v21"
+    row = rows[TaskId(9, 1)]
+    assert row.gathered == {name: value for name, value in values.items() if name != "ReqGRES"}
+    assert (row.queue_s, row.peak_memory_b) == (10.0, 9 << 20)
+
+
+def test_fields_that_a_version_does_not_have_are_not_asked_for() -> None:
+    # Of Slurm 22.05.8, which has no ReqGRES any more and spells one otherwise.
+    there = "Account AllocNodes AllocTRES ConsumedEnergyRaw CPUTimeRAW End JobID\nState"
+    assert kept_fields(there) == (
+        "Account",
+        "AllocNodes",
+        "AllocTRES",
+        "ConsumedEnergyRaw",
+        "CPUTimeRaw",
+        "End",
+        "JobID",
+        "State",
+    )
+    rows = full_rows(
+        account(("2", "2", "COMPLETED", "0:0", "", "", "3", "", "", "", "", "", "test", "")), ["Account", "X"]
+    )
+    assert rows[TaskId(2)].gathered == {"Account": "test"}
+    assert rows[TaskId(2)].queue_s is None
+
+
+@pytest.mark.parametrize(
+    ("said", "broke"),
+    [
+        ("sbatch: error: Batch job submission failed: Connection reset by peer", True),
+        ("sbatch: error: Batch job submission failed: Zero Bytes were transmitted or received", True),
+        ("sbatch: error: Batch job submission failed: Socket timed out on send/recv operation", False),
+        ("sbatch: error: Invalid partition name specified", False),
+    ],
+)
+def test_a_broken_connection_is_told_from_a_slow_one(said: str, *, broke: bool) -> None:
+    assert connection_broke(said) is broke
+
+
+@pytest.mark.parametrize(
+    ("said", "fewer"),
+    [
+        ("sbatch: error: QOSMaxSubmitJobPerUserLimit\nJob violates accounting/QOS policy (job submit limit)", True),
+        ("sbatch: error: AssocMaxSubmitJobLimit", True),
+        ("sbatch: error: AssocGrpSubmitJobsLimit", True),
+        ("Slurm temporarily unable to accept job, sleeping and retrying", False),
+        ("Unable to contact slurm controller (connect failure)", False),
+    ],
+)
+def test_limits_under_which_a_smaller_batch_may_fit(said: str, *, fewer: bool) -> None:
+    assert takes_fewer(said) is fewer
+    assert verdict(said) is Verdict.THROTTLED
 
 
 def test_what_the_controller_shows() -> None:

@@ -276,7 +276,7 @@ class Attempts:
         """Say in the log and in a record why an attempt could not be started."""
         text = getattr(error, "strerror", None) or str(error)
         named = getattr(error, "filename", None) or "".join(member["argv"][:1])
-        why = "cannot start '%s': %s" % (named, text)
+        why = "cannot %s '%s': %s" % ("make" if self.preparing else "start", named, text)
         if getattr(error, "errno", None) == errno.ENOEXEC:
             why += " (its first line must name an interpreter, as in #!/bin/sh)"
         say_in_log(member["log"], why)

@@ -207,6 +207,7 @@ class LocalService(EngineService):
         problems = [*_unused(ctx.site), *_unheeded(workflow)]
         if capacity is None:
             return problems
+        problems += _uncounted(workflow, capacity)
         judged: set[int] = set()
         for job in workflow:
             # Jobs of one profile share their settings and so their fate.
@@ -254,6 +255,17 @@ def _unheeded(workflow: Workflow) -> Iterator[Problem]:
     if said:
         words = ", ".join(f"'{key}'" for key in said)
         yield Problem(message=f"the local service takes no notice of {words}", fatal=False)
+
+
+def _uncounted(workflow: Workflow, capacity: Mapping[str, int]) -> Iterator[Problem]:
+    """What jobs ask for that is granted to all of them, because nobody said how much there is."""
+    settings = (job.settings for job in workflow)
+    if "disk" not in capacity and any(each.request.disk_b and "requestDisk" not in each.defaulted for each in settings):
+        yield Problem(
+            message="the local service takes no notice of 'requestDisk' unless 'resources: {disk: ...}' says how much "
+            "there is",
+            fatal=False,
+        )
 
 
 _UNUSED: Final = ("partitions", "qos", "directives", "container")

@@ -43,6 +43,13 @@ class BatchBook(msgspec.Struct, frozen=True, kw_only=True):
     memory_b: int | None = None
     """What each member asked for."""
     id: int | None = None
+    may_appear_s: float = 120.0
+    """How long after it was handed over it may still appear, where nobody knows whether it was taken: twice Slurm's
+    longest wait for a message, unless the connection is known to be broken."""
+    max_wait_s: float | None = None
+    """How long its members may wait; ``None`` for as long as it takes."""
+    expired: tuple[int, ...] = ()
+    """Positions of members that waited longer, and that were therefore cancelled."""
 
     def task(self, position: int) -> TaskId | None:
         """Slurm's name of the member at a position."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from jinja2 import TemplateError
 
+from longshore.config.settings import walltime
 from longshore.contract.context import Context, Problem, Site
 from longshore.contract.executor import Batch
 from longshore.errors import ConfigError
@@ -14,9 +15,11 @@ from longshore.model.request import MIB
 from longshore.services.slurm.asked import check_names
 from longshore.services.slurm.enginejob import TEMPLATE as ENGINE_TEMPLATE
 from longshore.services.slurm.enginejob import engine_request, engine_script, wants_job
+from longshore.services.slurm.handing import on_submit_error
 from longshore.services.slurm.native import wants_native
 from longshore.services.slurm.nativeread import GIVEN_UP
 from longshore.services.slurm.nice import scale
+from longshore.services.slurm.pace import pace_of
 from longshore.services.slurm.script import TEMPLATE, batch_script
 
 if TYPE_CHECKING:
@@ -35,6 +38,10 @@ def of_the_site(ctx: Context) -> Iterator[Problem]:
     try:
         check_names(slurm)
         scale(slurm)
+        pace_of(slurm)
+        on_submit_error(slurm)
+        if slurm.get("maxpendtime") is not None:
+            walltime(slurm["maxpendtime"], "slurm.maxpendtime")
         native = wants_native(ctx.site.settings)
         if wants_job(ctx.site.settings) or native:
             _, words = engine_request(slurm)

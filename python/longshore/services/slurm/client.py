@@ -17,6 +17,7 @@ from longshore.world.host import user_name
 from longshore.world.newest import Told, newest
 from longshore.world.registry import state_folder
 from longshore.world.shell import Answer, Shell, SystemShell
+from longshore.world.turns import Turns
 
 _OURS: Final = re.compile(r"(SLURM|SBATCH|SQUEUE|SACCT|SCANCEL|SALLOC|SRUN|SINFO|PMI|PMIX)_?\w*")
 _KEPT: Final = frozenset({"SLURM_CONF"})
@@ -27,6 +28,8 @@ _SUBMIT_S: Final = 90.0
 """Longer than Slurm's own MessageTimeout, so that a late reply is still a reply."""
 _IDS_A_CALL: Final = 400
 """Ids on one command line: few enough for any limit of the kernel's, or of a site's wrapper."""
+_TASKS_A_CALL: Final = 100
+"""Tasks of one array that are asked for by themselves; of more, the whole array is asked for."""
 
 
 class SlurmClient:
@@ -61,6 +64,8 @@ class SlurmClient:
         names, _ = inherited(self._env, inherit)
         # Jobs inherit what sbatch is given; without these two, it would not even be found, or find its cluster.
         self._to_submit = {name: self._env[name] for name in self._env if name in names or name in _NEEDED}
+        self._kept: tuple[str, ...] | None = None
+        """Fields of accounting that are kept, of those that this version has; ``None`` until it was asked."""
         self.calls: dict[str, int] = {}
         """How often each program was run."""
 
@@ -80,9 +85,11 @@ class SlurmClient:
 
     # --------------------------------------------------------------------------------------------------------- ask
 
-    def queue(self, *, max_age_s: float, not_before: float = 0.0) -> Told | None:
+    def queue(self, *, max_age_s: float, not_before: float = 0.0, floor_s: float = 0.0) -> Told | None:
         """What squeue says of all jobs of this user, asked by one process of this host for all; see `newest`."""
-        return newest(self._queue_path, max_age_s=max_age_s, ask=self._ask_queue, not_before=not_before)
+        return newest(
+            self._queue_path, max_age_s=max_age_s, ask=self._ask_queue, not_before=not_before, floor_s=floor_s
+        )
 
     def _ask_queue(self) -> tuple[str | None, str]:
         words = ["squeue", "--noheader", "--array", "--states=all", f"--user={user_name()}"]
@@ -91,28 +98,30 @@ class SlurmClient:
 
     @property
     def _queue_path(self) -> Path:
-        # One question per cluster, however a site's programs are told of it.
+        return state_folder() / "newest" / f"squeue-{self._which}.json"
+
+    def turns(self, per_s: float) -> Turns:
+        """The turns at sbatch of all processes of this user on this host."""
+        return Turns(state_folder() / "newest" / f"sbatch-{self._which}.turns", per_s)
+
+    @property
+    def _which(self) -> str:
+        """One name per cluster, however a site's programs are told of it."""
         which = f"{self._env.get('SLURM_CONF', '')}\0{self._clusters or ''}\0{user_name()}"
-        return state_folder() / "newest" / f"squeue-{sha256(which.encode()).hexdigest()[:16]}.json"
+        return sha256(which.encode()).hexdigest()[:16]
 
-    def accounts(self, jobs: Iterable[int]) -> dict[TaskId, AccountRow] | Unreachable:
-        """What accounting says of jobs, by their ids."""
+    def accounts(self, tasks: Iterable[TaskId]) -> dict[TaskId, AccountRow] | Unreachable:
+        """What accounting says of tasks: what outcomes are made from, and the fields that are kept."""
         rows: dict[TaskId, AccountRow] = {}
-        for some in _chunks(sorted(set(jobs))):
-            answer = self._sacct(parse.ACCOUNT_FIELDS, some)
+        if self._kept is None:
+            told = self._run(["sacct", "--helpformat"], timeout_s=_ASK_S / 4)
+            self._kept = parse.kept_fields(told.out) if told.ok else None
+        kept = self._kept or ()
+        for some in _chunks(_names_of(tasks)):
+            answer = self._run([*self._sacct_words((*parse.ACCOUNT_FIELDS, *kept)), _jobs(some)])
             if not answer.ok:
                 return Unreachable(why=answer.why)
-            rows |= parse.account_rows(answer.out)
-        return rows
-
-    def gathered(self, jobs: Iterable[int]) -> dict[TaskId, dict[str, str]] | Unreachable:
-        """The fields of accounting that are kept with attempts, by the ids of jobs."""
-        rows: dict[TaskId, dict[str, str]] = {}
-        for some in _chunks(sorted(set(jobs))):
-            answer = self._sacct(parse.GATHERED_FIELDS, some, "--allocations")
-            if not answer.ok:
-                return Unreachable(why=answer.why)
-            rows |= parse.gathered_rows(answer.out)
+            rows |= parse.full_rows(answer.out, kept)
         return rows
 
     def accounts_named(self, name: str, *, since: str) -> dict[TaskId, AccountRow] | Unreachable:
@@ -120,9 +129,6 @@ class SlurmClient:
         words = self._sacct_words(parse.ACCOUNT_FIELDS)
         answer = self._run([*words, f"--name={name}", f"--starttime={since}", f"--user={user_name()}"])
         return parse.account_rows(answer.out) if answer.ok else Unreachable(why=answer.why)
-
-    def _sacct(self, fields: Sequence[str], jobs: Sequence[int], *more: str) -> Answer:
-        return self._run([*self._sacct_words(fields), *more, f"--jobs={','.join(map(str, jobs))}"])
 
     def _sacct_words(self, fields: Sequence[str]) -> list[str]:
         return [
@@ -177,9 +183,19 @@ class SlurmClient:
                 return answer
         return None
 
-    def renice(self, job: int, nice: int) -> Answer:
-        """Change the nice value of what waits."""
-        return self._run(["scontrol", *self._of_cluster, "update", f"JobId={job}", f"Nice={nice}"])
+    def renice(self, values: Mapping[int, int]) -> Answer:
+        """Change the nice value of jobs that wait, all in one call; those that are gone are passed over."""
+        # scontrol takes commands on its input, and goes on after one that failed.
+        lines = "".join(f"update JobId={job} Nice={nice}\n" for job, nice in values.items())
+        return self._run(["scontrol", *self._of_cluster], stdin=lines)
+
+    def cancel_waiting(self, tasks: Iterable[TaskId]) -> Answer | None:
+        """Have those of some tasks ended that have not started; returns the first answer that was none, or ``None``."""
+        for some in _chunks([str(task) for task in tasks]):
+            answer = self._run(["scancel", *self._of_cluster, "--state=PENDING", *some])
+            if not answer.ok:
+                return answer
+        return None
 
     # ---------------------------------------------------------------------------------------------------------------
 
@@ -208,6 +224,21 @@ def _pairs(line: str) -> Iterable[tuple[str, str]]:
         r"(?:^|\s)([A-Za-z][\w:/.&*]*)=((?:(?!\s[A-Za-z][\w:/.&*]*=).)*)", line.strip(), re.DOTALL
     ):
         yield found[1], found[2].strip()
+
+
+def _names_of(tasks: Iterable[TaskId]) -> list[str]:
+    """What to call tasks in a question: by themselves, or by their array where these are many of it."""
+    by_job: dict[int, list[TaskId]] = {}
+    for task in tasks:
+        by_job.setdefault(task.job, []).append(task)
+    names: list[str] = []
+    for job, these in sorted(by_job.items()):
+        names += [str(job)] if len(these) > _TASKS_A_CALL else [str(task) for task in these]
+    return names
+
+
+def _jobs(names: Sequence[str]) -> str:
+    return f"--jobs={','.join(names)}"
 
 
 def _chunks(items: Sequence[Any]) -> Iterable[Sequence[Any]]:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 from longshore.contract.context import Unreachable
 from longshore.model.event import Ended, Lost
+from longshore.model.state import Cause
 from longshore.services.slurm.books import Books
 from longshore.services.slurm.client import SlurmClient
 from longshore.services.slurm.outcome import ended, said_out_of_memory
@@ -15,6 +19,10 @@ from longshore.services.slurm.parse import AccountRow, ClusterFacts, TaskId, sho
 from longshore.services.slurm.states import Phase, phase_of
 from longshore.services.slurm.watch import GRACE_S, Watched
 
+LOG: Final = logging.getLogger("longshore.slurm")
+
+_WRITES_S: Final = 1.0
+"""How long the cluster is given to write an end down before accounting is asked for it."""
 _LAG_S: Final = 10.0
 """How far accounting may be behind the queue."""
 _OUTPUT_B: Final = 1 << 18
@@ -32,45 +40,74 @@ class Ends:
         What was written down of batches.
     facts
         What is known of the cluster.
+    floor_s
+        Least time between two questions.
+    gathers
+        Whether accounting is asked about successes.
     """
 
-    def __init__(self, client: SlurmClient, books: Books, facts: ClusterFacts | None) -> None:
+    def __init__(
+        self, client: SlurmClient, books: Books, facts: ClusterFacts | None, *, floor_s: float, gathers: bool
+    ) -> None:
         self._client = client
         self._books = books
         self._accounting = bool(facts and facts.accounting)
+        self._floor_s = floor_s
+        self.gathers = gathers and self._accounting
+        self._asked_at = -1e9
 
     def of(self, members: list[Watched], now: float) -> Iterator[Ended | Lost]:
         """The ends of attempts that are over, of those of which Slurm says by now how they ended."""
-        if not members:
+        # What ended a moment ago is not in accounting yet, and asking twice is worse than asking late.
+        due = [member for member in members if not self._accounting or now - member.wanted_at >= _WRITES_S]
+        if not due or now - self._asked_at < self._floor_s:
             return
-        accounts = self._accounts(members)
-        for member in members:
-            account = accounts.get(member.task) if member.task and not isinstance(accounts, Unreachable) else None
-            if account is not None and phase_of(account.state) is not Phase.OVER:
-                account = None
-            state = member.row.state if member.row and member.said_over else ""
-            if member.record is None and account is None:
-                shown = self._shown(member)
-                if isinstance(shown, Unreachable):
-                    continue
-                if shown is None:
-                    # Accounting may lag behind; what nobody knows anything of is waited for, and then lost.
-                    if now - (member.wanted_at or now) > GRACE_S and not isinstance(accounts, Unreachable):
-                        yield Lost(
-                            j=member.attempt[0],
-                            a=member.attempt[1],
-                            why=f"job {member.task} is gone from Slurm, and left no record of its end",
-                        )
-                    continue
-                account, state = shown, shown.state
-            elif account is None and self._accounting and now - member.wanted_at < _LAG_S:
-                continue
-            yield self._end(member, state, account)
+        self._asked_at = now
+        accounts = self._accounts(due)
+        for member in due:
+            if (end := self._of_one(member, accounts, now)) is not None:
+                yield end
+
+    def _of_one(
+        self, member: Watched, accounts: Mapping[TaskId, AccountRow] | Unreachable, now: float
+    ) -> Ended | Lost | None:
+        """How one ended; ``None`` while that is not certain."""
+        silent = isinstance(accounts, Unreachable)
+        account = None if isinstance(accounts, Unreachable) or not member.task else accounts.get(member.task)
+        if account is not None and phase_of(account.state) is not Phase.OVER:
+            account = None
+        if account is not None and self._is_half(account) and now - member.wanted_at < _LAG_S:
+            return None
+        if member.succeeded and account is None:
+            # Nothing is kept waiting for accounting that is not there.
+            waits = self._accounting and not silent and now - member.wanted_at < _LAG_S
+            return None if waits else self._end(member, "", None)
+        state = member.row.state if member.row and member.said_over else ""
+        if member.record is None and account is None:
+            shown = self._shown(member)
+            if isinstance(shown, Unreachable):
+                return None
+            if shown is None:
+                # Accounting may lag behind; what nobody knows anything of is waited for, and then lost.
+                late = now - (member.wanted_at or now) > GRACE_S and not silent
+                return self._lost(member) if late else None
+            account, state = shown, shown.state
+        elif account is None and self._accounting and now - member.wanted_at < _LAG_S:
+            return None
+        return self._end(member, state, account)
+
+    def _is_half(self, account: AccountRow) -> bool:
+        """Whether accounting has the end of a task and not yet its beginning: the two are written apart."""
+        return self.gathers and bool(account.gathered) and "WorkDir" not in account.gathered
+
+    def _lost(self, member: Watched) -> Lost:
+        why = f"job {member.task} is gone from Slurm, and left no record of its end"
+        return Lost(j=member.attempt[0], a=member.attempt[1], why=why)
 
     def _end(self, member: Watched, state: str, account: AccountRow | None) -> Ended:
-        words = _tail(self._books.output(member.book.tag))
+        words = "" if member.succeeded else _tail(self._books.output(member.book.tag))
         raw = (account.raw if account else "") or (member.row.raw if member.row else "")
-        return ended(
+        end = ended(
             member.attempt,
             record=member.record,
             state=state,
@@ -78,11 +115,15 @@ class Ends:
             memory_b=member.book.memory_b,
             out_of_memory=bool(words) and said_out_of_memory(words, raw),
         )
+        return _waited_too_long(end, member) if member.expired and member.record is None else end
 
     def _accounts(self, members: list[Watched]) -> Mapping[TaskId, AccountRow] | Unreachable:
         if not self._accounting:
             return {}
-        return self._client.accounts(member.task.job for member in members if member.task)
+        told = self._client.accounts(member.task for member in members if member.task)
+        if isinstance(told, Unreachable):
+            LOG.warning("sacct does not answer: %s", told.why)
+        return told
 
     def _shown(self, member: Watched) -> AccountRow | Unreachable | None:
         """What the controller still knows of a member that left no record."""
@@ -92,6 +133,16 @@ class Ends:
         if fields is None or isinstance(fields, Unreachable):
             return fields
         return shown_row(member.task, fields) if phase_of(fields.get("JobState", "")) is Phase.OVER else None
+
+
+def _waited_too_long(end: Ended, member: Watched) -> Ended:
+    """A cancellation as what it was: the end of a wait that was longer than allowed."""
+    if end.cause is not Cause.CANCELLED:
+        return end
+    reason = f"it waited longer than the {member.book.max_wait_s:.0f} s of 'maxpendtime'"
+    if member.row is not None and member.row.reason not in {"", "None"}:
+        reason += f"; Slurm's reason was {member.row.reason}"
+    return msgspec.structs.replace(end, cause=Cause.PEND_TIMEOUT, reason=reason, exit=None, signal=None)
 
 
 def _tail(path: Path) -> str:

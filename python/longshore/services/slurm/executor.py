@@ -24,6 +24,7 @@ from longshore.contract.executor import (
     MemberEvent,
     Polled,
     SubmitAnswer,
+    Urgency,
 )
 from longshore.errors import ConfigError
 from longshore.model.event import Ended, Lost
@@ -32,7 +33,7 @@ from longshore.services.slurm.client import SlurmClient
 from longshore.services.slurm.ends import Ends
 from longshore.services.slurm.handing import Handing
 from longshore.services.slurm.outcome import ended
-from longshore.services.slurm.pace import FLOOR_S, Pace
+from longshore.services.slurm.pace import pace_of
 from longshore.services.slurm.parse import ClusterFacts, TaskId
 from longshore.services.slurm.script import Scripts, is_heterogeneous
 from longshore.services.slurm.watch import Watch
@@ -41,7 +42,7 @@ from longshore.world.newest import since_boot
 LOG: Final = logging.getLogger("longshore.slurm")
 
 _MAX_BATCH: Final = 1000
-_MAX_WAITING: Final = 1000
+_MAX_WAITING_ALIKE: Final = 1000
 _LOOK_S: Final = 0.5
 """Least time between two looks at the records that jobs leave."""
 
@@ -77,9 +78,12 @@ class SlurmExecutor(Executor):
         )
         limits = dict(settings.get("limits") or {})
         limits.setdefault("max_batch", _MAX_BATCH)
-        limits.setdefault("max_waiting", int(slurm.get("n_max_queued_jobs") or _MAX_WAITING))
+        limits.setdefault("max_waiting_alike", int(slurm.get("n_max_queued_jobs") or _MAX_WAITING_ALIKE))
         self.limits = Limits(**limits)
-        self._pace = Pace(max(self.limits.poll_floor_s, float(slurm.get("pollInterval") or FLOOR_S)))
+        self._pace = pace_of(slurm, self.limits.poll_floor_s)
+        self._gathers = slurm.get("gather") is not False
+        self._silence = ""
+        """Why the newest question to the queue was not answered."""
         self._open: _Open | None = None
         self._looked_at = -1e9
         self._polls = 0
@@ -107,9 +111,10 @@ class SlurmExecutor(Executor):
                 watch=watch,
                 pace=self._pace,
                 facts=facts,
+                limits=self.limits,
             ),
             scripts=scripts,
-            ends=Ends(self._client, books, facts),
+            ends=Ends(self._client, books, facts, floor_s=self._pace.floor_s, gathers=self._gathers),
         )
         for book in books.all():
             # One without an id waits for somebody to look it up.
@@ -145,7 +150,19 @@ class SlurmExecutor(Executor):
 
     def submit(self, batch: Batch) -> SubmitAnswer:
         """Hand a batch over as one array."""
-        return self._served.handing.submit(batch)
+        handing = self._served.handing
+        answer = handing.submit(batch)
+        if handing.max_batch != self.limits.max_batch:
+            self.limits = msgspec.structs.replace(self.limits, max_batch=handing.max_batch)
+        return answer
+
+    def openings(self) -> int | None:
+        """Return how many batches may be handed over at this moment."""
+        return self._served.handing.openings()
+
+    def reprioritise(self, urgencies: Mapping[str, Urgency]) -> None:
+        """Have waiting batches started in another order, where the site lets us say so."""
+        self._served.handing.renice(urgencies)
 
     def find(self, tags: Iterable[str]) -> Found | Unreachable:
         """Look batches up: in what was written down, else by name in the queue and in accounting."""
@@ -172,27 +189,36 @@ class SlurmExecutor(Executor):
             self._pace.hurry()
         if why and not events:
             return Unreachable(why=why)
-        return Polled(events=events, mark=str(self._polls))
+        waiting, watch.waiting = watch.waiting, None
+        note = f"the workload manager does not answer: {self._silence}" if self._silence and watch.members else ""
+        return Polled(events=events, mark=str(self._polls), note=note, waiting=waiting)
 
     def _ask(self, events: list[MemberEvent]) -> str:
         """Ask the queue; why there was no answer, if there was none."""
-        told = self._client.queue(max_age_s=self._pace.interval_s, not_before=self._pace.wanted_since)
-        if told is None or (told.asked_at <= self._pace.asked_at and told.text is not None):
+        pace, watch = self._pace, self._served.watch
+        told = self._client.queue(max_age_s=pace.interval_s, not_before=pace.wanted_since, floor_s=pace.floor_s)
+        if told is None or (told.asked_at <= pace.asked_at and told.text is not None):
             return ""
         if told.text is None:
-            self._pace.silent(since_boot())
+            pace.silent(since_boot())
+            self._silence = told.why
             LOG.warning("squeue does not answer: %s", told.why)
             return told.why
-        self._pace.answered(told.asked_at)
-        events += self._served.watch.from_queue(told)
+        self._silence = ""
+        pace.answered(told.asked_at)
+        events += watch.from_queue(told)
+        if late := watch.expire(time.time()):
+            LOG.info("%d jobs waited longer than 'maxpendtime' lets them, and are cancelled", len(late))
+            self._client.cancel_waiting(member.task for member in late if member.task)
+            pace.want(since_boot())
         return ""
 
     def _conclude(self) -> list[MemberEvent]:
         """The ends that are certain by now."""
         served, now = self._served, since_boot()
-        ready = served.watch.ready(now)
-        ends: list[Ended | Lost] = [ended(member.attempt, record=member.record) for member in ready.told]
-        ends += served.ends.of(ready.asked, now)
+        over = served.watch.over_by(now, gathers=served.ends.gathers)
+        ends: list[Ended | Lost] = [ended(member.attempt, record=member.record) for member in over.told]
+        ends += served.ends.of(over.asked, now)
         return list(served.watch.leave(ends))
 
     # --------------------------------------------------------------------------------------------------------- end

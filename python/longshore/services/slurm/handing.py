@@ -4,28 +4,50 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
 
 import msgspec
 
 from longshore.contract.context import RunPaths, Unreachable
-from longshore.contract.executor import Accepted, Batch, Found, Refused, SubmitAnswer, Throttled, Unsure
+from longshore.contract.executor import (
+    Accepted,
+    Batch,
+    Found,
+    Limits,
+    Refused,
+    SubmitAnswer,
+    Throttled,
+    Unsure,
+    Urgency,
+)
 from longshore.errors import ConfigError
 from longshore.services.slurm import render
 from longshore.services.slurm.books import Attempt, BatchBook, Books
 from longshore.services.slurm.client import SlurmClient
 from longshore.services.slurm.pace import Pace
-from longshore.services.slurm.parse import ClusterFacts, Verdict, queue_rows, submitted_id, verdict
+from longshore.services.slurm.parse import (
+    ClusterFacts,
+    Verdict,
+    connection_broke,
+    queue_rows,
+    submitted_id,
+    takes_fewer,
+    verdict,
+)
 from longshore.services.slurm.script import Scripts
 from longshore.services.slurm.watch import Watch
 from longshore.world.newest import since_boot
 
 LOG: Final = logging.getLogger("longshore.slurm")
 
-_APPEAR_S: Final = 120.0
-"""How long a batch whose submission was not answered may take to appear: twice Slurm's longest wait for a message."""
-_BACK_OFF_S: Final = 15.0
+_BROKEN_S: Final = 15.0
+"""How long a batch may take to appear whose connection broke: what was read of it before is there or is not."""
+_BACK_OFF_S: Final = 2.0
+_MOST_BACK_OFF_S: Final = 60.0
+"""Pause after a batch that was not taken: twice as long each time, up to this."""
+_SMALLER_S: Final = 1.0
+"""Pause before a smaller batch is tried where a larger one was too large."""
 
 
 class Handing:
@@ -47,6 +69,8 @@ class Handing:
         How often the queue is asked.
     facts
         What is known of the cluster.
+    limits
+        Those of the site: how often is submitted, and how large a batch may be.
     """
 
     def __init__(
@@ -59,6 +83,7 @@ class Handing:
         watch: Watch,
         pace: Pace,
         facts: ClusterFacts | None,
+        limits: Limits,
     ) -> None:
         self._run = run
         self._client = client
@@ -67,19 +92,34 @@ class Handing:
         self._watch = watch
         self._pace = pace
         self._accounting = bool(facts and facts.accounting)
+        self._turns = client.turns(limits.submit_per_s) if limits.submit_per_s else None
+        self._largest = limits.max_batch
+        self.max_batch = limits.max_batch
+        """Members of a batch: fewer than the site allows while Slurm takes no more."""
+        self._back_off_s = _BACK_OFF_S
+        self._stops_run = scripts.stops_run
+        self._asked: dict[str, float] = {}
+        """Since when a batch is looked up, in seconds since boot."""
+
+    def openings(self) -> int | None:
+        """How many batches may be handed over at this moment; ``None`` for any number."""
+        return self._turns.free() if self._turns else None
 
     def submit(self, batch: Batch) -> SubmitAnswer:
         """Hand a batch over as one array."""
+        if self._turns and (wait_s := self._turns.take()):
+            return Throttled("other runs of yours submit as often as this site allows", wait_s)
         try:
             script = self._scripts.text(batch)
         except ConfigError as error:
-            return Refused(error.message)
+            return Refused(error.message, for_all=self._stops_run)
         book = BatchBook(
             tag=batch.tag,
             name=self._scripts.name(batch.tag),
             members=tuple((member.job, member.attempt) for member in batch.members),
             at=time.time(),
             memory_b=batch.request.memory_b,
+            max_wait_s=self._scripts.longest_wait_s(batch),
         )
         try:
             self._books.write(book, render.table(batch.members, self._run))
@@ -94,18 +134,27 @@ class Handing:
         found = submitted_id(answer.out) if answer.ok else None
         if found:
             self._taken(book, found[0])
+            self._back_off_s = _BACK_OFF_S
+            self.max_batch = min(self._largest, max(self.max_batch, 2 * len(book.members)))
             return Accepted(str(found[0]))
         if answer.status is None or answer.ok:
             return Unsure(f"sbatch gave no id: {answer.why}")
         match verdict(answer.err or answer.out):
             case Verdict.UNSURE:
+                if connection_broke(answer.err or answer.out):
+                    self._books.write(msgspec.structs.replace(book, may_appear_s=_BROKEN_S))
                 return Unsure(answer.why)
             case Verdict.THROTTLED:
                 self._books.forget(book.tag)
-                return Throttled(f"Slurm takes no more for now: {answer.why}", _BACK_OFF_S)
+                if takes_fewer(answer.err or answer.out) and len(book.members) > 1:
+                    # Of an array, either all is taken or nothing: a part of it may fit under the limit.
+                    self.max_batch = len(book.members) // 2
+                    return Throttled(f"Slurm takes no more at once: {answer.why}", _SMALLER_S)
+                pause_s, self._back_off_s = self._back_off_s, min(2 * self._back_off_s, _MOST_BACK_OFF_S)
+                return Throttled(f"Slurm takes no more for now: {answer.why}", pause_s)
             case _:
                 self._books.forget(book.tag)
-                return Refused(f"Slurm refuses it: {answer.why}")
+                return Refused(f"Slurm refuses it: {answer.why}", for_all=self._stops_run)
 
     def _taken(self, book: BatchBook, number: int) -> None:
         known = msgspec.structs.replace(book, id=number)
@@ -116,6 +165,18 @@ class Handing:
         except OSError as error:
             # The job's name finds it again.
             LOG.warning("the id %s of batch '%s' cannot be written down: %s", number, book.tag, error.strerror)
+
+    def renice(self, urgencies: Mapping[str, Urgency]) -> None:
+        """Tell Slurm how urgent batches became that wait, all in one call."""
+        values: dict[int, int] = {}
+        for tag, urgency in sorted(urgencies.items()):
+            nice = None if self._scripts.has_own_nice else self._scripts.nice(urgency)
+            book = self._books.read(tag) if nice is not None else None
+            if book is not None and book.id is not None and nice is not None:
+                values[book.id] = nice
+        if values:
+            answer = self._client.renice(values)
+            LOG.debug("scontrol was given %d nice values and replied %s: %s", len(values), answer.status, answer.err)
 
     def find(self, tags: Iterable[str]) -> Found | Unreachable:
         """Look batches up: in what was written down, else by name in the queue and in accounting."""
@@ -137,9 +198,13 @@ class Handing:
 
     def _look_up(self, book: BatchBook) -> int | Unreachable | None:
         """Slurm's id of a batch whose submission was never answered."""
-        told = self._client.queue(max_age_s=self._pace.floor_s, not_before=since_boot())
+        # Only a question put after sbatch had its time knows of what sbatch did.
+        self._asked.setdefault(book.tag, since_boot())
+        told = self._client.queue(
+            max_age_s=self._pace.floor_s, not_before=self._asked[book.tag], floor_s=self._pace.floor_s
+        )
         if told is None or told.text is None:
-            return Unreachable(why=told.why if told else "another engine is asking Slurm")
+            return Unreachable(why=told.why if told else f"the queue is asked again for '{book.name}' in a moment")
         for row in queue_rows(told.text):
             if row.name == book.name:
                 return row.id.job
@@ -150,6 +215,20 @@ class Handing:
                 return rows
             if rows:
                 return min(rows, key=lambda task: task.job).job
-        if abs(time.time() - book.at) < _APPEAR_S:
+        if abs(time.time() - book.at) < book.may_appear_s:
             return Unreachable(why=f"sbatch did not answer, and its job '{book.name}' may still appear")
         return None
+
+
+def on_submit_error(slurm: Mapping[str, Any]) -> str:
+    """What a refusal ends: the ``job``, or the ``run``.
+
+    Raises
+    ------
+    ConfigError
+        It says something else.
+    """
+    said = slurm.get("onSubmitError", "job")
+    if said not in {"job", "run"}:
+        raise ConfigError(f"'slurm.onSubmitError' must be 'job' or 'run', not '{said}'")
+    return str(said)

@@ -175,7 +175,7 @@ class NativeLook:
         if 0 <= time.time() - settled.asked.get(book.tag, 0.0) < _OLD_S:
             return None
         settled.asked[book.tag] = time.time()
-        return self._client.accounts([book.id])
+        return self._client.accounts([TaskId(book.id)])
 
     def queue(self) -> dict[TaskId, QueueRow] | Unreachable:
         """What is in the queue, asked by one process of this host for all."""

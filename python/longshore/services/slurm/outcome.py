@@ -88,6 +88,8 @@ def ended(
         run_s=max(0.0, record.end - record.start) if record else account.run_s if account else None,
         cpu_s=account.cpu_s if account else None,
         rss_b=peak,
+        queue_s=account.queue_s if account else None,
+        extra=account.gathered if account else {},
     )
 
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
+
+from longshore.config.settings import walltime
+from longshore.errors import ConfigError
 
 FLOOR_S: Final = 2.0
 CEILING_S: Final = 60.0
@@ -52,3 +56,38 @@ class Pace:
         """Take note that there was no answer: it is asked again at leisure, for nothing follows from silence."""
         self.asked_at = now
         self.interval_s = min(self.interval_s * _SLOWER, self.ceiling_s)
+
+
+def pace_of(slurm: Mapping[str, Any], floor_s: float = 0.0) -> Pace:
+    """The pace that a site's map asks for.
+
+    Parameters
+    ----------
+    slurm
+        The map: ``pollInterval`` and ``pollCeiling``.
+    floor_s
+        Below what the site lets nobody go.
+
+    Raises
+    ------
+    ConfigError
+        One of them is no time.
+    """
+    least = _seconds(slurm, "pollInterval", FLOOR_S)
+    most = _seconds(slurm, "pollCeiling", CEILING_S)
+    if most < least and slurm.get("pollCeiling") is not None:
+        raise ConfigError(
+            f"'slurm.pollCeiling' ({slurm['pollCeiling']}) is below 'slurm.pollInterval' ({least:g} s)",
+            hint="Slurm is asked at most once in the one, and at least once in the other.",
+        )
+    return Pace(max(floor_s, least), most)
+
+
+def _seconds(slurm: Mapping[str, Any], name: str, otherwise: float) -> float:
+    value = slurm.get(name)
+    seconds = otherwise if value is None else walltime(value, f"slurm.{name}")
+    if seconds <= 0:
+        raise ConfigError(
+            f"'slurm.{name}' must be a time above 0, not '{value}'", hint=f"The default is {otherwise:g}."
+        )
+    return seconds

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
 from typing import Final
@@ -100,6 +100,10 @@ _NOT_NOW: Final = re.compile(
     r"|Slurm backup controller in standby mode|currently unable to|Protocol authentication error|Munge",
     re.IGNORECASE,
 )
+_TOO_MANY: Final = re.compile(
+    r"submit limit|QOSMax\w*Submit|AssocMax\w*Submit|AssocGrp\w*Submit|Grp\w*Submit\w*Limit|MaxJobCount|too many jobs",
+    re.IGNORECASE,
+)
 _PERHAPS: Final = re.compile(
     r"timed out|Zero Bytes were transmitted|Unexpected message received|Transport endpoint|Connection reset"
     r"|Communication connection failure|Header lengths are longer",
@@ -107,11 +111,24 @@ _PERHAPS: Final = re.compile(
 )
 
 
+_BROKEN: Final = re.compile(r"Connection reset|Transport endpoint|Zero Bytes were transmitted", re.IGNORECASE)
+
+
+def connection_broke(said: str) -> bool:
+    """Whether what is not known is so because a connection broke, and not because somebody is slow."""
+    return bool(_BROKEN.search(said)) and "timed out" not in said.lower()
+
+
 def verdict(said: str) -> Verdict:
     """What to make of the words of an ``sbatch`` that did not reply with an id."""
     if _PERHAPS.search(said):
         return Verdict.UNSURE
     return Verdict.THROTTLED if _NOT_NOW.search(said) else Verdict.REFUSED
+
+
+def takes_fewer(said: str) -> bool:
+    """Whether a batch was not taken because of how many tasks it has beside those that are there."""
+    return bool(_TOO_MANY.search(said))
 
 
 class QueueRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -185,6 +202,37 @@ class AccountRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     peak_memory_b: int | None = None
     node: str = ""
     reason: str = ""
+    queue_s: float | None = None
+    """Seconds between its submission and its start, on the scheduler's clock."""
+    gathered: Mapping[str, str] = msgspec.field(default_factory=dict)
+    """Fields that are kept as they are."""
+
+
+def kept_fields(helpformat: str) -> tuple[str, ...]:
+    """Those of `GATHERED_FIELDS` that ``sacct --helpformat`` names: of others, it refuses the whole question."""
+    there = {word.lower() for word in helpformat.split()}
+    return tuple(name for name in GATHERED_FIELDS if name.lower() in there)
+
+
+def full_rows(text: str, kept: Sequence[str] = GATHERED_FIELDS) -> dict[TaskId, AccountRow]:
+    """The tasks in the output of sacct with `ACCOUNT_FIELDS` and, after them, fields that are kept as they are."""
+    own: list[str] = []
+    gathered: dict[TaskId, dict[str, str]] = {}
+    for line in text.splitlines():
+        fields = line.split(SEPARATOR)
+        if len(fields) != len(ACCOUNT_FIELDS) + len(kept):
+            continue
+        own.append(SEPARATOR.join(fields[: len(ACCOUNT_FIELDS)]))
+        tasks = list(task_ids(fields[0]))
+        if len(tasks) == 1:
+            values = zip(kept, fields[len(ACCOUNT_FIELDS) :], strict=True)
+            gathered[tasks[0]] = {name: value for name, value in values if value}
+    rows = account_rows("\n".join(own))
+    for task, found in gathered.items():
+        if task in rows:
+            waited = _between(found.get("Submit", ""), found.get("Start", ""))
+            rows[task] = msgspec.structs.replace(rows[task], gathered=found, queue_s=waited)
+    return rows
 
 
 def account_rows(text: str) -> dict[TaskId, AccountRow]:
@@ -245,21 +293,13 @@ def shown_row(task: TaskId, fields: Mapping[str, str]) -> AccountRow:
         run_s=seconds(fields.get("RunTime", "")),
         node=fields.get("BatchHost", ""),
         reason=fields.get("Reason", ""),
+        queue_s=_between(fields.get("SubmitTime", ""), fields.get("StartTime", "")),
     )
 
 
-def gathered_rows(text: str) -> dict[TaskId, dict[str, str]]:
-    """The `GATHERED_FIELDS` per task in the output of ``sacct --allocations``; what is empty is left out."""
-    rows: dict[TaskId, dict[str, str]] = {}
-    for line in text.splitlines():
-        values = line.split(SEPARATOR)
-        if len(values) != len(GATHERED_FIELDS):
-            continue
-        fields = {name: value for name, value in zip(GATHERED_FIELDS, values, strict=True) if value}
-        tasks = list(task_ids(fields.get("JobID", "")))
-        if len(tasks) == 1:
-            rows[tasks[0]] = fields
-    return rows
+def _between(submitted: str, started: str) -> float | None:
+    first, second = moment(submitted), moment(started)
+    return None if first is None or second is None or second < first else second - first
 
 
 def exit_pair(text: str) -> tuple[int, int]:

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import PurePosixPath
 from typing import Any, Final
 
+from longshore.config.settings import walltime
 from longshore.contract.context import RunPaths
-from longshore.contract.executor import Batch
+from longshore.contract.executor import Batch, Urgency
 from longshore.model.request import Request
 from longshore.services.slurm import render
 from longshore.services.slurm.asked import (
@@ -19,6 +20,7 @@ from longshore.services.slurm.asked import (
     spelled,
 )
 from longshore.services.slurm.books import Books
+from longshore.services.slurm.nice import scale
 from longshore.services.slurm.parse import ClusterFacts
 
 TEMPLATE: Final = PurePosixPath("wms", "batch.sh.j2")
@@ -41,20 +43,51 @@ class Scripts:
     def __init__(self, run: RunPaths, settings: Mapping[str, Any], facts: ClusterFacts | None) -> None:
         self._run = run
         self._settings = settings
-        self._licences = facts.licences if facts else ()
+        self._slurm: Mapping[str, Any] = settings.get("slurm") or {}
+        self._facts = facts
         self._template = (run.root / TEMPLATE).read_text("utf-8")
 
     def text(self, batch: Batch) -> str:
         """The script of a batch; see `batch_script`."""
-        return batch_script(batch, self._settings, self._run, self._template, licences=self._licences)
+        nice = None if batch.urgency is None else self.nice(batch.urgency)
+        licences = self._facts.licences if self._facts else ()
+        return batch_script(batch, self._settings, self._run, self._template, licences=licences, nice=nice)
 
     def name(self, tag: str) -> str:
         """The name of a batch's job in Slurm."""
         return batch_name(self._settings, tag)
 
+    def nice(self, urgency: Urgency) -> int | None:
+        """The nice value of jobs so urgent; ``None`` where the site does not say ``use_nice``."""
+        if not self._slurm.get("use_nice"):
+            return None
+        found = scale(self._slurm, self._facts.priority_parameters if self._facts else "")
+        return found.nice(urgency.end_at, urgency.pressure_s)
+
+    @property
+    def has_own_nice(self) -> bool:
+        """Whether the site itself says how nice all jobs are."""
+        return "nice" in self._slurm
+
+    @property
+    def stops_run(self) -> bool:
+        """Whether a refusal ends the run, and not only the jobs that were refused."""
+        return self._slurm.get("onSubmitError") == "run"
+
+    def longest_wait_s(self, batch: Batch) -> float | None:
+        """How long members of a batch may wait in the queue; ``None`` for as long as it takes."""
+        value = combined(self._settings, batch.settings).get("maxpendtime")
+        return None if value is None else walltime(value, "slurm.maxpendtime", None)
+
 
 def batch_script(
-    batch: Batch, settings: Mapping[str, Any], run: RunPaths, template: str, *, licences: Iterable[str] = ()
+    batch: Batch,
+    settings: Mapping[str, Any],
+    run: RunPaths,
+    template: str,
+    *,
+    licences: Iterable[str] = (),
+    nice: int | None = None,
 ) -> str:
     """The script of a batch.
 
@@ -70,6 +103,8 @@ def batch_script(
         Text of the template.
     licences
         Names that the cluster knows as licences.
+    nice
+        How nice its jobs are where nobody says it.
 
     Raises
     ------
@@ -77,6 +112,9 @@ def batch_script(
         Something that is asked for cannot be understood, or cannot be written into a script.
     """
     own, books = combined(settings, batch.settings), Books(run)
+    if nice is not None:
+        # What somebody wrote himself holds.
+        own.setdefault("nice", nice)
     defaults = _defaults(settings, batch.request, own.get("features"))
     # What jobs take back is not put in its place again.
     defaults = {name: value for name, value in defaults.items() if own.get(name, "") is not None}

@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from longshore.contract.executor import MemberEvent
+from longshore.contract.executor import MemberEvent, Waiting
 from longshore.model.event import Ended, Lost, Started
 from longshore.services.slurm.books import Attempt, BatchBook, Books, EndRecord
 from longshore.services.slurm.pace import Pace
@@ -20,6 +20,8 @@ LOG: Final = logging.getLogger("longshore.slurm")
 
 _SETTLE_S: Final = 3.0
 """A query begun so soon after a batch was handed over may not know it yet."""
+NOT_SAID: Final = "no reason yet"
+"""What is said of those that the scheduler has not come to."""
 GRACE_S: Final = 60.0
 """How long what is gone from the queue, and of which nothing else is known, is looked for."""
 
@@ -27,11 +29,17 @@ GRACE_S: Final = 60.0
 class Watched:
     """What is known of one attempt that is not over."""
 
-    __slots__ = ("attempt", "book", "gone", "gone_at", "handed_at", "record", "row", "started", "task", "wanted_at")
+    __slots__ = (
+        "attempt", "book", "expired", "gone", "gone_at", "handed_at", "position", "record", "row", "started", "task",
+        "wanted_at",
+    )  # fmt: skip
 
     def __init__(self, attempt: Attempt, book: BatchBook, position: int, handed_at: float) -> None:
         self.attempt = attempt
         self.book = book
+        self.position = position
+        self.expired = position in book.expired
+        """Whether it was cancelled because it waited too long."""
         self.task: TaskId | None = book.task(position)
         self.handed_at = handed_at
         self.started = False
@@ -50,12 +58,19 @@ class Watched:
         return self.row is not None and phase_of(self.row.state) is Phase.OVER
 
     @property
+    def waits(self) -> bool:
+        """Whether it has not started, as far as is known."""
+        if self.started or self.record is not None:
+            return False
+        return self.row is None or phase_of(self.row.state) is Phase.WAITING
+
+    @property
     def succeeded(self) -> bool:
         """Whether it says itself that it ended well."""
         return self.record is not None and self.record.status == 0 and not self.record.refused
 
 
-class Ready(msgspec.Struct, frozen=True):
+class Over(msgspec.Struct, frozen=True):
     """Attempts that are over.
 
     Attributes
@@ -87,8 +102,8 @@ class Watch:
         self.members: dict[Attempt, Watched] = {}
         self.over: dict[Attempt, BatchBook] = {}
         """What has ended, and the engine has not settled yet."""
-        self.held = 0
-        """How many of them a person keeps from starting."""
+        self.waiting: Waiting | None = None
+        """Why those wait that wait, as of the newest answer; ``None`` once it was taken."""
 
     def follow(self, book: BatchBook, handed_at: float) -> None:
         """Watch the members of a batch that has an id, from a moment (seconds since boot) on."""
@@ -120,7 +135,7 @@ class Watch:
     def from_queue(self, told: Told) -> Iterator[MemberEvent]:
         """What an answer of the queue says."""
         by_task = {row.id: row for row in queue_rows(told.text or "")}
-        held = 0
+        reasons: dict[str, list[int]] = {}
         for attempt, member in self.members.items():
             row = by_task.get(member.task) if member.task else None
             if row is None:
@@ -129,31 +144,66 @@ class Watch:
                     member.gone_at = member.gone_at or told.asked_at
                 continue
             member.gone, member.gone_at, member.row = 0, 0.0, row
-            held += row.reason in HELD_REASONS
             phase = phase_of(row.state)
+            if phase is Phase.WAITING and not member.started:
+                reasons.setdefault(row.reason if row.reason != "None" else NOT_SAID, []).append(attempt[0])
             if phase is Phase.UNKNOWN:
                 LOG.warning("Slurm calls the state of job %s '%s', a word that is not known here", row.id, row.state)
             if phase is Phase.RUNNING and not member.started:
                 member.started = True
                 yield Started(j=attempt[0], a=attempt[1], host=row.node or None, at=row.started_at)
-        self.held = held
+        self.waiting = Waiting(
+            reasons={reason: tuple(sorted(jobs)) for reason, jobs in sorted(reasons.items())},
+            held=HELD_REASONS & reasons.keys(),
+            hint="scontrol release ID lets them go",
+        )
 
-    def ready(self, now: float) -> Ready:
-        """The attempts that are over at this moment (seconds since boot), as far as is certain."""
+    def expire(self, now: float) -> list[Watched]:
+        """Those that by now (seconds since the epoch) have waited longer than they may, each once."""
+        late = [
+            member
+            for member in self.members.values()
+            if member.book.max_wait_s is not None
+            and not member.expired
+            and now - member.book.at > member.book.max_wait_s
+            and member.waits
+        ]
+        by_tag: dict[str, list[Watched]] = {}
+        for member in late:
+            member.expired = True
+            by_tag.setdefault(member.book.tag, []).append(member)
+        for tag, these in by_tag.items():
+            # Another life must not take this for what somebody else did.
+            known = self._books.read(tag) or these[0].book
+            positions = tuple(sorted({*known.expired, *(member.position for member in these)}))
+            self._books.write(msgspec.structs.replace(known, expired=positions))
+        return late
+
+    def over_by(self, now: float, *, gathers: bool) -> Over:
+        """The attempts that are over at this moment (seconds since boot), as far as is certain.
+
+        Parameters
+        ----------
+        now
+            This moment.
+        gathers
+            Whether Slurm is asked about those as well that say themselves that they ended well.
+        """
         told: list[Watched] = []
         asked: list[Watched] = []
         for member in self.members.values():
             gone = member.said_over or member.gone >= 2
-            if member.succeeded:
+            if member.succeeded and not gathers:
                 told.append(member)
             elif member.record is not None or gone:
                 if not member.wanted_at:
                     # How it ended is asked of Slurm, and of nothing that Slurm said before.
                     member.wanted_at = now
-                    self._pace.want(now)
-                if gone or now - member.wanted_at > GRACE_S:
+                    if not member.succeeded:
+                        self._pace.want(now)
+                if gone or member.succeeded or now - member.wanted_at > GRACE_S:
                     asked.append(member)
-        return Ready(told, asked)
+        return Over(told, asked)
 
     def leave(self, ends: Iterable[Ended | Lost]) -> Iterator[MemberEvent]:
         """Watch these no longer; their ends are told, each after its start."""

@@ -1,0 +1,148 @@
+"""Reads all that happened in a run, from its first event on, and says where that leaves each of its jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Final
+
+from longshore.app.details import UNWATCHED, Details
+from longshore.app.history import History
+from longshore.app.layout import Layout
+from longshore.app.runs import OpenRun
+from longshore.app.status import ENDS
+from longshore.app.tally import Tally
+from longshore.contract.context import Unreachable
+from longshore.contract.executor import Waiting
+from longshore.engine.codes import SHOWN, Code
+from longshore.engine.fold import RunState, shown_counts
+from longshore.engine.standing import count_held, stuck_with
+from longshore.engine.waiting import held_jobs
+from longshore.model.event import Event, Life
+from longshore.model.garbage import collection_paused
+from longshore.model.state import JobState, run_state
+from longshore.world.rundir import read_waiting
+
+_PIECE: Final = 5000
+"""Events held at once."""
+
+
+class Whole:
+    """A run as its events tell of it.
+
+    Parameters
+    ----------
+    opened
+        The run.
+    alive
+        Whether there is an engine.
+    details
+        Whether every job is to be told of.
+
+    Attributes
+    ----------
+    layout, tally, state
+        The jobs, what was counted, and where each job stands.
+    unreachable
+        Why nobody says what happened; empty where somebody does.
+    silent
+        Whether nothing is known of what happened: nobody says it, or it was handed over and no word of it is left.
+    last
+        Life and number of the last event.
+    """
+
+    def __init__(self, opened: OpenRun, *, alive: bool | Unreachable, details: bool) -> None:
+        self._opened = opened
+        answer = opened.service.events(opened.run)
+        self.unreachable = answer.why if isinstance(answer, Unreachable) else ""
+        self.last = (0, 0)
+        told = False
+        with collection_paused():
+            self.layout = layout = Layout(opened.run, parents=True, names=details)
+            self.state = RunState(layout.parents, layout.label_of, final=layout.final)
+            self.tally = Tally(layout.label_of, len(layout.labels))
+            self._history = History(len(layout)) if details else None
+            if not isinstance(answer, Unreachable):
+                told = self._take(answer[0])
+        self.silent = not told and (bool(self.unreachable) or bool(opened.card.submissions))
+        self.unwatched = alive is not True and not self.state.finished
+        self._shown = [self._shown_for(code) for code in Code]
+        waiting = Waiting() if self.unwatched or self.silent else read_waiting(opened.run)
+        self._held = held_jobs(waiting, self.state.code)
+
+    def _take(self, events: Iterable[Event]) -> bool:
+        """Take all events in; return whether there were any."""
+        apply, count = self.state.apply, self.tally.take
+        told = False
+        for piece in _pieces(events):
+            for event in piece:
+                apply(event)
+            count(piece)
+            if self._history is not None:
+                self._history.take(piece)
+            self._note_last(piece[-1])
+            told = True
+        return told
+
+    def _note_last(self, event: Event) -> None:
+        life = self.tally.life
+        if life is not None:
+            self.last = life.life, 0 if isinstance(event, Life) else event.n
+
+    def _shown_for(self, code: int) -> JobState:
+        """What is shown of jobs in a state: what no engine watches is unknown."""
+        if self.silent or (self.unwatched and code in UNWATCHED):
+            return JobState.UNKNOWN
+        return SHOWN[code]
+
+    @property
+    def labels(self) -> dict[str, dict[JobState, int]]:
+        """Number of jobs per label and state."""
+        rows = [self._shown_row(row) for row in self.state.counts]
+        count_held(rows, self.state, self._held)
+        return dict(zip(self.layout.labels, rows, strict=True))
+
+    def _shown_row(self, row: Iterable[int]) -> dict[JobState, int]:
+        counts = shown_counts([])
+        for code, number in enumerate(row):
+            counts[self._shown[code]] += number
+        return counts
+
+    def overall(self, totals: dict[JobState, int]) -> JobState:
+        """The state of the run.
+
+        Parameters
+        ----------
+        totals
+            Number of jobs per state.
+        """
+        state = self.state
+        if self.unwatched or self.silent:
+            return JobState.UNKNOWN
+        overall = run_state(totals, expected=self._opened.card.expected, cancelled=state.cancelled)
+        if overall is not JobState.UNKNOWN and (state.overall() is JobState.HELD or stuck_with(state, self._held)):
+            return JobState.HELD
+        if overall in ENDS and not state.finished:
+            return JobState.RUNNING
+        return overall
+
+    @property
+    def jobs(self) -> Details | None:
+        """Every job, if they were asked for."""
+        if self._history is None:
+            return None
+        return Details(
+            state=self.state,
+            history=self._history,
+            names=self.layout.names,
+            labels=self.layout.labels,
+            shown=self._shown,
+            held=self._held,
+        )
+
+
+def _pieces(events: Iterable[Event]) -> Iterator[list[Event]]:
+    """Events in lists, each of which several readers take in in turn: that is quicker than one by one."""
+    each = iter(events)
+    while piece := list(islice(each, _PIECE)):
+        yield piece

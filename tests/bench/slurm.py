@@ -1,0 +1,204 @@
+"""Prints what the Slurm service costs beside a bare array of the same jobs, and while many jobs wait.
+
+Usage: python -m tests.bench.slurm [--only NAMES] [--jobs N] [--pending N] [--rounds N] [--seconds N] [--accounting]
+
+NAMES, with commas: array, pending. It starts a cluster of its own on loopback, which wants root.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+
+from tests.bench.processes import cpu_s
+from tests.e2e.conftest import wfformat
+from tests.live.pools import SlurmPool, slurm
+from tests.live.runs import engine_of
+
+from longshore.contract.context import RunPaths
+from longshore.model.state import JobState
+from longshore.world.rundir import read_snapshot
+
+_COUNTED = ("sbatch", "squeue", "sacct", "scontrol", "scancel")
+_POLL_S = 0.2
+
+
+class Bench:
+    """A cluster, and runs on it.
+
+    Parameters
+    ----------
+    pool
+        The cluster.
+    folder
+        Where runs go.
+    """
+
+    def __init__(self, pool: SlurmPool, folder: Path) -> None:
+        self.pool = pool
+        self._folder = folder
+        self._calls = folder / "calls"
+        bin_ = folder / "bin"
+        bin_.mkdir()
+        for name in _COUNTED:
+            text = f'#!/bin/sh\necho {name} >>"{self._calls}"\nexec "{shutil.which(name)}" "$@"\n'
+            (bin_ / name).write_text(text, "utf-8")
+            (bin_ / name).chmod(0o755)
+        home = folder / "home"
+        self._env = {
+            **os.environ,
+            "PATH": f"{bin_}{os.pathsep}{os.environ['PATH']}",
+            "HOME": str(home),
+            **{name: str(home / name) for name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME")},
+        }
+        self._sites = home / "XDG_CONFIG_HOME" / "longshore" / "sites"
+        self._sites.mkdir(parents=True)
+        self._runs = 0
+
+    def submit(self, jobs: int, *, slurm: str = "") -> Path:
+        """Submit a run of jobs that do nothing."""
+        self._runs += 1
+        self._calls.write_text("", "utf-8")
+        (self._sites / "cluster.yaml").write_text(
+            f'title: A cluster\nservice: slurm\nslurm:\n  config: "{self.pool.conf}"\n{slurm}', "utf-8"
+        )
+        folder = self._folder / f"run{self._runs}"
+        folder.mkdir()
+        tasks: Mapping[str, tuple[str, list[str]]] = {f"t{number}": ("A", []) for number in range(jobs)}
+        (folder / "graph.json").write_text(json.dumps(wfformat(tasks)), "utf-8")
+        (folder / "run.yaml").write_text(
+            "computeSite: cluster\nwfformat: graph.json\nrequestMemory: 50\nrunQuantumCommand: 'true'\n", "utf-8"
+        )
+        ran = subprocess.run(
+            [sys.executable, "-m", "longshore", "submit", "run.yaml", "--json"],
+            cwd=folder,
+            env=self._env,
+            check=True,
+            capture_output=True,
+            text=True,
+        )
+        return Path(json.loads(ran.stdout)["submit_dir"])
+
+    def cancel(self, run: Path) -> None:
+        """Cancel a run."""
+        command = [sys.executable, "-m", "longshore", "cancel", str(run)]
+        subprocess.run(command, env=self._env, check=True, capture_output=True)
+
+    def calls(self) -> Counter[str]:
+        """How often each program was called since the newest run was submitted."""
+        return Counter(self._calls.read_text("utf-8").split())
+
+    def bare_s(self, jobs: int) -> float:
+        """Seconds that an array of as many jobs takes from sbatch until the queue has none of it."""
+        began = time.monotonic()
+        words = ["sbatch", "--parsable", f"--array=0-{jobs - 1}", "--mem=50M", "--output=/dev/null", "--wrap=true"]
+        number = self.pool.run(*words).strip()
+        while self.pool.run("squeue", "--noheader", f"--jobs={number}", "--format=%i", check=False).strip():
+            time.sleep(_POLL_S)
+        return time.monotonic() - began
+
+    def run_s(self, jobs: int) -> tuple[float, float]:
+        """Seconds that a run of as many jobs takes, with and without its preparation."""
+        began = time.monotonic()
+        run = self.submit(jobs)
+        prepared = time.monotonic()
+        finish(run)
+        return time.monotonic() - began, time.monotonic() - prepared
+
+
+def finish(run: Path) -> None:
+    """Wait for the end of a run."""
+    while True:
+        snapshot = read_snapshot(RunPaths(run))
+        if snapshot is not None and snapshot.finished:
+            return
+        time.sleep(_POLL_S)
+
+
+def array(bench: Bench, options: argparse.Namespace) -> None:
+    """A run of jobs that do nothing beside a bare array of as many, in turns."""
+    bare: list[float] = []
+    ours: list[float] = []
+    calls: Counter[str] = Counter()
+    for _ in range(options.rounds):
+        bare.append(bench.bare_s(options.jobs))
+        whole, seconds = bench.run_s(options.jobs)
+        ours.append(whole)
+        calls = bench.calls()
+        print(
+            f"  bare array {bare[-1]:.1f} s, run {whole:.1f} s ({seconds:.1f} s without preparing it); {shown(calls)}"
+        )
+    share = statistics.median(ours) / statistics.median(bare)
+    print(
+        f"{options.jobs} jobs of true: bare array {statistics.median(bare):.1f} s, run {statistics.median(ours):.1f} s "
+        f"(medians of {options.rounds}), {share:.2f} times; newest round: {shown(calls)}"
+    )
+
+
+def pending(bench: Bench, options: argparse.Namespace) -> None:
+    """An engine whose jobs all wait."""
+    nodes = "n[1-4]"
+    bench.pool.run("scontrol", "update", f"nodename={nodes}", "state=drain", "reason=bench")
+    try:
+        run = bench.submit(options.pending, slurm=f"  n_max_queued_jobs: {options.pending}\n")
+        # Until all are in, and the interval between two questions has grown.
+        while "sbatch" not in bench.calls() or _pending(run) < options.pending:
+            time.sleep(_POLL_S)
+        time.sleep(60)
+        before, began, busy = bench.calls(), time.monotonic(), cpu_s(engine_of(run)) or 0.0
+        time.sleep(options.seconds)
+        took, used = time.monotonic() - began, (cpu_s(engine_of(run)) or 0.0) - busy
+        calls = bench.calls() - before
+        print(
+            f"{options.pending} jobs pending: engine {100 * used / took:.2f} % of a core over {took:.0f} s; "
+            f"{shown(calls) or 'no call'}"
+        )
+        bench.cancel(run)
+        finish(run)
+    finally:
+        bench.pool.run("scontrol", "update", f"nodename={nodes}", "state=resume")
+
+
+def _pending(run: Path) -> int:
+    snapshot = read_snapshot(RunPaths(run))
+    return 0 if snapshot is None else snapshot.counts.get(JobState.PENDING, 0)
+
+
+def shown(calls: Counter[str]) -> str:
+    """Numbers of calls as text."""
+    return ", ".join(f"{number} {name}" for name, number in sorted(calls.items()))
+
+
+def main() -> None:
+    """Run what was asked for."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", default="array,pending")
+    parser.add_argument("--jobs", type=int, default=1000)
+    parser.add_argument("--pending", type=int, default=10_000)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=int, default=120)
+    parser.add_argument("--accounting", action="store_true")
+    options = parser.parse_args()
+    parts = {"array": array, "pending": pending}
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        slurm(Path(folder) / "pool", accounting=options.accounting) as pool,
+    ):
+        (Path(folder) / "runs").mkdir()
+        bench = Bench(pool, Path(folder) / "runs")
+        for name in options.only.split(","):
+            parts[name](bench, options)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,119 @@
+"""What the engine does with what a manager says beside ends: notes, reasons to wait, openings, and the run given up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from longshore.contract.context import RunPaths, Unreachable
+from longshore.contract.executor import Batch, Limits, Mark, Polled, Refused, SubmitAnswer, Urgency, Waiting
+from longshore.engine.journal import read_events
+from longshore.engine.loop import Engine
+from longshore.engine.settings import EngineSettings
+from longshore.model.event import Failed
+from longshore.model.state import JobState
+from longshore.testing.fakes import FakeClock, FakeExecutor, FakeManager, Outcome, write_run
+from longshore.world.rundir import read_snapshot, read_waiting
+
+FAN: Mapping[str, tuple[str, ...]] = {"a_0": (), "a_1": (), "a_2": ("a_0",), "a_3": ()}
+
+
+class _Executor(FakeExecutor):
+    """A manager that says more than most."""
+
+    def __init__(self, manager: FakeManager, *, limits: Limits | None = None) -> None:
+        super().__init__(manager, limits=limits)
+        self.batches: list[Batch] = []
+        self.polls = 0
+        self.rounds: list[int] = []
+        """How often it was asked before each batch."""
+        self.told: list[Mapping[str, Urgency]] = []
+        self.refuses: str | None = None
+        self.opens: int | None = None
+        self.note = ""
+        self.waiting: Waiting | None = None
+
+    def submit(self, batch: Batch) -> SubmitAnswer:
+        self.batches.append(batch)
+        self.rounds.append(self.polls)
+        if self.refuses and any(member.name == self.refuses for member in batch.members):
+            return Refused("no such partition", for_all=True)
+        return super().submit(batch)
+
+    def poll(self, since: Mark) -> Polled | Unreachable:
+        self.polls += 1
+        answer = super().poll(since)
+        if isinstance(answer, Unreachable):
+            return answer
+        waiting, self.waiting = self.waiting, None
+        return Polled(events=answer.events, mark=answer.mark, note=self.note, waiting=waiting)
+
+    def openings(self) -> int | None:
+        return self.opens
+
+    def reprioritise(self, urgencies: Mapping[str, Urgency]) -> None:
+        self.told.append(urgencies)
+
+
+def engine(folder: Path, *, limits: Limits | None = None) -> tuple[Engine, _Executor, RunPaths, list[str]]:
+    clock, said = FakeClock(), list[str]()
+    manager = FakeManager(clock, lambda _job, _attempt: Outcome(run_s=10.0))
+    executor = _Executor(manager, limits=limits)
+    run = write_run(folder / "run", FAN, profiles={"a": {"number_of_retries": 5}})
+    return Engine(run, executor, EngineSettings(), clock=clock, by="submit", say=said.append), executor, run, said
+
+
+def test_a_refusal_for_all_ends_the_run_at_once(tmp_path: Path) -> None:
+    made, executor, run, said = engine(tmp_path, limits=Limits(max_active=1))
+    executor.refuses = "a_0"
+    assert made.run() is JobState.FAILED
+    assert "the run is given up: no such partition" in said
+    (failed,) = [event for event in read_events(run.journal) if isinstance(event, Failed)]
+    assert (failed.j, failed.why) == (0, "it was refused, and ends the run: no such partition")
+    totals = {state: number for state, number in made.state.totals().items() if number}
+    assert totals == {JobState.FAILED: 1, JobState.PRUNED: 1, JobState.DELETED: 2}
+    # It was tried once, whatever the number of retries is.
+    assert len(executor.batches) == 1
+
+
+def test_a_note_is_shown_while_it_is_told(tmp_path: Path) -> None:
+    made, executor, run, said = engine(tmp_path)
+    executor.note = "nobody answers"
+    assert made.run() is JobState.SUCCEEDED
+    assert said.count("nobody answers") == 1
+    snapshot = read_snapshot(run)
+    assert snapshot is not None
+    assert "nobody answers" in snapshot.note
+
+
+def test_reasons_to_wait_are_left_to_readers(tmp_path: Path) -> None:
+    made, executor, run, _ = engine(tmp_path)
+    executor.waiting = Waiting(reasons={"Priority": (1,)})
+    made.run()
+    assert read_waiting(run).reasons == {"Priority": (1,)}
+
+
+def test_no_more_is_handed_over_than_there_are_openings(tmp_path: Path) -> None:
+    made, executor, _, _ = engine(tmp_path)
+    executor.opens = 1
+    assert made.run() is JobState.SUCCEEDED
+    # None was handed over in the round of another.
+    assert len(executor.rounds) == len(set(executor.rounds)) == 4
+
+
+def test_batches_say_how_urgent_they_are(tmp_path: Path) -> None:
+    made, executor, _, _ = engine(tmp_path, limits=Limits(max_batch=2))
+    made.run()
+    urgent = {batch.members[0].name: batch.urgency for batch in executor.batches}
+    first, other = urgent["a_0"], urgent["a_3"]
+    assert first is not None
+    assert other is not None
+    assert first.pressure_s == 2 * other.pressure_s
+    assert first.end_at >= first.pressure_s
+
+
+def test_limits_may_change_while_a_run_goes_on(tmp_path: Path) -> None:
+    made, executor, _, _ = engine(tmp_path, limits=Limits(max_batch=1))
+    executor.limits = Limits(max_batch=10)
+    made.run()
+    assert max(len(batch.members) for batch in executor.batches) == 3

@@ -1,0 +1,238 @@
+"""What goes wrong at a real cluster: refusals, dead daemons, lost answers, lost nodes, and people who meddle."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from tests.conftest import Cli
+from tests.live.pools import SlurmPool
+from tests.live.runs import SlurmSite, engine_of, many, mark_of, until
+
+pytestmark = pytest.mark.live
+
+
+def tasks_of(site: SlurmSite, run: Path, *words: str) -> list[str]:
+    """Ids of the tasks of a run that Slurm has."""
+    lines = site.pool.run("squeue", "-h", "-r", "-o", "%i %j", *words).splitlines()
+    return [line.split()[0] for line in lines if line.split()[1].startswith(mark_of(run))]
+
+
+def wait_for(path: Path) -> str:
+    """A command that ends once there is such a file."""
+    return f"while ! test -e {path}; do sleep 0.2; done"
+
+
+@pytest.mark.parametrize(
+    ("profile", "slurm", "words"),
+    [
+        ("", "partition: nowhere", "invalid partition"),
+        ("account: nobody\n", "", "Invalid account"),
+        ("qos: best\n", "", "Invalid qos"),
+        ('directives: ["--mem=900G"]\n', "", "Requested node configuration is not available"),
+    ],
+)
+def test_a_refusal_is_told_in_slurms_own_words(kept_site: SlurmSite, profile: str, slurm: str, words: str) -> None:
+    kept_site.describe(profile, slurm)
+    ran = kept_site.submit("numberOfRetries: 0\nrunQuantumCommand: 'true'\n")
+    if ran.returncode != 19:
+        # Told before anything was handed over, by whoever asked the cluster.
+        assert "nowhere" in ran.stderr or "nobody" in ran.stderr or "best" in ran.stderr
+        return
+    run = ran.json["submit_dir"]
+    (attempt,) = kept_site.attempts(run, "a")
+    assert attempt["cause"] == "SUBMIT"
+    assert words.lower() in attempt["reason"].lower()
+    assert words.lower() in kept_site.cli("report", "--id", run).stdout.lower()
+
+
+def test_a_refusal_ends_the_run_where_that_is_wanted(bare_site: SlurmSite) -> None:
+    bare_site.describe('directives: ["--mem=900G"]\n', "onSubmitError: run")
+    ran = bare_site.submit(
+        "runQuantumCommand: 'true'\nnumberOfRetries: 3\npipetask: {B: {requestMemory: 60}}\n",
+        {"a": ("A", []), "b": ("B", []), "c": ("C", ["a"])},
+    )
+    assert ran.returncode == 19, ran.stderr
+    run = Path(ran.json["submit_dir"])
+    counts = bare_site.counts(run)
+    assert counts["FAILED"] == 1
+    assert sum(counts.values()) == 3
+    assert "the run is given up: Slurm refuses it" in (run / "engine.log").read_text("utf-8")
+    failed = [job["name"] for job in bare_site.report(run)["jobs"] if job["state"] == "FAILED"]
+    assert len(bare_site.attempts(run, failed[0])) == 1
+
+
+def test_a_controller_that_is_down_fails_nothing(bare_site: SlurmSite) -> None:
+    notes, go, later = (bare_site.folder / name for name in ("notes", "go", "later"))
+    run = bare_site.begin(
+        f"numberOfRetries: 0\nrunQuantumCommand: echo {{jobName}} >> {notes}; {wait_for(go)}\n"
+        f"pipetask: {{C: {{runQuantumCommand: 'echo c >> {notes}; {wait_for(later)}'}}}}\n",
+        {"a": ("A", []), "b": ("B", ["a"]), "c": ("C", [])},
+    )
+    until(lambda: notes.exists() and len(notes.read_text("utf-8").split()) == 2, "both run")
+    with stopped(bare_site.pool, "slurmctld"):
+        # Its jobs go on, and end, while nobody is there to ask; what follows them cannot be handed over.
+        go.touch()
+        until(
+            lambda: any("the workload manager does not answer" in note for note in bare_site.report(run)["notes"]),
+            "it is told that nobody answers",
+        )
+        until(lambda: bare_site.counts(run).get("SUCCEEDED") == 1, "the end of the first is seen all the same")
+    later.touch()
+    assert bare_site.ended(run)["state"] == "SUCCEEDED"
+    assert sorted(notes.read_text("utf-8").split()) == ["a", "b", "c"]
+
+
+def test_accounting_that_is_down_keeps_nothing_waiting(kept_site: SlurmSite) -> None:
+    with stopped(kept_site.pool, "slurmdbd"):
+        ran = kept_site.submit(
+            "numberOfRetries: 0\nrunQuantumCommand: 'true'\npipetask: {B: {runQuantumCommand: 'exit 3'}}\n",
+            {"a": ("A", []), "b": ("B", [])},
+        )
+    assert ran.returncode == 19, ran.stderr
+    run = ran.json["submit_dir"]
+    assert kept_site.counts(run) == {"SUCCEEDED": 1, "FAILED": 1}
+    (attempt,) = kept_site.attempts(run, "b")
+    assert (attempt["cause"], attempt["exit_code"]) == ("EXIT", 3)
+
+
+def test_a_batch_whose_answer_was_lost_is_not_handed_over_twice(bare_site: SlurmSite, tmp_path: Path) -> None:
+    bin_ = tmp_path / "bin"
+    bin_.mkdir()
+    (bin_ / "sbatch").write_text(
+        f'#!/bin/sh\necho called >>"{tmp_path}/calls"\n"{shutil.which("sbatch")}" "$@" >/dev/null\n'
+        'echo "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation" >&2\nexit 1\n',
+        "utf-8",
+    )
+    (bin_ / "sbatch").chmod(0o755)
+    ran = bare_site.submit(
+        "runQuantumCommand: echo {jobName} >> ${PWD}/notes\n",
+        many(3),
+        env={"PATH": f"{bin_}{os.pathsep}{os.environ['PATH']}"},
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert (tmp_path / "calls").read_text("utf-8").split() == ["called"]
+    assert sorted((bare_site.folder / "notes").read_text("utf-8").split()) == ["t0", "t1", "t2"]
+
+
+def test_a_lost_node(slurm_site: SlurmSite) -> None:
+    run = slurm_site.begin("retryOnLost: 1\nrunQuantumCommand: echo $SLURMD_NODENAME; sleep 4\nrequestCpus: 4\n")
+    until(lambda: slurm_site.counts(run) == {"RUNNING": 1}, "it runs")
+    node = until(lambda: slurm_site.pool.run("squeue", "-h", "-t", "RUNNING", "-o", "%N").strip(), "its node is known")
+    slurm_site.pool.run("scontrol", "update", f"nodename={node}", "state=down", "reason=test")
+    try:
+        assert slurm_site.ended(run)["state"] == "SUCCEEDED"
+    finally:
+        slurm_site.pool.run("scontrol", "update", f"nodename={node}", "state=resume", check=False)
+    first, second = slurm_site.attempts(run, "a")
+    assert (first["cause"], second["cause"]) == ("LOST", None)
+
+
+def test_what_people_do_is_recognised_as_that(slurm_site: SlurmSite) -> None:
+    notes, go = slurm_site.folder / "notes", slurm_site.folder / "go"
+    run = slurm_site.begin(
+        f"numberOfRetries: 0\nrunQuantumCommand: echo {{jobName}} >> {notes}; {wait_for(go)}\n",
+        many(3),
+    )
+    until(lambda: slurm_site.counts(run) == {"RUNNING": 3}, "all run")
+    cancelled, requeued, _ = tasks_of(slurm_site, run, "-t", "RUNNING")
+    slurm_site.pool.run("scancel", cancelled)
+    slurm_site.pool.run("scontrol", "requeue", requeued, check=False)
+    go.touch()
+    report = slurm_site.ended(run)
+    states = {job["name"]: (job["state"], job["cause"]) for job in report["jobs"]}
+    # Jobs are handed over so that nobody requeues them; a site may do it nevertheless, and none is run twice then.
+    assert states["t0"] == ("FAILED", "CANCELLED")
+    assert states["t2"] == ("SUCCEEDED", None)
+    assert sorted(notes.read_text("utf-8").split()) == ["t0", "t1", "t2"]
+
+
+def test_variables_of_an_enclosing_job_reach_nobody(bare_site: SlurmSite) -> None:
+    ran = bare_site.submit(
+        "runQuantumCommand: env\n",
+        env={
+            "SLURM_JOB_ID": "424242",
+            "SBATCH_PARTITION": "nowhere",
+            "SLURM_ARRAY_TASK_ID": "77",
+            "SQUEUE_FORMAT": "%i",
+            "SLURM_CLUSTERS": "elsewhere",
+        },
+    )
+    assert ran.returncode == 0, ran.stderr
+    log = bare_site.cli("logs", ran.json["submit_dir"], "a").stdout
+    assert "424242" not in log
+    assert "SBATCH_PARTITION" not in log
+
+
+ODD = "é ü%j 'q' \"d\" $HOME `x` a;b&c #1 [x] %A \\n"
+
+
+def test_every_sign_in_names_and_paths(slurm_site: SlurmSite, cli: Cli) -> None:
+    # A dollar in the place of runs is a variable, and there is none of that name.
+    folder = slurm_site.folder / ODD.replace("$", "")
+    folder.mkdir()
+    path = slurm_site.write(
+        "runQuantumCommand: echo {jobName} is here\n", {ODD: ("A %j 'x'", []), "b": ('B"#$(y)', [ODD])}
+    )
+    for each in (path, path.with_suffix(".json")):
+        each.rename(folder / each.name)
+    ran = cli("submit", "run.yaml", "--wait", "--json", cwd=folder, timeout=300)
+    assert ran.returncode == 0, ran.stderr
+    run = Path(ran.json["submit_dir"])
+    assert folder in run.parents
+    assert slurm_site.counts(run) == {"SUCCEEDED": 2}
+
+
+def test_an_engine_killed_with_a_thousand_jobs_in_the_queue(bare_site: SlurmSite) -> None:
+    # No node takes any, so that all are still there.
+    bare_site.pool.run("scontrol", "update", "nodename=n[1-4]", "state=drain", "reason=test")
+    try:
+        bare_site.describe("limits: {arraySize: 250}\n")
+        run = bare_site.begin("runQuantumCommand: 'true'\n", many(1000))
+        until(lambda: len(tasks_of(bare_site, run)) >= 500, "half of them are in the queue")
+        os.kill(engine_of(run), signal.SIGKILL)
+        resumed = bare_site.cli("resume", run, "--json")
+        assert resumed.returncode == 0, resumed.stderr
+        until(lambda: bare_site.counts(run) == {"PENDING": 1000}, "all are handed over")
+        tasks = tasks_of(bare_site, run)
+        # Each once: those of the life that was killed were adopted.
+        assert len(tasks) == len(set(tasks)) == 1000
+        assert bare_site.cli("cancel", run).returncode == 0
+        assert bare_site.ended(run)["state"] == "DELETED"
+        assert tasks_of(bare_site, run, "--states=PENDING,RUNNING,COMPLETING") == []
+    finally:
+        bare_site.pool.run("scontrol", "update", "nodename=n[1-4]", "state=resume", check=False)
+
+
+class stopped:  # noqa: N801 - it is read as a statement
+    """A daemon of a pool that is killed while the block lasts, and comes back after it."""
+
+    def __init__(self, pool: SlurmPool, daemon: str) -> None:
+        self._pool = pool
+        self._daemon = daemon
+
+    def __enter__(self) -> None:
+        pid = self._pool.pid(self._daemon)
+        os.kill(pid, signal.SIGKILL)
+        until(lambda: not _lives(pid), f"the end of {self._daemon}")
+
+    def __exit__(self, *_: object) -> None:
+        pool = self._pool
+        env = {**pool.env, "PATH": f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin", **pool.made_with}
+        here = Path(__file__).resolve().parent
+        subprocess.run([here / "slurm-up"], env=env, check=True, timeout=120, stdout=subprocess.DEVNULL)
+        until(lambda: "UP" in pool.run("scontrol", "ping", check=False), "the controller is back")
+
+
+def _lives(pid: int) -> bool:
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace")
+    except OSError:
+        return False
+    time.sleep(0.01)
+    return stat.rpartition(")")[2].split()[0] != "Z"

@@ -1,0 +1,150 @@
+"""A good guest on a real cluster: what is asked how often, what is told of waiting, and what accounting knows."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from tests.live.runs import SlurmSite, many, mark_of, until
+
+from longshore.services.slurm.parse import GATHERED_FIELDS
+
+pytestmark = pytest.mark.live
+
+
+def counted(folder: Path, *programs: str) -> tuple[dict[str, str], Path]:
+    """An environment in which Slurm's programs note that they were called, and where they do."""
+    notes, bin_ = folder / "calls", folder / "bin"
+    bin_.mkdir()
+    for name in programs:
+        real = shutil.which(name)
+        (bin_ / name).write_text(f'#!/bin/sh\necho "{name} $(date +%s.%N)" >>"{notes}"\nexec "{real}" "$@"\n', "utf-8")
+        (bin_ / name).chmod(0o755)
+    notes.touch()
+    return {"PATH": f"{bin_}{os.pathsep}{os.environ['PATH']}"}, notes
+
+
+def test_five_runs_at_once_ask_the_queue_together(bare_site: SlurmSite, tmp_path: Path) -> None:
+    bare_site.describe(poll="pollInterval: 2")
+    env, notes = counted(tmp_path, "squeue", "sbatch")
+    runs = [
+        bare_site.begin("runQuantumCommand: sleep 8\n", many(3), name=f"run{number}", env=env) for number in range(5)
+    ]
+    for run in runs:
+        assert bare_site.ended(run)["state"] == "SUCCEEDED"
+    calls = [line.split() for line in notes.read_text("utf-8").splitlines()]
+    numbers = Counter(name for name, _ in calls)
+    asked = sorted(float(at) for name, at in calls if name == "squeue")
+    # All five together ask no more often than the floor says, which one alone would: one more, for the time that a
+    # program takes to begin is none of the time between two questions.
+    assert 1 <= numbers["squeue"] <= (asked[-1] - asked[0]) / 2 + 2
+    assert numbers["sbatch"] == 5
+
+
+def test_what_accounting_knows_is_kept(kept_site: SlurmSite) -> None:
+    ran = kept_site.submit(
+        "pipetask: {A: {runQuantumCommand: \"python3 -c 'import time; x = bytearray(30 << 20); time.sleep(3)'\"}}\n"
+    )
+    assert ran.returncode == 0, ran.stderr
+    (attempt,) = kept_site.attempts(ran.json["submit_dir"], "a")
+    assert set(attempt["extra"]) <= set(GATHERED_FIELDS)
+    # Those that Slurm leaves empty for such a job are left out.
+    assert set(GATHERED_FIELDS) - set(attempt["extra"]) <= {"ReqGRES", "ConsumedEnergyRaw"}
+    assert attempt["extra"]["State"] == "COMPLETED"
+    assert attempt["extra"]["WorkDir"] == ran.json["submit_dir"]
+    assert attempt["peak_memory_b"] > 30 << 20
+    assert attempt["queue_s"] >= 0
+    shown = kept_site.cli("explain", ran.json["submit_dir"], "a").stdout
+    assert "% of the 50" in shown
+    assert "QOS=normal" in shown
+
+
+def test_too_long_in_the_queue(slurm_site: SlurmSite) -> None:
+    # There is one such licence: the second waits for the first.
+    slurm_site.describe(slurm="maxpendtime: 2\nlicence: lic_b:1")
+    ran = slurm_site.submit("numberOfRetries: 0\nrunQuantumCommand: sleep 8\n", many(2))
+    assert ran.returncode == 19, ran.stderr
+    run = ran.json["submit_dir"]
+    assert slurm_site.counts(run) == {"SUCCEEDED": 1, "FAILED": 1}
+    (late,) = [job["name"] for job in slurm_site.report(run)["jobs"] if job["state"] == "FAILED"]
+    (attempt,) = slurm_site.attempts(run, late)
+    assert (attempt["cause"], attempt["exit_code"]) == ("PEND_TIMEOUT", None)
+    assert re.search(r"longer than the 2 s of 'maxpendtime'; Slurm's reason was \w+", attempt["reason"])
+
+
+def test_what_is_held_is_shown_with_the_reason(bare_site: SlurmSite) -> None:
+    go = bare_site.folder / "go"
+    run = bare_site.begin(f"runQuantumCommand: while ! test -e {go}; do sleep 0.2; done\n", many(18))
+    until(lambda: bare_site.counts(run) == {"RUNNING": 16, "PENDING": 2}, "all processors are busy")
+    waiting = bare_site.pool.run("squeue", "-h", "-r", "-t", "PENDING", "-o", "%i %j").splitlines()
+    held = [line.split()[0] for line in waiting if line.split()[1].startswith(mark_of(run))]
+    bare_site.pool.run("scontrol", "hold", held[0])
+    until(lambda: bare_site.counts(run).get("HELD") == 1, "one is held")
+    report = bare_site.report(run)
+    assert report["state"] == "RUNNING"
+    until(
+        lambda: any("JobHeld" in note and "scontrol release" in note for note in bare_site.report(run)["notes"]),
+        "it is told how a person lets it go",
+    )
+    names = {job["name"]: job["state"] for job in report["jobs"]}
+    (name,) = [name for name, state in names.items() if state == "HELD"]
+    explained = bare_site.cli("explain", run, name).stdout
+    assert f"{name} " in explained
+    assert "is HELD" in explained
+    assert "JobHeld" in explained
+    go.touch()
+    until(lambda: bare_site.report(run)["state"] == "HELD", "all that is left is held")
+    bare_site.pool.run("scontrol", "release", held[0])
+    assert bare_site.ended(run)["state"] == "SUCCEEDED"
+
+
+def test_a_limit_on_jobs_spends_no_attempt(kept_site: SlurmSite) -> None:
+    pool = kept_site.pool
+    pool.run("sacctmgr", "-i", "modify", "qos", "low", "set", "MaxSubmitJobsPerUser=3")
+    try:
+        kept_site.describe("qos: low\n")
+        run = kept_site.begin("numberOfRetries: 0\nrunQuantumCommand: sleep 1\n", many(7))
+        until(lambda: any("Slurm takes no more" in note for note in kept_site.report(run)["notes"]), "it is throttled")
+        assert kept_site.ended(run)["state"] == "SUCCEEDED"
+    finally:
+        pool.run("sacctmgr", "-i", "modify", "qos", "low", "set", "MaxSubmitJobsPerUser=-1")
+    for job in ("t0", "t6"):
+        assert len(kept_site.attempts(run, job)) == 1
+
+
+def test_no_more_is_submitted_than_the_site_allows(bare_site: SlurmSite, tmp_path: Path) -> None:
+    bare_site.describe("limits: {submitRate: 1/s, arraySize: 1}\n")
+    env, notes = counted(tmp_path, "sbatch")
+    ran = bare_site.submit("runQuantumCommand: 'true'\n", many(4), env=env)
+    assert ran.returncode == 0, ran.stderr
+    times = sorted(float(line.split()[1]) for line in notes.read_text("utf-8").splitlines())
+    assert len(times) == 4
+    # One a second, three seconds in all, of which the time that a program takes to begin may hide some.
+    assert times[-1] - times[0] > 1.5
+
+
+def test_waiting_jobs_per_bucket_are_bounded(bare_site: SlurmSite) -> None:
+    bare_site.describe(slurm="n_max_queued_jobs: 2")
+    run = bare_site.begin("runQuantumCommand: sleep 600\n", many(30))
+    until(lambda: bare_site.counts(run).get("RUNNING") == 16, "all processors are busy")
+    until(lambda: bare_site.counts(run).get("PENDING") == 2, "two wait beside them")
+    assert bare_site.counts(run) == {"RUNNING": 16, "PENDING": 2, "READY": 12}
+    assert len([name for name in bare_site.queue() if name.startswith(mark_of(run))]) == 18
+    assert bare_site.cli("cancel", run).returncode == 0
+    bare_site.ended(run)
+
+
+def test_the_job_that_more_waits_for_goes_first(bare_site: SlurmSite) -> None:
+    bare_site.describe(slurm="use_nice: true\nlicence: lic_b:1")
+    tasks = {"first": ("A", []), "second": ("B", ["first"]), "short": ("C", [])}
+    run = bare_site.begin("runQuantumCommand: sleep 600\npipetask: {C: {requestMemory: 60}}\n", tasks)
+    until(lambda: len([name for name in bare_site.queue() if name.startswith(mark_of(run))]) == 2, "both are there")
+    nice = dict(line.split() for line in bare_site.pool.run("squeue", "-h", "-o", "%j %y").splitlines())
+    of_job = {path.read_text("utf-8").split("\t")[1]: int(nice[path.stem]) for path in (run / "batches").glob("*.tsv")}
+    assert 0 < of_job["first"] < of_job["short"]
+    assert bare_site.cli("cancel", run).returncode == 0
+    bare_site.ended(run)

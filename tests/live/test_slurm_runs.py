@@ -1,0 +1,146 @@
+"""Runs on a real cluster, through the command line: success, failure, more memory, cancel, restart and final job."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+
+import pytest
+from tests.conftest import Cli
+from tests.e2e.conftest import Tasks
+from tests.live.runs import SlurmSite, engine_of, many, mark_of, until
+
+pytestmark = pytest.mark.live
+
+DATA = Path(__file__).resolve().parents[1] / "data" / "wfinstances"
+CHAIN: Tasks = {"a": ("A", []), "b": ("B", ["a"]), "c": ("C", ["b"]), "d": ("D", [])}
+
+
+def test_a_graph_runs_in_order_with_its_final_job(slurm_site: SlurmSite) -> None:
+    ran = slurm_site.submit(
+        'runQuantumCommand: echo "{jobName} runs as $SLURM_JOB_NAME" | tee -a ${PWD}/notes\n'
+        "finalJob: {command1: 'echo final >> ${PWD}/notes', whenRun: ALWAYS, requestMemory: 50}\n",
+        CHAIN,
+    )
+    assert ran.returncode == 0, ran.stderr
+    run = Path(ran.json["submit_dir"])
+    report = slurm_site.report(run)
+    assert (report["state"], report["counts"]["SUCCEEDED"], report["expected"]) == ("SUCCEEDED", 5, 5)
+    notes = (slurm_site.folder / "notes").read_text("utf-8").splitlines()
+    first = [line.split()[0] for line in notes]
+    assert first[-1] == "final"
+    assert first.index("a") < first.index("b") < first.index("c")
+    assert all(line.split()[-1].startswith(mark_of(run)) for line in notes[:-1])
+    (attempt,) = slurm_site.attempts(run, "c")
+    assert (attempt["exit_code"], attempt["cause"]) == (0, None)
+    assert attempt["host"] is not None
+    assert attempt["run_s"] is not None
+    assert "c runs as" in slurm_site.cli("logs", run, "c").stdout
+
+
+def test_a_failure_is_told_with_its_cause(slurm_site: SlurmSite) -> None:
+    ran = slurm_site.submit(
+        "numberOfRetries: 0\nrunQuantumCommand: 'true'\n"
+        "pipetask: {B: {runQuantumCommand: 'echo the disk of the moon is missing; exit 3'}}\n",
+        CHAIN,
+    )
+    assert ran.returncode == 19, ran.stderr
+    run = ran.json["submit_dir"]
+    report = slurm_site.report(run)
+    assert {state: number for state, number in report["counts"].items() if number} == {
+        "SUCCEEDED": 2,
+        "FAILED": 1,
+        "PRUNED": 1,
+    }
+    shown = slurm_site.cli("report", "--id", run).stdout
+    assert "exit code 3" in shown
+    assert "the disk of the moon is missing" in shown
+    (attempt,) = slurm_site.attempts(run, "b")
+    assert (attempt["exit_code"], attempt["cause"]) == (3, "EXIT")
+
+
+def test_more_memory_until_it_is_enough(slurm_site: SlurmSite) -> None:
+    # Writes 120 MB and keeps it long enough to be seen: without cgroups, memory is looked at once a second.
+    hog = "python3 -c 'import time; x = bytearray(120 << 20); time.sleep(4)'"
+    ran = slurm_site.submit(f'memoryMultiplier: 4\nnumberOfRetries: 2\nrunQuantumCommand: "{hog}"\n')
+    assert ran.returncode == 0, ran.stderr
+    first, second = slurm_site.attempts(ran.json["submit_dir"], "a")
+    assert (first["cause"], second["cause"]) == ("OOM", None)
+    assert [each["request"]["memory_b"] >> 20 for each in (first, second)] == [50, 200]
+
+
+def test_cancelled_runs_leave_nothing_in_the_queue(slurm_site: SlurmSite) -> None:
+    # Sixteen processors: some wait.
+    run = slurm_site.begin("runQuantumCommand: sleep 600\n", many(20))
+    until(lambda: slurm_site.counts(run).get("RUNNING", 0) >= 16, "all processors are busy")
+    assert len([name for name in slurm_site.queue() if name.startswith(mark_of(run))]) == 20
+    done = slurm_site.cli("cancel", run, "--json")
+    assert done.returncode == 0, done.stderr
+    report = slurm_site.ended(run)
+    assert report["state"] == "DELETED"
+    assert slurm_site.counts(run) == {"DELETED": 20}
+    names = slurm_site.queue("--states=PENDING,RUNNING,COMPLETING")
+    assert not [name for name in names if name.startswith(mark_of(run))]
+    (attempt,) = slurm_site.attempts(run, "t0")
+    assert attempt["cause"] == "CANCELLED"
+
+
+def test_a_killed_engine_is_followed_by_one_that_adopts_what_runs(slurm_site: SlurmSite) -> None:
+    notes, go = slurm_site.folder / "notes", slurm_site.folder / "go"
+    run = slurm_site.begin(
+        f"runQuantumCommand: echo {{jobName}} >> {notes}; while ! test -e {go}; do sleep 0.2; done\n", many(6)
+    )
+    until(lambda: notes.exists() and len(notes.read_text("utf-8").split()) == 6, "all six run")
+    os.kill(engine_of(run), signal.SIGKILL)
+    resumed = slurm_site.cli("resume", run, "--json")
+    assert resumed.returncode == 0, resumed.stderr
+    go.touch()
+    assert slurm_site.ended(run)["state"] == "SUCCEEDED"
+    # Nothing was started twice.
+    assert sorted(notes.read_text("utf-8").split()) == [f"t{index}" for index in range(6)]
+    assert len(slurm_site.attempts(run, "t0")) == 1
+
+
+def test_a_restart_runs_only_what_did_not_succeed(bare_site: SlurmSite) -> None:
+    ran = bare_site.submit(
+        "numberOfRetries: 0\nrunQuantumCommand: echo {jobName} >> ${PWD}/notes\n"
+        "pipetask: {B: {runQuantumCommand: 'test -e ${PWD}/mended && echo {jobName} >> ${PWD}/notes'}}\n",
+        CHAIN,
+    )
+    assert ran.returncode == 19, ran.stderr
+    run = ran.json["submit_dir"]
+    (bare_site.folder / "mended").touch()
+    again = bare_site.cli("restart", run, "--json")
+    assert again.returncode == 0, again.stderr
+    assert bare_site.ended(run)["state"] == "SUCCEEDED"
+    assert sorted((bare_site.folder / "notes").read_text("utf-8").split()) == ["a", "b", "c", "d"]
+
+
+def test_a_real_workflow(bare_site: SlurmSite) -> None:
+    instance = DATA / "helloworld-forkjoin-10-chameleon.json"
+    path = bare_site.folder / "run.yaml"
+    path.write_text(
+        f"computeSite: cluster\nwfformat: {instance}\nreplay: {{timeScale: 0, outputScale: 0.000001}}\n"
+        "requestMemory: 20\n",
+        "utf-8",
+    )
+    ran = bare_site.cli("submit", path, "--wait", "--json", timeout=300)
+    assert ran.returncode == 0, ran.stderr
+    tasks = json.loads(instance.read_text("utf-8"))["workflow"]["specification"]["tasks"]
+    run = Path(ran.json["submit_dir"])
+    assert bare_site.report(run)["counts"]["SUCCEEDED"] == len(tasks)
+    made = {name.lstrip("/") for task in tasks for name in task.get("outputFiles", [])}
+    assert not [name for name in made if not (run / "data" / name).is_file()]
+
+
+def test_the_service_can_be_named_instead_of_the_site(bare_site: SlurmSite, cli: Cli) -> None:
+    text = (
+        "wmsServiceClass: slurm\nsite:\n  here:\n    slurm:\n"
+        f'      config: "{bare_site.pool.conf}"\n      pollInterval: 0.5\n'
+    )
+    path = bare_site.write(f"{text}runQuantumCommand: 'true'\n")
+    path.write_text(path.read_text("utf-8").replace("computeSite: cluster", "computeSite: here"), "utf-8")
+    ran = cli("submit", path, "--wait", "--json")
+    assert ran.returncode == 0, ran.stderr
