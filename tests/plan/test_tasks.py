@@ -25,7 +25,11 @@ def shell(request: pytest.FixtureRequest) -> str:
 def run(shell: str, commands: list[Command], record: Path | None, folder: Path, *flags: str) -> int:
     env = {"PATH": os.environ["PATH"]} | ({VARIABLE: str(record)} if record else {})
     return subprocess.run(
-        [shell, *flags, "-c", joined(commands)], cwd=folder, env=env, check=False, timeout=30
+        [shell, *flags, "-c", joined((command, 1) for command in commands)],
+        cwd=folder,
+        env=env,
+        check=False,
+        timeout=30,
     ).returncode
 
 

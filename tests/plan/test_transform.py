@@ -146,13 +146,13 @@ def test_a_task_without_a_command_is_an_error() -> None:
 def test_a_cluster_runs_its_tasks_until_one_fails() -> None:
     workflow = made(together(tasks()), {})
     job = workflow["v1"]
-    assert job.command == joined(["run isr", "run"])
+    assert job.command == joined([("run isr", 1), ("run", 1)])
     assert (job.tasks, job.inputs, job.outputs) == (2, ("out1",), ("out1",))
 
 
 def test_a_task_of_a_cluster_has_its_own_values() -> None:
     job = made(together(tasks()), {"runQuantumCommand": ["work", "{label}", "{jobLabel}", "{jobName}"]})["v2"]
-    assert job.command == joined(["work isr visit v2", "work cal visit v2"])
+    assert job.command == joined([("work isr visit v2", 1), ("work cal visit v2", 1)])
 
 
 def special(name: str) -> Job:
@@ -186,7 +186,7 @@ def test_a_cluster_has_the_values_of_its_labels_together() -> None:
 
 def test_a_command_of_a_cluster_sees_what_only_its_task_has() -> None:
     settings = {"pipetask": {"cal": {"runQuantumCommand": "cal {band} {visit}"}}}
-    assert made(together(tasks()), settings)["v1"].command == joined(["run isr", "cal r 1"])
+    assert made(together(tasks()), settings)["v1"].command == joined([("run isr", 1), ("cal r 1", 1)])
 
 
 def test_labels_of_a_cluster_that_do_not_agree() -> None:
