@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Final, TypeAlias
 
-from longshore.config.interpolate import Template, shown, undelayed_env
+from longshore.config.interpolate import Template, expand_env, shown, undelayed_env
 from longshore.config.merge import Node, plain
 from longshore.config.search import Config, Expander, Hit, Scope, did_you_mean, empty
 from longshore.config.settings import truth
@@ -106,9 +106,11 @@ def words_now(config: Config, key: str, scope: Scope) -> tuple[str, ...]:
     if not isinstance(hit.value, str):
         raise ConfigError(f"'{key}' must be text, not {shown(hit.plain())}", origin=hit.origin)
     undefined = partial(_undefined_in_command, config=config, scope=scope)
-    line = Expander(config, replace(scope, undefined=undefined)).template(hit.value, hit.origin, name=key).render({})
+    expander = Expander(config, replace(scope, undefined=undefined, expand_env=False))
+    line = undelayed_env(expander.template(hit.value, hit.origin, name=key).render({}))
+    line = expand_env(found_on_path(line, scope.env), scope.env)
     try:
-        return tuple(shlex.split(found_on_path(line, scope.env)))
+        return tuple(shlex.split(line))
     except ValueError as error:
         raise ConfigError(
             f"'{key}' cannot be divided into words: {str(error).lower()} in {shown(line)}", origin=hit.origin

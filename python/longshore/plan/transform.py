@@ -28,7 +28,7 @@ PER_JOB = frozenset({"label", "jobName", "jobLabel"})
 """Names whose values every job has of its own, beside the dimensions of its data ID."""
 NODE_ID = "qgraphNodeId"
 """Name, in a command, of the ids that the source gave a job's tasks, sorted and with commas between (BPS)."""
-_MOST_NODES = 2000
+MOST_NODES = 2000
 """Ids in one command: Linux takes no argument longer than 128 KiB."""
 
 
@@ -251,7 +251,7 @@ def _at_once(
             yield task, own, 1
             continue
         but_for_id = _command_of(task, profile.parts[task.label], {**own, NODE_ID: ""}, directory)
-        if but_for_id != command or len(same) == _MOST_NODES:
+        if but_for_id != command or len(same) == MOST_NODES:
             yield from _as_one(same)
             same, command = [], but_for_id
         same.append((task, own))
