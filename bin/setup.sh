@@ -2,8 +2,9 @@
 # Sourced by bin/test and bin/example, which `set -euo pipefail` first: finds a Python, makes a virtual environment and
 # installs this checkout into it (editable).
 #
-#     setup ""         the package             (pip install -e .)
-#     setup "[test]"   the same and what tests need
+#     setup ""               the package             (pip install -e .)
+#     setup "[test]"         the same and what tests need
+#     setup "[lsst]" -lsst   the same and LSST's packages, in an environment of its own: `.venv-lsst`
 #
 # Afterwards ROOT is the checkout and VENV the environment, whose programs come first on PATH. The environment is `.venv`
 # in the checkout, or lies in the user's cache where somebody else owns the checkout or its `.venv`. It is installed into
@@ -84,14 +85,14 @@ is_ours() {
 }
 
 choose_environment() {
-    local key place
+    local key place suffix=$1
     key=$(printf '%s' "$ROOT" | cksum | cut -d ' ' -f 1)
-    for place in "$ROOT/.venv" \
-        "${XDG_CACHE_HOME:-${HOME:-/nonexistent}/.cache}/longshore/venv-$key" \
-        "${TMPDIR:-/tmp}/longshore-$(id -u)-$key"; do
+    for place in "$ROOT/.venv$suffix" \
+        "${XDG_CACHE_HOME:-${HOME:-/nonexistent}/.cache}/longshore/venv-$key$suffix" \
+        "${TMPDIR:-/tmp}/longshore-$(id -u)-$key$suffix"; do
         if is_ours "$place"; then
             VENV=$place
-            [ "$VENV" = "$ROOT/.venv" ] || say "the environment is $VENV: $ROOT/.venv is not ours to write"
+            [ "$VENV" = "$ROOT/.venv$suffix" ] || say "the environment is $VENV: $ROOT/.venv$suffix is not ours to write"
             return
         fi
     done
@@ -129,7 +130,7 @@ install_checkout() {
 }
 
 setup() {
-    choose_environment
+    choose_environment "${2:-}"
     # One at a time; the lock ends with the subshell and is not handed down to anything started later.
     (
         if command -v flock >/dev/null; then

@@ -20,17 +20,11 @@ from tests.conftest import Cli, Ran
 DATA = Path(__file__).resolve().parents[1] / "data" / "lsst"
 END_S = 900
 
-COMMON = """\
-pipelineYaml: pipeline.yaml
-payload:
-  output: u/demo
-  butlerConfig: repo
-  inCollection: DemoCam/raw/all
-  dataQuery: "skymap='demosky'"
-defaultPreCmdOpts: "--log-level=WARNING"
-finalJob: {finalPreCmdOpts: "--log-level=INFO"}
-wmsServiceClass: local
-"""
+PAGE = (Path(__file__).resolve().parents[2] / "doc" / "how-to" / "run-lsst-pipelines.md").read_text("utf-8")
+COMMON = PAGE.split("```yaml\n")[1].split("```")[0]
+CLUSTERS = PAGE.split("```yaml\n")[2].split("```")[0]
+SUBMIT, PREPARE = (fence.split("```")[0] for fence in PAGE.split("```sh\n")[1:])
+"""Files and commands are those of the documentation, so that these are true."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +37,24 @@ class Demo:
 
     def __call__(self, *args: str | Path) -> Ran:
         return self.cli(*args, cwd=self.folder, env=self.env, timeout=END_S)
+
+    def typed(self, commands: str) -> subprocess.CompletedProcess[str]:
+        """What becomes of commands that are typed into a shell."""
+        program = self.folder / "bin" / "longshore"
+        program.parent.mkdir(exist_ok=True)
+        program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m longshore "$@"\n', "utf-8")
+        program.chmod(0o755)
+        path = os.pathsep.join([str(program.parent), self.env["PATH"]])
+        done = subprocess.run(
+            ["/bin/sh", "-ec", commands],
+            cwd=self.folder,
+            env={**os.environ, **self.env, "PATH": path},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, f"{commands}\n{done.stdout}\n{done.stderr}"
+        return done
 
     def submitted(self, text: str, *args: str) -> Any:
         """What `submit --wait --json` says of a run of this configuration."""
@@ -98,11 +110,13 @@ def ended(demo: Demo, run: str) -> Any:
     raise AssertionError(f"the run has not ended within {END_S} s: {status}")
 
 
+@pytest.mark.timeout(END_S)
 def test_a_pipeline_runs_from_its_graph_to_its_datasets(demo: Demo) -> None:
-    said = demo.submitted("")
-    run = Path(said["submit_dir"])
-    assert said["state"] == "SUCCEEDED", demo("report", "--id", said["id"]).stdout
-    report = demo("report", "--id", said["id"], "--json").json
+    (demo.folder / "run.yaml").write_text(COMMON, "utf-8")
+    typed = demo.typed(SUBMIT)
+    assert "SUCCEEDED" in typed.stdout
+    report = demo("report", "--id", "@last", "--json").json
+    run = Path(report["runs"][0]["path"])
     expected = {"pipetaskInit": 1, "isr": 12, "calib": 12, "coadd": 2, "finalJob": 1}
     assert {label: counts["SUCCEEDED"] for label, counts in report["runs"][0]["labels"].items()} == expected
     name = report["runs"][0]["name"]
@@ -117,10 +131,9 @@ def test_a_pipeline_runs_from_its_graph_to_its_datasets(demo: Demo) -> None:
     assert sum(coadd["n"] for coadd in coadds) >= 12
 
     # The graph that is there now, taken as it is, is fitted to a run of its own; the pipeline's name does no harm.
-    ran = demo("prepare", "run.yaml", "-g", graph, "--json")
-    assert ran.returncode == 0, ran.stderr
-    assert "'qgraphFile' is used as it is, and 'pipelineYaml' not read" in ran.stderr
-    prepared = Path(ran.json["submit_dir"])
+    typed = demo.typed(PREPARE.replace("u_demo.qg", str(graph)))
+    assert "'qgraphFile' is used as it is, and 'pipelineYaml' not read" in typed.stderr
+    prepared = Path(typed.stdout.rpartition("Submit dir: ")[2].strip())
     assert (prepared / f"{graph.stem}_orig.qg").read_bytes() == graph.read_bytes()
     assert (prepared / graph.name).read_bytes() != graph.read_bytes()
     assert " update-graph-run " in (prepared / "quantumGraphUpdate.out").read_text("utf-8")
@@ -135,15 +148,14 @@ def test_a_pipeline_runs_from_its_graph_to_its_datasets(demo: Demo) -> None:
     }
 
 
+@pytest.mark.timeout(END_S)
 def test_quanta_that_fail_are_tried_again_and_what_needs_them_is_pruned_until_a_restart(demo: Demo) -> None:
     cure = demo.folder / "cure"
     said = demo.submitted(
         f"extraQgraphOptions: '-c isr:failVisit=2 -c isr:unlessThere={cure}'\n"
         "numberOfRetries: 1\n"
         "retryUnlessExit: null\n"
-        "clusterAlgorithm: lsst.ctrl.bps.quantum_clustering_funcs.dimension_clustering\n"
-        "cluster:\n"
-        "  visits: {pipetasks: 'isr, calib', dimensions: visit}\n"
+        f"{CLUSTERS}"
     )
     run = said["id"]
     assert said["state"] == "FAILED"

@@ -1,0 +1,208 @@
+"""Times packing and transforming quantum graphs, beside LSST's BPS where that is installed.
+
+Usage: python -m tests.bench.transform [--graph FILE.qg] [--without-bps] [QUANTA ...]
+
+Without numbers: 10,000, 100,000 and 1,000,000 quanta, made up in the shape of nights: per visit 52 times `isr`
+and `calibrate`, and one `consolidateVisit` behind them. A graph of LSST's is read by its packages, which must be there.
+Each measurement has a process of its own, so that its memory is its own; BPS is spared the million.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import multiprocessing
+import os
+import tempfile
+import time
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import redirect_stdout
+from io import StringIO
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from tests.bench.processes import peak_mb
+
+from longshore.app.acquired import Acquired
+from longshore.app.begin import begin
+from longshore.app.packing import pack
+from longshore.app.prepare import make_workflow
+from longshore.graph.quantumgraph import RUN_GRAPH, LabelQuanta, QuantumGraphRecord, task_graph
+from longshore.model.file import File
+from longshore.origin import Origin
+from longshore.world.quantumgraph import read_quantum_graph
+
+SIZES: Final = (10_000, 100_000, 1_000_000)
+MOST_FOR_BPS: Final = 200_000
+DETECTORS: Final = 52
+SHAPE: Final = Path(__file__).resolve().parents[1] / "data" / "lsst" / "g1.qg"
+"""Its pipeline is that of the graphs that are made up."""
+DETECTOR: Final = ("instrument", "detector", "visit")
+VISIT: Final = ("instrument", "visit")
+IMPLIED: Final = ("band", "day_obs", "physical_filter")
+YAML: Final = """\
+wmsServiceClass: local
+qgraphFile: graph.qg
+payload: {payloadName: bench, butlerConfig: repo, inCollection: in, output: u/bench}
+"""
+BPS: Final = """\
+submitPath: submit
+operator: me
+qgraphFile: graph.qg
+payload: {payloadName: bench, butlerConfig: repo, inCollection: in, output: u/bench, outputRun: u/bench/run}
+wmsServiceClass: lsst.ctrl.bps.BaseWmsService
+"""
+
+
+class Figures(NamedTuple):
+    """What one measurement gave."""
+
+    quanta: int
+    jobs: int
+    cluster_s: float
+    transform_s: float
+    peak_mb: float
+
+    @property
+    def both_s(self) -> float:
+        """Packing and transforming."""
+        return self.cluster_s + self.transform_s
+
+
+def made_up(quanta: int) -> QuantumGraphRecord:
+    """A graph of about as many quanta."""
+    visits = max(1, quanta // (2 * DETECTORS + 1))
+    numbers = [(visit, detector) for visit in range(visits) for detector in range(DETECTORS)]
+
+    def of_detectors(kind: int) -> list[tuple[str, tuple[Any, ...]]]:
+        return [
+            (_uuid(kind, visit, detector), ("Cam", detector, visit, "r", 20250101, "Cam-r"))
+            for visit, detector in numbers
+        ]
+
+    labels = {
+        "isr": LabelQuanta(required=DETECTOR, implied=IMPLIED, quanta=of_detectors(1)),
+        "calibrate": LabelQuanta(required=DETECTOR, implied=IMPLIED, quanta=of_detectors(2)),
+        "consolidateVisit": LabelQuanta(
+            required=VISIT,
+            implied=IMPLIED,
+            quanta=[(_uuid(3, visit, 0), ("Cam", visit, "r", 20250101, "Cam-r")) for visit in range(visits)],
+        ),
+    }
+    edges = [(_uuid(1, *each), _uuid(2, *each)) for each in numbers]
+    edges += [(_uuid(2, visit, detector), _uuid(3, visit, 0)) for visit, detector in numbers]
+    return QuantumGraphRecord(labels=labels, edges=edges)
+
+
+def _uuid(kind: int, visit: int, detector: int) -> str:
+    return f"01a1f840-917e-7{kind:03x}-8{detector:03x}-{visit:012x}"
+
+
+class _Quiet:
+    def note(self, text: str) -> None:
+        pass
+
+    def stage(self, text: str) -> None:
+        pass
+
+
+def ours(record: QuantumGraphRecord) -> Figures:
+    """Longshore's packing, and its transform with all it checks."""
+    Path("run.yaml").write_text(YAML, "utf-8")
+    begun = begin(Path("run.yaml"), options={}, sets=(), now=0.0, tell=_Quiet())
+    named = f"<FILE:{RUN_GRAPH}>"
+    graph = task_graph(record, name="bench", file=File(name=RUN_GRAPH, path="graph.qg"), origin=Origin("graph.qg"))
+    acquired = Acquired(graph=graph, values={"qgraphFile": named, RUN_GRAPH: named})
+    began = time.perf_counter()
+    clustered = pack(begun.configuration, graph)
+    packed = time.perf_counter()
+    workflow = make_workflow(begun, clustered, acquired, _Quiet())
+    done = time.perf_counter()
+    return Figures(len(graph.dag), len(workflow), packed - began, done - packed, peak_mb() or 0.0)
+
+
+def theirs(record: QuantumGraphRecord) -> Figures:
+    """The same two stages of BPS's, with its own defaults and the same graph."""
+    from uuid import UUID
+
+    from lsst.ctrl.bps import BPS_DEFAULTS, BpsConfig
+    from lsst.ctrl.bps.pre_transform import cluster_quanta
+    from lsst.ctrl.bps.transform import transform
+    from lsst.pipe.base.pipeline_graph import TaskImportMode
+    from lsst.pipe.base.quantum_graph import PredictedQuantumGraph
+    from lsst.pipe.base.quantum_graph._predicted import PredictedThinGraphModel, PredictedThinQuantumModel
+
+    with PredictedQuantumGraph.open(str(SHAPE), import_mode=TaskImportMode.DO_NOT_IMPORT) as reader:
+        quanta = {
+            label: [
+                PredictedThinQuantumModel.model_construct(quantum_id=UUID(uuid), data_coordinate=list(values))
+                for uuid, values in of_label.quanta
+            ]
+            for label, of_label in record.labels.items()
+        }
+        edges = [(UUID(parent), UUID(child)) for parent, child in record.edges]
+        thin = PredictedThinGraphModel.model_construct(quanta=quanta, edges=edges)
+        reader.components.thin_graph = thin
+        reader.components.header.n_quanta = sum(map(len, quanta.values()))
+        graph = reader.finish()
+    Path("bps.yaml").write_text(BPS, "utf-8")
+    config = BpsConfig("bps.yaml", defaults=BPS_DEFAULTS)
+    config[".bps_defined.timestamp"] = "20250101T000000Z"
+    config[".bps_defined.submitPath"] = str(Path.cwd())
+    config[".bps_defined.uniqProcName"] = "u_bench_run"
+    config[".bps_defined.runQgraphFile"] = "graph.qg"
+    began = time.perf_counter()
+    clustered = cluster_quanta(config, graph, "u_bench_run")
+    packed = time.perf_counter()
+    workflow, _ = transform(config, clustered, str(Path.cwd()))
+    done = time.perf_counter()
+    jobs = sum(workflow.job_counts.values())
+    return Figures(reader.components.header.n_quanta, jobs, packed - began, done - packed, peak_mb() or 0.0)
+
+
+def _measured(measure: Callable[[QuantumGraphRecord], Figures], source: int | Path) -> Figures:
+    """A measurement in a folder and a process of its own."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool,
+    ):
+        return pool.submit(_in_folder, measure, source, folder).result()
+
+
+def _in_folder(measure: Callable[[QuantumGraphRecord], Figures], source: int | Path, folder: str) -> Figures:
+    record = made_up(source) if isinstance(source, int) else read_quantum_graph(source)
+    os.chdir(folder)
+    with redirect_stdout(StringIO()):
+        return measure(record)
+
+
+def main() -> None:
+    """Print a line per graph and program."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("quanta", nargs="*", type=int, default=SIZES)
+    parser.add_argument("--graph", type=Path, action="append", default=[])
+    parser.add_argument("--without-bps", action="store_true")
+    options = parser.parse_args()
+    beside = not options.without_bps and importlib.util.find_spec("lsst") and importlib.util.find_spec("lsst.ctrl.bps")
+    print("program    graph       quanta      jobs  cluster s  transform s   both s  us/quantum  peak MB")
+    for source in [*(path.resolve() for path in options.graph), *(options.quanta or SIZES)]:
+        mine = _show("longshore", source, _measured(ours, source))
+        if beside and mine.quanta <= MOST_FOR_BPS:
+            other = _show("bps", source, _measured(theirs, source))
+            faster, smaller = other.both_s / mine.both_s, other.peak_mb / mine.peak_mb
+            print(f"           {faster:.1f} times as fast, in 1/{smaller:.1f} of the memory")
+
+
+def _show(program: str, source: int | Path, got: Figures) -> Figures:
+    name = "made up" if isinstance(source, int) else source.name
+    print(
+        f"{program:<10} {name:<10} {got.quanta:>8,} {got.jobs:>9,} {got.cluster_s:>10.2f} {got.transform_s:>12.2f} "
+        f"{got.both_s:>8.2f} {got.both_s / got.quanta * 1e6:>11.1f} {got.peak_mb:>8.0f}",
+        flush=True,
+    )
+    return got
+
+
+if __name__ == "__main__":
+    main()
