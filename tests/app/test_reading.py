@@ -320,6 +320,20 @@ def test_what_cannot_be_read_is_told_in_one_way(written: Written, name: str, loo
         LOOKS[look](written.opened)
 
 
+@pytest.mark.parametrize("snapshot", [True, False])
+def test_files_of_two_runs_are_told_apart(written: Written, snapshot: bool) -> None:
+    written.begin()
+    if snapshot:
+        written.n = 9
+        written.snapshot()
+    written.write(Submitting(n=1, b="1.1", tag="t", jobs=((77, 1),)))
+    written.write(Ended(n=2, j=77, a=1, exit=1, cause=Cause.EXIT))
+    written.write(Failed(n=3, j=77, why="no attempt is left"))
+    words = "tells of jobs that '.*' does not have: they are not of one run"
+    with pytest.raises(RunUnreadableError, match=words):
+        report_run(written.opened, details=not snapshot)
+
+
 def test_jobs_are_told_of_one_by_one_or_in_slices(written: Written) -> None:
     written.begin()
     for event in course():

@@ -79,6 +79,30 @@ def test_a_run_under_way_and_one_that_was_cancelled(cli: Cli, write_run: WriteRu
     assert json.loads(cli("events", "@last", "--follow").stdout.splitlines()[-1])["event"] == "finished"
 
 
+def test_what_somebody_keeps_from_starting(cli: Cli, write_run: WriteRun, tmp_path: Path) -> None:
+    tasks: Tasks = {name: ("A", []) for name in "abcd"}
+    run = cli("submit", write_run(WAITING.format(go=tmp_path / "go"), tasks).name, "--json").json["id"]
+    while cli("explain", "@last", "a", "--json").json["state"] != "RUNNING":
+        time.sleep(0.1)
+    assert cli("throttle", "@last", "--max", "1", "--label", "A").returncode == 0
+    assert cli("throttle", "@last", "--max", "3").returncode == 0
+    assert cli("hold", "@last", "--job", "d").returncode == 0
+    held = cli("explain", "@last", "d").stdout
+    assert " is HELD.\n  It was held by " in held
+    assert f"to let it go on: longshore release {run} --job d\n" in held
+    throttled = cli("explain", "@last", "c", "--json").json
+    assert throttled["throttles"] == [
+        {"label": "A", "max": 1, "active": 1},
+        {"label": None, "max": 3, "active": 1},
+    ]
+    assert throttled["reasons"][0] == (
+        f"It is throttled: at most 1 job of label A may be active at once, and 1 is: "
+        f"longshore throttle {run} --off --label A"
+    )
+    assert cli("cancel", "@last").returncode == 0
+    assert cli("explain", "@last", "c", "--json").json["throttles"] == []
+
+
 def test_a_run_whose_engine_died(cli: Cli, write_run: WriteRun, tmp_path: Path) -> None:
     from tests.e2e.test_job_logs import engine_of
 

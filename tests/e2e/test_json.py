@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -85,7 +84,6 @@ def test_what_every_command_prints_is_what_its_schema_says(cli: Cli, write_run: 
 
     for stage in ("acquire", "cluster", "transform", "prepare"):
         ask(stage, path)
-    time.sleep(1)  # names of runs go by the second
     run = ask("submit", path, "--wait", status=19)["id"]
     ask("report")
     ask("report", run)
@@ -106,11 +104,11 @@ def test_what_every_command_prints_is_what_its_schema_says(cli: Cli, write_run: 
         for command in ("explain", "show-job"):
             ask(command, run, job)
     ask("draw", run)
+    ask("submit", path, "--backend-options=-h")
     ask("logs", run, "nope", status=5)
     (tmp_path / "script.yaml").write_text("customJob: {executable: script.sh}\n", "utf-8")
     ask("submitcmd", "script.yaml", status=7)
     path = write_run("runQuantumCommand: 'sleep 60'\nresources: {cpus: 1}\n", MANY).name
-    time.sleep(1)
     live = ask("submit", path)["id"]
     ask("pause", live, "--why", "a look")
     ask("unpause", live)
@@ -119,6 +117,7 @@ def test_what_every_command_prints_is_what_its_schema_says(cli: Cli, write_run: 
     ask("release", live, "b")
     ask("set", live, "numberOfRetries=1", "--job", "b")
     ask("cancel", live)
+    ask("prepare", path, "--backend-options=-h", "--set", "wmsServiceClass=slurm")
     place = ask("report", live)["runs"][0]["path"]
     ask("forget", live)
     ask("adopt", place)

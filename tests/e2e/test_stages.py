@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -126,3 +128,15 @@ def test_a_script_without_arguments(cli: Cli, tmp_path: Path) -> None:
     assert ran.returncode == 0
     log = Path(ran.json["submit_dir"], "logs", "customJob", "00", "script.sh.1.log")
     assert log.read_text("utf-8") == "0 arguments\n"
+
+
+def test_what_is_prepared_and_what_is_submitted_in_one_second_have_names_of_their_own(
+    cli: Cli, write_run: WriteRun
+) -> None:
+    name = write_run().name
+    with ThreadPoolExecutor() as pool:
+        ran = list(pool.map(lambda command: cli(command, name, "--json"), ("prepare", "submit", "prepare", "submit")))
+    assert [each.returncode for each in ran] == [0] * 4, [each.stderr for each in ran]
+    places = [each.json["submit_dir"] for each in ran]
+    assert len(set(places)) == 4
+    assert len({json.loads(Path(place, "run.json").read_text("utf-8"))["id"] for place in places}) == 4

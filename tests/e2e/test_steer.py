@@ -122,6 +122,9 @@ def test_a_throttle_is_kept_and_lifted(cli: Cli, write_run: WriteRun, tmp_path: 
     wide: Tasks = {f"w{number}": ("W", []) for number in range(8)}
     run = submitted(cli, write_run(f"resources: {{cpus: 4}}\n{WAITS}", {"a": ("A", []), **wide}))
     assert cli("throttle", run, "--max", "1", "--label", "W").returncode == 0
+    shown = "throttled: at most 1 of 'W' at once; 'longshore throttle --off' lifts it"
+    eventually(lambda: cli("status", run), lambda ran: shown in ran.stderr)
+    assert shown in cli("report", run).stdout
     (tmp_path / "go").touch()
     eventually(lambda: cli("status", run), lambda ran: ran.returncode == 0)
     throttled = False
@@ -135,6 +138,7 @@ def test_a_throttle_is_kept_and_lifted(cli: Cli, write_run: WriteRun, tmp_path: 
             taken.update((job, attempt) for job, attempt in event["jobs"] if job > 0)
             assert not throttled or len(taken) <= 1
     assert throttled
+    assert "throttled" not in cli("report", run).stdout
     assert cli("throttle", run).returncode == 2
 
 

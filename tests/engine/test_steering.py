@@ -19,7 +19,7 @@ from longshore.engine.fold import Code, RunState
 from longshore.engine.obeying import events_of
 from longshore.engine.policy import RetryRules
 from longshore.engine.pool import Pool
-from longshore.engine.steering import WHOLE_RUN
+from longshore.engine.steering import WHOLE_RUN, throttled
 from longshore.errors import ConfigError, UsageError
 from longshore.model.codec import decode_event, encode_line
 from longshore.model.event import Ended, Failed, Restarted, Retry, Started, Steer, Submitted, Submitting
@@ -441,6 +441,13 @@ def test_more_retries_can_be_given(tmp_path: Path) -> None:
 
 
 WIDE: Mapping[str, Sequence[str]] = {f"{label}_{number}": () for number in range(6) for label in "ab"}
+
+
+def test_how_narrow_a_run_was_made_is_said() -> None:
+    assert not throttled({}, ["a", "b"])
+    assert throttled({1: 3, WHOLE_RUN: 7, 0: 2}, ["a", "b"]) == (
+        "throttled: at most 7 in all, 2 of 'a', 3 of 'b' at once; 'longshore throttle --off' lifts it"
+    )
 
 
 def test_a_throttle_by_label(tmp_path: Path) -> None:

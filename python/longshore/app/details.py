@@ -65,6 +65,8 @@ class Details(Sequence[JobReport]):
             shown = JobState.HELD
         if not number:
             return JobReport(name=name, label=label, state=shown)
+        if job in self.held:
+            shown = JobState.HELD
         host, began = self.history.start(job, number)
         end = self.history.end(job, number)
         # Text and no path: a hundred thousand paths take half a second to make.

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from longshore.app.job_events import Attempts, JobEvents, PartState, event_lines
 from longshore.app.run_jobs import RunJobs
-from longshore.app.runs import OpenRun
+from longshore.app.runs import OpenRun, of_one_run
 from longshore.engine.fold import SHOWN, Code
 from longshore.engine.pool import Pool
+from longshore.engine.steering import WHOLE_RUN
 from longshore.errors import LongshoreError
 from longshore.model.attempt import Attempt
 from longshore.model.event import Deleted, Event, Failed, Finished, Life, Restarted, Steer
@@ -68,6 +69,23 @@ class Room:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Throttle:
+    """How many jobs somebody lets be active at once.
+
+    Attributes
+    ----------
+    label
+        Of which label; ``None`` for the whole run.
+    most, active
+        How many may be, and were when the engine last said.
+    """
+
+    label: str | None
+    most: int
+    active: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class Explained:
     """All there is to know of a job.
 
@@ -97,6 +115,8 @@ class Explained:
         Why the engine waits, if it does.
     others
         Number of jobs in each state, as the engine last said.
+    throttles
+        What bounds how many jobs like it are active at once.
     engine
         Whether an engine is there; ``None`` where that cannot be told.
     stopped_at
@@ -126,6 +146,7 @@ class Explained:
     note: str
     others: Mapping[JobState, int] = field(default_factory=dict)
     room: Room | None = None
+    throttles: tuple[Throttle, ...] = ()
     engine: bool | None = None
     stopped_at: float | None = None
     finished: bool = False
@@ -140,7 +161,15 @@ class Explained:
     @property
     def cancelled_by(self) -> Steer | None:
         """The newest order to cancel that touched it."""
-        orders = [event for _, event in self.events if isinstance(event, Steer) and event.act == "cancel"]
+        return self._newest_order("cancel")
+
+    @property
+    def held_by(self) -> Steer | None:
+        """The newest order to hold it."""
+        return self._newest_order("hold")
+
+    def _newest_order(self, act: str) -> Steer | None:
+        orders = [event for _, event in self.events if isinstance(event, Steer) and event.act == act]
         return orders[-1] if orders else None
 
 
@@ -164,7 +193,9 @@ def explain_job(opened: OpenRun, reference: str) -> Explained:
     # Asked before the events are read: an engine that ends in between has written its last event by then.
     alive = _alive(opened)
     table = RunJobs(opened)
-    return _Look(opened, table, table.find(reference), alive=alive).explained()
+    job = table.find(reference)
+    with of_one_run(opened.run):
+        return _Look(opened, table, job, alive=alive).explained()
 
 
 def _alive(opened: OpenRun) -> bool | None:
@@ -230,6 +261,7 @@ class _Look:
             note=snapshot.note if snapshot and not unwatched and not finished else "",
             others=snapshot.counts if snapshot else {},
             room=self._room(asks) if code == Code.READY and not finished else None,
+            throttles=() if finished else tuple(self._throttles(settings.label, snapshot)),
             engine=self._alive,
             stopped_at=self._stopped_at(snapshot) if unwatched and SHOWN[code] not in TERMINAL else None,
             finished=finished,
@@ -244,6 +276,15 @@ class _Look:
                 held = reason in waiting.held
                 return (f"{reason}; {waiting.hint}" if held and waiting.hint else reason), held
         return "", False
+
+    def _throttles(self, label: str, snapshot: Snapshot | None) -> Iterator[Throttle]:
+        """What bounds how many jobs like this one are active: of its label, and of the run."""
+        labels = list(dict.fromkeys(settings.label for settings in self._table.header.settings))
+        throttles = self._state.fold.throttles
+        if (most := throttles.get(labels.index(label))) is not None:
+            yield Throttle(label=label, most=most, active=_active(snapshot.labels.get(label, {}) if snapshot else {}))
+        if (most := throttles.get(WHOLE_RUN)) is not None:
+            yield Throttle(label=None, most=most, active=_active(snapshot.counts if snapshot else {}))
 
     def _stopped_at(self, snapshot: Snapshot | None) -> float | None:
         life = self._state.fold.life
@@ -351,6 +392,10 @@ class _Look:
         for taken in active.values():
             pool.take(pool.clamp(taken.amounts()))
         return Room(capacity=pool.capacity, free=pool.free, asked=pool.clamp(request.amounts()), active=len(active))
+
+
+def _active(counts: Mapping[JobState, int]) -> int:
+    return counts.get(JobState.PENDING, 0) + counts.get(JobState.RUNNING, 0)
 
 
 def _selects(event: Steer, name: str, label: str) -> bool:

@@ -13,7 +13,7 @@ import msgspec
 from longshore.app.job_events import JobEvents, PartState, event_lines, failed_once
 from longshore.app.log_text import begin_of_tail, open_log, pieces
 from longshore.app.run_jobs import RunJobs
-from longshore.app.runs import OpenRun, readable
+from longshore.app.runs import OpenRun, of_one_run, readable
 from longshore.contract.context import file_name
 from longshore.engine.fold import Code
 from longshore.engine.follow import JournalFollower
@@ -200,10 +200,12 @@ def _failed(opened: OpenRun, table: RunJobs, among: Sequence[int]) -> list[int]:
     lines = event_lines(opened)
     # Whoever failed once may have succeeded in a restart: the fold of those few tells.
     once = failed_once(lines)
-    jobs = table.ancestors(*once)
+    with of_one_run(opened.run):
+        jobs = table.ancestors(*once)
     state = PartState(table, jobs)
-    for event in JobEvents(lines, set(jobs)).events:
-        state.apply(event)
+    with of_one_run(opened.run):
+        for event in JobEvents(lines, set(jobs)).events:
+            state.apply(event)
     failed = {job for job in once if state.fold.code[state.place(job)] == Code.FAILED}
     return [job for job in among if job in failed]
 

@@ -73,7 +73,8 @@ def pack(configuration: Configuration, graph: TaskGraph) -> ClusteredGraph:
 def _settings(configuration: Configuration, graph: TaskGraph, algorithm: str) -> ClusteringSettings:
     config, env = configuration.config, configuration.env
     current = {"curr_site": configuration.site}
-    dimensions = frozenset(name for names in {tuple(task.data_id) for task in graph.dag.nodes} for name in names)
+    kinds = {(*task.data_id, *task.implied) for task in graph.dag.nodes}
+    dimensions = frozenset(name for names in kinds for name in names)
     packs = algorithm != "single_quantum_clustering"
     return ClusteringSettings(
         rules=cluster_rules(config, current=current, env=env, dimensions=dimensions) if packs else (),

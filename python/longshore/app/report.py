@@ -10,7 +10,7 @@ from longshore.app.details import Details
 from longshore.app.digest import Failed, Read
 from longshore.app.insight import insight
 from longshore.app.layout import Layout
-from longshore.app.runs import OpenRun, readable
+from longshore.app.runs import OpenRun, of_one_run, readable
 from longshore.app.status import checked, is_news, silence
 from longshore.app.tally import Tally
 from longshore.app.whole import Whole
@@ -86,7 +86,7 @@ class Reading:
             It went away while it was read.
         """
         run = self._opened.run
-        with readable(run):
+        with readable(run), of_one_run(run):
             # Asked before anything is read: an engine that ends in between has written its last event by then.
             alive = self._opened.service.alive(run)
             snapshot = read_snapshot(run)

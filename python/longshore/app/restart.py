@@ -11,7 +11,7 @@ import msgspec
 
 from longshore.app.layout import Layout
 from longshore.app.run_jobs import RunJobs, some
-from longshore.app.runs import OpenRun, readable
+from longshore.app.runs import OpenRun, of_one_run, readable
 from longshore.app.status import status_run
 from longshore.contract.context import Unreachable
 from longshore.contract.service import Changes
@@ -158,8 +158,9 @@ def _state(opened: OpenRun, layout: Layout) -> RunState:
     if isinstance(answer, Unreachable):
         raise UnreachableError(f"what happened in run '{opened.card.id}' cannot be asked for: {answer.why}")
     state = RunState(layout.parents, layout.label_of, final=layout.final)
-    for event in answer[0]:
-        state.apply(event)
+    with of_one_run(opened.run):
+        for event in answer[0]:
+            state.apply(event)
     return state
 
 

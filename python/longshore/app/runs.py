@@ -126,6 +126,28 @@ def readable(run: RunPaths) -> Iterator[None]:
         raise
 
 
+@contextmanager
+def of_one_run(run: RunPaths) -> Iterator[None]:
+    """Say that a journal tells of jobs that the workflow beside it does not have.
+
+    Parameters
+    ----------
+    run
+        The run directory whose events the body takes in: a job's number is a place in a list there.
+
+    Raises
+    ------
+    RunUnreadableError
+        Somebody has put files of two runs together.
+    """
+    try:
+        yield
+    except IndexError as error:
+        raise RunUnreadableError(
+            f"'{run.journal}' tells of jobs that '{run.workflow}' does not have: they are not of one run"
+        ) from error
+
+
 def is_same_run(path: str, card: RunCard) -> bool | None:
     """Whether a directory holds a certain run, or a copy of it; ``None`` where it holds none of that id.
 

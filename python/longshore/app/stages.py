@@ -18,7 +18,7 @@ from longshore.app.sources import acquire
 from longshore.app.teller import Teller
 from longshore.model.task import TaskGraph
 from longshore.model.workflow import Workflow
-from longshore.world.registry import run_id
+from longshore.world.registry import forget, reserve_id
 
 
 class Stage(StrEnum):
@@ -83,8 +83,26 @@ def run_stages(
     LongshoreError
         Something is wrong; nothing is left behind.
     """
-    now = time.time()
-    # What is only prepared is not registered: its id is the moment's, and `submit` makes a run with one of its own.
+    # What is prepared keeps its id, though nothing is registered: no run of this user gets that, nor its name.
+    identity, now = reserve_id(time.time()) if last is Stage.PREPARE else ("", time.time())
+    try:
+        return _run(path, last, identity, options=options, sets=sets, now=now, tell=tell)
+    except BaseException:
+        if identity:
+            forget(identity)
+        raise
+
+
+def _run(
+    path: Path,
+    last: Stage,
+    identity: str,
+    *,
+    options: Mapping[str, str],
+    sets: tuple[str, ...],
+    now: float,
+    tell: Teller,
+) -> tuple[list[Done], Path | None]:
     begun = begin(path, options=options, sets=sets, now=now, tell=tell)
     stages: list[Done] = []
     with _measured(Stage.ACQUIRE, stages, tell) as done:
@@ -105,7 +123,7 @@ def run_stages(
     if last is Stage.TRANSFORM:
         return stages, None
     with _measured(Stage.PREPARE, stages, tell) as done:
-        prepared = write(plan_of(begun, acquired, workflow), run_id=run_id(now), now=now)
+        prepared = write(plan_of(begun, acquired, workflow), run_id=identity, now=now)
         done.made = f"wrote '{prepared.run.root}'"
         done.counts = {"jobs": len(workflow)}
         done.labels = workflow.counts()

@@ -20,7 +20,7 @@ def command(ctx: click.Context, /, reference: str | None, run: str | None, **opt
     """Print all that happened in a run as JSON Lines, one event a line, in order."""
     from longshore.app.events import RunEvents
     from longshore.app.run_jobs import RunJobs
-    from longshore.app.runs import open_run
+    from longshore.app.runs import of_one_run, open_run
     from longshore.cli.raw import Output
     from longshore.cli.show_events import event_document, event_line
 
@@ -35,7 +35,8 @@ def command(ctx: click.Context, /, reference: str | None, run: str | None, **opt
     output = Output(raw=True)
 
     def name_of(job: int) -> tuple[str, str]:
-        return jobs.names[job], jobs.label(job)
+        with of_one_run(opened.run):
+            return jobs.names[job], jobs.label(job)
 
     for mark, event in events.follow() if follow else events:
         output.line(event_line(event_document(event, mark, run=opened.card.id, name_of=name_of)))

@@ -117,6 +117,9 @@ def explain_job_document(job: Explained, *, as_of: float) -> dict[str, Any]:
         "causes": [_other(other) for other in job.causes],
         "request": request_document(job.request),
         "room": _room(job.room) if job.room else None,
+        "throttles": [
+            {"label": throttle.label, "max": throttle.most, "active": throttle.active} for throttle in job.throttles
+        ],
         "retries": job.retries,
         "retry_unless_exit": list(job.unless_exit),
         "not_before": timestamp(job.not_before, exact=True),

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from longshore.cli.story import event_text
-from longshore.cli.words import duration, size, visible, why
+from longshore.cli.words import counted, duration, size, visible, why
 from longshore.config.secret import hide_secrets
 from longshore.model.moment import moment
 from longshore.model.state import Cause, JobState
 
 if TYPE_CHECKING:
-    from longshore.app.explain_job import Explained, Other, Room
+    from longshore.app.explain_job import Explained, Other, Room, Throttle
     from longshore.app.show_job import ShownJob, UsedFile
     from longshore.model.attempt import Attempt
     from longshore.model.request import Request
@@ -98,10 +98,6 @@ def _why_pending(job: Explained, _: float) -> Iterator[str]:
         yield f"The workload manager gives as its reason: {job.waits_at_manager}."
 
 
-def _why_held(job: Explained, now: float) -> Iterator[str]:
-    yield from (_why_pending if job.waits_at_manager else _why_other)(job, now)
-
-
 def _why_succeeded(job: Explained, _: float) -> Iterator[str]:
     for newest in job.attempts[-1:]:
         yield f"Its attempt {newest.number} succeeded{_after(newest)}."
@@ -147,6 +143,9 @@ def _why_ready(job: Explained, now: float) -> Iterator[str]:
         yield f"It is tried again at {moment(job.not_before)} at the earliest."
     if job.note:
         yield f"The engine waits: {job.note}."
+    for throttle in job.throttles:
+        if throttle.active >= throttle.most:
+            yield _throttled(throttle, job.run)
     if job.room and not job.room.fits:
         short = [name for name, amount in job.room.asked.items() if amount > job.room.free[name]]
         yield f"There is not enough room: {', '.join(_short(job.room, name) for name in short)}; {_active(job.room)}."
@@ -154,6 +153,28 @@ def _why_ready(job: Explained, now: float) -> Iterator[str]:
         ready = job.others.get(JobState.READY, 0)
         rest = f"; {ready} jobs were ready when the engine last said" if ready > 1 else ""
         yield f"There is room for it now: the engine starts it in its turn{rest}."
+
+
+def _throttled(throttle: Throttle, run: str) -> str:
+    whose, option = (
+        ("", "") if throttle.label is None else (f" of label {throttle.label}", f" --label {throttle.label}")
+    )
+    return (
+        f"It is throttled: at most {counted(throttle.most, 'job')}{whose} may be active at once, and "
+        f"{throttle.active} {'is' if throttle.active == 1 else 'are'}: longshore throttle {run} --off{option}"
+    )
+
+
+def _why_held(job: Explained, now: float) -> Iterator[str]:
+    if job.waits_at_manager:
+        yield from _why_pending(job, now)
+        return
+    order = job.held_by
+    by = f" by {order.who} at {moment(order.t)}" if order else ""
+    release = f"--job {shlex.quote(job.name)}"
+    if order and (labels := order.select.get("labels")):
+        release = " ".join(f"--label {shlex.quote(label)}" for label in labels)
+    yield f"It was held{by}; to let it go on: longshore release {job.run} {release}"
 
 
 def _why_running(job: Explained, now: float) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from longshore.config.interpolate import shown
@@ -46,14 +46,48 @@ def slurm_states(value: Any, key: str, origin: Origin | None = None) -> tuple[st
     return tuple(dict.fromkeys(found))
 
 
-def split(node: Node, key: str) -> dict[str, tuple[Any, Origin]]:
-    """The map ``status`` as keys and values of ``successIf``, with where each was written, and ``any_of``.
+def status(node: Node, key: str, readers: Mapping[str, Callable[[Any, str, Origin | None], Any]]) -> SuccessIf | None:
+    """What the map ``status`` means; what is no map is a variable of the user's, for the name is a plain one.
+
+    Parameters
+    ----------
+    node, key
+        The map, and what errors call it.
+    readers
+        How the values are read, per key of ``successIf``.
 
     Raises
     ------
     ConfigError
         It has another key, or a value is wrong.
     """
+    if not isinstance(node.value, dict):
+        return None
+    found = _split(node, key)
+    any_of, _ = found.pop("any_of")
+    values = {name: readers[name](value, f"{key}.{name}", origin) for name, (value, origin) in found.items()}
+    spell_out(values, key, node.origin)
+    return SuccessIf(**values, any_of=any_of) if values else None
+
+
+def spell_out(values: dict[str, Any], key: str, origin: Origin | None) -> None:
+    """Put what stands for several values, or for others, in the words of the model.
+
+    Raises
+    ------
+    ConfigError
+        One thing is said twice.
+    """
+    if "walltime" in values:
+        values["least_s"], values["most_s"] = values.pop("walltime")
+    if "slurm_job_state_codes" in values:
+        if "state" in values:
+            raise ConfigError(f"'{key}' has both 'state' and 'slurm_job_state_codes'", origin=origin, hint="Keep one.")
+        values["state"] = values.pop("slurm_job_state_codes")
+
+
+def _split(node: Node, key: str) -> dict[str, tuple[Any, Origin]]:
+    """The map as keys and values of ``successIf``, with where each was written, and ``any_of``."""
     assert isinstance(node.value, dict)
     found: dict[str, tuple[Any, Origin]] = {"any_of": (True, node.origin)}
     for name, below in node.value.items():

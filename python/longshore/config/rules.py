@@ -7,7 +7,8 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final, Protocol, TypeVar
 
-from longshore.config.buildtest import refuse_both, slurm_states, split
+from longshore.config import buildtest
+from longshore.config.buildtest import slurm_states
 from longshore.config.interpolate import Template, shown, unparse
 from longshore.config.merge import Node, plain
 from longshore.config.search import Hit, did_you_mean
@@ -112,7 +113,7 @@ def _success(lookup: Lookup) -> SuccessIf | None:
     own = _section(lookup, "successIf", success_if, fill=lookup)
     theirs = _section(lookup, "status", status)
     hit = lookup.found("status")
-    refuse_both(theirs, own, hit.origin if hit else None)
+    buildtest.refuse_both(theirs, own, hit.origin if hit else None)
     return own or theirs
 
 
@@ -168,7 +169,7 @@ def success_if(node: Node, key: str, *, fill: Lookup | None = None) -> SuccessIf
         "value": _whole,
     }
     values = _read_map(node, key, readers, example="{exit: [0], log: done}")
-    _spell_out(values, key, node.origin)
+    buildtest.spell_out(values, key, node.origin)
     assert isinstance(node.value, dict) or not values
     parts = node.value if isinstance(node.value, dict) else {}
     if "value" in values:
@@ -194,30 +195,8 @@ def success_if(node: Node, key: str, *, fill: Lookup | None = None) -> SuccessIf
 
 def status(node: Node, key: str) -> SuccessIf | None:
     """What must be true of an end that is a success, in buildtest's words: any of it, or with ``mode: and`` all."""
-    if not isinstance(node.value, dict):
-        # The name is a plain one: whatever is no map is a variable of the user's.
-        return None
-    found = split(node, key)
-    any_of, _ = found.pop("any_of")
-    readers: dict[str, Read] = {
-        "exit": _codes,
-        "log": regex,
-        "walltime": _span,
-        "slurm_job_state_codes": slurm_states,
-    }
-    values = {name: readers[name](value, f"{key}.{name}", origin) for name, (value, origin) in found.items()}
-    _spell_out(values, key, node.origin)
-    return SuccessIf(**values, any_of=any_of) if values else None
-
-
-def _spell_out(values: dict[str, Any], key: str, origin: Origin | None) -> None:
-    """Put what stands for several values, or for others, in the words of the model."""
-    if "walltime" in values:
-        values["least_s"], values["most_s"] = values.pop("walltime")
-    if "slurm_job_state_codes" in values:
-        if "state" in values:
-            raise ConfigError(f"'{key}' has both 'state' and 'slurm_job_state_codes'", origin=origin, hint="Keep one.")
-        values["state"] = values.pop("slurm_job_state_codes")
+    readers: dict[str, Read] = {"exit": _codes, "log": regex, "walltime": _span, "slurm_job_state_codes": slurm_states}
+    return buildtest.status(node, key, readers)
 
 
 def _read_map(node: Node, key: str, readers: Mapping[str, Read], *, example: str) -> dict[str, Any]:

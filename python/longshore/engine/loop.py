@@ -44,6 +44,7 @@ from longshore.engine.policy import first_request, rules_of
 from longshore.engine.pool import NO_IDENTITIES, Pool
 from longshore.engine.settings import EngineSettings
 from longshore.engine.standing import snapshot_of
+from longshore.engine.steering import throttled
 from longshore.engine.tenant import Tenant, wishes_of
 from longshore.engine.urgency import Urgencies
 from longshore.engine.waiting import WaitingJobs
@@ -178,7 +179,7 @@ class Engine:
             tag=f"{mark}-{number}",
             estimates=self._history.estimates,
             priorities=[profile.priority for profile in self._jobs.header.settings],
-            most_in_batch=[executor.most_in_batch(profile.own) for profile in self._jobs.header.settings],
+            most_in_batch=lambda profile: executor.most_in_batch(self._jobs.header.settings[profile].own),
             kinds=_kinds_of(self._jobs.header.settings) if executor.limits.max_batch > 1 else (),
         )
         pool = self._scheduler.pool
@@ -287,6 +288,8 @@ class Engine:
             self._note_event(Steer(who="longshore", act="pause", set={"why": self._guard.why}))
         if self.state.paused:
             self._notes.add(f"paused: {self.state.paused}; 'longshore unpause' goes on")
+        elif not self.state.over and (narrow := throttled(self.state.throttles, self._jobs.labels)):
+            self._notes.add(narrow)
 
     def _share(self) -> None:
         """Agree with the user's other runs on who has how much of this machine."""

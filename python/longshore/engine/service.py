@@ -210,18 +210,7 @@ class EngineService(WmsService):
     def _begin(self, run: RunPaths, by: str) -> Submission:
         if by not in {"submit", "take-over"}:
             self._refuse_if_elsewhere(run)
-        before = len(lives(run.journal))
-        # -P: what lies in the run directory must not pass for a module.
-        command = [sys.executable, "-P", "-m", "longshore", "drive", str(run.root), "--by", by]
-        said = run.engine_log.stat().st_size if run.engine_log.exists() else 0
-        try:
-            process, how = start_detached(command, log=run.engine_log)
-        except OSError as error:
-            what = f"'{error.filename}': " if error.filename else ""
-            raise SubmissionRefusedError(
-                f"the engine of '{run.root}' cannot be started: {what}{error.strerror or error}"
-            ) from error
-        _wait_for_life(run, process, before, said)
+        where = self.start_engine(run, by)
         card = read_card(run)
         return Submission(
             id=card.id,
@@ -229,8 +218,28 @@ class EngineService(WmsService):
             at=time.time(),
             user=user_name(),
             host=host_name(),
-            notes=(f"the engine runs {how.description}",),
+            notes=(where,),
         )
+
+    def start_engine(self, run: RunPaths, by: str) -> str:
+        """Start an engine, and say where it runs.
+
+        Raises
+        ------
+        SubmissionRefusedError
+            It did not begin; nothing is left of it.
+        """
+        before = len(lives(run.journal))
+        said = run.engine_log.stat().st_size if run.engine_log.exists() else 0
+        try:
+            process, how = start_detached([*engine_command(run), "--by", by], log=run.engine_log)
+        except OSError as error:
+            what = f"'{error.filename}': " if error.filename else ""
+            raise SubmissionRefusedError(
+                f"the engine of '{run.root}' cannot be started: {what}{error.strerror or error}"
+            ) from error
+        _wait_for_life(run, process, before, said)
+        return f"the engine runs {how.description}"
 
     def _refuse_if_elsewhere(self, run: RunPaths) -> None:
         if left := self.executor(engine_settings.read(run).executor).elsewhere(run):
@@ -281,6 +290,12 @@ class EngineService(WmsService):
         if snapshot is None:
             return 0
         return snapshot.counts.get(JobState.RUNNING, 0) + snapshot.counts.get(JobState.PENDING, 0)
+
+
+def engine_command(run: RunPaths) -> list[str]:
+    """What is the engine of a run, but for why it is begun."""
+    # -P: what lies in the run directory must not pass for a module.
+    return [sys.executable, "-P", "-m", "longshore", "drive", str(run.root)]
 
 
 _POLL_S: Final = 0.02

@@ -71,4 +71,4 @@ def show_held(rows: Sequence[dict[JobState, int]], state: RunState, held: Collec
 
 def stuck_with(state: RunState, held: Collection[int]) -> bool:
     """Whether nothing of a run moves before somebody lets those go that the workload manager holds."""
-    return not state.cancelled and sum(row[code] for row in state.counts for code in MOVING) == len(held)
+    return bool(held) and not state.cancelled and sum(row[code] for row in state.counts for code in MOVING) == len(held)

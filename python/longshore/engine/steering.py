@@ -99,6 +99,23 @@ def ask(state: RunState, job: int, event: Steer) -> None:
         state.freed.append(job)
 
 
+def throttled(throttles: Mapping[int, int], labels: Sequence[str]) -> str:
+    """How narrow a run was made, in words; empty when it was not.
+
+    Parameters
+    ----------
+    throttles
+        How many jobs may be active at once, per label and for the whole run.
+    labels
+        Names of the labels.
+    """
+    if not throttles:
+        return ""
+    whole = [f"{throttles[WHOLE_RUN]} in all"] if WHOLE_RUN in throttles else []
+    parts = [f"{most} of '{labels[label]}'" for label, most in sorted(throttles.items()) if label != WHOLE_RUN]
+    return f"throttled: at most {', '.join(whole + parts)} at once; 'longshore throttle --off' lifts it"
+
+
 def set_events(
     who: str,
     changes: Mapping[str, str],

@@ -33,6 +33,8 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     """Paths per kind of dataset that its command may name."""
     node_id: str = ""
     """What its source calls it, where that is more than its name: the UUID of a quantum."""
+    implied: DataId = msgspec.field(default_factory=dict)
+    """Dimensions that follow from those of its data ID; clusters can be made by them, names and commands have none."""
 
 
 class TaskGraph(msgspec.Struct, frozen=True, kw_only=True):

@@ -134,3 +134,15 @@ def test_every_task_is_in_one_cluster_or_it_is_said_why_not(
         assert " before " in said[2]
     elif said:
         assert "lacks '" in said[0] or "would be in two clusters" in said[0]
+
+
+def test_dimensions_that_follow_from_a_data_id_will_do() -> None:
+    tasks = [
+        Task(name=f"a{visit}", label="a", data_id={"visit": visit}, implied={"band": band})
+        for visit, band in ((1, "r"), (2, "i"), (3, "r"))
+    ]
+    graph = TaskGraph(name="g", dag=Dag(tasks, []))
+    rule = ClusterRule(label="cl", tasks=("a",), dimensions=("band",), template="by_{band}")
+    clustered = by_dimension(graph, ClusteringSettings(rules=(rule,)))
+    assert {cluster.name: len(cluster.tasks) for cluster in clustered.dag.nodes} == {"by_r": 2, "by_i": 1}
+    assert [dict(cluster.tags) for cluster in clustered.dag.nodes] == [{"band": "r"}, {"band": "i"}]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ from longshore.errors import ConfigError
 from longshore.model.job import Job, JobSettings
 from longshore.model.request import MIB, Request
 from longshore.model.workflow import Workflow
+from longshore.services.slurm.asked import ALONE, INDEXED, OF_SITES, SPELLINGS
 from longshore.services.slurm.service import SlurmService
 from longshore.world.etc import shipped, template_texts
 from longshore.world.yamlfile import read_yaml
@@ -78,6 +81,36 @@ def test_the_profiles_we_ship_are_understood(path: Path) -> None:
     assert problems(context(said)) == []
 
 
+def test_jobs_of_one_run_have_one_cluster() -> None:
+    ctx = context({"slurm": {"clusters": "a"}})
+    assert problems(ctx, own={"clusters": "a"}) == []
+    (found,) = problems(ctx, own={"clusters": "b"})
+    assert (
+        found.message == "job 'job_1': 'slurm.clusters' is 'b', and that of the run's site 'a': a run has one cluster"
+    )
+
+
+@pytest.mark.parametrize(
+    ("slurm", "words"),
+    [
+        ({"engineAs": "pilot"}, "must be process or job"),
+        ({"engineAs": "job", "engineJob": {"partitio": "x"}}, "no key 'partitio'"),
+        ({"engineAs": "job", "engineJob": {"partition": "a\nb"}}, "no room"),
+        ({"mode": "dag"}, "must be engine or native"),
+    ],
+)
+def test_an_engine_that_cannot_be(slurm: Mapping[str, Any], words: str) -> None:
+    (found,) = problems(context({"slurm": slurm}))
+    assert found.fatal
+    assert words in found.message
+
+
+def test_what_a_native_run_gives_up_is_said() -> None:
+    (found,) = problems(context({"slurm": {"mode": "native"}}))
+    assert not found.fatal
+    assert "no job is tried again" in found.message
+
+
 def test_a_path_that_no_script_can_hold() -> None:
     (found,) = problems(context(root="/data/a\nb"))
     assert "no room" in found.message
@@ -115,3 +148,16 @@ def test_options_of_the_command_line_are_keys_of_a_configuration() -> None:
     assert SlurmService().backend_options("-c 2") == {"requestCpus": "2"}
     with pytest.raises(ConfigError):
         SlurmService().backend_options("--nothing")
+
+
+def test_every_key_is_known_to_the_schema_and_documented_and_no_other() -> None:
+    schema = json.loads(shipped("etc", "schema", "site.json").read_text("utf-8"))["properties"]["slurm"]["properties"]
+    config = json.loads(shipped("etc", "schema", "config.json").read_text("utf-8"))["$defs"]["job"]["properties"]
+    known = {*INDEXED, *ALONE, *OF_SITES}
+    second = {f"{name}1" for name in INDEXED} | {f"{other}1" for other, name in SPELLINGS.items() if name in INDEXED}
+    assert set(schema) == known | set(SPELLINGS) | second
+    assert config["slurm"]["properties"] == schema
+    documented = re.findall(r"^  #(\w+):", shipped("etc", "wms", "slurm.yaml").read_text("utf-8"), re.MULTILINE)
+    assert set(documented) == known
+    page = (shipped("etc").parent / "doc" / "reference" / "slurm.md").read_text("utf-8")
+    assert all(f"`{name}`" in page for name in known)

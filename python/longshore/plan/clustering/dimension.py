@@ -116,7 +116,8 @@ class _Group:
         """Name of a task's cluster."""
         rule = self.rule
         if rule.template:
-            values = {**self._tasks[index].data_id, **self.tags(index), "label": rule.label}
+            task = self._tasks[index]
+            values = {**task.implied, **task.data_id, **self.tags(index), "label": rule.label}
             name = _BLANKS.sub("_", self._template.render(values, missing=""))
         else:
             name = "_".join((rule.label, *map(str, self.places[index][: self._size])))
@@ -156,12 +157,16 @@ class _Group:
 
     def _place(self, index: int) -> Place | None:
         """Where a task belongs by its own dimensions; ``None`` where it lacks one."""
-        data_id = self._tasks[index].data_id
+        task = self._tasks[index]
+        data_id, implied = task.data_id, task.implied
         place = []
         for _, names in self._wanted:
             for name in names:
                 if name in data_id:
                     place.append(data_id[name])
+                    break
+                if name in implied:
+                    place.append(implied[name])
                     break
             else:
                 return None
@@ -169,9 +174,10 @@ class _Group:
 
     def _missing(self, index: int) -> GraphError:
         task, rule = self._tasks[index], self.rule
-        lacking = [name for name, names in self._wanted if not any(other in task.data_id for other in names)]
+        known = {**task.data_id, **task.implied}
+        lacking = [name for name, names in self._wanted if not any(other in known for other in names)]
         named = " and ".join(f"'{name}'" for name in lacking)
-        has = ", ".join(f"{name}: {value}" for name, value in task.data_id.items()) or "no dimensions"
+        has = ", ".join(f"{name}: {value}" for name, value in known.items()) or "no dimensions"
         hint = "Take its label out of 'pipetasks', let 'equalDimensions' name a dimension that it has instead"
         hint += (
             f", or let a task that has them come {'before' if rule.start is Start.SOURCE else 'after'} it."

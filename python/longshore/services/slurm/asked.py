@@ -61,6 +61,7 @@ OF_SITES: Final = (
     "clusters",
     "config",
     "engineAs",
+    "engineJob",
     "gather",
     "lib_slurm",
     "n_max_queued_jobs",

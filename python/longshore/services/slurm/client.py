@@ -76,12 +76,12 @@ class SlurmClient:
 
     # ------------------------------------------------------------------------------------------------------ submit
 
-    def submit(self, script: str) -> Answer:
-        """Hand a script over on the standard input of ``sbatch``."""
+    def submit(self, script: str, *options: str) -> Answer:
+        """Hand a script over on the standard input of ``sbatch``, with options beside those that are in it."""
         words = ["sbatch", "--parsable"]
         if self._clusters:
             words.append(f"--clusters={self._clusters}")
-        return self._run(words, timeout_s=_SUBMIT_S, stdin=script, env=self._to_submit)
+        return self._run([*words, *options], timeout_s=_SUBMIT_S, stdin=script, env=self._to_submit)
 
     # --------------------------------------------------------------------------------------------------------- ask
 
@@ -174,6 +174,14 @@ class SlurmClient:
     def cancel_named(self, name: str) -> Answer:
         """Have all jobs of a name ended."""
         return self._run(["scancel", *self._of_cluster, f"--name={name}", f"--user={user_name()}"])
+
+    def release(self, jobs: Iterable[int]) -> Answer | None:
+        """Let jobs go that are held; returns the first answer that was none, or ``None``."""
+        for some in _chunks([str(job) for job in jobs]):
+            answer = self._run(["scontrol", *self._of_cluster, "release", ",".join(some)])
+            if not answer.ok:
+                return answer
+        return None
 
     def renice(self, values: Mapping[int, int]) -> Answer:
         """Change the nice value of jobs that wait, all in one call; those that are gone are passed over."""

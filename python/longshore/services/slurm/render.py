@@ -139,8 +139,8 @@ def _quoted(value: str) -> str:
     return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-def rendered(script: Script, template: str) -> str:
-    """The text of the script."""
+def rendered(script: Script, template: str, **more: str) -> str:
+    """The text of the script; a template may be given more than that."""
     # What comes out is a script for a shell, not a page: nothing in it is escaped.
     environment = jinja2.Environment(  # noqa: S701
         undefined=jinja2.StrictUndefined,
@@ -148,7 +148,7 @@ def rendered(script: Script, template: str) -> str:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    return environment.from_string(template).render(job=script)
+    return environment.from_string(template).render(job=script, **more)
 
 
 def table(members: Sequence[Member], paths: RunPaths) -> Iterator[str]:

@@ -86,7 +86,12 @@ class Scripts:
 
 
 def batch_script(
-    batch: Batch, settings: Mapping[str, Any], run: RunPaths, template: str, *, licences: Iterable[str] = ()
+    batch: Batch,
+    settings: Mapping[str, Any],
+    run: RunPaths,
+    template: str,
+    *,
+    licences: Iterable[str] = (),
 ) -> str:
     """The script of a batch.
 

@@ -1,0 +1,130 @@
+"""Says what of a site's and of jobs' own words cannot be handed to Slurm, before anything is written; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from jinja2 import TemplateError
+
+from longshore.contract.context import Context, Problem, Site
+from longshore.contract.executor import Batch
+from longshore.errors import ConfigError
+from longshore.model.request import MIB
+from longshore.services.slurm.asked import check_names
+from longshore.services.slurm.enginejob import TEMPLATE as ENGINE_TEMPLATE
+from longshore.services.slurm.enginejob import engine_request, engine_script, wants_job
+from longshore.services.slurm.native import wants_native
+from longshore.services.slurm.nativeread import GIVEN_UP
+from longshore.services.slurm.nice import scale
+from longshore.services.slurm.pace import pace_of
+from longshore.services.slurm.script import TEMPLATE, batch_script, longest_wait_s, on_submit_error
+
+if TYPE_CHECKING:
+    from longshore.model.workflow import Workflow
+
+OWN_MAP: Final = "slurm"
+"""Key of the service's own map."""
+_OF_SITE: Final = ("slurm", "account", "qos", "directives", "partitions")
+"""What of a site's description the executor reads."""
+_KEYS: Final = {"cpus": "requestCpus", "memory": "requestMemory"}
+
+
+def of_the_site(ctx: Context) -> Iterator[Problem]:
+    """What of the site's own map cannot be understood, or is of no use."""
+    slurm = ctx.site.settings.get("slurm") or {}
+    try:
+        check_names(slurm)
+        scale(slurm)
+        pace_of(slurm)
+        on_submit_error(slurm)
+        longest_wait_s(slurm)
+        native = wants_native(ctx.site.settings)
+        if wants_job(ctx.site.settings) or native:
+            _, words = engine_request(slurm)
+            check_names(words)
+            template = ctx.templates[ENGINE_TEMPLATE.name.removesuffix(".j2")]
+            engine_script(ctx.paths, of_site(ctx), template, mark="longshore-0", by="submit", command=("longshore",))
+        if native:
+            yield Problem(message=GIVEN_UP, origin=ctx.site.origin, fatal=False)
+    except ConfigError as error:
+        yield Problem(message=error.message, hint=error.hint, origin=ctx.site.origin)
+    except ValueError as error:
+        yield Problem(message=str(error), origin=ctx.site.origin)
+    if slurm.get("lib_slurm"):
+        yield Problem(
+            message="'lib_slurm' is not used: Slurm is spoken to through its programs",
+            origin=ctx.site.origin,
+            fatal=False,
+        )
+
+
+def unfit(workflow: Workflow, ctx: Context) -> Iterator[Problem]:
+    """What of the jobs' own maps cannot be written into a script: each is tried once, beforehand."""
+    settings = {**ctx.settings.get("executor", {}), **of_site(ctx)}
+    template = ctx.templates[TEMPLATE.name.removesuffix(".j2")]
+    judged: set[int] = set()
+    for job in workflow:
+        if id(job.settings) in judged:
+            continue
+        judged.add(id(job.settings))
+        batch = Batch(
+            id="0",
+            tag="longshore-0",
+            request=job.settings.request,
+            members=(),
+            attributes=job.settings.attributes,
+            settings=job.settings.own,
+        )
+        if elsewhere := _of_another_cluster(job.settings.own, ctx.site):
+            yield Problem(message=f"job '{job.name}': {elsewhere}", job=job.name, key=OWN_MAP)
+            continue
+        try:
+            check_names(job.settings.own)
+            longest_wait_s(job.settings.own)
+            batch_script(batch, settings, ctx.paths, template)
+        except ConfigError as error:
+            yield Problem(message=f"job '{job.name}': {error.message}", hint=error.hint, job=job.name, key=OWN_MAP)
+        except TemplateError as error:
+            yield Problem(message=f"the template 'batch.sh' cannot be used: {error}", origin=ctx.site.origin)
+            return
+
+
+def _of_another_cluster(own: Mapping[str, Any], site: Site) -> str:
+    """Why jobs cannot be handed over with the others, if they are to go elsewhere."""
+    ours = site.settings.get("slurm") or {}
+    for name in ("clusters", "config"):
+        if (wanted := own.get(name, ours.get(name))) != ours.get(name):
+            return f"'slurm.{name}' is '{wanted}', and that of the run's site '{ours.get(name)}': a run has one cluster"
+    return ""
+
+
+def too_large(workflow: Workflow, capacity: Mapping[str, int]) -> Iterator[Problem]:
+    """Requests that no node can hold: Slurm would refuse some of them, and let others wait for ever."""
+    judged: set[int] = set()
+    for job in workflow:
+        # Jobs of one profile share their settings and so their fate.
+        if id(job.settings) in judged:
+            continue
+        judged.add(id(job.settings))
+        for name, amount in job.settings.request.amounts().items():
+            if name in _KEYS and amount > capacity.get(name, amount):
+                asked, there = (
+                    (f"{number / MIB:.0f} MiB" if name == "memory" else str(number))
+                    for number in (amount, capacity[name])
+                )
+                yield Problem(
+                    message=f"job '{job.name}' asks for {asked} of '{name}', and the largest node has {there}",
+                    job=job.name,
+                    key=_KEYS[name],
+                    hint="Ask for less, or choose another site.",
+                )
+
+
+def of_site(ctx: Context) -> dict[str, Any]:
+    """What the executor has to know of the site."""
+    said = ctx.site.settings
+    found = {name: said[name] for name in _OF_SITE if said.get(name)}
+    if lines := (said.get("setup") or {}).get("submit"):
+        found["setup"] = list(lines)
+    return found

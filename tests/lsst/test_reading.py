@@ -1,0 +1,122 @@
+"""Quantum graphs are read by LSST's packages as they are, and what is none is refused in a sentence of its own."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from longshore.errors import FilesError, GraphError, LongshoreError
+from longshore.graph.quantumgraph import RUN_GRAPH, task_graph
+from longshore.model.file import File
+from longshore.origin import Origin
+from longshore.world.quantumgraph import read_quantum_graph
+
+GRAPH = Path(__file__).resolve().parents[1] / "data" / "lsst" / "g1.qg"
+
+# Importing those packages brings warnings about packages of theirs.
+pytestmark = pytest.mark.filterwarnings("default")
+
+
+def test_a_graph_becomes_tasks() -> None:
+    record = read_quantum_graph(GRAPH)
+    graph = task_graph(record, name="p", file=File(name=RUN_GRAPH, path="g.qg"), origin=Origin("g1.qg"))
+    assert len(graph.dag) == 945
+    assert sum(map(len, graph.dag.children)) == 1324
+    counts = Counter(task.label for task in graph.dag.nodes)
+    assert (len(counts), counts["isr"], counts["consolidateTable"]) == (11, 384, 1)
+    isr = graph.dag.nodes[0]
+    assert (isr.label, isr.data_id["instrument"]) == ("isr", "MockCam")
+    assert list(isr.data_id) == ["instrument", "detector", "visit"]
+    assert list(isr.implied) == ["band", "day_obs", "physical_filter"]
+    assert isinstance(isr.data_id["visit"], int)
+    warp = next(task for task in graph.dag.nodes if task.label == "makeWarp")
+    assert {"skymap", "tract", "patch", "visit"} <= warp.data_id.keys()
+
+
+def refused(path: Path) -> LongshoreError:
+    with pytest.raises(LongshoreError) as caught:
+        read_quantum_graph(path, Origin("run.yaml", 3, 1))
+    assert str(caught.value).startswith(f"run.yaml:3:1: '{path}'")
+    return caught.value
+
+
+def test_a_file_that_was_cut_short(tmp_path: Path) -> None:
+    path = tmp_path / "g.qg"
+    path.write_bytes(GRAPH.read_bytes()[:100_000])
+    assert "is damaged: it was cut short" in refused(path).message
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("g.qg", b"", "is no quantum graph"),
+        ("g.qg", b"tasks: {}\n", "is no quantum graph"),
+        ("g.qgraph", b"tasks: {}\n", "cannot be read by lsst-pipe-base"),
+        ("g.pickle", b"", "does not end like the name of a quantum graph"),
+    ],
+)
+def test_what_is_no_graph(tmp_path: Path, name: str, content: bytes, words: str) -> None:
+    path = tmp_path / name
+    path.write_bytes(content)
+    error = refused(path)
+    assert words in error.message
+    assert error.hint
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    error = refused(tmp_path / "g.qg")
+    assert isinstance(error, FilesError)
+    assert "No such file" in error.message
+
+
+def changed(path: Path, name: str, change: Callable[[Any], Any]) -> Path:
+    """A copy of the graph with one of its blocks of JSON changed, or left out."""
+    import zstandard
+
+    with zipfile.ZipFile(GRAPH) as archive, zipfile.ZipFile(path, "w") as copy:
+        words = zstandard.ZstdCompressionDict(archive.read("compression_dict"))
+        for each in archive.namelist():
+            content = archive.read(each)
+            if each == f"{name}.json.zst":
+                value = change(json.loads(zstandard.ZstdDecompressor(words).decompress(content)))
+                if value is None:
+                    continue
+                content = zstandard.ZstdCompressor(dict_data=words).compress(json.dumps(value).encode())
+            copy.writestr(each, content)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("block", "change", "words"),
+    [
+        ("header", lambda header: {**header, "version": 99}, "has format 99; lsst-pipe-base"),
+        ("header", lambda header: {**header, "graph_type": "provenance"}, "of the type 'provenance'"),
+        ("header", lambda _: None, "is a zip archive, and no quantum graph: it has no header"),
+        ("header", lambda _: [1, 2], "is damaged: ValidationError"),
+        ("thin_graph", lambda _: None, "is damaged: KeyError"),
+        ("thin_graph", lambda graph: {**graph, "edges": [["x", "y"]]}, "is damaged: ValidationError"),
+        ("thin_graph", lambda graph: {**graph, "quanta": {"new": graph["quanta"]["isr"]}}, "is damaged: "),
+    ],
+)
+def test_a_file_that_somebody_changed(tmp_path: Path, block: str, change: Callable[[Any], Any], words: str) -> None:
+    error = refused(changed(tmp_path / "g.qg", block, change))
+    assert isinstance(error, GraphError)
+    assert words in error.message
+
+
+def test_an_edge_to_nowhere(tmp_path: Path) -> None:
+    nobody = "00000000-0000-7000-8000-000000000000"
+
+    def more(graph: dict[str, Any]) -> dict[str, Any]:
+        return {**graph, "edges": [*graph["edges"], [graph["edges"][0][0], nobody]]}
+
+    path = changed(tmp_path / "g.qg", "thin_graph", more)
+    with pytest.raises(GraphError, match=f"leads to nowhere: there is no '{nobody}'") as caught:
+        task_graph(read_quantum_graph(path), name="p", file=File(name=RUN_GRAPH, path="g.qg"), origin=Origin(str(path)))
+    assert caught.value.origin == Origin(str(path))
