@@ -51,7 +51,7 @@ class Bench:
         bin_ = folder / "bin"
         bin_.mkdir()
         for name in _COUNTED:
-            text = f'#!/bin/sh\necho {name} >>"{self._calls}"\nexec "{shutil.which(name)}" "$@"\n'
+            text = f'#!/bin/sh\necho "{name} $*" >>"{self._calls}"\nexec "{shutil.which(name)}" "$@"\n'
             (bin_ / name).write_text(text, "utf-8")
             (bin_ / name).chmod(0o755)
         home = folder / "home"
@@ -96,7 +96,8 @@ class Bench:
 
     def calls(self) -> Counter[str]:
         """How often each program was called since the newest run was submitted."""
-        return Counter(self._calls.read_text("utf-8").split())
+        lines = self._calls.read_text("utf-8").splitlines()
+        return Counter(line.split()[0] for line in lines if not line.endswith(("--version", "--helpformat")))
 
     def bare_s(self, jobs: int) -> float:
         """Seconds that an array of as many jobs takes from sbatch until the queue has none of it."""

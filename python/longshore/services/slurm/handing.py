@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Final
 
 import msgspec
@@ -145,7 +146,9 @@ class Handing:
         match verdict(answer.err or answer.out):
             case Verdict.UNSURE:
                 if connection_broke(answer.err or answer.out):
-                    self._books.write(msgspec.structs.replace(book, may_appear_s=_BROKEN_S))
+                    # Where that cannot be written down, it is only waited for longer.
+                    with suppress(OSError):
+                        self._books.write(msgspec.structs.replace(book, may_appear_s=_BROKEN_S))
                 return Unsure(answer.why)
             case Verdict.THROTTLED:
                 self._books.forget(book.tag)

@@ -191,7 +191,10 @@ class Watch:
             # Another life must not take this for what somebody else did.
             known = self._books.read(tag) or these[0].book
             positions = tuple(sorted({*known.expired, *(member.position for member in these)}))
-            self._books.write(msgspec.structs.replace(known, expired=positions))
+            try:
+                self._books.write(msgspec.structs.replace(known, expired=positions))
+            except OSError as error:
+                LOG.warning("who of batch '%s' waited too long cannot be written down: %s", tag, error.strerror)
         return late
 
     def over_by(self, now: float, *, gathers: bool) -> Over:
