@@ -14,6 +14,7 @@
     |   +-- RunUnreadableError     5   ... or its directory is torn, or too new for us
     +-- SubmissionRefusedError     6   the workload manager, or we, said no
     +-- PreparationError           7   the run cannot be built
+        +-- GraphCommandError     its  ... the command that makes its graph failed; its own status
         +-- GraphError             7   ... the graph is wrong
         |   +-- CycleError         7   ...... it has a ring
         +-- RequestError           7   ... a job asks for more than there is
@@ -41,7 +42,7 @@ class LongshoreError(Exception):
         The way out, as a whole sentence.
     """
 
-    exit_status: ClassVar[int] = 1
+    exit_status: int = 1
     code: ClassVar[str] = "unexpected"
 
     def __init__(self, message: str, *, origin: Origin | None = None, hint: str = "") -> None:
@@ -125,6 +126,24 @@ class PreparationError(LongshoreError):
 
     exit_status = 7
     code = "preparation"
+
+
+class GraphCommandError(PreparationError):
+    """The command that makes, or updates, a graph failed; its exit status is ours.
+
+    Parameters
+    ----------
+    message, origin, hint
+        As for all errors.
+    exit_status
+        What the command ended with.
+    """
+
+    code = "graph_command"
+
+    def __init__(self, message: str, *, exit_status: int, origin: Origin | None = None, hint: str = "") -> None:
+        super().__init__(message, origin=origin, hint=hint)
+        self.exit_status = exit_status
 
 
 class GraphError(PreparationError):

@@ -171,7 +171,7 @@ def test_commands_of_lsst() -> None:
 
     options = "--long-log --log-level=VERBOSE"
     isr = compile_profile(config, "isr", free=free, env=ENV)
-    program = "${{CTRL_MPEXEC_DIR}}/bin/pipetask"
+    program = "${{CTRL_MPEXEC_DIR:+${{CTRL_MPEXEC_DIR}}/bin/}}pipetask"
     assert command_of(isr) == f"{program} {options} run-qbb repo {{qgraphFile}} --qgraph-node-id {{qgraphNodeId}} "
     init = compile_profile(config, "pipetaskInit", free=free, env=ENV)
     assert command_of(init).startswith(f"{program} {options} pre-exec-init-qbb repo ")

@@ -113,7 +113,7 @@ def test_batches_say_how_urgent_they_are(tmp_path: Path) -> None:
 
 
 def test_limits_may_change_while_a_run_goes_on(tmp_path: Path) -> None:
-    made, executor, _, _ = engine(tmp_path, limits=Limits(max_batch=1))
-    executor.limits = Limits(max_batch=10)
+    made, executor, _, _ = engine(tmp_path, limits=Limits(max_batch=10))
+    executor.limits = Limits(max_batch=2)
     made.run()
-    assert max(len(batch.members) for batch in executor.batches) == 3
+    assert max(len(batch.members) for batch in executor.batches) == 2

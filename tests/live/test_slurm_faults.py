@@ -105,7 +105,8 @@ def test_a_batch_whose_answer_was_lost_is_not_handed_over_twice(bare_site: Slurm
     bin_ = tmp_path / "bin"
     bin_.mkdir()
     (bin_ / "sbatch").write_text(
-        f'#!/bin/sh\necho called >>"{tmp_path}/calls"\n"{shutil.which("sbatch")}" "$@" >/dev/null\n'
+        f'#!/bin/sh\ncase "$*" in *--version*) exec "{shutil.which("sbatch")}" "$@" ;; esac\n'
+        f'echo called >>"{tmp_path}/calls"\n"{shutil.which("sbatch")}" "$@" >/dev/null\n'
         'echo "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation" >&2\nexit 1\n',
         "utf-8",
     )
@@ -210,7 +211,10 @@ def test_an_engine_killed_with_a_thousand_jobs_in_the_queue(bare_site: SlurmSite
 
 
 class stopped:  # noqa: N801 - it is read as a statement
-    """A daemon of a pool that is killed while the block lasts, and comes back after it."""
+    """A daemon of a pool that is ended while the block lasts, and comes back after it.
+
+    It may write its state down: a controller that cannot forgets what it started last, and starts it again.
+    """
 
     def __init__(self, pool: SlurmPool, daemon: str) -> None:
         self._pool = pool
@@ -218,7 +222,7 @@ class stopped:  # noqa: N801 - it is read as a statement
 
     def __enter__(self) -> None:
         pid = self._pool.pid(self._daemon)
-        os.kill(pid, signal.SIGKILL)
+        os.kill(pid, signal.SIGTERM)
         until(lambda: not _lives(pid), f"the end of {self._daemon}")
 
     def __exit__(self, *_: object) -> None:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from longshore.model.task import Command
-from longshore.plan.tasks import VARIABLE, count_done, joined, record_of
+from longshore.plan.tasks import VARIABLE, count_done, is_joined, joined, record_of
 
 SHELLS = [path for shell in ("dash", "bash", "ksh", "mksh") if (path := shutil.which(shell))]
 
@@ -25,7 +25,11 @@ def shell(request: pytest.FixtureRequest) -> str:
 def run(shell: str, commands: list[Command], record: Path | None, folder: Path, *flags: str) -> int:
     env = {"PATH": os.environ["PATH"]} | ({VARIABLE: str(record)} if record else {})
     return subprocess.run(
-        [shell, *flags, "-c", joined(commands)], cwd=folder, env=env, check=False, timeout=30
+        [shell, *flags, "-c", joined((command, 1) for command in commands)],
+        cwd=folder,
+        env=env,
+        check=False,
+        timeout=30,
     ).returncode
 
 
@@ -44,6 +48,24 @@ def test_what_is_done_is_not_done_again(tmp_path: Path, shell: str) -> None:
     assert count_done(record.read_bytes()) == 3
     assert run(shell, commands, record, tmp_path) == 0
     assert (tmp_path / "said").read_text("ascii").split() == ["1", "2", "2", "3"]
+
+
+def test_a_command_of_several_tasks_counts_as_many(tmp_path: Path, shell: str) -> None:
+    steps: list[tuple[Command, int]] = [("true", 3), ("test -e cure", 2), ("true", 1)]
+    record = tmp_path / "record"
+    env = {"PATH": os.environ["PATH"], VARIABLE: str(record)}
+    words = [shell, "-c", joined(steps)]
+    assert subprocess.run(words, cwd=tmp_path, env=env, check=False, timeout=30).returncode == 1
+    assert count_done(record.read_bytes()) == 3
+    (tmp_path / "cure").touch()
+    assert subprocess.run(words, cwd=tmp_path, env=env, check=False, timeout=30).returncode == 0
+    assert record.read_text("ascii").split() == ["1", "2", "3", "4", "5", "6"]
+
+
+def test_what_remembers_nothing_is_known() -> None:
+    assert is_joined(joined([("true", 1), ("true", 1)]))
+    assert not is_joined("run a,b")
+    assert not is_joined(("run", "a,b"))
 
 
 def test_without_a_record_all_of_them_run(tmp_path: Path, shell: str) -> None:

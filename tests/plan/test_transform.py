@@ -22,7 +22,7 @@ from longshore.origin import Origin
 from longshore.plan.clustering.single import single_task
 from longshore.plan.special import SpecialJobs
 from longshore.plan.tasks import joined
-from longshore.plan.transform import PER_JOB, free_names, profiles_of, transform
+from longshore.plan.transform import MOST_NODES, PER_JOB, free_names, profiles_of, transform
 
 HERE = Origin("here.yaml", 1, 1, "file")
 
@@ -146,13 +146,13 @@ def test_a_task_without_a_command_is_an_error() -> None:
 def test_a_cluster_runs_its_tasks_until_one_fails() -> None:
     workflow = made(together(tasks()), {})
     job = workflow["v1"]
-    assert job.command == joined(["run isr", "run"])
+    assert job.command == joined([("run isr", 1), ("run", 1)])
     assert (job.tasks, job.inputs, job.outputs) == (2, ("out1",), ("out1",))
 
 
 def test_a_task_of_a_cluster_has_its_own_values() -> None:
     job = made(together(tasks()), {"runQuantumCommand": ["work", "{label}", "{jobLabel}", "{jobName}"]})["v2"]
-    assert job.command == joined(["work isr visit v2", "work cal visit v2"])
+    assert job.command == joined([("work isr visit v2", 1), ("work cal visit v2", 1)])
 
 
 def special(name: str) -> Job:
@@ -186,7 +186,7 @@ def test_a_cluster_has_the_values_of_its_labels_together() -> None:
 
 def test_a_command_of_a_cluster_sees_what_only_its_task_has() -> None:
     settings = {"pipetask": {"cal": {"runQuantumCommand": "cal {band} {visit}"}}}
-    assert made(together(tasks()), settings)["v1"].command == joined(["run isr", "cal r 1"])
+    assert made(together(tasks()), settings)["v1"].command == joined([("run isr", 1), ("cal r 1", 1)])
 
 
 def test_labels_of_a_cluster_that_do_not_agree() -> None:
@@ -233,3 +233,46 @@ def test_values_are_looked_up_per_kind_and_not_per_cluster() -> None:
     jobs = list(transform(clustered, profiles, name="w", attributes={}, special=SpecialJobs()))
     assert [(job.settings.request.disk_b or 0) // MIB for job in jobs] == [12, 21, 12, 12, 21, 12]
     assert len({id(job.settings) for job in jobs}) == 2
+
+
+def quanta(ids: str, commands: dict[str, Any]) -> str:
+    """The command of a cluster of tasks with ids, labelled by the letters they begin with."""
+    these = tuple(Task(name=each, label=each[0], node_id=each, data_id={"visit": 1}) for each in ids.split())
+    cluster = Cluster(name="cl", label="cl", tags={"visit": 1}, tasks=these)
+    graph = TaskGraph(name="g", dag=Dag(these, []))
+    workflow = made(ClusteredGraph(name="g", dag=Dag([cluster], []), source=graph), commands)
+    command = workflow["cl"].command
+    assert isinstance(command, str)
+    return command
+
+
+RUN = "run {qgraphNodeId}"
+
+
+def test_a_command_takes_the_ids_of_all_tasks_of_a_job_sorted() -> None:
+    assert quanta("b2 a3 a1", {"runQuantumCommand": RUN}) == "run a1,a3,b2"
+
+
+def test_what_else_differs_is_a_command_of_its_own() -> None:
+    command = quanta("a2 a1 b1 b2", {"runQuantumCommand": f"{RUN} {{label}}"})
+    assert command == joined([("run a1,a2 a", 2), ("run b1,b2 b", 2)])
+
+
+def test_the_order_of_such_commands_is_that_of_the_tasks() -> None:
+    settings = {"runQuantumCommand": RUN, "pipetask": {"c": {"runQuantumCommand": "other"}}}
+    assert quanta("a2 a1 c1 a4 a3", settings) == joined([("run a1,a2", 2), ("other", 1), ("run a3,a4", 2)])
+
+
+def test_no_argument_grows_beyond_what_linux_takes() -> None:
+    ids = [f"a{number:035}" for number in range(2 * MOST_NODES + 1)]
+    commands = [line for line in quanta(" ".join(ids), {"runQuantumCommand": RUN}).splitlines() if "run a" in line]
+    assert [line.count(",") + 1 for line in commands] == [MOST_NODES, MOST_NODES, 1]
+    assert max(map(len, commands)) < 128 * 1024
+
+
+def test_a_job_of_one_task_takes_its_id() -> None:
+    task = Task(name="u1", label="isr", node_id="u1", data_id={"visit": 1})
+    clustered = single_task(TaskGraph(name="g", dag=Dag([task], [])), ClusteringSettings())
+    settings = {"runQuantumCommand": ["run", "{qgraphNodeId}", "{visit}"], "environment": {"NODE": "{qgraphNodeId}"}}
+    job = made(clustered, settings)["u1"]
+    assert (job.command, job.environment) == (("run", "u1", "1"), {"NODE": "u1"})

@@ -17,6 +17,7 @@ from longshore.model.submission import RunCard
 from longshore.testing.fakes import write_run
 from longshore.world.rundir import (
     FORMAT,
+    new_folder,
     new_run_directory,
     open_workflow,
     read_card,
@@ -275,3 +276,51 @@ def test_a_workflow_that_is_not_there_is_told(tmp_path: Path) -> None:
 def test_lines_are_written_to_a_new_file(tmp_path: Path) -> None:
     write_lines(tmp_path / "lines", [b"a\n", b"b\n"])
     assert (tmp_path / "lines").read_bytes() == b"a\nb\n"
+
+
+def test_what_took_long_to_make_is_there_first_and_goes_along(tmp_path: Path) -> None:
+    target = tmp_path / "a" / "run"
+    new_folder(target)
+    (target / "g.qg").write_text("graph", "utf-8")
+    with new_run_directory(target, made=["g.qg"]) as draft:
+        (draft.root / "file").touch()
+    assert names(tmp_path) == ["a", "a/run", "a/run/file", "a/run/g.qg"]
+    assert (target / "g.qg").read_text("utf-8") == "graph"
+
+
+def test_it_stays_where_it_was_after_an_accident(tmp_path: Path) -> None:
+    target = tmp_path / "run"
+    new_folder(target)
+    (target / "g.qg").touch()
+    with pytest.raises(Accident), new_run_directory(target, made=["g.qg"]) as draft:  # noqa: PT012
+        (draft.root / "file").touch()
+        raise Accident
+    assert names(tmp_path) == ["run", "run/g.qg"]
+
+
+def test_it_stays_when_somebody_puts_something_beside_it(tmp_path: Path) -> None:
+    target = tmp_path / "run"
+    new_folder(target)
+    (target / "g.qg").touch()
+    with pytest.raises(FilesError), new_run_directory(target, made=["g.qg"]):
+        (target / "note").touch()
+    assert names(tmp_path) == ["run", "run/g.qg", "run/note"]
+
+
+def test_such_a_folder_is_new(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    with pytest.raises(FilesError, match="run"):
+        new_folder(tmp_path / "run")
+    (tmp_path / "file").touch()
+    with pytest.raises(FilesError, match="run"):
+        new_folder(tmp_path / "file" / "run")
+
+
+def test_a_run_nobody_took_leaves_it(tmp_path: Path) -> None:
+    run = RunPaths(tmp_path / "run")
+    (run.root / "wms").mkdir(parents=True)
+    (run.root / "wms" / "x").touch()
+    (run.root / "g.qg").touch()
+    write_card(run, CARD)
+    remove_run_directory(run, made=("g.qg", "g.out"))
+    assert names(tmp_path) == ["run", "run/g.qg"]

@@ -13,6 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from longshore.app.layers import environment, machine_and_user
+from longshore.app.lsst import is_lsst, lsst_layer
 from longshore.app.services import BUILT_IN, find_service, short_name
 from longshore.app.sites import Placed, chosen_site, placed, site_folders, site_layers
 from longshore.config.check import Finding, Severity
@@ -52,7 +53,7 @@ class Configuration:
     site
         Name of the site.
     given
-        The layers that do not depend on the site.
+        The layers that depend on neither the site nor the kind of payload.
     sites
         Where profiles of sites lie.
     """
@@ -124,6 +125,15 @@ class Configuration:
             self, layers=layers, given=(*self.given, layer), config=Config(merge(layers), self.config.caller)
         )
 
+    def with_current(self, values: Mapping[str, str]) -> Configuration:
+        """The configuration in which some names stand for something, whatever was written (BPS: ``current``)."""
+        if not values:
+            return self
+        layer = layer_from_mapping({"current": values}, "current", LayerRank.COMMAND_LINE)
+        layers = (*self.layers, layer)
+        config = Config(merge(layers), self.config.caller)
+        return replace(self, layers=layers, given=(*self.given, layer), config=config)
+
     def calling(self, caller: Caller) -> Configuration:
         """The configuration, in which functions that are not pure are called."""
         return replace(self, config=Config(self.config.root, caller))
@@ -147,6 +157,9 @@ class Configuration:
         added = site_layers(first, name, self.sites, origin) if name else ()
         layers = (*_default_site(name), *self.given, *added)
         found = Config(merge(layers), self.config.caller)
+        if is_lsst(found, site=name, env=self.env, beside=self.path.parent):
+            layers = (*layers, lsst_layer())
+            found = Config(merge(layers), self.config.caller)
         wanted = found.search("wmsServiceClass", current={"curr_site": name}, env=self.env)
         service = str(wanted.value or "local")
         if own := [layer for layer in _service_layer(service) if layer.root.value]:

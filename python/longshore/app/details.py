@@ -61,6 +61,8 @@ class Details(Sequence[JobReport]):
     def _of(self, job: int) -> JobReport:
         state, number = self.state, self.state.attempts[job]
         name, label, shown = self.names[job], self.labels[state.labels[job]], self.shown[state.code[job]]
+        if job in self.held:
+            shown = JobState.HELD
         if not number:
             return JobReport(name=name, label=label, state=shown)
         if job in self.held:

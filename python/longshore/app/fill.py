@@ -17,6 +17,7 @@ from longshore.config.finaljob import WhenRun, final_commands, when_run
 from longshore.config.merge import Node, plain
 from longshore.contract.context import RunPaths
 from longshore.model.codec import workflow_lines
+from longshore.model.job import Job
 from longshore.model.workflow import Workflow
 from longshore.plan.special import FINAL, FINAL_SCRIPT, final_script
 from longshore.world.rundir import write_lines, write_rendered
@@ -40,6 +41,8 @@ class Plan:
         Files that are copied as they are, per path.
     executables
         Which of these paths are to be executable.
+    made
+        Names of files that are in the run directory already.
     """
 
     begun: Begun
@@ -49,6 +52,7 @@ class Plan:
     programs: Mapping[str, str] = field(default_factory=dict)
     copies: Mapping[str, Path] = field(default_factory=dict)
     executables: frozenset[str] = frozenset()
+    made: tuple[str, ...] = ()
 
 
 def fill(draft: RunPaths, plan: Plan) -> None:
@@ -79,8 +83,15 @@ def _made(path: Path) -> Path:
     return path
 
 
-def final_programs(configuration: Configuration) -> dict[str, str]:
+def final_programs(configuration: Configuration, final: Job | None = None) -> dict[str, str]:
     """The script of the final job, if there is one, per path in the run directory.
+
+    Parameters
+    ----------
+    configuration
+        The configuration.
+    final
+        The job, where it was made already: it may get fewer processors than the configuration asks for.
 
     Raises
     ------
@@ -90,7 +101,20 @@ def final_programs(configuration: Configuration) -> dict[str, str]:
     if when_run(configuration.config) is WhenRun.NEVER:
         return {}
     current = {"curr_pipetask": FINAL, "curr_cluster": FINAL, "curr_site": configuration.site}
-    return {FINAL_SCRIPT: final_script(final_commands(configuration.config, current=current, env=configuration.env))}
+    arguments = final_arguments(configuration)
+    if final is not None:
+        current["requestCpus"] = str(final.settings.request.cpus)
+    current |= {name: f'"${{{name}}}"' for name, _ in arguments}
+    commands = final_commands(configuration.config, current=current, env=configuration.env)
+    return {FINAL_SCRIPT: final_script(commands, [name for name, _ in arguments])}
+
+
+def final_arguments(configuration: Configuration) -> tuple[tuple[str, str], ...]:
+    """What the script of the final job is called with for a quantum graph, as in BPS: name and value of each."""
+    graph = configuration.text("qgraphFile")
+    if not graph.startswith("<FILE:"):
+        return ()
+    return ("qgraphFile", graph), ("butlerConfig", configuration.text("butlerConfig"))
 
 
 def _write_inputs(draft: RunPaths, plan: Plan) -> None:

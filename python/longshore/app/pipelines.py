@@ -64,9 +64,9 @@ def _read(
 ) -> tuple[Pipeline, tuple[Path, ...]]:
     if kind_of_pipeline(node) is PipelineKind.LSST:
         raise PreparationError(
-            f"'{key}' names a pipeline of LSST's tasks, and this version reads none",
+            f"'{key}' holds a pipeline of LSST's tasks, which can only be read from a file of its own",
             origin=node.origin,
-            hint="A pipeline of Longshore's has a 'command' for every task.",
+            hint="Put it into one, and name that with 'pipelineYaml'.",
         )
     tables: dict[str, Table] = {}
     read: list[Path] = []

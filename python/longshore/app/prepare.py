@@ -3,27 +3,31 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
 from longshore import __version__
+from longshore.app.acquired import Acquired
 from longshore.app.begin import Begun, begin, run_attributes
-from longshore.app.fill import Plan, fill, final_programs
+from longshore.app.fill import Plan, fill, final_arguments, final_programs
 from longshore.app.packing import pack
 from longshore.app.profiles import Profiles, beyond_limits, capped
 from longshore.app.programs import check_programs
-from longshore.app.sources import Acquired, acquire
+from longshore.app.sources import acquire
 from longshore.app.teller import Teller
 from longshore.config.finaljob import WhenRun, when_run
 from longshore.config.merge import PACKAGED, Node
 from longshore.config.profile import JobProfile
 from longshore.contract.context import Problem, RunPaths
 from longshore.errors import RequestError
+from longshore.graph.quantumgraph import RUN_GRAPH
 from longshore.model.cluster import ClusteredGraph
+from longshore.model.job import Job
 from longshore.model.submission import RunCard
 from longshore.model.workflow import Workflow
 from longshore.plan.special import FINAL, INIT, SpecialJobs, final_job, init_job
@@ -46,6 +50,8 @@ class Prepared:
 
     begun: Begun
     card: RunCard
+    made: tuple[str, ...] = ()
+    """Names of files in the run directory that stay if it is not handed over."""
 
     @property
     def run(self) -> RunPaths:
@@ -72,15 +78,28 @@ def prepare(
     """
     begun = begin(path, options=options, sets=sets, now=now, tell=tell)
     tell.stage("reading the payload")
-    acquired = acquire(begun.configuration)
-    tell.stage(f"making jobs of {_counted(len(acquired.graph.dag), 'task')}")
-    clustered = pack(begun.configuration, acquired.graph)
-    workflow = make_workflow(begun, clustered, acquired.commands, tell)
-    tell.stage(f"writing {_counted(len(workflow), 'job')} to '{begun.run.root}'")
-    return write(plan_of(begun, acquired, workflow), run_id=run_id, now=now)
+    acquired = acquire(begun, tell)
+    with keeping(begun, acquired, tell):
+        tell.stage(f"making jobs of {_counted(len(acquired.graph.dag), 'task')}")
+        clustered = pack(begun.configuration, acquired.graph)
+        workflow = make_workflow(begun, clustered, acquired, tell)
+        tell.stage(f"writing {_counted(len(workflow), 'job')} to '{begun.run.root}'")
+        return write(plan_of(begun, acquired, workflow), run_id=run_id, now=now)
 
 
-def make_workflow(begun: Begun, clustered: ClusteredGraph, commands: Mapping[str, Node], tell: Teller) -> Workflow:
+@contextmanager
+def keeping(begun: Begun, acquired: Acquired, tell: Teller) -> Iterator[None]:
+    """Say, when the body fails, what is left of the payload: a graph may have taken hours."""
+    try:
+        yield
+    except BaseException:
+        if acquired.made:
+            path = begun.run.root / acquired.made[0]
+            tell.note(f"the quantum graph stays, and '--qgraph {path}' takes it without making it again")
+        raise
+
+
+def make_workflow(begun: Begun, clustered: ClusteredGraph, acquired: Acquired, tell: Teller) -> Workflow:
     """Turn clusters into jobs, and refuse what can never run.
 
     Parameters
@@ -89,8 +108,8 @@ def make_workflow(begun: Begun, clustered: ClusteredGraph, commands: Mapping[str
         As for `begin`.
     clustered
         The clusters.
-    commands
-        What jobs run where the configuration does not say, per label.
+    acquired
+        The payload.
 
     Raises
     ------
@@ -101,13 +120,14 @@ def make_workflow(begun: Begun, clustered: ClusteredGraph, commands: Mapping[str
     """
     for note in _without_effect(begun):
         tell.note(note)
+    begun = replace(begun, configuration=begun.configuration.with_current(acquired.values))
     profiles = Profiles(begun)
     workflow = transform(
         clustered,
-        profiles.of_clusters(clustered, commands),
+        profiles.of_clusters(clustered, acquired.commands),
         name=begun.configuration.text("uniqProcName"),
         attributes=run_attributes(begun.configuration),
-        special=_special_jobs(begun, profiles),
+        special=_special_jobs(begun, acquired, profiles),
     )
     profiles.tell(tell)
     check(begun, workflow, tell)
@@ -122,19 +142,22 @@ def fitted_profile(begun: Begun, label: str, *, searchobj: Node, tell: Teller) -
     return profile
 
 
-def _special_jobs(begun: Begun, profiles: Profiles) -> SpecialJobs:
+def _special_jobs(begun: Begun, acquired: Acquired, profiles: Profiles) -> SpecialJobs:
     """The init job and the final job, as far as the configuration wants them."""
     config = begun.configuration.config
     init = None
+    # What all tasks read (a quantum graph), these two read as well.
+    inputs = (RUN_GRAPH,) if RUN_GRAPH in acquired.graph.files else ()
     if begun.configuration.flag("runInit"):
         # The command of all tasks, at the root, is none for a job that belongs to no task.
         own = config.at("pipetask", INIT, "runQuantumCommand") is not None
-        init = init_job(profiles.of(INIT, with_command=own))
+        init = init_job(profiles.of(INIT, with_command=own), inputs)
     when = when_run(config)
     if when is WhenRun.NEVER:
         return SpecialJobs(init=init)
     final_programs(begun.configuration)  # what is wrong with its commands is wrong now, not when they are written
-    final = final_job(profiles.of(FINAL, searchobj=config.at("finalJob"), with_command=False))
+    arguments = final_arguments(begun.configuration) if inputs else ()
+    final = final_job(profiles.of(FINAL, searchobj=config.at("finalJob"), with_command=False), arguments, inputs)
     last = when is WhenRun.SUCCESS
     return SpecialJobs(init=init, last=final if last else None, final=None if last else final)
 
@@ -152,13 +175,19 @@ def _without_effect(begun: Begun) -> list[str]:
 
 def plan_of(begun: Begun, acquired: Acquired, workflow: Workflow) -> Plan:
     """What the run directory of a payload is made from."""
+    named = begun.configuration.with_current(acquired.values)
     return Plan(
         begun=begun,
         workflow=workflow,
         payload=acquired.files,
         directories=acquired.graph.directories,
-        programs={**acquired.graph.programs, **final_programs(begun.configuration)},
+        programs={**acquired.graph.programs, **final_programs(named, _final_of(workflow))},
+        made=acquired.made,
     )
+
+
+def _final_of(workflow: Workflow) -> Job | None:
+    return workflow.final or (workflow[FINAL] if FINAL in workflow.graph else None)
 
 
 def check(begun: Begun, workflow: Workflow, tell: Teller) -> None:
@@ -208,12 +237,12 @@ def write(plan: Plan, *, run_id: str, now: float) -> Prepared:
         id_links=begun.configuration.text("idLinkPath") if begun.configuration.flag("makeIdLink") else None,
     )
     place = begun.configuration.place
-    with permissions(place.umask), new_run_directory(begun.run.root) as draft:
+    with permissions(place.umask), new_run_directory(begun.run.root, made=plan.made) as draft:
         if group := place.settings.get("group"):
             give_to_group(draft.root, group)
         fill(draft, plan)
         write_card(draft, card)
-    return Prepared(begun=begun, card=card)
+    return Prepared(begun=begun, card=card, made=plan.made)
 
 
 def _counted(number: int, noun: str) -> str:

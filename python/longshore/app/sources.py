@@ -3,58 +3,57 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Final
 
 import msgspec
 
+from longshore.app.acquired import Acquired
+from longshore.app.begin import Begun
 from longshore.app.configuration import Configuration
+from longshore.app.lsst import is_lsst_pipeline
 from longshore.app.payload import payload_path, read_file
 from longshore.app.pipelines import inline_pipeline, pipeline_file
-from longshore.config.merge import Node
-from longshore.errors import ConfigError, PreparationError
+from longshore.app.quantumgraph import given_graph, made_graph
+from longshore.app.teller import Teller
+from longshore.errors import ConfigError
 from longshore.graph.wfformat import read_wfformat
-from longshore.model.task import TaskGraph
 from longshore.origin import Origin
 from longshore.world.etc import shipped
 
 _REPLAY: Final = "programs/replay.py"
+_PIPELINE: Final = "pipelineYaml"
+_GRAPH: Final = "qgraphFile"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Acquired:
-    """What a payload comes to.
-
-    Attributes
-    ----------
-    graph
-        Its tasks.
-    files
-        The files it was read from.
-    commands
-        What its tasks run where the configuration does not say, per label; for sources that do not tell it with each
-        task.
-    """
-
-    graph: TaskGraph
-    files: tuple[Path, ...]
-    commands: Mapping[str, Node] = field(default_factory=dict)
-
-
-def acquire(configuration: Configuration) -> Acquired:
+def acquire(begun: Begun, tell: Teller) -> Acquired:
     """Read the configuration's payload.
+
+    Parameters
+    ----------
+    begun
+        The run; a quantum graph is put into its directory.
+    tell
+        Takes notes and progress.
 
     Raises
     ------
     ConfigError
         There is no payload, or more than one.
+    GraphCommandError
+        What makes a quantum graph failed.
     GraphError, FilesError
         The payload is wrong or cannot be read.
     """
-    named = sorted((key for key in PAYLOAD_KEYS if configuration.search(key)), key=partial(_place, configuration))
+    configuration = begun.configuration
+    named = sorted((key for key in SOURCES if configuration.search(key)), key=partial(_place, configuration))
+    if set(named) == {_GRAPH, _PIPELINE}:
+        # BPS's users name a graph on the command line, over the pipeline in their file.
+        tell.note(f"'{_GRAPH}' is used as it is, and '{_PIPELINE}' not read")
+        named = [_GRAPH]
+    if not named and configuration.search("createQuantumGraph"):
+        return made_graph(begun, tell)
     if not named:
         raise ConfigError(
             "no payload is named",
@@ -67,13 +66,7 @@ def acquire(configuration: Configuration) -> Acquired:
             origin=configuration.origin(named[1]),
             hint="A run has one payload; take the others out.",
         )
-    if named[0] not in SOURCES:
-        raise PreparationError(
-            f"'{named[0]}' names a quantum graph of LSST's, and this version reads none",
-            origin=configuration.origin(named[0]),
-            hint=f"It reads {', '.join(SOURCES)}.",
-        )
-    return SOURCES[named[0]](configuration)
+    return SOURCES[named[0]](begun, tell)
 
 
 def _place(configuration: Configuration, key: str) -> tuple[str, int, int]:
@@ -82,17 +75,21 @@ def _place(configuration: Configuration, key: str) -> tuple[str, int, int]:
     return (origin.file, origin.line, origin.column) if origin else ("", 0, 0)
 
 
-def _pipeline(configuration: Configuration) -> Acquired:
-    pipeline, files = inline_pipeline(configuration)
+def _pipeline(begun: Begun, _tell: Teller) -> Acquired:
+    pipeline, files = inline_pipeline(begun.configuration)
     return Acquired(graph=pipeline.graph, files=files, commands=pipeline.commands)
 
 
-def _pipeline_file(configuration: Configuration) -> Acquired:
+def _pipeline_file(begun: Begun, tell: Teller) -> Acquired:
+    configuration = begun.configuration
+    if is_lsst_pipeline(configuration.text(_PIPELINE).partition("#")[0], configuration.path.parent):
+        return made_graph(begun, tell)
     pipeline, files = pipeline_file(configuration)
     return Acquired(graph=pipeline.graph, files=files, commands=pipeline.commands)
 
 
-def _wfformat(configuration: Configuration) -> Acquired:
+def _wfformat(begun: Begun, _tell: Teller) -> Acquired:
+    configuration = begun.configuration
     path = payload_path(configuration, "wfformat")
     settings = {
         **(configuration.search("replay") or {}),
@@ -110,11 +107,10 @@ def _wfformat(configuration: Configuration) -> Acquired:
     return Acquired(graph=msgspec.structs.replace(graph, programs=programs), files=(path,))
 
 
-SOURCES: Final[dict[str, Callable[[Configuration], Acquired]]] = {
+SOURCES: Final[dict[str, Callable[[Begun, Teller], Acquired]]] = {
     "pipeline": _pipeline,
-    "pipelineYaml": _pipeline_file,
+    _PIPELINE: _pipeline_file,
     "wfformat": _wfformat,
+    _GRAPH: given_graph,
 }
 """Reader per configuration key that names a payload."""
-PAYLOAD_KEYS: Final = (*SOURCES, "qgraphFile")
-"""Every key that can name a payload."""

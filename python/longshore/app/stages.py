@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
-from longshore.app.begin import begin
+from longshore.app.acquired import Acquired
+from longshore.app.begin import Begun, begin
 from longshore.app.packing import pack
-from longshore.app.prepare import make_workflow, plan_of, write
+from longshore.app.prepare import keeping, make_workflow, plan_of, write
 from longshore.app.sources import acquire
 from longshore.app.teller import Teller
 from longshore.model.task import TaskGraph
@@ -76,7 +77,7 @@ def run_stages(
     Returns
     -------
     tuple
-        What each stage did, and the run directory if one was written.
+        What each stage did, and the run directory if one was written, or a quantum graph was put there.
 
     Raises
     ------
@@ -106,28 +107,38 @@ def _run(
     begun = begin(path, options=options, sets=sets, now=now, tell=tell)
     stages: list[Done] = []
     with _measured(Stage.ACQUIRE, stages, tell) as done:
-        acquired = acquire(begun.configuration)
+        acquired = acquire(begun, tell)
         _count_tasks(done, acquired.graph)
     if last is Stage.ACQUIRE:
-        return stages, None
+        return stages, begun.run.root if acquired.made else None
+    with keeping(begun, acquired, tell):
+        return stages, _after_acquire(begun, acquired, last, stages, now=now, tell=tell)
+
+
+def _after_acquire(
+    begun: Begun, acquired: Acquired, last: Stage, stages: list[Done], *, now: float, tell: Teller
+) -> Path | None:
+    """The stages behind the first; the run directory if there is one."""
     with _measured(Stage.CLUSTER, stages, tell) as done:
         clustered = pack(begun.configuration, acquired.graph)
         done.made = f"ClusteredQuantumGraph contains {len(clustered.dag)} cluster(s)"
         done.counts = {"clusters": len(clustered.dag), "edges": sum(map(len, clustered.dag.children))}
         done.labels = dict(Counter(cluster.label for cluster in clustered.dag.nodes))
+    # A quantum graph was put there, and stays.
+    left = begun.run.root if acquired.made else None
     if last is Stage.CLUSTER:
-        return stages, None
+        return left
     with _measured(Stage.TRANSFORM, stages, tell) as done:
-        workflow = make_workflow(begun, clustered, acquired.commands, tell)
+        workflow = make_workflow(begun, clustered, acquired, tell)
         _count_jobs(done, workflow)
     if last is Stage.TRANSFORM:
-        return stages, None
+        return left
     with _measured(Stage.PREPARE, stages, tell) as done:
         prepared = write(plan_of(begun, acquired, workflow), run_id=identity, now=now)
         done.made = f"wrote '{prepared.run.root}'"
         done.counts = {"jobs": len(workflow)}
         done.labels = workflow.counts()
-    return stages, prepared.run.root
+    return prepared.run.root
 
 
 @contextmanager

@@ -85,7 +85,7 @@ def hand_over(prepared: Prepared, tell: Keeping) -> Submitted:
         with permissions(umask):
             submission = prepared.begun.service.submit(run)
     except LongshoreError:
-        remove_run_directory(run)
+        remove_run_directory(run, made=prepared.made)
         forget(card.id)
         raise
     except KeyboardInterrupt:

@@ -13,10 +13,9 @@ from longshore.app.runs import OpenRun
 from longshore.app.status import ENDS
 from longshore.app.tally import Tally
 from longshore.contract.context import Unreachable
-from longshore.contract.executor import Waiting
 from longshore.engine.codes import SHOWN, Code
 from longshore.engine.fold import RunState, shown_counts
-from longshore.engine.standing import count_held, stuck_with
+from longshore.engine.standing import show_held, stuck_with
 from longshore.engine.waiting import held_jobs
 from longshore.model.event import Event, Life
 from longshore.model.garbage import collection_paused
@@ -49,6 +48,8 @@ class Whole:
         Whether nothing is known of what happened: nobody says it, or it was handed over and no word of it is left.
     last
         Life and number of the last event.
+    held
+        Jobs that the workload manager has and only a person lets go.
     """
 
     def __init__(self, opened: OpenRun, *, alive: bool | Unreachable, details: bool) -> None:
@@ -67,8 +68,8 @@ class Whole:
         self.silent = not told and (bool(self.unreachable) or bool(opened.card.submissions))
         self.unwatched = alive is not True and not self.state.finished
         self._shown = [self._shown_for(code) for code in Code]
-        waiting = Waiting() if self.unwatched or self.silent else read_waiting(opened.run)
-        self._held = held_jobs(waiting, self.state.code)
+        watched = not self.unwatched and not self.silent
+        self.held = held_jobs(read_waiting(opened.run), self.state.code) if watched else frozenset()
 
     def _take(self, events: Iterable[Event]) -> bool:
         """Take all events in; return whether there were any."""
@@ -98,8 +99,8 @@ class Whole:
     @property
     def labels(self) -> dict[str, dict[JobState, int]]:
         """Number of jobs per label and state."""
-        rows = [self._shown_row(row) for row in self.state.counts]
-        count_held(rows, self.state, self._held)
+        rows = list(map(self._shown_row, self.state.counts))
+        show_held(rows, self.state, self.held)
         return dict(zip(self.layout.labels, rows, strict=True))
 
     def _shown_row(self, row: Iterable[int]) -> dict[JobState, int]:
@@ -120,7 +121,9 @@ class Whole:
         if self.unwatched or self.silent:
             return JobState.UNKNOWN
         overall = run_state(totals, expected=self._opened.card.expected, cancelled=state.cancelled)
-        if overall is not JobState.UNKNOWN and (state.overall() is JobState.HELD or stuck_with(state, self._held)):
+        if self.held and stuck_with(state, self.held):
+            return JobState.HELD
+        if state.overall() is JobState.HELD and overall is not JobState.UNKNOWN:
             return JobState.HELD
         if overall in ENDS and not state.finished:
             return JobState.RUNNING
@@ -137,7 +140,7 @@ class Whole:
             names=self.layout.names,
             labels=self.layout.labels,
             shown=self._shown,
-            held=self._held,
+            held=self.held,
         )
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @submission_options
 @JSON
 def acquire(config_file: Path, **options: Any) -> None:
-    """Make the graph of tasks, say what is in it, and stop. Nothing is written."""
+    """Make the graph of tasks, say what is in it, and stop. Nothing is written but a quantum graph."""
     _run("acquire", config_file, options)
 
 
@@ -29,7 +29,7 @@ def acquire(config_file: Path, **options: Any) -> None:
 @submission_options
 @JSON
 def cluster(config_file: Path, **options: Any) -> None:
-    """Make the graph and pack its tasks into clusters, say how many, and stop. Nothing is written."""
+    """Make the graph and clusters of its tasks, say how many, and stop. Nothing is written but a quantum graph."""
     _run("cluster", config_file, options)
 
 
@@ -38,7 +38,7 @@ def cluster(config_file: Path, **options: Any) -> None:
 @submission_options
 @JSON
 def transform(config_file: Path, **options: Any) -> None:
-    """Make the jobs, check them against what the service can give, and stop. Nothing is written."""
+    """Make the jobs, check them against what the service can give, and stop. Nothing is written but a quantum graph."""
     _run("transform", config_file, options)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from heapq import heappop, heappush
 
 import msgspec
@@ -80,7 +80,7 @@ class Scheduler:
         estimates: Estimates | None = None,
         priorities: Sequence[float] = (),
         kinds: Sequence[Hashable] = (),
-        most_in_batch: Sequence[int] = (),
+        most_in_batch: Callable[[int], int] | None = None,
     ) -> None:
         self.state = state
         self.pool = pool
@@ -89,7 +89,7 @@ class Scheduler:
         self._profile_of = profile_of
         self.limits = limits
         """What the manager takes; its owner changes it as the manager's mind changes."""
-        self._most_in_batch = most_in_batch or [limits.max_batch] * len(requests)
+        self._most_in_batch = most_in_batch or (lambda _profile: self.limits.max_batch)
         self._tag = tag
         self._batches = 0
         self._waiting = 0
@@ -173,6 +173,10 @@ class Scheduler:
             if self.state.code[job] == _READY:
                 self._enqueue(job)
         self._follow_estimates()
+        if not self._queue:
+            # Ten thousand may wait at the manager, and are not counted four times a second for nothing.
+            self.more = False
+            return []
         self._count_waiting()
         batches: list[Submitting] = []
         started = 0
@@ -240,7 +244,7 @@ class Scheduler:
         if job is None:
             return None
         asked = self._asked_of(job)
-        most = min(self._most_in_batch[self._profile_of[job]], self.limits.max_batch) - 1
+        most = self._most_in_batch(self._profile_of[job]) - 1
         jobs = [job, *self._pop_alike(asked, most)] if most else [job]
         return self._batch_of(jobs, asked)
 

@@ -17,7 +17,7 @@ from longshore.engine.success import Facts, judged, may_succeed, needs_log
 from longshore.errors import ConfigError
 from longshore.model.event import Ended
 from longshore.model.rules import Keep
-from longshore.plan.tasks import count_done, record_of
+from longshore.plan.tasks import count_done, is_joined, record_of
 
 LOG_TAIL_B: Final = 1 << 20
 """How much of the end of a log is searched: a log may have gigabytes, and the engine waits meanwhile."""
@@ -77,8 +77,9 @@ class Evidence:
 
     def _as_far_as_it_came(self, end: Ended) -> Ended:
         """The bad end of a job of several tasks, which says how many of them are done."""
-        tasks = self._jobs[end.j].tasks
-        if tasks < 2:
+        stored = self._jobs[end.j]
+        tasks = stored.tasks
+        if tasks < 2 or not is_joined(stored.c):
             return end
         try:
             done = count_done((self._run.root / record_of(end.j)).read_bytes())

@@ -179,7 +179,7 @@ class Engine:
             tag=f"{mark}-{number}",
             estimates=self._history.estimates,
             priorities=[profile.priority for profile in self._jobs.header.settings],
-            most_in_batch=[executor.most_in_batch(profile.own) for profile in self._jobs.header.settings],
+            most_in_batch=lambda profile: executor.most_in_batch(self._jobs.header.settings[profile].own),
             kinds=_kinds_of(self._jobs.header.settings) if executor.limits.max_batch > 1 else (),
         )
         pool = self._scheduler.pool
@@ -385,8 +385,8 @@ class Engine:
             request=start.request,
             members=members,
             attributes=self._jobs.settings(start.jobs[0][0]).attributes,
-            settings=self._jobs.settings(start.jobs[0][0]).own,
             urgency=self._urgency(start),
+            settings=self._jobs.settings(start.jobs[0][0]).own,
         )
         self._take_answer(start, self._executor.submit(batch))
 

@@ -1,4 +1,4 @@
-"""Collects why the engine waits, round by round, and tells the log of each once while it lasts."""
+"""Collects why the engine waits, round by round, and tells the log of each reason once while it lasts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 from longshore.world.clock import Clock
 
 _PASSED_S: Final = 60.0
-"""Time after which a reason to wait that comes again is said again."""
+"""A reason that did not hold for so long has passed, and is told to the log when it comes back."""
 
 
 class Notes:
@@ -26,8 +26,8 @@ class Notes:
         self._clock = clock
         self._say = say
         self._now: list[str] = []
-        self._held: dict[str, float] = {}
-        """When each reason last held, on the clock that never jumps; those of long ago are forgotten."""
+        self._said: dict[str, float] = {}
+        """When each reason last held, on the clock that never jumps."""
 
     def __str__(self) -> str:
         return "; ".join(self._now)
@@ -39,12 +39,12 @@ class Notes:
             self.add(note)
 
     def add(self, why: str) -> None:
-        """Show a reason, and tell it to the log unless that was done and it has held since."""
+        """Show a reason, and tell it to the log where it is new."""
         if why not in self._now:
             self._now.append(why)
         now = self._clock.elapsed()
         # Several may hold by turns, four times a second and for days.
-        self._held = {each: at for each, at in self._held.items() if now - at < _PASSED_S}
-        if why not in self._held:
+        self._said = {each: at for each, at in self._said.items() if now - at < _PASSED_S}
+        if why not in self._said:
             self._say(why)
-        self._held[why] = now
+        self._said[why] = now

@@ -41,8 +41,9 @@ def snapshot_of(
         Jobs that the workload manager has and only a person lets go.
     """
     overall = state.overall()
-    rows = shown_rows(state, held)
-    if stuck_with(state, held):
+    rows = [shown_counts(row) for row in state.counts]
+    show_held(rows, state, held)
+    if held and stuck_with(state, held):
         overall = JobState.HELD
     if not state.finished and overall not in (JobState.UNKNOWN, JobState.HELD):
         overall = JobState.RUNNING
@@ -61,25 +62,8 @@ def snapshot_of(
     )
 
 
-def shown_rows(state: RunState, held: Collection[int]) -> list[dict[JobState, int]]:
-    """Number of jobs per state users see, per label."""
-    rows = [shown_counts(row) for row in state.counts]
-    count_held(rows, state, held)
-    return rows
-
-
-def count_held(rows: Sequence[dict[JobState, int]], state: RunState, held: Collection[int]) -> None:
-    """Count jobs as held that the workload manager has and only a person lets go.
-
-    Parameters
-    ----------
-    rows
-        Number of jobs per state users see, per label; changed.
-    state
-        Where the jobs stand.
-    held
-        The jobs.
-    """
+def show_held(rows: Sequence[dict[JobState, int]], state: RunState, held: Collection[int]) -> None:
+    """Count those as held, per label, that the workload manager holds."""
     for job in held:
         rows[state.labels[job]][JobState.PENDING] -= 1
         rows[state.labels[job]][JobState.HELD] += 1

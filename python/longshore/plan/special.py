@@ -35,8 +35,15 @@ class SpecialJobs:
     final: Job | None = None
 
 
-def init_job(profile: JobProfile) -> Job:
+def init_job(profile: JobProfile, inputs: tuple[str, ...] = ()) -> Job:
     """The job that runs before all others; its command is ``pipetask.pipetaskInit.runQuantumCommand``.
+
+    Parameters
+    ----------
+    profile
+        What it is made from.
+    inputs
+        Names of the workflow's files that it reads.
 
     Raises
     ------
@@ -51,26 +58,47 @@ def init_job(profile: JobProfile) -> Job:
             hint=f"Give it one: pipetask: {{{INIT}: {{runQuantumCommand: ...}}}}; or say 'runInit: false'.",
         )
     if isinstance(template, tuple):
-        return _job(INIT, profile, tuple(word.render(values) for word in template))
-    return _job(INIT, profile, template.render(values))
+        return _job(INIT, profile, tuple(word.render(values) for word in template), inputs)
+    return _job(INIT, profile, template.render(values), inputs)
 
 
-def final_job(profile: JobProfile) -> Job:
-    """The job that runs the final script."""
-    return _job(FINAL, profile, ("/bin/bash", f"<ENV:LONGSHORE_JOB_RUN_DIR>/{FINAL_SCRIPT}"))
+def final_job(profile: JobProfile, arguments: Sequence[tuple[str, str]] = (), inputs: tuple[str, ...] = ()) -> Job:
+    """The job that runs the final script.
+
+    Parameters
+    ----------
+    profile
+        What it is made from.
+    arguments
+        Name and value of each argument of the script.
+    inputs
+        Names of the workflow's files that it reads.
+    """
+    script = f"<ENV:LONGSHORE_JOB_RUN_DIR>/{FINAL_SCRIPT}"
+    return _job(FINAL, profile, ("/bin/bash", script, *(value for _, value in arguments)), inputs)
 
 
-def final_script(commands: Sequence[str]) -> str:
-    """The final job's script: as in BPS it says each line before running it, and stops at the first that fails."""
-    return "\n".join(["#!/bin/bash", "", "set -e", "set -x", *commands]) + "\n"
+def final_script(commands: Sequence[str], arguments: Sequence[str] = ()) -> str:
+    """The final job's script: as in BPS it says each line before running it, and stops at the first that fails.
+
+    Parameters
+    ----------
+    commands
+        Its lines.
+    arguments
+        Names that these have for what it is called with.
+    """
+    named = [f"{name}=${number}" for number, name in enumerate(arguments, 1)]
+    return "\n".join(["#!/bin/bash", "", "set -e", "set -x", *named, *commands]) + "\n"
 
 
-def _job(name: str, profile: JobProfile, command: str | tuple[str, ...]) -> Job:
+def _job(name: str, profile: JobProfile, command: str | tuple[str, ...], inputs: tuple[str, ...] = ()) -> Job:
     values = {"label": name, "jobName": name, "jobLabel": name}
     return Job(
         name=name,
         label=name,
         command=command,
         settings=profile.settings,
+        inputs=inputs,
         environment={variable: template.render(values) for variable, template in profile.environment.items()},
     )

@@ -23,27 +23,40 @@ _PER_FOLDER: Final = 1000
 _LINE: Final = re.compile(rb"[1-9][0-9]*")
 
 
-def joined(commands: Iterable[Command]) -> str:
+def joined(steps: Iterable[tuple[Command, int]]) -> str:
     """One line of shell that runs commands one after another, and ends with the first that fails.
 
     Each runs in a shell of its own, as it would if it were a job by itself: what one of them sets is not there for the
     next, which may be run without it when the job is tried again.
+
+    Parameters
+    ----------
+    steps
+        The commands, each with the number of tasks that it runs.
     """
-    return "\n".join(_steps(commands))
+    return "\n".join(_steps(steps))
 
 
-def _steps(commands: Iterable[Command]) -> Iterator[str]:
+def _steps(steps: Iterable[tuple[Command, int]]) -> Iterator[str]:
     done = f'"${{{VARIABLE}:-}}"'
     yield f'[ -z {done} ] || mkdir -p "${{{VARIABLE}%/*}}" || exit'
-    for number, command in enumerate(commands, 1):
+    following = 1
+    for command, many in steps:
+        number, following = following, following + many
+        noted = f"echo {number}" if many == 1 else f"seq {number} {following - 1}"
         # Not behind && or ||, in which the shell would overlook the `set -e` of a command.
         yield (
             f"if ! grep -qsx {number} {done}; then\n"
             f"(\n{as_line(command)}\n)\n"
             '_status=$?; [ "$_status" -eq 0 ] || exit "$_status"\n'
-            f"[ -z {done} ] || echo {number} >>{done} || exit\n"
+            f"[ -z {done} ] || {noted} >>{done} || exit\n"
             "fi"
         )
+
+
+def is_joined(command: Command) -> bool:
+    """Whether a job's command remembers which of its tasks are done; one that runs them all at once does not."""
+    return isinstance(command, str) and VARIABLE in command
 
 
 def record_of(job: int) -> PurePosixPath:

@@ -26,6 +26,10 @@ _Values: TypeAlias = dict[str, Any]
 
 PER_JOB = frozenset({"label", "jobName", "jobLabel"})
 """Names whose values every job has of its own, beside the dimensions of its data ID."""
+NODE_ID = "qgraphNodeId"
+"""Name, in a command, of the ids that the source gave a job's tasks, sorted and with commas between (BPS)."""
+MOST_NODES = 2000
+"""Ids in one command: Linux takes no argument longer than 128 KiB."""
 
 
 def free_names(clustered: ClusteredGraph) -> dict[Member, frozenset[str]]:
@@ -44,6 +48,8 @@ def free_names(clustered: ClusteredGraph) -> dict[Member, frozenset[str]]:
                 these.update(task.data_id)
             if task.paths:
                 these.update(task.paths)
+            if task.node_id:
+                these.add(NODE_ID)
     return {Member(*key): frozenset(these) for key, these in names.items()}
 
 
@@ -182,7 +188,10 @@ def _labelled(cluster: Cluster, values: Sequence[_Values]) -> list[tuple[str, _V
 def _values(cluster: Cluster, task: Task) -> _Values:
     """The values of a task's free names, but for those that are paths."""
     own = cluster.tags if task.data_id is cluster.tags else {**cluster.tags, **task.data_id}
-    return {**own, "label": task.label, "jobName": cluster.name, "jobLabel": cluster.label}
+    values = {**own, "label": task.label, "jobName": cluster.name, "jobLabel": cluster.label}
+    if task.node_id:
+        values[NODE_ID] = task.node_id
+    return values
 
 
 def _once(cluster: Cluster, side: str) -> tuple[str, ...]:
@@ -222,11 +231,49 @@ def _command(cluster: Cluster, profile: ClusterProfile, values: Sequence[_Values
     tasks = cluster.tasks
     if len(tasks) == 1:
         return _command_of(tasks[0], profile.parts[tasks[0].label], values[0], directory)
-    commands = (
-        _command_of(task, profile.parts[task.label], own, directory) for task, own in zip(tasks, values, strict=True)
-    )
+    steps = [
+        (_command_of(task, profile.parts[task.label], own, directory), many)
+        for task, own, many in _at_once(tasks, values, profile, directory)
+    ]
     # One failing task ends the job: those after it may need what it did not make.
-    return joined(commands)
+    return joined(steps) if steps[1:] else steps[0][0]
+
+
+def _at_once(
+    tasks: Sequence[Task], values: Sequence[_Values], profile: ClusterProfile, directory: str
+) -> Iterator[tuple[Task, _Values, int]]:
+    """The tasks with their values, those beside each other as one whose commands differ in the ids of tasks alone.
+
+    Each comes with the number of tasks that it stands for.
+
+    A command that takes ids takes many (BPS gives it all of a job's), and starts LSST's packages once for all of them.
+    """
+    same: list[tuple[Task, _Values]] = []
+    command: Command = ()
+    for task, own in zip(tasks, values, strict=True):
+        if not _takes_ids(profile.parts[task.label]):
+            yield from _as_one(same)
+            same = []
+            yield task, own, 1
+            continue
+        but_for_id = _command_of(task, profile.parts[task.label], {**own, NODE_ID: ""}, directory)
+        if but_for_id != command or len(same) == MOST_NODES:
+            yield from _as_one(same)
+            same, command = [], but_for_id
+        same.append((task, own))
+    yield from _as_one(same)
+
+
+def _takes_ids(profile: JobProfile) -> bool:
+    template = profile.command
+    words = template if isinstance(template, tuple) else () if template is None else (template,)
+    return any(NODE_ID in word.names for word in words)
+
+
+def _as_one(same: Sequence[tuple[Task, _Values]]) -> Iterator[tuple[Task, _Values, int]]:
+    if same:
+        task, own = same[0]
+        yield task, {**own, NODE_ID: ",".join(sorted(each[NODE_ID] for _, each in same))}, len(same)
 
 
 def _command_of(task: Task, profile: JobProfile, values: _Values, directory: str) -> Command:

@@ -6,7 +6,7 @@ import errno
 import fcntl
 import os
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, TypeVar
@@ -26,40 +26,84 @@ FORMAT: Final = 1
 _Record = TypeVar("_Record")
 
 
+def new_folder(target: Path) -> None:
+    """Make the folder of a run before anything else of it, for what takes long to make and is to stay in any case.
+
+    Raises
+    ------
+    FilesError
+        Something of that name is there already, or it cannot be made.
+    """
+    _refuse_if_there(target)
+    made = _first_missing(target.parent)
+    try:
+        target.mkdir(parents=True)
+    except OSError as error:
+        _remove_empty(made, target.parent)
+        raise _cannot_write(target, error) from error
+
+
 @contextmanager
-def new_run_directory(target: Path) -> Iterator[RunPaths]:
+def new_run_directory(target: Path, *, made: Collection[str] = ()) -> Iterator[RunPaths]:
     """Make a run directory: the body fills a draft, which gets its name if the body ends well, and vanishes if not.
+
+    Parameters
+    ----------
+    target
+        The directory.
+    made
+        Names of files that are in a `new_folder` of its name, and stay whatever happens.
 
     Raises
     ------
     FilesError
         Something of that name is there already, or the directory cannot be written, or the disk is full.
     """
-    _refuse_if_there(target)
-    made = _first_missing(target.parent)
+    if not made:
+        _refuse_if_there(target)
+    missing = _first_missing(target.parent)
     draft = target.parent / f".{target.name[:200]}.draft-{os.getpid()}"
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         draft.mkdir()
     except OSError as error:
         # A draft that is there already is somebody else's, on another host say.
-        _remove_empty(made, target.parent)
+        _remove_empty(missing, target.parent)
         raise _cannot_write(target, error) from error
     try:
         yield RunPaths(draft)
+        if made:
+            _move(made, target, draft)
+            target.rmdir()
         _refuse_if_there(target)
         draft.rename(target)
     except BaseException as error:
-        shutil.rmtree(draft, ignore_errors=True)
-        _remove_empty(made, target.parent)
+        taken = [name for name in made if (draft / name).exists()]
+        with suppress(OSError):
+            if taken:
+                target.mkdir(exist_ok=True)
+            _move(taken, draft, target)
+        if not any((draft / name).exists() for name in taken):
+            shutil.rmtree(draft, ignore_errors=True)
+        _remove_empty(missing, target.parent)
         if isinstance(error, OSError):
             raise _cannot_write(target, error) from error
         raise
 
 
-def remove_run_directory(run: RunPaths) -> None:
-    """Remove a run directory that was prepared and never handed over."""
-    shutil.rmtree(run.root, ignore_errors=True)
+def remove_run_directory(run: RunPaths, *, made: Collection[str] = ()) -> None:
+    """Remove a run directory that was prepared and never handed over, but for what was made before the rest of it."""
+    if not made:
+        shutil.rmtree(run.root, ignore_errors=True)
+        return
+    # Without its card it is no run any more, however little of the rest can be removed.
+    for path in sorted(run.root.iterdir(), key=lambda path: path != run.card):
+        if path.name in made:
+            continue
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
 
 
 def write_lines(path: Path, lines: Iterable[bytes]) -> None:
@@ -223,6 +267,11 @@ def _first_missing(folder: Path) -> Path | None:
     while not os.path.exists(folder) and folder != folder.parent:  # noqa: PTH110
         missing, folder = folder, folder.parent
     return missing
+
+
+def _move(names: Iterable[str], source: Path, target: Path) -> None:
+    for name in names:
+        (source / name).rename(target / name)
 
 
 def _remove_empty(first: Path | None, last: Path) -> None:

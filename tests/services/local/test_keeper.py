@@ -153,6 +153,45 @@ def test_when_its_input_closes_it_waits_for_what_runs(keeper: Keeper) -> None:
     assert not keeper.tmp.exists()
 
 
+def test_programs_that_cannot_be_loaded_do_not_take_the_keeper_along(keeper: Keeper) -> None:
+    # The C library takes the process of such a one away itself, perhaps between two looks of the keeper at it.
+    bad = keeper.folder / "bad"
+    bad.write_text("#!/no/such/interpreter\n", "utf-8")
+    bad.chmod(0o755)
+    for job in range(400):
+        keeper.run(keeper.member(job, "true" if job % 3 == 0 else str(bad)), tag=str(job))
+    assert keeper.drain() == 0
+    ends = {end["j"]: end for end in keeper.said("end")}
+    assert set(ends) == set(range(400))
+    assert {"err" in ends[job] for job in range(400) if job % 3} == {True}
+    assert {"err" in ends[job] for job in range(0, 400, 3)} == {False}
+
+
+QUICKER = """
+import os, sys
+sys.path.insert(0, sys.argv[1])
+from attempts import Attempts
+from records import Records
+
+class Attempts(Attempts):
+    def take_started(self):
+        # What the C library does in the thread that could not load a program.
+        os.waitpid(failed, 0)
+
+watched = Attempts(Records(sys.argv[2]), sys.argv[3], None)
+failed = os.posix_spawn("/bin/sh", ["sh", "-c", "exit 127"], {})
+os.waitid(os.P_PID, failed, os.WEXITED | os.WNOWAIT)
+watched.reap()
+print("goes on")
+"""
+
+
+def test_who_was_taken_away_by_the_c_library_is_nobody_to_wait_for(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", QUICKER, str(FOLDER), str(tmp_path / "records"), str(tmp_path)]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert (ran.stdout, ran.stderr) == ("goes on\n", "")
+
+
 def test_orders_that_were_sent_before_the_end_are_carried_out(keeper: Keeper) -> None:
     for job in range(50):
         keeper.run(keeper.member(job, "true"), tag=str(job))

@@ -30,7 +30,7 @@ def a_job(note: Path, cure: Path, rules: JobRules) -> Job:
     return Job(
         name="pack_1",
         label="pack",
-        command=joined(commands),
+        command=joined((command, 1) for command in commands),
         settings=JobSettings(label="pack", number_of_retries=1, rules=rules),
         tasks=3,
     )

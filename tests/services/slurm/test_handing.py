@@ -15,8 +15,7 @@ from longshore.errors import ConfigError
 from longshore.model.request import MIB, Request
 from longshore.services.slurm.client import SlurmClient
 from longshore.services.slurm.executor import SlurmExecutor
-from longshore.services.slurm.handing import on_submit_error
-from longshore.services.slurm.script import TEMPLATE, WRAPPER
+from longshore.services.slurm.script import TEMPLATE, WRAPPER, on_submit_error
 from longshore.world.etc import shipped
 from longshore.world.shell import Answer
 

@@ -150,7 +150,7 @@ class _Cluster:
 
 def ends_of(cluster: _Cluster, books: Books, *, accounting: bool = True, gathers: bool = True) -> Ends:
     facts = ClusterFacts(accounting=accounting)
-    return Ends(cluster, books, facts, floor_s=2.0, gathers=gathers)  # type: ignore[arg-type]
+    return Ends(cluster, books, facts, pace=Pace(), gathers=gathers)  # type: ignore[arg-type]
 
 
 def member(watch: Watch, *, wanted_at: float = 100.0, status: int | None = 0) -> Watched:
@@ -258,8 +258,17 @@ def test_the_pace_slows_down_to_the_ceiling_and_hurries_back() -> None:
     assert pace.due(9.0)
     pace.want(9.0)
     assert (pace.interval_s, pace.wanted_since) == (2.0, 9.0)
-    pace.silent(20.0)
+    pace.silent(20.0, "down")
     assert not pace.due(21.0)
+    # While nobody answers, nothing that happens here is a reason to ask more often.
+    pace.hurry()
+    assert pace.interval_s == 3.0
+    assert pace.silence == "down"
+    pace.answered(30.0)
+    assert (pace.silence, pace.interval_s) == ("", 3.0)
+    for at in range(40, 50):
+        pace.silent(at, "down")
+    assert pace.interval_s == 5.0
 
 
 def test_the_keys_of_a_site() -> None:

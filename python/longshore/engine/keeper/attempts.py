@@ -307,7 +307,12 @@ class Attempts:
                 break
             if pid in self.running:
                 send(pid, signal.SIGKILL)
-            _, status, usage = os.wait4(pid, 0)
+            try:
+                _, status, usage = os.wait4(pid, 0)
+            except ChildProcessError:
+                # One whose program could not be loaded: the C library takes such away itself, in the thread that
+                # started it, and was quicker.
+                continue
             self.scratch.cleaners.discard(pid)
             if pid not in self.running:
                 continue

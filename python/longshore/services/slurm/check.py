@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from jinja2 import TemplateError
 
-from longshore.config.settings import walltime
 from longshore.contract.context import Context, Problem, Site
 from longshore.contract.executor import Batch
 from longshore.errors import ConfigError
@@ -15,12 +14,11 @@ from longshore.model.request import MIB
 from longshore.services.slurm.asked import check_names
 from longshore.services.slurm.enginejob import TEMPLATE as ENGINE_TEMPLATE
 from longshore.services.slurm.enginejob import engine_request, engine_script, wants_job
-from longshore.services.slurm.handing import on_submit_error
 from longshore.services.slurm.native import wants_native
 from longshore.services.slurm.nativeread import GIVEN_UP
 from longshore.services.slurm.nice import scale
 from longshore.services.slurm.pace import pace_of
-from longshore.services.slurm.script import TEMPLATE, batch_script
+from longshore.services.slurm.script import TEMPLATE, batch_script, longest_wait_s, on_submit_error
 
 if TYPE_CHECKING:
     from longshore.model.workflow import Workflow
@@ -40,8 +38,7 @@ def of_the_site(ctx: Context) -> Iterator[Problem]:
         scale(slurm)
         pace_of(slurm)
         on_submit_error(slurm)
-        if slurm.get("maxpendtime") is not None:
-            walltime(slurm["maxpendtime"], "slurm.maxpendtime")
+        longest_wait_s(slurm)
         native = wants_native(ctx.site.settings)
         if wants_job(ctx.site.settings) or native:
             _, words = engine_request(slurm)
@@ -84,6 +81,7 @@ def unfit(workflow: Workflow, ctx: Context) -> Iterator[Problem]:
             continue
         try:
             check_names(job.settings.own)
+            longest_wait_s(job.settings.own)
             batch_script(batch, settings, ctx.paths, template)
         except ConfigError as error:
             yield Problem(message=f"job '{job.name}': {error.message}", hint=error.hint, job=job.name, key=OWN_MAP)

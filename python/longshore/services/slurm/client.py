@@ -61,11 +61,11 @@ class SlurmClient:
         self._env = scrubbed(os.environ)
         if settings.get("config"):
             self._env["SLURM_CONF"] = str(settings["config"])
+        self._kept: tuple[str, ...] | None = None
+        """Fields of accounting that are kept, of those that this version has; ``None`` until it was asked."""
         names, _ = inherited(self._env, inherit)
         # Jobs inherit what sbatch is given; without these two, it would not even be found, or find its cluster.
         self._to_submit = {name: self._env[name] for name in self._env if name in names or name in _NEEDED}
-        self._kept: tuple[str, ...] | None = None
-        """Fields of accounting that are kept, of those that this version has; ``None`` until it was asked."""
         self.calls: dict[str, int] = {}
         """How often each program was run."""
 

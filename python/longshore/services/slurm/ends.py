@@ -15,6 +15,7 @@ from longshore.model.state import Cause
 from longshore.services.slurm.books import Books
 from longshore.services.slurm.client import SlurmClient
 from longshore.services.slurm.outcome import ended, said_out_of_memory
+from longshore.services.slurm.pace import Pace
 from longshore.services.slurm.parse import AccountRow, ClusterFacts, TaskId, shown_row
 from longshore.services.slurm.states import Phase, phase_of
 from longshore.services.slurm.watch import GRACE_S, Watched
@@ -40,19 +41,19 @@ class Ends:
         What was written down of batches.
     facts
         What is known of the cluster.
-    floor_s
-        Least time between two questions.
+    pace
+        How often the cluster is asked, and whether it answers.
     gathers
         Whether accounting is asked about successes.
     """
 
     def __init__(
-        self, client: SlurmClient, books: Books, facts: ClusterFacts | None, *, floor_s: float, gathers: bool
+        self, client: SlurmClient, books: Books, facts: ClusterFacts | None, *, pace: Pace, gathers: bool
     ) -> None:
         self._client = client
         self._books = books
         self._accounting = bool(facts and facts.accounting)
-        self._floor_s = floor_s
+        self._pace = pace
         self.gathers = gathers and self._accounting
         self._asked_at = -1e9
 
@@ -60,7 +61,7 @@ class Ends:
         """The ends of attempts that are over, of those of which Slurm says by now how they ended."""
         # What ended a moment ago is not in accounting yet, and asking twice is worse than asking late.
         due = [member for member in members if not self._accounting or now - member.wanted_at >= _WRITES_S]
-        if not due or now - self._asked_at < self._floor_s:
+        if not due or now - self._asked_at < self._pace.floor_s:
             return
         self._asked_at = now
         accounts = self._accounts(due)
@@ -129,6 +130,8 @@ class Ends:
         """What the controller still knows of a member that left no record."""
         if member.task is None:
             return None
+        if self._pace.silence:
+            return Unreachable(why=self._pace.silence)
         fields = self._client.shown(member.task)
         if fields is None or isinstance(fields, Unreachable):
             return fields

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import PurePosixPath
 from typing import Any, Final
 
@@ -37,7 +38,8 @@ from longshore.services.slurm.pace import pace_of
 from longshore.services.slurm.parse import ClusterFacts, TaskId
 from longshore.services.slurm.script import Scripts, is_heterogeneous
 from longshore.services.slurm.watch import Watch
-from longshore.world.newest import since_boot
+from longshore.world.aside import Aside
+from longshore.world.newest import Told, since_boot
 
 LOG: Final = logging.getLogger("longshore.slurm")
 
@@ -45,6 +47,8 @@ _MAX_BATCH: Final = 1000
 _MAX_WAITING_ALIKE: Final = 1000
 _LOOK_S: Final = 0.5
 """Least time between two looks at the records that jobs leave."""
+_MOMENT_S: Final = 0.1
+"""How long an answer of the queue is waited for before it is left to come."""
 
 
 class _Open(msgspec.Struct, frozen=True):
@@ -82,8 +86,8 @@ class SlurmExecutor(Executor):
         self.limits = Limits(**limits)
         self._pace = pace_of(slurm, self.limits.poll_floor_s)
         self._gathers = slurm.get("gather") is not False
-        self._silence = ""
-        """Why the newest question to the queue was not answered."""
+        self._asking: Aside[Told | None] = Aside()
+        """What is asked of the queue: a controller that is down takes half a minute to say nothing."""
         self._open: _Open | None = None
         self._looked_at = -1e9
         self._polls = 0
@@ -114,7 +118,7 @@ class SlurmExecutor(Executor):
                 limits=self.limits,
             ),
             scripts=scripts,
-            ends=Ends(self._client, books, facts, floor_s=self._pace.floor_s, gathers=self._gathers),
+            ends=Ends(self._client, books, facts, pace=self._pace, gathers=self._gathers),
         )
         for book in books.all():
             # One without an id waits for somebody to look it up.
@@ -179,34 +183,46 @@ class SlurmExecutor(Executor):
         if now - self._looked_at >= _LOOK_S:
             self._looked_at = now
             events += watch.from_records()
-        why = ""
-        if watch.members and self._pace.due(now):
-            why = self._ask(events)
-            # What is over in the queue has left its record by now, and that knows more.
-            events += watch.from_records()
+        why = self._ask(events, now)
         events += self._conclude()
         if events:
             self._pace.hurry()
         if why and not events:
             return Unreachable(why=why)
         waiting, watch.waiting = watch.waiting, None
-        note = f"the workload manager does not answer: {self._silence}" if self._silence and watch.members else ""
+        note = f"the workload manager does not answer: {self._pace.silence}" if self._pace.silence else ""
         return Polled(events=events, mark=str(self._polls), note=note, waiting=waiting)
 
-    def _ask(self, events: list[MemberEvent]) -> str:
-        """Ask the queue; why there was no answer, if there was none."""
+    def _ask(self, events: list[MemberEvent], now: float) -> str:
+        """Have the queue asked when that is due, and hear what it says; why there was no answer, if there was none."""
+        pace = self._pace
+        if not self._asking.busy and (self._served.watch.members or pace.silence) and pace.due(now):
+            self._asking.ask(
+                partial(
+                    self._client.queue,
+                    max_age_s=pace.interval_s,
+                    not_before=pace.wanted_since,
+                    floor_s=pace.floor_s,
+                )
+            )
+        # A cluster that is well answers in a few milliseconds, and then nobody need come back for it.
+        for told in self._asking.take(timeout_s=_MOMENT_S):
+            if told is not None:
+                return self._hear(told, events)
+        return ""
+
+    def _hear(self, told: Told, events: list[MemberEvent]) -> str:
         pace, watch = self._pace, self._served.watch
-        told = self._client.queue(max_age_s=pace.interval_s, not_before=pace.wanted_since, floor_s=pace.floor_s)
-        if told is None or (told.asked_at <= pace.asked_at and told.text is not None):
-            return ""
         if told.text is None:
-            pace.silent(since_boot())
-            self._silence = told.why
+            pace.silent(since_boot(), told.why)
             LOG.warning("squeue does not answer: %s", told.why)
             return told.why
-        self._silence = ""
+        if told.asked_at <= pace.asked_at:
+            return ""
         pace.answered(told.asked_at)
         events += watch.from_queue(told)
+        # What is over in the queue has left its record by now, and that knows more.
+        events += watch.from_records()
         if late := watch.expire(time.time()):
             LOG.info("%d jobs waited longer than 'maxpendtime' lets them, and are cancelled", len(late))
             self._client.cancel_waiting(member.task for member in late if member.task)

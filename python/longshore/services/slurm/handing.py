@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -107,6 +107,9 @@ class Handing:
 
     def submit(self, batch: Batch) -> SubmitAnswer:
         """Hand a batch over as one array."""
+        if self._pace.silence:
+            # Asking once more, and for half a minute, would keep the engine from all else.
+            return Throttled(f"the workload manager does not answer: {self._pace.silence}", _BACK_OFF_S)
         if self._turns and (wait_s := self._turns.take()):
             return Throttled("other runs of yours submit as often as this site allows", wait_s)
         try:
@@ -198,6 +201,8 @@ class Handing:
 
     def _look_up(self, book: BatchBook) -> int | Unreachable | None:
         """Slurm's id of a batch whose submission was never answered."""
+        if self._pace.silence:
+            return Unreachable(why=self._pace.silence)
         # Only a question put after sbatch had its time knows of what sbatch did.
         self._asked.setdefault(book.tag, since_boot())
         told = self._client.queue(
@@ -218,17 +223,3 @@ class Handing:
         if abs(time.time() - book.at) < book.may_appear_s:
             return Unreachable(why=f"sbatch did not answer, and its job '{book.name}' may still appear")
         return None
-
-
-def on_submit_error(slurm: Mapping[str, Any]) -> str:
-    """What a refusal ends: the ``job``, or the ``run``.
-
-    Raises
-    ------
-    ConfigError
-        It says something else.
-    """
-    said = slurm.get("onSubmitError", "job")
-    if said not in {"job", "run"}:
-        raise ConfigError(f"'slurm.onSubmitError' must be 'job' or 'run', not '{said}'")
-    return str(said)

@@ -13,6 +13,9 @@ CEILING_S: Final = 60.0
 _SLOWER: Final = 1.5
 """By how much the interval grows with each answer that says nothing new."""
 
+_SILENT_S: Final = 15.0
+"""Longest interval while nobody answers, so that it is soon known when somebody does again."""
+
 
 class Pace:
     """When the queue is asked next, in seconds since boot.
@@ -33,6 +36,8 @@ class Pace:
         """When the newest answer was asked for."""
         self.wanted_since = 0.0
         """A question put before this moment does not answer what we want to know now."""
+        self.silence = ""
+        """Why the newest question was not answered; meanwhile, nothing else is asked of the controller either."""
 
     def due(self, now: float) -> bool:
         """Whether it is time to ask."""
@@ -40,7 +45,8 @@ class Pace:
 
     def hurry(self) -> None:
         """Ask as often as may be: something happens."""
-        self.interval_s = self.floor_s
+        if not self.silence:
+            self.interval_s = self.floor_s
 
     def want(self, now: float) -> None:
         """Ask as soon as may be, and take no answer to what was asked before now."""
@@ -49,13 +55,17 @@ class Pace:
 
     def answered(self, asked_at: float) -> None:
         """Take note of an answer."""
+        if self.silence:
+            self.interval_s = self.floor_s
+        self.silence = ""
         self.asked_at = asked_at
         self.interval_s = min(self.interval_s * _SLOWER, self.ceiling_s)
 
-    def silent(self, now: float) -> None:
+    def silent(self, now: float, why: str) -> None:
         """Take note that there was no answer: it is asked again at leisure, for nothing follows from silence."""
+        self.silence = why
         self.asked_at = now
-        self.interval_s = min(self.interval_s * _SLOWER, self.ceiling_s)
+        self.interval_s = min(self.interval_s * _SLOWER, max(_SILENT_S, self.floor_s), self.ceiling_s)
 
 
 def pace_of(slurm: Mapping[str, Any], floor_s: float = 0.0) -> Pace:

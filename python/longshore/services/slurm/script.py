@@ -6,9 +6,12 @@ from collections.abc import Iterable, Mapping
 from pathlib import PurePosixPath
 from typing import Any, Final
 
+import msgspec
+
 from longshore.config.settings import walltime
 from longshore.contract.context import RunPaths
 from longshore.contract.executor import Batch, Urgency
+from longshore.errors import ConfigError
 from longshore.model.request import Request
 from longshore.services.slurm import render
 from longshore.services.slurm.asked import (
@@ -44,25 +47,32 @@ class Scripts:
         self._run = run
         self._settings = settings
         self._slurm: Mapping[str, Any] = settings.get("slurm") or {}
-        self._facts = facts
+        self._licences = facts.licences if facts else ()
+        self._priorities = facts.priority_parameters if facts else ""
         self._template = (run.root / TEMPLATE).read_text("utf-8")
 
     def text(self, batch: Batch) -> str:
         """The script of a batch; see `batch_script`."""
-        nice = None if batch.urgency is None else self.nice(batch.urgency)
-        licences = self._facts.licences if self._facts else ()
-        return batch_script(batch, self._settings, self._run, self._template, licences=licences, nice=nice)
+        own = batch.settings
+        if batch.urgency is not None and "nice" not in combined(self._settings, own):
+            # What somebody wrote himself holds.
+            nice = self.nice(batch.urgency)
+            batch = batch if nice is None else msgspec.structs.replace(batch, settings={**own, "nice": nice})
+        return batch_script(batch, self._settings, self._run, self._template, licences=self._licences)
 
     def name(self, tag: str) -> str:
         """The name of a batch's job in Slurm."""
         return batch_name(self._settings, tag)
 
+    def longest_wait_s(self, batch: Batch) -> float | None:
+        """How long members of a batch may wait in the queue; ``None`` for as long as it takes."""
+        return longest_wait_s(combined(self._settings, batch.settings))
+
     def nice(self, urgency: Urgency) -> int | None:
         """The nice value of jobs so urgent; ``None`` where the site does not say ``use_nice``."""
         if not self._slurm.get("use_nice"):
             return None
-        found = scale(self._slurm, self._facts.priority_parameters if self._facts else "")
-        return found.nice(urgency.end_at, urgency.pressure_s)
+        return scale(self._slurm, self._priorities).nice(urgency.end_at, urgency.pressure_s)
 
     @property
     def has_own_nice(self) -> bool:
@@ -72,12 +82,7 @@ class Scripts:
     @property
     def stops_run(self) -> bool:
         """Whether a refusal ends the run, and not only the jobs that were refused."""
-        return self._slurm.get("onSubmitError") == "run"
-
-    def longest_wait_s(self, batch: Batch) -> float | None:
-        """How long members of a batch may wait in the queue; ``None`` for as long as it takes."""
-        value = combined(self._settings, batch.settings).get("maxpendtime")
-        return None if value is None else walltime(value, "slurm.maxpendtime", None)
+        return on_submit_error(self._slurm) == "run"
 
 
 def batch_script(
@@ -87,7 +92,6 @@ def batch_script(
     template: str,
     *,
     licences: Iterable[str] = (),
-    nice: int | None = None,
 ) -> str:
     """The script of a batch.
 
@@ -103,8 +107,6 @@ def batch_script(
         Text of the template.
     licences
         Names that the cluster knows as licences.
-    nice
-        How nice its jobs are where nobody says it.
 
     Raises
     ------
@@ -112,9 +114,6 @@ def batch_script(
         Something that is asked for cannot be understood, or cannot be written into a script.
     """
     own, books = combined(settings, batch.settings), Books(run)
-    if nice is not None:
-        # What somebody wrote himself holds.
-        own.setdefault("nice", nice)
     defaults = _defaults(settings, batch.request, own.get("features"))
     # What jobs take back is not put in its place again.
     defaults = {name: value for name, value in defaults.items() if own.get(name, "") is not None}
@@ -145,6 +144,32 @@ def batch_name(settings: Mapping[str, Any], tag: str) -> str:
 def combined(settings: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
     """The map of the site with that of some jobs over it, both in the first spelling of every name."""
     return {**spelled(settings.get("slurm") or {}), **spelled(own)}
+
+
+def longest_wait_s(own: Mapping[str, Any]) -> float | None:
+    """How long jobs may wait in the queue, by the maps of site and job together; ``None`` for as long as it takes.
+
+    Raises
+    ------
+    ConfigError
+        It is no time.
+    """
+    value = own.get("maxpendtime")
+    return None if value is None else walltime(value, "slurm.maxpendtime")
+
+
+def on_submit_error(slurm: Mapping[str, Any]) -> str:
+    """What a refusal ends: the ``job``, or the ``run``.
+
+    Raises
+    ------
+    ConfigError
+        It says something else.
+    """
+    said = slurm.get("onSubmitError", "job")
+    if said not in {"job", "run"}:
+        raise ConfigError(f"'slurm.onSubmitError' must be 'job' or 'run', not '{said}'")
+    return str(said)
 
 
 def is_heterogeneous(settings: Mapping[str, Any], own: Mapping[str, Any]) -> bool:

@@ -100,6 +100,10 @@ class Watch:
         self._books = books
         self._pace = pace
         self.members: dict[Attempt, Watched] = {}
+        self._silent: dict[str, dict[Attempt, Watched]] = {}
+        """Those of them, per batch, that have left no record yet."""
+        self._ending: dict[Attempt, Watched] = {}
+        """Those of which something says that they are over: of ten thousand that wait, none is looked at for that."""
         self.over: dict[Attempt, BatchBook] = {}
         """What has ended, and the engine has not settled yet."""
         self.waiting: Waiting | None = None
@@ -109,15 +113,12 @@ class Watch:
         """Watch the members of a batch that has an id, from a moment (seconds since boot) on."""
         for position, attempt in enumerate(book.members):
             if attempt not in self.members:
-                self.members[attempt] = Watched(attempt, book, position, handed_at)
+                self.members[attempt] = member = Watched(attempt, book, position, handed_at)
+                self._silent.setdefault(book.tag, {})[attempt] = member
 
     def from_records(self) -> Iterator[MemberEvent]:
         """What jobs wrote down."""
-        by_tag: dict[str, dict[Attempt, Watched]] = {}
-        for attempt, member in self.members.items():
-            if member.record is None:
-                by_tag.setdefault(member.book.tag, {})[attempt] = member
-        for tag, wanted in by_tag.items():
+        for tag, wanted in list(self._silent.items()):
             records, begun = self._books.records(tag, wanted)
             for attempt in sorted(begun | records.keys()):
                 member = wanted[attempt]
@@ -130,7 +131,17 @@ class Watch:
                         host=record.host if record else None,
                         at=record.start if record else None,
                     )
-                member.record = record
+                if record is not None:
+                    member.record = record
+                    self._ending[attempt] = member
+                    self._speaks(member)
+
+    def _speaks(self, member: Watched) -> None:
+        """Look for the record of a member no longer."""
+        silent = self._silent.get(member.book.tag, {})
+        silent.pop(member.attempt, None)
+        if not silent:
+            self._silent.pop(member.book.tag, None)
 
     def from_queue(self, told: Told) -> Iterator[MemberEvent]:
         """What an answer of the queue says."""
@@ -142,9 +153,13 @@ class Watch:
                 if told.asked_at > member.handed_at + _SETTLE_S:
                     member.gone += 1
                     member.gone_at = member.gone_at or told.asked_at
+                    if member.gone >= 2:
+                        self._ending[attempt] = member
                 continue
             member.gone, member.gone_at, member.row = 0, 0.0, row
             phase = phase_of(row.state)
+            if phase is Phase.OVER:
+                self._ending[attempt] = member
             if phase is Phase.WAITING and not member.started:
                 reasons.setdefault(row.reason if row.reason != "None" else NOT_SAID, []).append(attempt[0])
             if phase is Phase.UNKNOWN:
@@ -191,7 +206,7 @@ class Watch:
         """
         told: list[Watched] = []
         asked: list[Watched] = []
-        for member in self.members.values():
+        for member in self._ending.values():
             gone = member.said_over or member.gone >= 2
             if member.succeeded and not gathers:
                 told.append(member)
@@ -209,6 +224,8 @@ class Watch:
         """Watch these no longer; their ends are told, each after its start."""
         for end in ends:
             member = self.members.pop((end.j, end.a))
+            self._ending.pop(member.attempt, None)
+            self._speaks(member)
             self.over[member.attempt] = member.book
             if not member.started and isinstance(end, Ended) and (end.exit is not None or end.signal is not None):
                 # It was over before anybody saw it run.
@@ -224,6 +241,12 @@ class Watch:
                 self._books.remove_record(book.tag, attempt)
                 tags.add(book.tag)
         if tags:
-            left = {member.book.tag for member in self.members.values()} | {book.tag for book in self.over.values()}
+            # Somebody who watches ten thousand does not look at all of them for each that ends.
+            left = tags & {book.tag for book in self.over.values()}
+            for member in self.members.values():
+                if tags <= left:
+                    break
+                if member.book.tag in tags:
+                    left.add(member.book.tag)
             for tag in tags - left:
                 self._books.forget(tag)

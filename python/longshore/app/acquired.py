@@ -1,0 +1,36 @@
+"""What reading a payload comes to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from longshore.config.merge import Node
+from longshore.model.task import TaskGraph
+
+
+@dataclass(frozen=True, kw_only=True)
+class Acquired:
+    """What a payload comes to.
+
+    Attributes
+    ----------
+    graph
+        Its tasks.
+    files
+        The files it was read from.
+    commands
+        What its tasks run where the configuration does not say, per label; for sources that do not tell it with each
+        task.
+    made
+        Names of files in the run directory that were made there before anything else of it, and are to stay.
+    values
+        What names stand for in commands of jobs, whatever the configuration says.
+    """
+
+    graph: TaskGraph
+    files: tuple[Path, ...] = ()
+    commands: Mapping[str, Node] = field(default_factory=dict)
+    made: tuple[str, ...] = ()
+    values: Mapping[str, str] = field(default_factory=dict)

@@ -1,0 +1,73 @@
+"""Tells whether a run is one of LSST's, which starts from defaults of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Final
+
+from longshore.config.merge import Layer, LayerRank
+from longshore.config.search import Config
+from longshore.errors import ConfigError
+from longshore.graph.chosen import PipelineKind, kind_of_pipeline
+from longshore.world.etc import shipped
+from longshore.world.yamlfile import read_yaml
+
+_OTHERS: Final = ("pipelineYaml", "pipeline", "wfformat", "customJob")
+
+
+def is_lsst(config: Config, *, site: str, env: Mapping[str, str], beside: Path) -> bool:
+    """Whether the payload is a quantum graph, or what one is made of.
+
+    Parameters
+    ----------
+    config
+        The merged configuration, without those defaults.
+    site, env
+        What values are looked up by.
+    beside
+        Folder of the user's file, in which a pipeline is looked for after the current one.
+    """
+
+    def text(key: str) -> str:
+        value = config.search(key, current={"curr_site": site}, env=env).value
+        return value if isinstance(value, str) else ""
+
+    try:
+        if text("qgraphFile"):
+            return True
+        pipeline = text("pipelineYaml").partition("#")[0]
+        if pipeline:
+            return is_lsst_pipeline(pipeline, beside)
+        # Whoever has a command of their own that makes the graph may need no pipeline.
+        return bool(text("createQuantumGraph")) and not any(map(config.at, _OTHERS))
+    except ConfigError:
+        return False  # which is told by whoever needs the value
+
+
+def is_lsst_pipeline(name: str, beside: Path) -> bool:
+    """Whether a file, seen from the current directory or else from a folder, is a pipeline of LSST's tasks."""
+    if "://" in name:
+        return True  # only LSST's packages read those
+    for path in (Path(name), beside / name):
+        try:
+            return _kind(path, path.stat().st_mtime_ns) is PipelineKind.LSST
+        except ConfigError:
+            return False
+        except (OSError, ValueError):
+            continue
+    return False
+
+
+def lsst_layer() -> Layer:
+    """The defaults of such runs, to be laid over those of the package."""
+    return Layer("lsst", LayerRank.DEFAULTS, read_yaml(shipped("etc", "lsst.yaml"), rank=LayerRank.DEFAULTS))
+
+
+@lru_cache(maxsize=16)
+def _kind(path: Path, _changed_ns: int) -> PipelineKind:
+    # Asked for each site; the second argument is there so that a file that was changed is read again.
+    node = read_yaml(path)
+    inner = node.value.get("pipeline") if isinstance(node.value, dict) and len(node.value) == 1 else None
+    return kind_of_pipeline(inner or node)
