@@ -72,6 +72,16 @@ def test_variables_are_filled_in_and_jobs_have_their_own() -> None:
     assert whole.settings_of([("a", {"visit": 4})]).own["directives"] == ["--comment=4"]
 
 
+def test_a_section_of_a_job_of_its_own_wins_and_maps_may_be_nested() -> None:
+    text = "{slurm: {engineJob: {time: '{span}', mem: 1G}, qos: low}, span: '2:00', finalJob: {slurm: {qos: high}}}"
+    config = Config(parse_yaml(text, "x.yaml", rank=LayerRank.FILE))
+    free = frozenset({"jobName"})
+    found = compile_profile(config, "f", free=free, env={}, searchobj=config.at("finalJob"), words=WORDS)
+    assert found.settings.own == {"engineJob": {"time": "2:00", "mem": "1G"}, "qos": "high"}
+    nested = profile("{slurm: {engineJob: {mailUser: '{visit}'}}}")
+    assert nested.own_of({"visit": 7}) == {"engineJob": {"mailUser": "7"}}
+
+
 def test_labels_of_a_cluster_must_agree() -> None:
     text = "pipetask: {a: {slurm: {qos: high}}, b: {slurm: {partition: p}}, c: {slurm: {qos: low}}}"
     parts = {label: profile(text, label, cluster="k") for label in "abc"}

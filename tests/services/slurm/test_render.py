@@ -14,6 +14,7 @@ from tests.services.slurm.scripts import RUN, directives, member, script
 from longshore.contract.context import RunPaths
 from longshore.errors import ConfigError
 from longshore.services.slurm.render import job_name, output_pattern, table
+from longshore.services.slurm.script import is_heterogeneous
 
 NASTY = "\"'\\ #$`!*?[]{}()<>|&;%~=,:+-@éß中\t"
 printable = st.characters(exclude_categories=["Cc", "Cs"]) | st.just("\t")
@@ -93,6 +94,11 @@ def test_the_table_has_a_line_a_member(folder: str, command: str) -> None:
     assert len("".join(lines).split("\n")) == 3
     assert [line.split("\t")[0] for line in lines] == ["3", "4"]
     assert {line.count("\t") for line in lines} == {7}
+
+
+def test_who_has_several_components() -> None:
+    assert not is_heterogeneous({"slurm": {"gres": "gpu:1"}}, {"gres0": None})
+    assert is_heterogeneous({"slurm": {"gres": "gpu:1"}}, {"gres1": "gpu:1"})
 
 
 def test_raw_lines_hold_no_line_of_their_own() -> None:

@@ -50,6 +50,9 @@ def test_what_is_right_is_no_problem() -> None:
         ({"gres2": "gpu:1"}, "says nothing of 1"),
         ({"nice_factor": -1}, "nice_factor"),
         ({"omit": "job-name"}, "cannot leave out 'job-name'"),
+        ({"maxpendtime": "soon"}, "slurm.maxpendtime"),
+        ({"pollCeiling": 1, "pollInterval": 10}, "pollCeiling"),
+        ({"onSubmitError": "nobody"}, "onSubmitError"),
     ],
 )
 def test_what_a_site_says_wrong(site: Mapping[str, Any], words: str) -> None:
@@ -127,6 +130,15 @@ def test_a_template_that_is_none() -> None:
     broken = msgspec.structs.replace(ctx, templates={**ctx.templates, "batch.sh": "{{ job.nothing }}"})
     (found,) = problems(broken)
     assert "template 'batch.sh'" in found.message
+
+
+def test_jobs_of_one_profile_are_judged_once() -> None:
+    shared = JobSettings(label="a", own={"qoss": "x"}, request=Request(cpus=9))
+    jobs = [Job(name=f"job_{number}", label="a", command="true", settings=shared) for number in range(3)]
+    probe = PingReport(service="slurm", ok=True, message="", capacity={"cpus": 4, "memory": MIB})
+    ctx = msgspec.structs.replace(context({"setup": {"submit": ["module load slurm"]}}), probe=probe)
+    found = SlurmService().check(Workflow("w", jobs, [], attributes={}), ctx)
+    assert [problem.key for problem in found] == ["slurm", "requestCpus"]
 
 
 def test_more_than_the_largest_node_has() -> None:
