@@ -44,7 +44,7 @@ from longshore.config.merge import tree
 from longshore.contract.context import PingReport
 from longshore.contract.service import Changes, Selection, Steering
 from longshore.engine.again import Why
-from longshore.errors import ConfigError, CycleError, LongshoreError
+from longshore.errors import ConfigError, CycleError, GraphCommandError, LongshoreError
 from longshore.model.picture import Arrow, Box, Picture
 from longshore.model.report import ExitCodes, Failure, Insight, JobReport, Running, RunReport, Spent
 from longshore.model.state import Cause, JobState
