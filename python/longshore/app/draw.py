@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from longshore.app.begin import name_run
-from longshore.app.configuration import load_configuration
-from longshore.app.functions import with_functions
-from longshore.app.generate import with_generated
+from longshore.app.begin import begin
 from longshore.app.job_events import JobEvents, PartState, event_lines
+from longshore.app.lsst import is_lsst
 from longshore.app.packing import pack
 from longshore.app.run_jobs import RunJobs
 from longshore.app.runs import OpenRun, open_run
 from longshore.app.sources import acquire
+from longshore.app.teller import Teller
 from longshore.engine.fold import SHOWN
+from longshore.errors import PreparationError
 from longshore.model.picture import Picture
 from longshore.model.state import JobState
+from longshore.origin import Origin
 from longshore.plan.outline import Outline, around, of_jobs, of_labels
 from longshore.world.rundir import read_snapshot
 
@@ -27,18 +29,23 @@ def is_configuration(reference: str) -> bool:
     return Path(reference).is_file()
 
 
-def draw_configuration(path: Path, *, sets: tuple[str, ...]) -> Picture:
+def draw_configuration(path: Path, *, sets: tuple[str, ...], tell: Teller) -> Picture:
     """The labels of the jobs that a configuration would make, without those that begin and end a run.
 
     Raises
     ------
     LongshoreError
-        Something is wrong with it.
+        Something is wrong with it, or its graph is made by commands that leave files behind.
     """
-    configuration, warnings = load_configuration(path, options={}, sets=sets, now=time.time())
-    configuration, _ = with_generated(with_functions(configuration), warnings)
-    configuration = name_run(configuration)
-    clustered = pack(configuration, acquire(configuration).graph)
+    begun = begin(path, options={}, sets=sets, now=time.time(), tell=tell)
+    configuration = begun.configuration
+    if is_lsst(configuration.config, site=configuration.site, env=configuration.env, beside=path.parent):
+        raise PreparationError(
+            "a quantum graph is only there once a run is prepared",
+            origin=Origin(str(path)),
+            hint=f"Prepare it, and draw the run: longshore prepare {shlex.quote(str(path))}",
+        )
+    clustered = pack(configuration, acquire(begun, tell).graph)
     order = clustered.dag.order
     place = {cluster: position for position, cluster in enumerate(order)}
     labels = list(dict.fromkeys(clustered.dag.nodes[cluster].label for cluster in order))

@@ -112,11 +112,11 @@ def _run(
     if last is Stage.ACQUIRE:
         return stages, begun.run.root if acquired.made else None
     with keeping(begun, acquired, tell):
-        return stages, _after_acquire(begun, acquired, last, stages, now=now, tell=tell)
+        return stages, _after_acquire(begun, acquired, last, identity, stages, now=now, tell=tell)
 
 
 def _after_acquire(
-    begun: Begun, acquired: Acquired, last: Stage, stages: list[Done], *, now: float, tell: Teller
+    begun: Begun, acquired: Acquired, last: Stage, identity: str, stages: list[Done], *, now: float, tell: Teller
 ) -> Path | None:
     """The stages behind the first; the run directory if there is one."""
     with _measured(Stage.CLUSTER, stages, tell) as done:
