@@ -40,6 +40,16 @@ def test_a_graph_runs_in_order_with_its_final_job(slurm_site: SlurmSite) -> None
     assert "c runs as" in slurm_site.cli("logs", run, "c").stdout
 
 
+def test_what_was_asked_and_answered_is_in_the_log_of_who_wants_it(slurm_site: SlurmSite) -> None:
+    path = slurm_site.write("runQuantumCommand: 'true'\n")
+    ran = slurm_site.cli("--log-level", "DEBUG", "submit", path, "--wait", "--json", timeout=300)
+    assert ran.returncode == 0, ran.stderr
+    log = Path(ran.json["submit_dir"], "engine.log").read_text("utf-8")
+    assert "DEBUG longshore.slurm - asked: sbatch --parsable\n#!" in log
+    assert "DEBUG longshore.slurm - sbatch answered 0 in " in log
+    assert "DEBUG longshore.slurm - asked: squeue " in log
+
+
 def test_a_failure_is_told_with_its_cause(slurm_site: SlurmSite) -> None:
     ran = slurm_site.submit(
         "numberOfRetries: 0\nrunQuantumCommand: 'true'\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import subprocess
 import sys
@@ -293,9 +294,20 @@ class EngineService(WmsService):
 
 
 def engine_command(run: RunPaths) -> list[str]:
-    """What is the engine of a run, but for why it is begun."""
+    """What is the engine of a run, but for why it is begun; it says as much as we were told to say."""
     # -P: what lies in the run directory must not pass for a module.
-    return [sys.executable, "-P", "-m", "longshore", "drive", str(run.root)]
+    return [sys.executable, "-P", "-m", "longshore", *_talkative(), "drive", str(run.root)]
+
+
+def _talkative() -> list[str]:
+    """Options for what is to say more than usual."""
+    told = [
+        (name, logger.level)
+        for name, logger in sorted(logging.root.manager.loggerDict.items())
+        if name.partition(".")[0] == "longshore" and isinstance(logger, logging.Logger) and logger.level
+    ]
+    options = [f"--log-level={name}={logging.getLevelName(level)}" for name, level in told if level < logging.INFO]
+    return ["--long-log", *options] if options else []
 
 
 _POLL_S: Final = 0.02

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
@@ -18,6 +20,8 @@ from longshore.world.newest import Told, newest
 from longshore.world.registry import state_folder
 from longshore.world.shell import Answer, Shell, SystemShell
 from longshore.world.turns import Turns
+
+LOG: Final = logging.getLogger("longshore.slurm")
 
 _OURS: Final = re.compile(r"(SLURM|SBATCH|SQUEUE|SACCT|SCANCEL|SALLOC|SRUN|SINFO|PMI|PMIX)_?\w*")
 _KEPT: Final = frozenset({"SLURM_CONF"})
@@ -210,7 +214,10 @@ class SlurmClient:
         argv: Sequence[str] = words
         if self._setup:
             argv = ["/bin/sh", "-c", "\n".join([*self._setup, 'exec "$@"']), words[0], *words]
-        return self._shell.run(argv, env=self._env if env is None else env, timeout_s=timeout_s, stdin=stdin)
+        LOG.debug("asked: %s%s", shlex.join(words), f"\n{stdin}" if stdin else "")
+        answer = self._shell.run(argv, env=self._env if env is None else env, timeout_s=timeout_s, stdin=stdin)
+        LOG.debug("%s answered %s in %.2f s: %s%s", words[0], answer.status, answer.seconds, answer.out, answer.err)
+        return answer
 
 
 def scrubbed(environment: Mapping[str, str]) -> dict[str, str]:

@@ -132,9 +132,7 @@ class Handing:
         return self._sbatch(book, script)
 
     def _sbatch(self, book: BatchBook, script: str) -> SubmitAnswer:
-        LOG.debug("sbatch of %s:\n%s", book.tag, script)
         answer = self._client.submit(script)
-        LOG.debug("sbatch replied %s in %.2f s: %s%s", answer.status, answer.seconds, answer.out, answer.err)
         found = submitted_id(answer.out) if answer.ok else None
         if found:
             self._taken(book, found[0])
@@ -181,8 +179,7 @@ class Handing:
             if book is not None and book.id is not None and nice is not None:
                 values[book.id] = nice
         if values:
-            answer = self._client.renice(values)
-            LOG.debug("scontrol was given %d nice values and replied %s: %s", len(values), answer.status, answer.err)
+            self._client.renice(values)
 
     def find(self, tags: Iterable[str]) -> Found | Unreachable:
         """Look batches up: in what was written down, else by name in the queue and in accounting."""
