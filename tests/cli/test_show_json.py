@@ -44,7 +44,7 @@ from longshore.config.merge import tree
 from longshore.contract.context import PingReport
 from longshore.contract.service import Changes, Selection, Steering
 from longshore.engine.again import Why
-from longshore.errors import ConfigError, CycleError, LongshoreError
+from longshore.errors import ConfigError, CycleError, GraphCommandError, LongshoreError
 from longshore.model.picture import Arrow, Box, Picture
 from longshore.model.report import ExitCodes, Failure, Insight, JobReport, Running, RunReport, Spent
 from longshore.model.state import Cause, JobState
@@ -393,8 +393,9 @@ def test_every_error_is_what_its_schema_says(error_class: type[LongshoreError]) 
     if error_class is CycleError:
         check("error", error_document(CycleError(["a", "b", "a"])))
         return
+    own: dict[str, Any] = {"exit_status": 37} if error_class is GraphCommandError else {}
     for origin in (None, Origin("--set"), Origin("a.yaml", 1, 2, "user"), Origin("\udcff", 1, 2)):
-        check("error", error_document(error_class("'x' is wrong", origin=origin, hint="Write y.")))
+        check("error", error_document(error_class("'x' is wrong", origin=origin, hint="Write y.", **own)))
 
 
 @pytest.mark.parametrize(

@@ -112,6 +112,7 @@ def test_one_that_waits_is_no_dead_one_and_can_be_cancelled(run: Run) -> None:
     notes = run.submit(seconds=1, sbatch=["--hold"])
     assert "waits in the queue" in notes
     assert run.state() == "RUNNING"
+    assert "its engine has not begun" in run.cli("report", run.root).stdout
     assert run.cli("resume", run.root).returncode == 6, "it is refused: there is an engine"
     done = run.cli("cancel", run.root)
     assert done.returncode == 0, done.stderr

@@ -125,7 +125,7 @@ def event_lines(opened: OpenRun) -> list[bytes]:
         if isinstance(answer, Unreachable):
             raise UnreachableError(f"what happened in run '{opened.card.id}' cannot be asked for: {answer.why}")
         found = list(map(encode_line, answer[0]))
-    if not found and opened.card.submissions:
+    if not found and opened.card.submissions and opened.service.alive(opened.run) is not True:
         raise RunUnreadableError(
             f"run '{opened.card.id}' was handed over, and nothing is left in '{opened.run.journal}' that says what "
             "happened since"

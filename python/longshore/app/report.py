@@ -205,7 +205,7 @@ class Reading:
             return
         life = whole.tally.life
         if life is None:
-            yield "prepared, and never handed over"
+            yield "its engine has not begun" if alive is True else "prepared, and never handed over"
             return
         if snapshot and alive is not True and (lacking := self._lacking(snapshot, whole.last)):
             yield from lacking

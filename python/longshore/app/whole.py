@@ -45,7 +45,8 @@ class Whole:
     unreachable
         Why nobody says what happened; empty where somebody does.
     silent
-        Whether nothing is known of what happened: nobody says it, or it was handed over and no word of it is left.
+        Whether nothing is known of what happened: nobody says it, or it was handed over, no word of it is left and
+        no engine is to come.
     last
         Life and number of the last event.
     held
@@ -65,7 +66,9 @@ class Whole:
             self._history = History(len(layout)) if details else None
             if not isinstance(answer, Unreachable):
                 told = self._take(answer[0])
-        self.silent = not told and (bool(self.unreachable) or bool(opened.card.submissions))
+        # An engine that is itself a job may wait for long before it has anything to say.
+        lost = bool(opened.card.submissions) and alive is not True
+        self.silent = not told and (bool(self.unreachable) or lost)
         self.unwatched = alive is not True and not self.state.finished
         self._shown = [self._shown_for(code) for code in Code]
         watched = not self.unwatched and not self.silent
