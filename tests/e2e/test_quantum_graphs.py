@@ -5,6 +5,7 @@ What reads graphs needs LSST's packages; these tests get as far as one comes wit
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import signal
@@ -116,6 +117,15 @@ def test_a_graph_that_is_none_stays_to_be_looked_at(cli: Cli, write: Write, tmp_
     graph = tmp_path / "there" / "run" / "g.qg"
     assert f"'{graph}' is no quantum graph" in ran.stderr
     assert graph.read_text("utf-8") == "pipeline.yaml\n"
+
+
+@pytest.mark.skipif(importlib.util.find_spec("lsst") is not None, reason="LSST's packages are there")
+def test_a_graph_that_nothing_here_reads_is_not_lost(cli: Cli, write: Write, tmp_path: Path) -> None:
+    write("createQuantumGraph: \"sh -c 'echo PK > {qgraphFile}'\"\nqgraphFileTemplate: g.qg\n")
+    ran = cli("submit", "run.yaml")
+    assert ran.returncode == 7
+    assert "Install it with: pip install 'longshore[lsst]'" in ran.stderr
+    assert f"the quantum graph stays, and '--qgraph {tmp_path}/there/run/g.qg' takes it" in ran.stderr
 
 
 def test_a_given_graph_is_copied_backed_up_and_updated(cli: Cli, tmp_path: Path) -> None:

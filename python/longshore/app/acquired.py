@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from longshore.app.teller import Teller
 from longshore.config.merge import Node
 from longshore.model.task import TaskGraph
 
@@ -34,3 +35,8 @@ class Acquired:
     commands: Mapping[str, Node] = field(default_factory=dict)
     made: tuple[str, ...] = ()
     values: Mapping[str, str] = field(default_factory=dict)
+
+
+def tell_of_graph(path: Path, tell: Teller) -> None:
+    """Say how to go on with a quantum graph that stays when something failed: it may have taken hours."""
+    tell.note(f"the quantum graph stays, and '--qgraph {path}' takes it without making it again")

@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from longshore import __version__
-from longshore.app.acquired import Acquired
+from longshore.app.acquired import Acquired, tell_of_graph
 from longshore.app.begin import Begun, begin, run_attributes
 from longshore.app.fill import Plan, fill, final_arguments, final_programs
 from longshore.app.packing import pack
@@ -27,6 +27,7 @@ from longshore.contract.context import Problem, RunPaths
 from longshore.errors import RequestError
 from longshore.graph.quantumgraph import RUN_GRAPH
 from longshore.model.cluster import ClusteredGraph
+from longshore.model.garbage import collection_paused
 from longshore.model.job import Job
 from longshore.model.submission import RunCard
 from longshore.model.workflow import Workflow
@@ -94,8 +95,7 @@ def keeping(begun: Begun, acquired: Acquired, tell: Teller) -> Iterator[None]:
         yield
     except BaseException:
         if acquired.made:
-            path = begun.run.root / acquired.made[0]
-            tell.note(f"the quantum graph stays, and '--qgraph {path}' takes it without making it again")
+            tell_of_graph(begun.run.root / acquired.made[0], tell)
         raise
 
 
@@ -122,15 +122,17 @@ def make_workflow(begun: Begun, clustered: ClusteredGraph, acquired: Acquired, t
         tell.note(note)
     begun = replace(begun, configuration=begun.configuration.with_current(acquired.values))
     profiles = Profiles(begun)
-    workflow = transform(
-        clustered,
-        profiles.of_clusters(clustered, acquired.commands),
-        name=begun.configuration.text("uniqProcName"),
-        attributes=run_attributes(begun.configuration),
-        special=_special_jobs(begun, acquired, profiles),
-    )
-    profiles.tell(tell)
-    check(begun, workflow, tell)
+    # Hundreds of thousands of jobs are made and none is dropped; looking for garbage would take half of the time.
+    with collection_paused():
+        workflow = transform(
+            clustered,
+            profiles.of_clusters(clustered, acquired.commands),
+            name=begun.configuration.text("uniqProcName"),
+            attributes=run_attributes(begun.configuration),
+            special=_special_jobs(begun, acquired, profiles),
+        )
+        profiles.tell(tell)
+        check(begun, workflow, tell)
     return workflow
 
 

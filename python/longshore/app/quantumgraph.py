@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from longshore.app.acquired import Acquired
+from longshore.app.acquired import Acquired, tell_of_graph
 from longshore.app.begin import Begun
 from longshore.app.configuration import Configuration
 from longshore.app.payload import find_file
@@ -87,7 +87,13 @@ def made_graph(begun: Begun, tell: Teller) -> Acquired:
         new_folder(begun.run.root)
         _run(begun, _CREATE, words, graph, tell)
     files = () if pipeline is None else (pipeline,)
-    return _read(begun, name, files, (name, _CREATE.output))
+    try:
+        return _read(begun, name, files, (name, _CREATE.output))
+    except PreparationError as error:
+        if error.code == PreparationError.code:
+            # The graph is well, for all anybody knows; what reads it is missing.
+            tell_of_graph(graph, tell)
+        raise
 
 
 def given_graph(begun: Begun, tell: Teller) -> Acquired:
