@@ -132,6 +132,50 @@ def test_a_member_leaves_a_log_and_a_record(tmp_path: Path, shell: str) -> None:
     assert (tmp_path / "logs" / "l" / "00" / "it's me.1.log").read_bytes() == b"out\nerr\n"
 
 
+def test_an_attempt_is_run_once_and_who_comes_again_ends_like_it(tmp_path: Path, shell: str) -> None:
+    path = write(tmp_path, job("other", "true"), job("x", "echo once >> note; exit 5", folder=tmp_path))
+    ends = tmp_path / "ends"
+    assert run(shell, "-m", 2, "-e", ends, path).returncode == 5
+    told = ended(ends)
+    again = run(shell, "-m", 2, "-e", ends, path)
+    assert again.returncode == 5
+    assert b"attempt 1 of job 1 was started before, and is not run again" in again.stderr
+    assert ended(ends) == told
+    assert (tmp_path / "note").read_text("utf-8") == "once\n"
+
+
+def test_who_comes_again_while_an_attempt_runs_waits_for_its_end(tmp_path: Path, shell: str) -> None:
+    line = "echo once >> note; until [ -e go ]; do sleep 0.1; done; exit 5"
+    path = write(tmp_path, job("other", "true"), job("x", line, folder=tmp_path))
+    ends = tmp_path / "ends"
+    words = [shell, str(PROGRAM), "-m", "2", "-e", str(ends), str(path)]
+    first = subprocess.Popen(words)
+    deadline = time.monotonic() + 30
+    while not (tmp_path / "note").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    second = subprocess.Popen(words, stderr=subprocess.PIPE)
+    assert second.stderr
+    assert b"is not run again" in second.stderr.readline()
+    time.sleep(0.3)
+    assert second.poll() is None
+    (tmp_path / "go").touch()
+    assert (first.wait(30), second.wait(30)) == (5, 5)
+    second.stderr.close()
+    assert ended(ends)["status"] == 5
+    assert (tmp_path / "note").read_text("utf-8") == "once\n"
+
+
+def test_who_comes_again_after_one_that_died_says_that_it_was_not_run(tmp_path: Path, shell: str) -> None:
+    path = write(tmp_path, job("other", "true"), job("x", "echo once >> note", folder=tmp_path))
+    began = tmp_path / "ends" / "1.1.began"
+    began.mkdir(parents=True)
+    (began / "on").write_text(f"{os.uname().nodename} 999999999\n", "utf-8")
+    assert run(shell, "-m", 2, "-e", began.parent, path).returncode == 99
+    assert (ended(began.parent)["status"], ended(began.parent)["refused"]) == (99, True)
+    assert not (tmp_path / "note").exists()
+
+
 def test_a_member_that_cannot_be_started_leaves_a_record_too(tmp_path: Path, shell: str) -> None:
     path = write(tmp_path, job("other", "true"), job("x", "true", folder="/no/such/folder"))
     assert run(shell, "-m", 2, "-e", tmp_path / "ends", path).returncode != 0

@@ -17,6 +17,8 @@ Attempt: TypeAlias = tuple[int, int]
 
 BEGAN = ".began"
 """End of the name of what a member makes when it begins: a folder, for making one succeeds once."""
+BY = "on"
+"""What it has in it: on which host, as which process."""
 
 
 class BatchBook(msgspec.Struct, frozen=True, kw_only=True):
@@ -157,8 +159,10 @@ class Books:
         """Remove what a member left, once the journal knows all of it."""
         path = self.ends(tag) / f"{attempt[0]}.{attempt[1]}"
         path.unlink(missing_ok=True)
+        began = path.with_name(path.name + BEGAN)
         try:
-            path.with_name(path.name + BEGAN).rmdir()
+            (began / BY).unlink(missing_ok=True)
+            began.rmdir()
         except OSError:
             return
 
