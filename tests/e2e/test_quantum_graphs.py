@@ -195,7 +195,8 @@ def test_functions_may_say_which_pipeline_it_is(cli: Cli, write: Write, tmp_path
         "def values(name):\n    return {'pipelineYaml': 'pipeline.yaml', 'code': 41, 'qgraphFileTemplate': name}\n",
         "utf-8",
     )
-    assert cli("acquire", "run.yaml", env={"PYTHONPATH": f"{tmp_path}:{os.environ['PYTHONPATH']}"}).returncode == 41
+    path = os.pathsep.join(filter(None, [str(tmp_path), os.environ.get("PYTHONPATH")]))
+    assert cli("acquire", "run.yaml", env={"PYTHONPATH": path}).returncode == 41
 
 
 @pytest.mark.parametrize("deaf", [False, True], ids=["heeds", "deaf"])

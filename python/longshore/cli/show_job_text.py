@@ -141,11 +141,11 @@ def _why_ready(job: Explained, now: float) -> Iterator[str]:
         yield "Its newest attempt ended badly, and the engine has not yet decided whether it is tried again."
     if job.not_before is not None and job.not_before > now:
         yield f"It is tried again at {moment(job.not_before)} at the earliest."
-    if job.note:
-        yield f"The engine waits: {job.note}."
     for throttle in job.throttles:
         if throttle.active >= throttle.most:
             yield _throttled(throttle, job.run)
+    if job.note:
+        yield f"The engine waits: {job.note}."
     if job.room and not job.room.fits:
         short = [name for name, amount in job.room.asked.items() if amount > job.room.free[name]]
         yield f"There is not enough room: {', '.join(_short(job.room, name) for name in short)}; {_active(job.room)}."
