@@ -42,7 +42,7 @@ class Run:
             "submitPath": str(self.folder / "submit"),
             "pipeline": {
                 "dimensions": {"n": list(range(jobs))},
-                "tasks": {"work": {"dimensions": ["n"], "command": f"echo begun; sleep {seconds}"}},
+                "tasks": {"step": {"dimensions": ["n"], "command": f"echo begun; sleep {seconds}"}},
             },
         }
         path = self.folder / "run.yaml"
@@ -75,7 +75,7 @@ class Run:
 
     def logs(self) -> list[str]:
         """What each attempt said."""
-        return [path.read_text("utf-8") for path in sorted(self.root.glob("logs/work/*/*.log"))]
+        return [path.read_text("utf-8") for path in sorted(self.root.glob("logs/step/*/*.log"))]
 
 
 @pytest.fixture
