@@ -15,6 +15,7 @@ from longshore import __version__
 from longshore.app.acquired import Acquired, tell_of_graph
 from longshore.app.begin import Begun, begin, run_attributes
 from longshore.app.fill import Plan, fill, final_arguments, final_programs
+from longshore.app.ordering import wanted_orderings
 from longshore.app.packing import pack
 from longshore.app.profiles import Profiles, beyond_limits, capped
 from longshore.app.programs import check_programs
@@ -37,7 +38,6 @@ from longshore.world.rundir import FORMAT, new_run_directory, write_card
 from longshore.world.share import give_to_group, permissions
 
 _NO_EFFECT: Final = (
-    "ordering",
     "subDirTemplate",
     "saveDot",
     "saveGenericWorkflow",
@@ -130,6 +130,7 @@ def make_workflow(begun: Begun, clustered: ClusteredGraph, acquired: Acquired, t
             name=begun.configuration.text("uniqProcName"),
             attributes=run_attributes(begun.configuration),
             special=_special_jobs(begun, acquired, profiles),
+            orderings=wanted_orderings(begun.configuration, clustered, tell),
         )
         profiles.tell(tell)
         check(begun, workflow, tell)

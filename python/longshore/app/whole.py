@@ -61,7 +61,7 @@ class Whole:
         told = False
         with collection_paused():
             self.layout = layout = Layout(opened.run, parents=True, names=details)
-            self.state = RunState(layout.parents, layout.label_of, final=layout.final)
+            self.state = RunState(layout.parents, layout.label_of, final=layout.final, barriers=layout.barriers)
             self.tally = Tally(layout.label_of, len(layout.labels))
             self._history = History(len(layout)) if details else None
             if not isinstance(answer, Unreachable):
