@@ -70,7 +70,9 @@ def ordered_graphs(draw: st.DrawFn) -> Graph:
         middle = draw(st.integers(1, size - 1))
         after = draw(st.sets(st.integers(0, middle - 1), min_size=1))
         before = draw(st.sets(st.integers(middle, size - 1), min_size=1))
-        found.append(Barrier(f"b{number}", tuple(sorted(after)), tuple(sorted(before)), draw(st.booleans())))
+        found.append(
+            Barrier(f"b{number}", f"number {number}", tuple(sorted(after)), tuple(sorted(before)), draw(st.booleans()))
+        )
     return graph._replace(barriers=tuple(found))
 
 

@@ -67,7 +67,7 @@ def test_row_64_groups_in_a_chain() -> None:
     # What BPS counts: a node per group, and one per job that is in none.
     assert len(workflow) - len([*chain(*groups.values())]) + len(groups) == 14
     assert not any(each.blocking for each in between(workflow))
-    assert workflow.orderings[0].title(workflow.orderings[0].groups[0]) == "D1 1"
+    assert [each.title for each in between(workflow)] == ["'D1 1' of 'o1'"]
 
 
 def test_row_65_one_empty_job_between_two_groups() -> None:
@@ -137,9 +137,8 @@ def jobs_of(places: Mapping[str, Mapping[str, int | str]], edges: Iterable[tuple
 
 
 def test_numbers_come_in_their_order_and_before_words() -> None:
-    places: dict[str, dict[str, int | str]] = {
-        f"a{number}": {"d": value} for number, value in enumerate(("x", 100, 9, "10", 20))
-    }
+    values: list[int | str] = ["x", 100, 9, "10", 20]
+    places = {f"a{number}": {"d": value} for number, value in enumerate(values)}
     assert [group.key for group in ordered(rule("a", "d"), of=jobs_of(places, [])).orderings[0].groups] == [
         (9,),
         (20,),

@@ -60,11 +60,7 @@ class Ordering(msgspec.Struct, frozen=True, kw_only=True):
 
     def node_name(self, group: JobGroup) -> str:
         """What BPS calls the group, or the empty job behind it: ``group_by_visit_101==3``, ``noop_by_visit_101==3``."""
-        return f"{self.implementation}_{self.name}_{'=='.join(map(str, group.key))}"
-
-    def title(self, group: JobGroup) -> str:
-        """What people call the group: ``visit 101, detector 3``."""
-        return ", ".join(f"{name} {value}" for name, value in zip(self.dimensions, group.key, strict=True))
+        return _node_name(self, group)
 
 
 class Barrier(NamedTuple):
@@ -74,6 +70,8 @@ class Barrier(NamedTuple):
     ----------
     name
         What BPS calls the group before it.
+    title
+        What people call that group: ``'visit 101' of 'by_visit'``.
     after
         Numbers of the jobs that end the group: when they are over, all of it is.
     before
@@ -83,6 +81,7 @@ class Barrier(NamedTuple):
     """
 
     name: str
+    title: str
     after: tuple[int, ...]
     before: tuple[int, ...]
     blocking: bool
@@ -103,6 +102,15 @@ class StoredOrdering(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     implementation: Implementation = Implementation.GROUP
     blocking: bool = False
     groups: tuple[StoredGroup, ...]
+
+
+def _node_name(ordering: Ordering | StoredOrdering, group: JobGroup | StoredGroup) -> str:
+    return f"{ordering.implementation}_{ordering.name}_{'=='.join(map(str, group.key))}"
+
+
+def _title(ordering: StoredOrdering, group: StoredGroup) -> str:
+    values = ", ".join(f"{name} {value}" for name, value in zip(ordering.dimensions, group.key, strict=True))
+    return f"'{values}' of '{ordering.name}'"
 
 
 def numbered(ordering: Ordering, index: dict[str, int]) -> StoredOrdering:
@@ -132,8 +140,7 @@ def barriers(orderings: Sequence[StoredOrdering], parents: Sequence[Sequence[int
         ends = [_ends(group.jobs, parents) for group in ordering.groups]
         blocking = ordering.blocking or ordering.implementation is Implementation.NOOP
         for group, (_, last), (first, _) in zip(ordering.groups, ends, ends[1:], strict=False):
-            name = f"{ordering.implementation}_{ordering.name}_{'=='.join(map(str, group.key))}"
-            yield Barrier(name, last, first, blocking)
+            yield Barrier(_node_name(ordering, group), _title(ordering, group), last, first, blocking)
 
 
 def _ends(jobs: Sequence[int], parents: Sequence[Sequence[int]]) -> tuple[tuple[int, ...], tuple[int, ...]]:
