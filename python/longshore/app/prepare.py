@@ -18,6 +18,7 @@ from longshore.app.fill import Plan, fill, final_arguments, final_programs
 from longshore.app.packing import pack
 from longshore.app.profiles import Profiles, beyond_limits, capped
 from longshore.app.programs import check_programs
+from longshore.app.saved import saved_stages
 from longshore.app.sources import acquire
 from longshore.app.teller import Teller
 from longshore.config.finaljob import WhenRun, when_run
@@ -39,9 +40,6 @@ from longshore.world.share import give_to_group, permissions
 _NO_EFFECT: Final = (
     "ordering",
     "subDirTemplate",
-    "saveDot",
-    "saveGenericWorkflow",
-    "saveClusteredQgraph",
 )
 
 
@@ -85,7 +83,7 @@ def prepare(
         clustered = pack(begun.configuration, acquired.graph)
         workflow = make_workflow(begun, clustered, acquired, tell)
         tell.stage(f"writing {_counted(len(workflow), 'job')} to '{begun.run.root}'")
-        return write(plan_of(begun, acquired, workflow), run_id=run_id, now=now)
+        return write(plan_of(begun, acquired, clustered, workflow), run_id=run_id, now=now)
 
 
 @contextmanager
@@ -175,7 +173,7 @@ def _without_effect(begun: Begun) -> list[str]:
     return [f"without effect in this version: {', '.join(written)}"] if written else []
 
 
-def plan_of(begun: Begun, acquired: Acquired, workflow: Workflow) -> Plan:
+def plan_of(begun: Begun, acquired: Acquired, clustered: ClusteredGraph, workflow: Workflow) -> Plan:
     """What the run directory of a payload is made from."""
     named = begun.configuration.with_current(acquired.values)
     return Plan(
@@ -185,6 +183,7 @@ def plan_of(begun: Begun, acquired: Acquired, workflow: Workflow) -> Plan:
         directories=acquired.graph.directories,
         programs={**acquired.graph.programs, **final_programs(named, _final_of(workflow))},
         made=acquired.made,
+        saved=saved_stages(begun, clustered, workflow),
     )
 
 
