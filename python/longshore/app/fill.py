@@ -13,6 +13,7 @@ import yaml
 
 from longshore.app.begin import Begun
 from longshore.app.configuration import Configuration
+from longshore.app.saved import Saved, write_saved
 from longshore.config.finaljob import WhenRun, final_commands, when_run
 from longshore.config.merge import Node, plain
 from longshore.contract.context import RunPaths
@@ -43,6 +44,8 @@ class Plan:
         Which of these paths are to be executable.
     made
         Names of files that are in the run directory already.
+    saved
+        The graphs between the stages, as far as they are wanted.
     """
 
     begun: Begun
@@ -53,6 +56,7 @@ class Plan:
     copies: Mapping[str, Path] = field(default_factory=dict)
     executables: frozenset[str] = frozenset()
     made: tuple[str, ...] = ()
+    saved: Saved = field(default_factory=dict)
 
 
 def fill(draft: RunPaths, plan: Plan) -> None:
@@ -64,6 +68,7 @@ def fill(draft: RunPaths, plan: Plan) -> None:
     origins = dict(_origins(configuration.config.root))
     draft.origins.write_bytes(msgspec.json.format(msgspec.json.encode(origins), indent=1) + b"\n")
     write_lines(draft.workflow, workflow_lines(workflow))
+    write_saved(draft.root, plan.saved)
     for directory in plan.directories:
         (draft.root / directory).mkdir(parents=True, exist_ok=True)
     for name, text in plan.programs.items():
