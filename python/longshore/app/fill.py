@@ -124,12 +124,17 @@ def final_arguments(configuration: Configuration) -> tuple[tuple[str, str], ...]
 
 def _write_inputs(draft: RunPaths, plan: Plan) -> None:
     draft.inputs.mkdir()
+    contents: list[tuple[Path, bytes | None]]
     contents = [(read.path, read.content) for read in plan.begun.configuration.read_files()]
-    contents += [(path, path.read_bytes()) for path in plan.payload]
+    contents += [(path, None) for path in plan.payload]
     for number, (path, content) in enumerate(contents):
         target = draft.inputs / path.name
         # Files of one name from several folders are kept side by side.
-        (target if not target.exists() else draft.inputs / f"{number}_{path.name}").write_bytes(content)
+        target = target if not target.exists() else draft.inputs / f"{number}_{path.name}"
+        if content is None:
+            shutil.copyfile(path, target)  # which may be large
+        else:
+            target.write_bytes(content)
 
 
 def _effective(configuration: Configuration) -> str:
