@@ -35,9 +35,7 @@ from longshore.plan.transform import transform
 from longshore.world.rundir import FORMAT, new_run_directory, write_card
 from longshore.world.share import give_to_group, permissions
 
-_NO_EFFECT: Final = (
-    "subDirTemplate",
-)
+_NO_EFFECT: Final = ("subDirTemplate",)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -218,7 +216,7 @@ def write(plan: Plan, *, run_id: str, now: float) -> Prepared:
     with permissions(place.umask), new_run_directory(begun.run.root, made=plan.made) as draft:
         if group := place.settings.get("group"):
             give_to_group(draft.root, group)
-        fill(draft, plan)
+        fill(draft, plan, card.mark)
         write_card(draft, card)
     return Prepared(begun=begun, card=card, made=plan.made)
 
