@@ -7,14 +7,14 @@ decides: what an event means is fixed for ever, and every decision is an event o
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from longshore.engine.barriers import Barriers
 from longshore.engine.codes import ACTIVE as _ACTIVE
 from longshore.engine.codes import MOVING as _MOVING
 from longshore.engine.codes import OVER as _OVER
-from longshore.engine.codes import SHOWN, Code
+from longshore.engine.codes import SHOWN, Code, shown_counts
 from longshore.engine.policy import COUNTED_APART
 from longshore.engine.steering import Steered, apply_steer, ask
 from longshore.model.event import (
@@ -38,7 +38,7 @@ from longshore.model.ordering import Barrier
 from longshore.model.request import Request
 from longshore.model.state import Cause, JobState, run_state
 
-__all__ = ["SHOWN", "Code", "RunState", "shown_counts"]
+__all__ = ["SHOWN", "Code", "RunState"]
 
 _ENDED_BADLY = (Code.FAILED, Code.DELETED, Code.PRUNED)
 
@@ -418,14 +418,6 @@ class RunState(Steered):
 
     def _finished(self, event: Finished) -> None:
         self.finished = event
-
-
-def shown_counts(codes: Iterable[int]) -> dict[JobState, int]:
-    """Numbers per code as numbers per state users see, all states named."""
-    counts = dict.fromkeys(JobState, 0)
-    for code, number in enumerate(codes):
-        counts[SHOWN[code]] += number
-    return counts
 
 
 def _children(parents: Sequence[Sequence[int]]) -> list[list[int]]:
