@@ -96,6 +96,8 @@ class WmsService(ABC):
     """Key of a map of its own that labels and jobs can have too, in `JobSettings.own`; empty where there is none."""
     raw_lines: ClassVar[tuple[str, ...]] = ("directives",)
     """Keys of raw lines for it, of which there may be several spellings; they go with its own map."""
+    always_inherited: ClassVar[frozenset[str]] = frozenset()
+    """Variables that jobs inherit whatever ``inheritEnvironment`` says, because the manager's programs need them."""
 
     @abstractmethod
     def check(self, workflow: Workflow, ctx: Context) -> list[Problem]:
