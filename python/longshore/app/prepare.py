@@ -189,7 +189,7 @@ def plan_of(begun: Begun, acquired: Acquired, workflow: Workflow) -> Plan:
 
 
 def _final_of(workflow: Workflow) -> Job | None:
-    return workflow.final or (workflow[FINAL] if FINAL in workflow.graph else None)
+    return workflow.final or workflow.get(FINAL)
 
 
 def check(begun: Begun, workflow: Workflow, tell: Teller) -> None:
