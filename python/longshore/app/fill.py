@@ -55,8 +55,8 @@ class Plan:
     made: tuple[str, ...] = ()
 
 
-def fill(draft: RunPaths, plan: Plan) -> None:
-    """Write all files of a run but ``run.json``."""
+def fill(draft: RunPaths, plan: Plan, mark: str) -> None:
+    """Write all files of a run but ``run.json``, which has its mark."""
     begun, workflow = plan.begun, plan.workflow
     configuration = begun.configuration
     _write_inputs(draft, plan)
@@ -64,7 +64,7 @@ def fill(draft: RunPaths, plan: Plan) -> None:
     origins = dict(_origins(configuration.config.root))
     draft.origins.write_bytes(msgspec.json.format(msgspec.json.encode(origins), indent=1) + b"\n")
     write_lines(draft.workflow, workflow_lines(workflow))
-    for directory in plan.directories:
+    for directory in (*plan.directories, *begun.service.folders(workflow)):
         (draft.root / directory).mkdir(parents=True, exist_ok=True)
     for name, text in plan.programs.items():
         _made(draft.root / name).write_text(text, "utf-8")
@@ -74,7 +74,7 @@ def fill(draft: RunPaths, plan: Plan) -> None:
         path = draft.root / name
         path.chmod(path.stat().st_mode | 0o111)
     draft.journal.mkdir()
-    write_rendered(draft, begun.service.render(workflow, begun.ctx))
+    write_rendered(draft, begun.service.render(workflow, msgspec.structs.replace(begun.ctx, mark=mark)))
 
 
 def _made(path: Path) -> Path:

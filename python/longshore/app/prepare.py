@@ -242,7 +242,7 @@ def write(plan: Plan, *, run_id: str, now: float) -> Prepared:
     with permissions(place.umask), new_run_directory(begun.run.root, made=plan.made) as draft:
         if group := place.settings.get("group"):
             give_to_group(draft.root, group)
-        fill(draft, plan)
+        fill(draft, plan, card.mark)
         write_card(draft, card)
     return Prepared(begun=begun, card=card, made=plan.made)
 

@@ -15,6 +15,7 @@ from longshore.engine.journal import lives, newest_life
 from longshore.errors import SubmissionRefusedError
 from longshore.model.snapshot import Snapshot
 from longshore.world.host import boot_id, command_of, host_name
+from longshore.world.locks import is_locked
 from longshore.world.presence import is_there
 from longshore.world.rundir import read_snapshot
 
@@ -27,23 +28,14 @@ _END_S: Final = 10.0
 """How long an engine that was killed may take to be gone."""
 
 
-def is_locked(run: RunPaths) -> bool:
+def has_engine_here(run: RunPaths) -> bool:
     """Whether an engine of this host, or one whose locks are seen here, holds the run's lock."""
     try:
-        lock = os.open(run.engine_lock, os.O_RDONLY)
+        return is_locked(run.engine_lock)
     except FileNotFoundError:
-        if not is_there(run.engine_lock):
-            return False
-        lock = os.open(run.engine_lock, os.O_RDONLY)
+        return is_there(run.engine_lock) and is_locked(run.engine_lock)
     except OSError:
         return False
-    try:
-        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(lock)
-    return False
 
 
 def beats_elsewhere(run: RunPaths) -> bool:
@@ -129,7 +121,7 @@ def end_engine_here(run: RunPaths) -> bool:
     One that hangs, or is suspended, would keep its keeper waiting for orders for ever.
     """
     life = newest_life(run.journal)
-    if life is None or life.host != host_name() or life.boot != boot_id() or not is_locked(run):
+    if life is None or life.host != host_name() or life.boot != boot_id() or not has_engine_here(run):
         return False
     if "drive" not in command_of(life.pid):
         # The number has gone to somebody else.
@@ -137,7 +129,7 @@ def end_engine_here(run: RunPaths) -> bool:
     with suppress(ProcessLookupError, PermissionError):
         os.kill(life.pid, signal.SIGKILL)
     deadline = time.monotonic() + _END_S
-    while is_locked(run) and time.monotonic() < deadline:
+    while has_engine_here(run) and time.monotonic() < deadline:
         time.sleep(_POLL_S)
     return True
 

@@ -8,7 +8,7 @@ It is one file because that order can only be checked where all of it is in sigh
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -30,8 +30,8 @@ from longshore.contract.executor import (
 )
 from longshore.engine import orders
 from longshore.engine.again import choose
+from longshore.engine.assembly import scheduler_of
 from longshore.engine.codes import OVER
-from longshore.engine.decide import Scheduler
 from longshore.engine.evidence import Evidence, forget_tasks
 from longshore.engine.fold import RunState
 from longshore.engine.guard import FastFailures
@@ -40,8 +40,7 @@ from longshore.engine.jobs import JobTable
 from longshore.engine.journal import Journal, next_life, read_events
 from longshore.engine.notes import Notes
 from longshore.engine.obeying import described, events_of, restarted
-from longshore.engine.policy import first_request, rules_of
-from longshore.engine.pool import NO_IDENTITIES, Pool
+from longshore.engine.pool import NO_IDENTITIES
 from longshore.engine.settings import EngineSettings
 from longshore.engine.standing import snapshot_of
 from longshore.engine.steering import throttled
@@ -63,7 +62,6 @@ from longshore.model.event import (
 from longshore.model.event import (
     Refused as BatchRefused,
 )
-from longshore.model.job import JobSettings
 from longshore.model.snapshot import Snapshot
 from longshore.model.state import Cause, JobState
 from longshore.world.clock import Clock
@@ -131,16 +129,7 @@ class Engine:
         """Attempts whose ends were told, and perhaps are not durable yet."""
         self._obeyed: set[Path] = set()
         """Orders that were taken, and perhaps could not be removed yet."""
-        self.life = Life(
-            v=FORMAT,
-            life=number,
-            t=clock.now(),
-            host=host_name(),
-            pid=os.getpid(),
-            boot=boot_id(),
-            by=by,
-            longshore=__version__,
-        )
+        self.life = _life(number, by, clock)
         run.journal.mkdir(exist_ok=True)
         self._journal = Journal(run.journal, self.life)
         for event in self._journal.seal(seal, now=clock.now()):
@@ -165,22 +154,8 @@ class Engine:
         probe = executor.probe()
         mark = read_card(run).mark
         self._history = RunHistory(settings.history, self._jobs, clock=clock, say=say)
-        rules = [
-            rules_of(profile, retries_on_lost=settings.retries_on_lost, capacity=probe.capacity)
-            for profile in self._jobs.header.settings
-        ]
-        self._scheduler = Scheduler(
-            self.state,
-            requests=list(map(first_request, (profile.request for profile in self._jobs.header.settings), rules)),
-            rules=rules,
-            profile_of=self._jobs.profile_of,
-            pool=Pool(probe.capacity, probe.identities) if probe.capacity is not None else None,
-            limits=executor.limits,
-            tag=f"{mark}-{number}",
-            estimates=self._history.estimates,
-            priorities=[profile.priority for profile in self._jobs.header.settings],
-            most_in_batch=lambda profile: executor.most_in_batch(self._jobs.header.settings[profile].own),
-            kinds=_kinds_of(self._jobs.header.settings) if executor.limits.max_batch > 1 else (),
+        self._scheduler = scheduler_of(
+            self.state, self._jobs, settings, executor, probe, estimates=self._history.estimates, tag=f"{mark}-{number}"
         )
         pool = self._scheduler.pool
         self._urgencies = Urgencies(self.state, self._scheduler.pressure_of, self._rest_s)
@@ -532,9 +507,14 @@ class Engine:
         )
 
 
-def _kinds_of(settings: Sequence[JobSettings]) -> list[Hashable]:
-    """What jobs of each profile must have alike to go in one batch, beside their request: what the manager is told."""
-    return [
-        (tuple(sorted((name, str(value)) for name, value in each.attributes.items())), repr(each.own))
-        for each in settings
-    ]
+def _life(number: int, by: str, clock: Clock) -> Life:
+    return Life(
+        v=FORMAT,
+        life=number,
+        t=clock.now(),
+        host=host_name(),
+        pid=os.getpid(),
+        boot=boot_id(),
+        by=by,
+        longshore=__version__,
+    )

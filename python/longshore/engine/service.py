@@ -21,7 +21,7 @@ from longshore.engine import orders
 from longshore.engine import settings as engine_settings
 from longshore.engine.follow import read_since
 from longshore.engine.journal import fruitless_lives, lives, read_events
-from longshore.engine.living import beats_elsewhere, end_engine_here, is_locked, last_words, locked, silent_since
+from longshore.engine.living import beats_elsewhere, end_engine_here, has_engine_here, last_words, locked, silent_since
 from longshore.errors import RequestError, SubmissionRefusedError
 from longshore.model.event import Event, Finished, Life
 from longshore.model.request import Request
@@ -176,7 +176,7 @@ class EngineService(WmsService):
 
     def alive(self, run: RunPaths) -> bool | Unreachable:
         """Return whether an engine holds the run's lock, or another host's engine wrote a snapshot a moment ago."""
-        return is_locked(run) or beats_elsewhere(run)
+        return has_engine_here(run) or beats_elsewhere(run)
 
     def ping(self, ctx: Context) -> PingReport:
         """Return what the executor finds."""

@@ -19,6 +19,7 @@ import msgspec
 from longshore.contract.context import file_name
 from longshore.model.claim import Claim
 from longshore.world.host import host_name
+from longshore.world.locks import is_locked
 from longshore.world.registry import state_folder
 
 _SUFFIX: Final = ".claim"
@@ -155,21 +156,14 @@ def _decoded(text: bytes, path: Path) -> Claim:
 
 
 def _keeper_lives(folder: Path) -> bool:
-    return bool(folder.name) and any(map(_is_locked, folder.glob("*.jsonl")))
+    return bool(folder.name) and any(map(_is_held, folder.glob("*.jsonl")))
 
 
-def _is_locked(path: Path) -> bool:
+def _is_held(path: Path) -> bool:
     try:
-        file = os.open(path, os.O_RDONLY)
+        return is_locked(path)
     except OSError:
         return False
-    try:
-        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(file)
-    return False
 
 
 def _open_locked(path: Path) -> int:

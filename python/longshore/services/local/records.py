@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
@@ -23,6 +22,7 @@ from longshore.services.local.parse import (
     decode_records,
 )
 from longshore.world.host import boot_id, host_name
+from longshore.world.locks import is_locked
 
 Attempt: TypeAlias = tuple[int, int]
 
@@ -114,16 +114,9 @@ class KeeperFile:
     def keeper_lives(self) -> bool:
         """Whether the keeper still holds the lock on its file."""
         try:
-            file = os.open(self.path, os.O_RDONLY)
+            return is_locked(self.path)
         except FileNotFoundError:
             return False
-        try:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        finally:
-            os.close(file)
-        return False
 
     def is_of_this_boot(self) -> bool:
         """Whether the machine has not been restarted since the keeper began."""
