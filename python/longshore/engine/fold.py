@@ -298,7 +298,8 @@ class RunState(Steered):
 
     def _failed(self, event: Failed) -> None:
         # A manager that holds jobs may give up on one that it was to try again.
-        if self.undecided.pop(event.j, None) is not None or self.code[event.j] == Code.HELD:
+        given_up = 0 <= event.j < self.size and self.code[event.j] == Code.HELD
+        if self.undecided.pop(event.j, None) is not None or given_up:
             self.held.discard(event.j)
             self._become(event.j, Code.FAILED)
             self._prune_below(event.j)

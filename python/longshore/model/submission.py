@@ -44,6 +44,11 @@ class RunCard(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Directory in which a link named by the id of each submission is made."""
 
     @property
+    def shown_id(self) -> str:
+        """The id that is shown to people: the workload manager's newest, where it gives runs ids of its own."""
+        return self.submissions[-1].id if self.submissions else self.id
+
+    @property
     def mark(self) -> str:
         """What no other run has, wherever this one is moved: processes and batches are known by it."""
         return f"{self.id}-{self.key}" if self.key else self.id

@@ -119,15 +119,16 @@ class HTCondorService(WmsService):
         return self._reading(run).events(mark)
 
     def alive(self, run: RunPaths) -> bool | Unreachable:
-        """Return whether DAGMan is in the queue."""
+        """Return whether DAGMan, or a job of its, is in the queue."""
         book = read_book(run)
         last = book.last
         if last is None:
             return False
         number = len(book.handed)
-        if last_word(dagman_log(run, number, newest=number), last.cluster) is not None:
+        end = last_word(dagman_log(run, number, newest=number), last.cluster)
+        if end is not None and not end.removed:
             return False
-        found = _client(run).jobs(_dagman(run, last.cluster), ("ClusterId",))
+        found = _client(run).jobs(f"({_dagman(run, last.cluster)}) || ({_below(last.cluster)})", ("ClusterId",))
         return found if isinstance(found, Unreachable) else bool(found)
 
     def _reading(self, run: RunPaths) -> Reading:
@@ -169,7 +170,9 @@ class HTCondorService(WmsService):
     def ping(self, ctx: Context) -> PingReport:
         """Return what collector and schedd answer."""
         where = _where(ctx)
-        pattern = str(ctx.site.settings.get("executeMachinesPattern") or ctx.settings.get("executeMachinesPattern") or "")
+        pattern = str(
+            ctx.site.settings.get("executeMachinesPattern") or ctx.settings.get("executeMachinesPattern") or ""
+        )
         return ping(CondorClient(schedd=where.schedd, pool=where.pool), pattern=pattern)
 
 
@@ -191,3 +194,8 @@ def _client(run: RunPaths) -> CondorClient:
 def _dagman(run: RunPaths, cluster: int) -> str:
     """DAGMan's job of a run, and no other that has its number in another queue."""
     return f"ClusterId == {cluster} && LongshoreRun =?= {quoted(read_card(run).mark)}"
+
+
+def _below(cluster: int) -> str:
+    """The jobs of a DAGMan."""
+    return f"DAGManJobId =?= {cluster}"
