@@ -151,7 +151,7 @@ def print_json(submitted: Submitted, report: RunReport | None) -> None:
     from longshore.cli.show_json import dumps, submit_document
 
     document = submit_document(
-        submitted.card.id,
+        submitted.card.shown_id,
         submitted.card.name,
         str(submitted.run.root),
         service=submitted.card.service,
