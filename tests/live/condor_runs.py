@@ -1,4 +1,4 @@
-"""What end-to-end tests on a real pool of HTCondor's share: the command line, runs of a few tasks, and what became of them."""
+"""What end-to-end tests on a real pool of HTCondor's share: the command line, and runs of a few tasks."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from tests.e2e.conftest import ONE, Tasks, wfformat
 from tests.live.condor_pools import CondorPool
 from tests.live.runs import until
 
+SITE = "wmsServiceClass: htcondor\ncomputeSite: here\nsite: {here: {}}\n"
 ENDS = frozenset({"SUCCEEDED", "FAILED", "DELETED"})
 
 
@@ -33,8 +34,7 @@ class CondorSite:
         """Write a run of tasks; `text` is more YAML."""
         (self.folder / f"{name}.json").write_text(json.dumps(wfformat(tasks)), "utf-8")
         path = self.folder / f"{name}.yaml"
-        head = f"wmsServiceClass: htcondor\nwfformat: {name}.json\nrequestMemory: 50\npayloadName: {name}\n"
-        path.write_text(head + text, "utf-8")
+        path.write_text(f"{SITE}wfformat: {name}.json\nrequestMemory: 50\npayloadName: {name}\n{text}", "utf-8")
         return path
 
     def submit(self, text: str, tasks: Tasks = ONE, *, wait: bool = True, name: str = "run") -> Ran:

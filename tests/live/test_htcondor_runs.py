@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.e2e.conftest import Tasks
-from tests.live.condor_runs import CondorSite
+from tests.live.condor_runs import SITE, CondorSite
 from tests.live.runs import many, until
 
 pytestmark = pytest.mark.live
@@ -144,8 +144,7 @@ def test_a_real_workflow(condor_site: CondorSite) -> None:
     instance = DATA / "helloworld-forkjoin-10-chameleon.json"
     path = condor_site.folder / "run.yaml"
     path.write_text(
-        f"wmsServiceClass: htcondor\nwfformat: {instance}\nreplay: {{timeScale: 0, outputScale: 0.000001}}\n"
-        "requestMemory: 20\n",
+        f"{SITE}wfformat: {instance}\nreplay: {{timeScale: 0, outputScale: 0.000001}}\nrequestMemory: 20\n",
         "utf-8",
     )
     ran = condor_site.cli("submit", path, "--wait", "--json", timeout=300)
