@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.conftest import Cli
+from tests.live.condor_pools import CondorPool, condor
 from tests.live.pools import SlurmPool, slurm
 from tests.live.runs import SlurmSite
 
@@ -26,6 +27,21 @@ def slurm_with_accounting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     """Slurm with slurmdbd."""
     with slurm(tmp_path_factory.mktemp("slurmdbd"), accounting=True) as pool:
         yield pool
+
+
+@pytest.fixture(scope="session")
+def condor_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CondorPool]:
+    """A pool of HTCondor's."""
+    with condor(tmp_path_factory.mktemp("condor")) as pool:
+        yield pool
+
+
+@pytest.fixture
+def condor_pool(condor_session: CondorPool, monkeypatch: pytest.MonkeyPatch) -> CondorPool:
+    """A pool of HTCondor's that this process and those it starts find."""
+    monkeypatch.setenv("CONDOR_CONFIG", str(condor_session.config))
+    monkeypatch.setenv("PATH", condor_session.path)
+    return condor_session
 
 
 @pytest.fixture(params=[True, False], ids=["accounting", "no-accounting"])

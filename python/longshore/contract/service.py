@@ -33,11 +33,14 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
         Names.
     final_too
         Whether all of them includes the final job, which otherwise runs even after a cancellation.
+    pass_thru
+        Words for the workload manager, as ``--pass-thru`` has them.
     """
 
     jobs: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
     final_too: bool = False
+    pass_thru: str = ""
 
     @property
     def everything(self) -> bool:
