@@ -287,7 +287,6 @@ class CondorClient:
         if not done:
             raise UnreachableError(f"DAGMan (job {cluster}) does not take the order: {said}")
 
-
     def throttle_dag(self, cluster: int, most: int) -> None:
         """Have DAGMan submit no more than so many jobs at once; 0 is any number.
 
@@ -434,7 +433,9 @@ def _translated(error: Exception, what: str, refused: str) -> LongshoreError:
             "SEC_FS_ENFORCE_CHANNEL_BINDING = False at the client.",
         )
     if any(word in said for word in _ABSENT) or said.rstrip().endswith("errmsg="):
-        return UnreachableError(f"{what} does not answer: {said}", hint="'condor_status -any' shows what of the pool does.")
+        return UnreachableError(
+            f"{what} does not answer: {said}", hint="'condor_status -any' shows what of the pool does."
+        )
     if refused:
         return SubmissionRefusedError(f"{what} does not take {refused}: {said}")
     return ServiceError(f"{what} says: {said}")

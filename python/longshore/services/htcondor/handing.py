@@ -99,7 +99,9 @@ def _submitted(
     config = run.wms / "dagman.conf"
     if config.is_file():
         options["config"] = str(config)
-        if any(line.startswith("DAGMAN_MANAGER_JOB_APPEND_GETENV") and "TRUE" in line.upper() for line in _lines(config)):
+        if any(
+            line.startswith("DAGMAN_MANAGER_JOB_APPEND_GETENV") and "TRUE" in line.upper() for line in _lines(config)
+        ):
             options["import_env"] = True
     attributes = {"My.LongshoreRun": quoted(card.mark), "My.LongshoreName": quoted(card.name)}
     taken = client.submit_dag(run.root / DAG, options, attributes)

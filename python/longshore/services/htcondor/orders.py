@@ -154,7 +154,9 @@ def _left(client: CondorClient, below: str, dagman: str = "false") -> list[str]:
     """Jobs that are still there after a while, but for a final job that runs."""
     deadline = time.monotonic() + _GONE_S
     while True:
-        found = client.jobs(f"({below}) || ({dagman})", ("ClusterId", "ProcId", "JobStatus", "DAGNodeName", "JobUniverse"))
+        found = client.jobs(
+            f"({below}) || ({dagman})", ("ClusterId", "ProcId", "JobStatus", "DAGNodeName", "JobUniverse")
+        )
         if isinstance(found, Unreachable):
             raise UnreachableError(f"whether the jobs are gone cannot be told: {found.why}")
         jobs = [ad for ad in found if "DAGNodeName" in ad]

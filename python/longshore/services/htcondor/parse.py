@@ -14,7 +14,9 @@ from longshore.services.htcondor.codes import cause_of_hold
 _NODE: Final = re.compile(rb'DAGNodeName = "([^"]*)"|DAG Node: (\S+)')
 _SLOT: Final = re.compile(rb"SlotName: \S*?@(\S+)|alias=([^&>\s]+)|<([^:>]+)")
 _ALLOCATED: Final = re.compile(rb"\n\s*Memory = (\d+)")
-_ENDING: Final = re.compile(rb"\(\d\) (?:Normal termination \(return value (-?\d+)\)|Abnormal termination \(signal (\d+)\))")
+_ENDING: Final = re.compile(
+    rb"\(\d\) (?:Normal termination \(return value (-?\d+)\)|Abnormal termination \(signal (\d+)\))"
+)
 _CPU: Final = re.compile(rb"Usr (\d+) (\d+):(\d+):(\d+), Sys (\d+) (\d+):(\d+):(\d+)  -  Run Remote Usage")
 _MEMORY: Final = re.compile(rb"\n\s*Memory \(MB\)\s*: *(\d*) +(\d+) +(\d+)")
 _CPUS: Final = re.compile(rb"\n\s*Cpus\s*: *(\d*\.\d+|\d+) +\d+ +\d+")
