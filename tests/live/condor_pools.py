@@ -103,7 +103,9 @@ def need_condor() -> None:
 
 
 def _can_unshare() -> bool:
-    return subprocess.run(["unshare", "-U", "--map-user=1000", "true"], check=False, capture_output=True).returncode == 0
+    return (
+        subprocess.run(["unshare", "-U", "--map-user=1000", "true"], check=False, capture_output=True).returncode == 0
+    )
 
 
 @contextmanager
