@@ -111,6 +111,12 @@ class WmsService(ABC):
     """Key of a map of its own that labels and jobs can have too, in `JobSettings.own`; empty where there is none."""
     raw_lines: ClassVar[tuple[str, ...]] = ("directives",)
     """Keys of raw lines for it, of which there may be several spellings; they go with its own map."""
+    job_keys: ClassVar[tuple[str, ...]] = ()
+    """Keys of single values for jobs that only this service heeds; they go with its own map."""
+    job_maps: ClassVar[tuple[str, ...]] = ()
+    """Keys of further maps for jobs, such as ``profile.condor``; each goes with its own map under that key."""
+    run_keys: ClassVar[tuple[str, ...]] = ()
+    """Keys for the run as a whole that only this service heeds: it finds their values in ``ctx.settings["run"]``."""
 
     @abstractmethod
     def check(self, workflow: Workflow, ctx: Context) -> list[Problem]:

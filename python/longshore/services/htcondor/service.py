@@ -25,6 +25,7 @@ from longshore.services.htcondor.logplaces import CondorLogs
 from longshore.services.htcondor.ping import NAME, ping
 from longshore.services.htcondor.reading import Reading, last_word
 from longshore.services.htcondor.render import folders, render
+from longshore.services.htcondor.settings import JOB_KEYS, JOB_MAPS, OWN_MAP, RUN_KEYS, run_value
 from longshore.world.host import host_name, user_name
 from longshore.world.rundir import read_card
 
@@ -48,7 +49,10 @@ class HTCondorService(WmsService):
     """HTCondor as a workload manager."""
 
     name: ClassVar[str] = NAME
-    own_map: ClassVar[str] = "htcondor"
+    own_map: ClassVar[str] = OWN_MAP
+    job_keys: ClassVar[tuple[str, ...]] = JOB_KEYS
+    job_maps: ClassVar[tuple[str, ...]] = JOB_MAPS
+    run_keys: ClassVar[tuple[str, ...]] = RUN_KEYS
 
     def check(self, workflow: Workflow, ctx: Context) -> list[Problem]:
         """Return what HTCondor cannot do as asked."""
@@ -189,9 +193,7 @@ class HTCondorService(WmsService):
     def ping(self, ctx: Context) -> PingReport:
         """Return what collector and schedd answer."""
         where = _where(ctx)
-        pattern = str(
-            ctx.site.settings.get("executeMachinesPattern") or ctx.settings.get("executeMachinesPattern") or ""
-        )
+        pattern = str(run_value(ctx, "executeMachinesPattern") or "")
         return ping(CondorClient(schedd=where.schedd, pool=where.pool), pattern=pattern)
 
 
