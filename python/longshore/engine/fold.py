@@ -331,7 +331,10 @@ class RunState(Steered):
         self._ready(event.j)
 
     def _failed(self, event: Failed) -> None:
-        if self.undecided.pop(event.j, None) is not None:
+        # A manager that holds jobs may give up on one that it was to try again.
+        given_up = 0 <= event.j < self.size and self.code[event.j] == Code.HELD
+        if self.undecided.pop(event.j, None) is not None or given_up:
+            self.held.discard(event.j)
             self._become(event.j, Code.FAILED)
             self._prune_below(event.j)
             self._release_final()

@@ -18,6 +18,7 @@ from longshore.model.request import Request
 from longshore.services.htcondor import describe, joblog, kinds, quoting
 from longshore.services.htcondor.describe import Shape
 from longshore.services.htcondor.kinds import Kind
+from longshore.services.htcondor.settings import category, max_jobs
 
 if TYPE_CHECKING:
     from longshore.model.workflow import Workflow
@@ -68,6 +69,8 @@ def text(workflow: Workflow, ctx: Context) -> Iterator[str]:
         is_final = workflow.final is not None and kind.indices[0] == len(workflow) - 1
         yield from _kind(kind, ctx, order, _description_name(kind.settings.label, names), is_final=is_final)
     yield from edges(order.parents)
+    used = {category(job.settings.attributes.get("category")) for job in workflow}
+    yield from (f"MAXJOBS {name} {most}\n" for name, most in sorted(max_jobs(ctx).items()) if name in used)
     yield f"\nINCLUDE {OVERRIDES}\n"
 
 
@@ -159,7 +162,7 @@ def _commands(shape: Shape) -> str:
     given = shape.settings.attributes
     found = ""
     if given.get("category") and shape.index is None:
-        found += f"CATEGORY {{node}} {_ILLEGAL.sub('_', str(given['category']))}\n"
+        found += f"CATEGORY {{node}} {category(given['category'])}\n"
     if given.get("abortOnValue") is not None and shape.index is None:
         code = given.get("abortReturnValue")
         returned = "" if code is None else f" RETURN {code}"

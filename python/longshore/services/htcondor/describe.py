@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -16,7 +16,7 @@ from longshore.plan.allotment import GPUS, thread_variables
 from longshore.plan.commands import job_variables
 from longshore.services.htcondor import joblog, quoting
 from longshore.services.htcondor.memory import MACROS, Attempts, commands, most_mib, requested, walltime
-from longshore.services.htcondor.settings import LINES, JobWords, getenv
+from longshore.services.htcondor.settings import JobWords, getenv
 
 NAME: Final = "n"
 FOLDER: Final = "o"
@@ -206,8 +206,3 @@ def _attributes(shape: Shape, ctx: Context, attributes: Mapping[str, str]) -> It
     if settings.attributes.get("preemptible") is False:
         yield "Preemptible", "false"
     yield from ((name, quoting.in_attribute(value)) for name, value in attributes.items() if value)
-
-
-def with_lines(settings: Mapping[str, Any]) -> bool:
-    """Whether somebody wrote lines of a description himself."""
-    return bool(settings.get(LINES))

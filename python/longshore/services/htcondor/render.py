@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from longshore.contract.context import Context, RenderedFile
 from longshore.services.htcondor import dag, joblog
+from longshore.services.htcondor.settings import dagman_settings
 
 if TYPE_CHECKING:
     from longshore.model.workflow import Workflow
@@ -40,7 +41,7 @@ def render(workflow: Workflow, ctx: Context) -> Iterator[RenderedFile]:
     """The files of a run: fewer than ten however many jobs there are."""
     yield RenderedFile(path=DAG, chunks=lambda: dag.text(workflow, ctx))
     yield RenderedFile(path=OVERRIDES, chunks=partial(_text, _OVERRIDES))
-    yield RenderedFile(path=CONFIG, chunks=lambda: dag.config(_settings()))
+    yield RenderedFile(path=CONFIG, chunks=lambda: dag.config(dagman_settings(ctx)))
     if workflow.final is not None:
         yield RenderedFile(path=FINAL_SCRIPT, mode=0o755, chunks=partial(_text, _FINAL))
 
@@ -49,11 +50,6 @@ def folders(workflow: Workflow) -> Iterator[str]:
     """The folders of all logs: HTCondor makes none, and holds a job whose log it cannot open."""
     found = {(job.settings.label, joblog.subfolder(index)): None for index, job in enumerate(workflow)}
     return (joblog.folder(label, subfolder) for label, subfolder in found)
-
-
-def _settings() -> Iterator[tuple[str, str]]:
-    """What DAGMan is told for the run."""
-    yield "DAGMAN_MANAGER_JOB_APPEND_GETENV", "TRUE"
 
 
 def _text(text: str) -> Iterator[str]:
