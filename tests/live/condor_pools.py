@@ -9,6 +9,7 @@ import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -91,11 +92,9 @@ def need_condor() -> None:
         why = f"{', '.join(missing)} not found"
     elif os.geteuid() == 0 and not _can_unshare():
         why = "as root it needs user namespaces"
-    else:
-        try:
-            import htcondor2  # noqa: F401
-        except ImportError:
-            why = "the Python package 'htcondor' is not installed"
+    elif find_spec("htcondor2") is None:
+        # Not imported here: it reads its configuration when it is, and that is to be the pool's.
+        why = "the Python package 'htcondor' is not installed"
     if why and os.environ.get("LONGSHORE_POOLS") == "required":
         pytest.fail(f"LONGSHORE_POOLS is 'required', but htcondor: {why}")
     if why:

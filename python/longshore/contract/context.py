@@ -139,6 +139,12 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
     hint: str = ""
     fatal: bool = True
     """Whether the run must not be submitted; else it is a note."""
+    code: str = "request"
+    """Kind of the error: ``request``, ``files`` or ``preparation``."""
+    label: str = ""
+    """Label of the jobs it is about, where that does not follow from `job`."""
+    jobs: int = 0
+    """Number of jobs it is about; where it is 0, those that share the settings of `job`."""
 
 
 class PingReport(msgspec.Struct, frozen=True, kw_only=True):

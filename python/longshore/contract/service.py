@@ -88,6 +88,18 @@ class Steering(msgspec.Struct, frozen=True, kw_only=True):
     set: Mapping[str, str] = msgspec.field(default_factory=dict)
 
 
+class LogPlaces(ABC):
+    """Where logs of attempts lie whose names their workload manager makes."""
+
+    @abstractmethod
+    def path(self, index: int, name: str, label: str, attempt: int) -> str:
+        """Return the path of an attempt's log, relative to the run directory."""
+
+    @abstractmethod
+    def attempts(self, index: int) -> int:
+        """Return the number of a job's newest attempt; 0 before the first."""
+
+
 class WmsService(ABC):
     """A workload manager."""
 
@@ -211,6 +223,14 @@ class WmsService(ABC):
     @abstractmethod
     def alive(self, run: RunPaths) -> bool | Unreachable:
         """Return whether something still moves the run: an engine, or the manager itself."""
+
+    def log_places(self, run: RunPaths) -> LogPlaces | None:
+        """Return where logs of attempts lie; ``None`` where that is as `RunPaths.log_of` has it."""
+        return None
+
+    def about(self, run: RunPaths) -> tuple[str, ...]:
+        """Return what there is to say of whoever drives the run, a line each; nothing where that is an engine."""
+        return ()
 
     @abstractmethod
     def ping(self, ctx: Context) -> PingReport:

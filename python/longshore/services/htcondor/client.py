@@ -1,11 +1,12 @@
-"""Talks to HTCondor through its Python bindings, and turns what these raise into words of ours; nobody else imports them."""
+"""Turns our questions and orders into calls of HTCondor's Python bindings, and what these raise into words of ours."""
 
 from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -158,9 +159,9 @@ class CondorClient:
             names = ("AuthMethods", "AuthenticatedName", "MyRemoteUserName", "AuthorizationSucceeded")
             return {name: str(value) for name, value in _plain(ad, names).items()}
 
-    # ------------------------------------------------------------------------------------------------------------ submit
+    # ----------------------------------------------------------------------------------------------------------- submit
 
-    def submit_dag(self, dag: Path, options: Mapping[str, str | int | bool], attributes: Mapping[str, str]) -> Dagman:
+    def submit_dag(self, dag: Path, options: Mapping[str, str | int], attributes: Mapping[str, str]) -> Dagman:
         """Hand a DAG to DAGMan.
 
         Parameters
@@ -182,7 +183,9 @@ class CondorClient:
         htcondor = _bindings()
         located = self.schedd()
         with _ours(f"the schedd '{located.name}'", refused="the DAG"):
-            submit = htcondor.Submit.from_dag(str(dag), {"dagman": self._dagman(), **options})
+            # What the DAG names is looked for from where this process is.
+            with chdir(dag.parent):
+                submit = htcondor.Submit.from_dag(str(dag), {"dagman": self._dagman(), **options})
             submit["initialdir"] = str(dag.parent)
             for name, value in attributes.items():
                 submit[name] = value
@@ -202,7 +205,7 @@ class CondorClient:
             )
         return path
 
-    # ------------------------------------------------------------------------------------------------------- ask and order
+    # --------------------------------------------------------------------------------------------------- ask and order
 
     def jobs(self, constraint: str, attributes: Sequence[str]) -> list[Mapping[str, Any]] | Unreachable:
         """The jobs in the queue that meet a constraint."""
@@ -341,7 +344,7 @@ def _plain(ad: Any, attributes: Sequence[str]) -> dict[str, Any]:
     return found
 
 
-_loaded: dict[str, str] = {}
+_loaded: dict[str, str | None] = {}
 """For which configuration the bindings were loaded."""
 
 
@@ -356,6 +359,7 @@ def _bindings() -> Any:
     given = os.environ.get("CONDOR_CONFIG")
     # Without one they would end this process, or go on without a pool.
     _require_configuration(given)
+    fresh = "htcondor2" not in sys.modules
     try:
         import htcondor2
     except ImportError as error:
@@ -373,9 +377,10 @@ def _bindings() -> Any:
             f"HTCondor's Python bindings are of version {version}, and the service 'htcondor' needs {_OLDEST} or later",
             hint="pip install 'longshore[htcondor]' brings them; daemons may be older than they are.",
         )
-    if _loaded.setdefault("config", given or "") != (given or ""):
+    if _loaded.get("config", given if fresh else None) != given:
+        # Whoever imported them first may have meant another pool.
         htcondor2.reload_config()
-        _loaded["config"] = given or ""
+    _loaded["config"] = given
     return htcondor2
 
 

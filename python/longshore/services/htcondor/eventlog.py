@@ -1,7 +1,7 @@
 """Turns the text of a user log of HTCondor's, as far as it has grown, into its records.
 
-The text is read here and not by the bindings, which take six times as long. A record that is still being written is left
-for the next time; a log that was replaced, or made shorter, is said to be another.
+The text is read here and not by the bindings, which are slower. A record that is still being written is left for the
+next time; a log that was replaced, or made shorter, is said to be another.
 """
 
 from __future__ import annotations

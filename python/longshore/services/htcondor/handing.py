@@ -1,4 +1,4 @@
-"""Hands a run over to DAGMan, the first time and again: what is there before, what is written, and what is kept apart."""
+"""Turns a prepared run into a job of DAGMan's: the first time, and again with what did not succeed."""
 
 from __future__ import annotations
 
@@ -21,8 +21,6 @@ from longshore.world.host import boot_id, host_name
 from longshore.world.rundir import open_workflow, read_card
 
 _RESCUE: Final = "run.dag.rescue001"
-_MANY_IDLE: Final = 1000
-"""Jobs that DAGMan lets wait in the queue at once, where nobody says another number."""
 
 
 class Again(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,7 +82,7 @@ def hand_over(run: RunPaths, client: CondorClient, *, by: str, again: Again | No
         longshore=__version__,
     )
     try:
-        return _submitted(run, client, book, life, again, retries)
+        return _submitted(run, client, book, life, again=again, retries=retries)
     except BaseException:
         if again is not None:
             _take_back(run, book)
@@ -92,17 +90,10 @@ def hand_over(run: RunPaths, client: CondorClient, *, by: str, again: Again | No
 
 
 def _submitted(
-    run: RunPaths, client: CondorClient, book: Book, life: Life, again: Again | None, retries: dict[int, int]
+    run: RunPaths, client: CondorClient, book: Book, life: Life, *, again: Again | None, retries: dict[int, int]
 ) -> Handed:
     card = read_card(run)
-    options: dict[str, str | int | bool] = {"BatchName": card.name, "MaxIdle": _max_idle(client)}
-    config = run.wms / "dagman.conf"
-    if config.is_file():
-        options["config"] = str(config)
-        if any(
-            line.startswith("DAGMAN_MANAGER_JOB_APPEND_GETENV") and "TRUE" in line.upper() for line in _lines(config)
-        ):
-            options["import_env"] = True
+    options: dict[str, str | int] = {"BatchName": card.name}
     attributes = {"My.LongshoreRun": quoted(card.mark), "My.LongshoreName": quoted(card.name)}
     taken = client.submit_dag(run.root / DAG, options, attributes)
     try:
@@ -125,17 +116,8 @@ def _submitted(
     return handed
 
 
-def _lines(path: Path) -> list[str]:
-    return path.read_text("utf-8").splitlines()
-
-
-def _max_idle(client: CondorClient) -> int:
-    said = client.setting("DAGMAN_MAX_JOBS_IDLE")
-    return int(said) if said.isdigit() else _MANY_IDLE
-
-
 def _refuse_where_strict(dag: Path, client: CondorClient) -> None:
-    """DAGMan that is strict ends at once where its log would lie in ``/tmp``, and does not say so to whoever submits."""
+    """DAGMan that is strict ends at once where its log would lie in ``/tmp``, and tells nobody."""
     strict = client.setting("DAGMAN_USE_STRICT") or "1"
     if dag.is_relative_to("/tmp") and strict != "0":  # noqa: S108 - HTCondor's own rule names it
         raise SubmissionRefusedError(
@@ -145,7 +127,7 @@ def _refuse_where_strict(dag: Path, client: CondorClient) -> None:
         )
 
 
-# --------------------------------------------------------------------------------------------------------------- again
+# -------------------------------------------------------------------------------------------------------------- again
 
 
 def _prepare_again(run: RunPaths, book: Book, again: Again) -> None:

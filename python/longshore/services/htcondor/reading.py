@@ -1,7 +1,7 @@
-"""Turns what HTCondor wrote about a run, and what was ordered, into its events, and keeps them where they can be deleted.
+"""Turns what HTCondor wrote about a run, and what was ordered, into its events, kept where they can be deleted.
 
-What was read once is not read again: the events lie in ``cache/htcondor``, a file per submission as in a journal, beside
-where each job stands and how far the log was read. Without that folder all is read anew.
+What was read once is not read again: the events lie in ``cache/htcondor``, a file per submission as in a journal,
+beside where each job stands and how far the log was read. Without that folder all is read anew.
 """
 
 from __future__ import annotations
@@ -98,7 +98,8 @@ class Reading:
     book
         What was handed over and ordered.
     is_gone
-        Says of the newest submission whether DAGMan has left the queue; asked only where its log does not say so.
+        Says of the newest submission whether DAGMan and all its jobs have left the queue; asked only where that does
+        not follow from its log.
     """
 
     def __init__(self, run: RunPaths, book: Book, is_gone: Callable[[], bool]) -> None:
@@ -337,8 +338,9 @@ class Reading:
         newest = len(self._book.handed)
         handed = self._book.handed[number - 1]
         path = dagman_log(self._run, number, newest=newest)
-        if (end := last_word(path, handed.cluster)) is not None:
+        if (end := last_word(path, handed.cluster)) is not None and (number < newest or not end.removed):
             return end
+        # Jobs of a DAGMan that was removed may have to be killed yet, when it is gone itself.
         if number == newest and not self._is_gone():
             return None
         # It may have said so in between.

@@ -68,10 +68,10 @@ def done_nodes(lines: Iterable[str], done: Collection[int]) -> Iterator[str]:
         elif line.startswith("PARENT"):
             before, _, behind = line.removeprefix("PARENT").partition(" CHILD ")
             edges.append((before.split(), behind.split()))
-    for before, behind in edges:
-        for child in behind:
+    for parents, children in edges:
+        for child in children:
             if child in joins:
-                joins[child] += before
+                joins[child] += parents
     yield from (f"j{job}" for job in sorted(done))
     yield from _joins_done(joins, done)
 

@@ -16,7 +16,7 @@ from longshore.engine.fold import RunState
 from longshore.engine.jobs import JobTable
 from longshore.engine.steering import set_events
 from longshore.errors import SubmissionRefusedError
-from longshore.model.event import Ended, Event, Restarted
+from longshore.model.event import Ended, Event, Restarted, Steer
 from longshore.model.request import MIB, Request
 from longshore.model.state import Cause
 from longshore.services.htcondor.handing import Again
@@ -74,7 +74,7 @@ def what_again(run: RunPaths, events: Iterable[Event], changes: Changes, standin
         raise SubmissionRefusedError(f"'{run.root}' has nothing to run again: every job succeeded")
     now = time.time()
     overrides = _kept_memory(jobs, grown, again)
-    steers = ()
+    steers: tuple[Steer, ...] = ()
     if changes.set:
         meant = sorted(again if changes.selection.everything else again & set(chosen_jobs(run, changes.selection)))
         requests = {job: jobs.settings(job).request for job in meant}

@@ -11,16 +11,17 @@ import msgspec
 
 from longshore.contract.context import Context, PingReport, Problem, RenderedFile, RunPaths, Unreachable
 from longshore.contract.executor import CancelOutcome, Mark
-from longshore.contract.service import Changes, Selection, Steering, WmsService
+from longshore.contract.service import Changes, LogPlaces, Selection, Steering, WmsService
 from longshore.errors import SubmissionRefusedError, UnreachableError
 from longshore.model.event import Event, Finished
 from longshore.model.state import JobState
 from longshore.model.submission import Submission
-from longshore.services.htcondor import ids, orders, restarting
+from longshore.services.htcondor import about, ids, orders, restarting
 from longshore.services.htcondor.books import dagman_log, read_book
 from longshore.services.htcondor.check import check
 from longshore.services.htcondor.client import CondorClient, quoted
 from longshore.services.htcondor.handing import hand_over
+from longshore.services.htcondor.logplaces import CondorLogs
 from longshore.services.htcondor.ping import NAME, ping
 from longshore.services.htcondor.reading import Reading, last_word
 from longshore.services.htcondor.render import folders, render
@@ -99,13 +100,15 @@ class HTCondorService(WmsService):
 
     def _submission(self, run: RunPaths, cluster: int, by: str) -> Submission:
         book = read_book(run)
-        schedd = book.last.schedd if book.last else ""
+        last = book.last
+        schedd = last.schedd if last else ""
         return Submission(
             id=ids.shown(cluster),
             by=by,
             at=time.time(),
             user=user_name(),
             host=host_name(),
+            global_id=last.global_id if last else "",
             notes=(f"DAGMan is job {ids.shown(cluster)} of the schedd '{schedd}'",),
         )
 
@@ -123,16 +126,33 @@ class HTCondorService(WmsService):
         return self._reading(run).events(mark)
 
     def alive(self, run: RunPaths) -> bool | Unreachable:
-        """Return whether DAGMan is in the queue."""
+        """Return whether DAGMan, or a job of its, is in the queue."""
         book = read_book(run)
         last = book.last
         if last is None:
             return False
         number = len(book.handed)
-        if last_word(dagman_log(run, number, newest=number), last.cluster) is not None:
+        end = last_word(dagman_log(run, number, newest=number), last.cluster)
+        if end is not None and not end.removed:
             return False
-        found = _client(run).jobs(_dagman(run, last.cluster), ("ClusterId",))
+        found = _client(run).jobs(f"({_dagman(run, last.cluster)}) || ({_below(last.cluster)})", ("ClusterId",))
         return found if isinstance(found, Unreachable) else bool(found)
+
+    def log_places(self, run: RunPaths) -> LogPlaces | None:
+        """Return where logs lie: their names have the numbers HTCondor gave."""
+        return CondorLogs(run, self._reading(run).standing())
+
+    def about(self, run: RunPaths) -> tuple[str, ...]:
+        """Return what DAGMan's job is, and how old what is known of it is."""
+        book = read_book(run)
+        last = book.last
+        if last is None:
+            return ()
+        number = len(book.handed)
+        found = None
+        if last_word(dagman_log(run, number, newest=number), last.cluster) is None:
+            found = _client(run).jobs(_dagman(run, last.cluster), about.ASKED)
+        return tuple(about.lines(run, book, found))
 
     def _reading(self, run: RunPaths) -> Reading:
         return Reading(run, read_book(run), lambda: self.alive(run) is False)
@@ -195,3 +215,8 @@ def _client(run: RunPaths) -> CondorClient:
 def _dagman(run: RunPaths, cluster: int) -> str:
     """DAGMan's job of a run, and no other that has its number in another queue."""
     return f"ClusterId == {cluster} && LongshoreRun =?= {quoted(read_card(run).mark)}"
+
+
+def _below(cluster: int) -> str:
+    """The jobs of a DAGMan."""
+    return f"DAGManJobId =?= {cluster}"
