@@ -29,6 +29,7 @@ class _Executor(FakeExecutor):
         """How often it was asked before each batch."""
         self.told: list[Mapping[str, Urgency]] = []
         self.refuses: str | None = None
+        self.refusal = Refused("no such partition", for_all=True)
         self.opens: int | None = None
         self.note = ""
         self.waiting: Waiting | None = None
@@ -37,7 +38,7 @@ class _Executor(FakeExecutor):
         self.batches.append(batch)
         self.rounds.append(self.polls)
         if self.refuses and any(member.name == self.refuses for member in batch.members):
-            return Refused("no such partition", for_all=True)
+            return self.refusal
         return super().submit(batch)
 
     def poll(self, since: Mark) -> Polled | Unreachable:
@@ -61,6 +62,13 @@ def engine(folder: Path, *, limits: Limits | None = None) -> tuple[Engine, _Exec
     executor = _Executor(manager, limits=limits)
     run = write_run(folder / "run", FAN, profiles={"a": {"number_of_retries": 5}})
     return Engine(run, executor, EngineSettings(), clock=clock, by="submit", say=said.append), executor, run, said
+
+
+def test_a_refusal_that_would_come_again_fails_its_jobs_at_once(tmp_path: Path) -> None:
+    made, executor, _, _ = engine(tmp_path, limits=Limits(max_active=1))
+    executor.refuses, executor.refusal = "a_0", Refused("no such partition", hopeless=True)
+    assert made.run() is JobState.FAILED
+    assert sum(member.name == "a_0" for batch in executor.batches for member in batch.members) == 1
 
 
 def test_a_refusal_for_all_ends_the_run_at_once(tmp_path: Path) -> None:

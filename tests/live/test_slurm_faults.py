@@ -39,7 +39,7 @@ def wait_for(path: Path) -> str:
 )
 def test_a_refusal_is_told_in_slurms_own_words(kept_site: SlurmSite, profile: str, slurm: str, words: str) -> None:
     kept_site.describe(profile, slurm)
-    ran = kept_site.submit("numberOfRetries: 0\nrunQuantumCommand: 'true'\n")
+    ran = kept_site.submit("numberOfRetries: 3\nrunQuantumCommand: 'true'\n")
     if ran.returncode != 19:
         # Told before anything was handed over, by whoever asked the cluster.
         assert "nowhere" in ran.stderr or "nobody" in ran.stderr or "best" in ran.stderr

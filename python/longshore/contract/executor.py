@@ -132,6 +132,8 @@ class Refused(msgspec.Struct, frozen=True):
     why: str
     for_all: bool = False
     """Whether the run is to be given up for it: what is not over yet is cancelled."""
+    hopeless: bool = False
+    """Whether the same would be refused again: its jobs are not tried again."""
 
 
 class Throttled(msgspec.Struct, frozen=True):

@@ -39,7 +39,6 @@ __all__ = ["SHOWN", "Code", "RunState"]
 
 _ENDED_BADLY = (Code.FAILED, Code.DELETED, Code.PRUNED)
 
-
 # What is done several times per job is done with plain numbers: comparing members of an enumeration takes most of the
 # time of a fold otherwise.
 _IS_ACTIVE: Final = bytes(code in ACTIVE for code in Code)
@@ -251,7 +250,8 @@ class RunState(Steered):
                 continue
             self._leave(job)
             if event.spent:
-                self._end_badly(job, Ended(t=event.t, j=job, a=attempt, cause=Cause.SUBMIT, reason=event.why))
+                end = Ended(t=event.t, j=job, a=attempt, cause=Cause.SUBMIT, reason=event.why, hopeless=event.hopeless)
+                self._end_badly(job, end)
             else:
                 self.attempts[job] -= 1
                 self._take_back(job)

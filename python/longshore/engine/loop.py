@@ -377,7 +377,7 @@ class Engine:
             case Accepted():
                 self._note_event(Submitted(b=start.b, id=answer.id))
             case Refused():
-                self._note_event(BatchRefused(b=start.b, why=answer.why, spent=True))
+                self._note_event(BatchRefused(b=start.b, why=answer.why, spent=True, hopeless=answer.hopeless))
                 if answer.for_all:
                     self._give_up(start, answer.why)
             case Throttled():

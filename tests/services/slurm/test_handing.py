@@ -122,11 +122,14 @@ def test_a_refusal_is_one_of_the_jobs_or_of_the_run(tmp_path: Path) -> None:
     err = "sbatch: error: Batch job submission failed: Invalid partition name specified"
     said = _Site(tmp_path / "a").submit("a", 1, answer(1, err=err))
     assert isinstance(said, Refused)
-    assert not said.for_all
+    assert (said.for_all, said.hopeless) == (False, True)
     assert "Invalid partition name specified" in said.why
     said = _Site(tmp_path / "b", onSubmitError="run").submit("a", 1, answer(1, err=err))
     assert isinstance(said, Refused)
     assert said.for_all
+    said = _Site(tmp_path / "c").submit("a", 1, answer(1, err="sbatch: error: the site's own plugin is unwell"))
+    assert isinstance(said, Refused)
+    assert (said.for_all, said.hopeless) == (False, False)
 
 
 def test_what_a_refusal_ends_is_checked() -> None:

@@ -32,6 +32,7 @@ from longshore.services.slurm.parse import (
     Verdict,
     connection_broke,
     queue_rows,
+    refused_for_good,
     submitted_id,
     takes_fewer,
     verdict,
@@ -116,7 +117,7 @@ class Handing:
         try:
             script = self._scripts.text(batch)
         except ConfigError as error:
-            return Refused(error.message, for_all=self._stops_run)
+            return Refused(error.message, for_all=self._stops_run, hopeless=True)
         book = BatchBook(
             tag=batch.tag,
             name=self._scripts.name(batch.tag),
@@ -158,7 +159,8 @@ class Handing:
                 return Throttled(f"Slurm takes no more for now: {answer.why}", pause_s)
             case _:
                 self._books.forget(book.tag)
-                return Refused(f"Slurm refuses it: {answer.why}", for_all=self._stops_run)
+                hopeless = refused_for_good(answer.err or answer.out)
+                return Refused(f"Slurm refuses it: {answer.why}", for_all=self._stops_run, hopeless=hopeless)
 
     def _taken(self, book: BatchBook, number: int) -> None:
         known = msgspec.structs.replace(book, id=number)
