@@ -7,16 +7,17 @@ decides: what an event means is fixed for ever, and every decision is an event o
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from longshore.engine.barriers import Barriers
 from longshore.engine.codes import ACTIVE as _ACTIVE
 from longshore.engine.codes import MOVING as _MOVING
 from longshore.engine.codes import OVER as _OVER
-from longshore.engine.codes import SHOWN, Code
+from longshore.engine.codes import SHOWN, Code, shown_counts
 from longshore.engine.policy import COUNTED_APART
 from longshore.engine.steering import Steered, apply_steer, ask
+from longshore.model.dag import children_of
 from longshore.model.event import (
     Deleted,
     Ended,
@@ -83,7 +84,7 @@ class RunState(Steered):
         self.final = size - 1 if final else -1
         self.labels = labels
         self.parents = parents
-        self.children: list[list[int]] = _children(parents)
+        self.children: list[list[int]] = children_of(parents)
         self.code = bytearray(size)
         self.waiting = array("l", map(len, parents))
         """Parents that have not succeeded, and barriers that are not open."""
@@ -334,6 +335,11 @@ class RunState(Steered):
         if self.undecided.pop(event.j, None) is not None:
             self._become(event.j, Code.FAILED)
             self._prune_below(event.j)
+            if event.aborts:
+                self.paused = ""
+                for job in range(self.size):
+                    if job != self.final:
+                        self._delete(job)
             self._release_final()
 
     def _prune(self, job: int) -> None:
@@ -418,26 +424,6 @@ class RunState(Steered):
 
     def _finished(self, event: Finished) -> None:
         self.finished = event
-
-
-def shown_counts(codes: Iterable[int]) -> dict[JobState, int]:
-    """Numbers per code as numbers per state users see, all states named."""
-    counts = dict.fromkeys(JobState, 0)
-    for code, number in enumerate(codes):
-        counts[SHOWN[code]] += number
-    return counts
-
-
-def _children(parents: Sequence[Sequence[int]]) -> list[list[int]]:
-    # Most jobs of a wide run have no children; they all share one list, which nobody changes.
-    nobody: list[int] = []
-    children: list[list[int]] = [nobody] * len(parents)
-    for child, these in enumerate(parents):
-        for parent in these:
-            if children[parent] is nobody:
-                children[parent] = []
-            children[parent].append(child)
-    return children
 
 
 _APPLY: dict[type, Callable[[RunState, Any], None]] = {

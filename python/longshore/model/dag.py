@@ -127,6 +127,19 @@ def adjacency(size: int, edges: Iterable[tuple[int, int]]) -> tuple[list[list[in
     return parents, children
 
 
+def children_of(parents: Sequence[Sequence[int]]) -> list[list[int]]:
+    """Children per node, in a graph in which most may have none."""
+    # Those without any share one list, which nobody changes.
+    nobody: list[int] = []
+    children: list[list[int]] = [nobody] * len(parents)
+    for child, these in enumerate(parents):
+        for parent in these:
+            if children[parent] is nobody:
+                children[parent] = []
+            children[parent].append(child)
+    return children
+
+
 def topological_order(parents: Sequence[Sequence[int]], children: Sequence[Sequence[int]]) -> list[int]:
     """Kahn's algorithm, first come first served; shorter than the graph when there is a ring."""
     waiting = [len(these) for these in parents]

@@ -13,7 +13,7 @@ import msgspec
 from longshore.contract.context import Context, RenderedFile, RunPaths
 from longshore.model.job import Job
 from longshore.plan.allotment import thread_variables
-from longshore.plan.commands import as_assignment, as_line, job_variables, with_files, with_setup
+from longshore.plan.commands import as_assignment, as_line, in_full, job_variables, with_files
 
 if TYPE_CHECKING:
     from longshore.model.workflow import Workflow
@@ -38,7 +38,7 @@ def table(workflow: Workflow, ctx: Context) -> Iterator[str]:
     """One line per job, as ``longshore-job`` reads it."""
     paths = {name: file.path for name, file in workflow.files.items()}
     for number, job in enumerate(workflow):
-        command = with_setup(with_files(job.command, paths), job.settings.setup)
+        command = in_full(with_files(job.command, paths), job.settings)
         placed = msgspec.structs.replace(job, command=command)
         yield "\t".join(map(_one_line, _fields(number, placed, ctx.paths))) + "\n"
 
