@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from longshore.engine.fold import SHOWN, Code, RunState, shown_counts
+from longshore.engine.codes import shown_counts
+from longshore.engine.fold import SHOWN, Code, RunState
 from longshore.model.codec import decode_event, encode_line
 from longshore.model.event import (
     Deleted,

@@ -13,8 +13,10 @@ from pathlib import Path
 
 from longshore.app.acquired import Acquired
 from longshore.app.begin import Begun, begin
+from longshore.app.graphfile import save_tasks
 from longshore.app.packing import pack
 from longshore.app.prepare import keeping, make_workflow, plan_of, write
+from longshore.app.saved import Saved, save_alone, saved_stages
 from longshore.app.sources import acquire
 from longshore.app.teller import Teller
 from longshore.model.task import TaskGraph
@@ -63,6 +65,7 @@ def run_stages(
     *,
     options: Mapping[str, str],
     sets: tuple[str, ...],
+    save_graph: Path | None = None,
     tell: Teller,
 ) -> tuple[list[Done], Path | None]:
     """Go through the stages up to `last`.
@@ -73,6 +76,8 @@ def run_stages(
         As for `begin`.
     last
         The last stage.
+    save_graph
+        Where the tasks are written to once they are known, as a graph file.
 
     Returns
     -------
@@ -87,7 +92,8 @@ def run_stages(
     # What is prepared keeps its id, though nothing is registered: no run of this user gets that, nor its name.
     identity, now = reserve_id(time.time()) if last is Stage.PREPARE else ("", time.time())
     try:
-        return _run(path, last, identity, options=options, sets=sets, now=now, tell=tell)
+        begun = begin(path, options=options, sets=sets, now=now, tell=tell)
+        return _run(begun, last, identity, save_graph=save_graph, now=now, tell=tell)
     except BaseException:
         if identity:
             forget(identity)
@@ -95,23 +101,18 @@ def run_stages(
 
 
 def _run(
-    path: Path,
-    last: Stage,
-    identity: str,
-    *,
-    options: Mapping[str, str],
-    sets: tuple[str, ...],
-    now: float,
-    tell: Teller,
+    begun: Begun, last: Stage, identity: str, *, save_graph: Path | None, now: float, tell: Teller
 ) -> tuple[list[Done], Path | None]:
-    begun = begin(path, options=options, sets=sets, now=now, tell=tell)
     stages: list[Done] = []
     with _measured(Stage.ACQUIRE, stages, tell) as done:
         acquired = acquire(begun, tell)
         _count_tasks(done, acquired.graph)
-    if last is Stage.ACQUIRE:
-        return stages, begun.run.root if acquired.made else None
     with keeping(begun, acquired, tell):
+        if save_graph is not None:
+            save_tasks(acquired, save_graph, begun.run.root)
+            done.made += f"; wrote '{save_graph}'"
+        if last is Stage.ACQUIRE:
+            return stages, begun.run.root if acquired.made else None
         return stages, _after_acquire(begun, acquired, last, identity, stages, now=now, tell=tell)
 
 
@@ -124,21 +125,25 @@ def _after_acquire(
         done.made = f"ClusteredQuantumGraph contains {len(clustered.dag)} cluster(s)"
         done.counts = {"clusters": len(clustered.dag), "edges": sum(map(len, clustered.dag.children))}
         done.labels = dict(Counter(cluster.label for cluster in clustered.dag.nodes))
-    # A quantum graph was put there, and stays.
-    left = begun.run.root if acquired.made else None
+    made = bool(acquired.made)
     if last is Stage.CLUSTER:
-        return left
+        return _left(begun, saved_stages(begun, clustered), made=made)
     with _measured(Stage.TRANSFORM, stages, tell) as done:
         workflow = make_workflow(begun, clustered, acquired, tell)
         _count_jobs(done, workflow)
     if last is Stage.TRANSFORM:
-        return left
+        return _left(begun, saved_stages(begun, clustered, workflow), made=made)
     with _measured(Stage.PREPARE, stages, tell) as done:
-        prepared = write(plan_of(begun, acquired, workflow), run_id=identity, now=now)
+        prepared = write(plan_of(begun, acquired, clustered, workflow), run_id=identity, now=now)
         done.made = f"wrote '{prepared.run.root}'"
         done.counts = {"jobs": len(workflow)}
         done.labels = workflow.counts()
     return prepared.run.root
+
+
+def _left(begun: Begun, files: Saved, *, made: bool) -> Path | None:
+    """The run directory, where a quantum graph was put there or the configuration asks for files."""
+    return begun.run.root if save_alone(begun, files, there=made) or made else None
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from longshore.engine.codes import OVER as _OVER
 from longshore.engine.codes import SHOWN, Code, shown_counts
 from longshore.engine.policy import COUNTED_APART
 from longshore.engine.steering import Steered, apply_steer, ask
-from longshore.model.dag import children_of
+from longshore.model.dag import sparse_children
 from longshore.model.event import (
     Deleted,
     Ended,
@@ -39,7 +39,7 @@ from longshore.model.ordering import Barrier
 from longshore.model.request import Request
 from longshore.model.state import Cause, JobState, run_state
 
-__all__ = ["SHOWN", "Code", "RunState", "shown_counts"]
+__all__ = ["SHOWN", "Code", "RunState"]
 
 _ENDED_BADLY = (Code.FAILED, Code.DELETED, Code.PRUNED)
 
@@ -84,7 +84,7 @@ class RunState(Steered):
         self.final = size - 1 if final else -1
         self.labels = labels
         self.parents = parents
-        self.children: list[list[int]] = children_of(parents)
+        self.children: list[list[int]] = sparse_children(parents)
         self.code = bytearray(size)
         self.waiting = array("l", map(len, parents))
         """Parents that have not succeeded, and barriers that are not open."""
