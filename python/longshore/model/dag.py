@@ -169,7 +169,7 @@ def children_of(parents: Sequence[Sequence[int]]) -> list[list[int]]:
 
 
 def sparse_children(parents: Sequence[Sequence[int]]) -> list[list[int]]:
-    """The children of each node of a right graph; those of a wide one that have none share a list, not to be changed."""
+    """The children of each node of a right graph; those that have none share a list, which is not to be changed."""
     nobody: list[int] = []
     children: list[list[int]] = [nobody] * len(parents)
     for child, these in enumerate(parents):
