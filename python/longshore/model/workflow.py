@@ -87,6 +87,13 @@ class Workflow:
         """Names of the jobs that must succeed before this one (none for the final job, which waits for all)."""
         return list(self.graph.predecessors(name)) if name in self.graph else []
 
+    def quanta_counts(self) -> dict[str, int]:
+        """Number of tasks per label, labels in the order their first task may run."""
+        counts: Counter[str] = Counter()
+        for job in self:
+            counts.update(job.quanta_counts)
+        return dict(counts)
+
     def counts(self) -> dict[str, int]:
         """Number of jobs per label, labels in the order their first job may run."""
         return dict(Counter(job.label for job in self))
