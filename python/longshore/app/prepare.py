@@ -20,7 +20,7 @@ from longshore.app.profiles import Profiles
 from longshore.app.saved import saved_stages
 from longshore.app.sources import acquire
 from longshore.app.teller import Teller
-from longshore.config.finaljob import WhenRun, when_run
+from longshore.config.finaljob import WhenRun, vain_setup, when_run
 from longshore.config.merge import PACKAGED, Node
 from longshore.config.profile import JobProfile
 from longshore.contract.context import RunPaths
@@ -111,7 +111,7 @@ def make_workflow(begun: Begun, clustered: ClusteredGraph, acquired: Acquired, t
     PreparationError
         Jobs have no command, ask for more than there is, or something they need is missing.
     """
-    for note in _without_effect(begun):
+    for note in (*_without_effect(begun), *vain_setup(begun.configuration.config)):
         tell.note(note)
     begun = replace(begun, configuration=begun.configuration.with_current(acquired.values))
     tell_of_labels(begun, clustered, tell)

@@ -17,7 +17,7 @@ from longshore.model.attempt import Attempt
 from longshore.model.event import Event, Retry
 from longshore.model.request import Request
 from longshore.model.task import Command
-from longshore.plan.commands import as_line, job_variables, with_files, with_launcher, with_setup
+from longshore.plan.commands import as_line, in_full, job_variables, with_files
 from longshore.plan.script import ByHand, script
 from longshore.sites.environment import is_secret
 
@@ -112,7 +112,7 @@ def show_job(opened: OpenRun, reference: str, *, attempt: int | None = None) -> 
     folder = settings.working_directory or run_dir
     by_hand = ByHand(
         title=f"Attempt {number} of job '{stored.name}' of run '{table.id}'.",
-        command=with_setup(with_launcher(command, settings.launcher), settings.setup),
+        command=in_full(command, settings),
         environment=environment,
         working_directory=folder,
         hidden=hidden,

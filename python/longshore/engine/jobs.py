@@ -21,7 +21,7 @@ from longshore.model.job import JobSettings
 from longshore.model.ordering import Barrier, barriers
 from longshore.model.request import Request
 from longshore.plan.allotment import identity_variables, thread_variables
-from longshore.plan.commands import job_variables, with_files, with_inherited, with_launcher, with_setup, with_variables
+from longshore.plan.commands import in_full, job_variables, with_files, with_inherited, with_variables
 from longshore.plan.tasks import VARIABLE, record_of
 from longshore.world.rundir import open_workflow
 
@@ -111,7 +111,7 @@ class JobTable:
             job=job,
             attempt=attempt,
             name=stored.name,
-            command=with_setup(with_launcher(command, settings.launcher), settings.setup),
+            command=in_full(command, settings),
             environment=environment,
             working_directory=folder,
             log=log_path(job, stored.name, settings.label, attempt),

@@ -102,6 +102,13 @@ class Workflow:
         position = self._dag.index.get(name)
         return [] if position is None else [self._dag.nodes[parent].name for parent in self._dag.parents[position]]
 
+    def quanta_counts(self) -> dict[str, int]:
+        """Number of tasks per label, labels in the order their first task may run."""
+        counts: Counter[str] = Counter()
+        for job in self:
+            counts.update(job.quanta_counts)
+        return dict(counts)
+
     def counts(self) -> dict[str, int]:
         """Number of jobs per label, labels in the order their first job may run."""
         return dict(Counter(job.label for job in self))

@@ -133,8 +133,10 @@ def transform(
     shared: Shared = {}
     nodes = clustered.dag.nodes
     directory = clustered.source.directory
-    kinds = map(profiles.__getitem__, compositions(nodes))
-    jobs = (make_job(cluster, profile, shared, directory) for cluster, profile in zip(nodes, kinds, strict=True))
+    kinds = compositions(nodes)
+    jobs = (
+        make_job(cluster, kind, profiles[kind], shared, directory) for cluster, kind in zip(nodes, kinds, strict=True)
+    )
     edges = ((nodes[parent].name, nodes[child].name) for parent, child in clustered.dag.edges())
     ordered = orderings_of(orderings, clustered.dag) if orderings else ()
     try:
@@ -160,13 +162,15 @@ def _special_edges(dag: Dag[Cluster], special: SpecialJobs) -> Iterator[tuple[st
             yield cluster.name, special.last.name
 
 
-def make_job(cluster: Cluster, profile: ClusterProfile, shared: Shared, directory: str) -> Job:
+def make_job(cluster: Cluster, kind: Composition, profile: ClusterProfile, shared: Shared, directory: str) -> Job:
     """The job of a cluster.
 
     Parameters
     ----------
     cluster
         The cluster.
+    kind
+        What it consists of.
     profile
         What clusters of its kind are made from.
     shared
@@ -188,6 +192,7 @@ def make_job(cluster: Cluster, profile: ClusterProfile, shared: Shared, director
         outputs=_once(cluster, "outputs"),
         environment=_environment(cluster, profile, values, directory) if profile.variables else {},
         tasks=len(values),
+        quanta=kind.tasks if len(values) > 1 else (),
     )
 
 

@@ -13,7 +13,7 @@ import msgspec
 from longshore.contract.context import Context, RenderedFile, log_path
 from longshore.model.job import Job
 from longshore.plan.allotment import thread_variables
-from longshore.plan.commands import as_assignment, as_line, job_variables, with_files, with_setup
+from longshore.plan.commands import as_assignment, as_line, in_full, job_variables, with_files
 
 if TYPE_CHECKING:
     from longshore.model.workflow import Workflow
@@ -49,7 +49,7 @@ def table(workflow: Workflow, ctx: Context) -> Iterator[str]:
             surroundings = shared[key] = _surroundings(job, run_dir)
         around = None if job.environment else surroundings.around_name
         before, after = around or _around_name(job, run_dir)
-        command = with_setup(with_files(job.command, paths), job.settings.setup)
+        command = in_full(with_files(job.command, paths), job.settings)
         name, line = _one_line(job.name), _one_line(as_line(command))
         log = _one_line(folders + log_path(number, job.name, job.label, 1))
         own = _one_line(shlex.quote(f"{_NAME}={job.name}"))
