@@ -24,9 +24,32 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from longshore.origin import Origin
+
+
+class Fault(NamedTuple):
+    """One of the things that are wrong, where all of them are told at once.
+
+    Attributes
+    ----------
+    code
+        Kind of the error that it would be by itself.
+    message, origin, hint
+        As for all errors.
+    label
+        Label of the jobs that it is about; empty where it is about none.
+    jobs
+        Number of these jobs.
+    """
+
+    code: str
+    message: str
+    origin: Origin | None = None
+    hint: str = ""
+    label: str = ""
+    jobs: int = 0
 
 
 class LongshoreError(Exception):
@@ -44,6 +67,8 @@ class LongshoreError(Exception):
 
     exit_status: int = 1
     code: ClassVar[str] = "unexpected"
+    faults: tuple[Fault, ...] = ()
+    """All that is wrong, where that was looked for all at once; the message is then that of the first."""
 
     def __init__(self, message: str, *, origin: Origin | None = None, hint: str = "") -> None:
         super().__init__(message)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
+from tests.app.told import Told
 
 from longshore.app.submit import Submitted, submit
 from longshore.contract.context import RunPaths
@@ -53,20 +53,6 @@ class Clogging(Accepting):
         run.card.unlink()
         run.card.mkdir()
         return submission
-
-
-@dataclass
-class Told:
-    """What the user was told."""
-
-    notes: list[str] = field(default_factory=list)
-
-    def note(self, text: str) -> None:
-        """Keep it."""
-        self.notes.append(text)
-
-    def stage(self, text: str) -> None:
-        """Drop it."""
 
 
 @pytest.fixture

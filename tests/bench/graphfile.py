@@ -102,7 +102,7 @@ def measured(name: str, *, wall: bool) -> Figures:
     times.append(clock())
     workflow = make_workflow(begun, clustered, acquired, _Quiet())
     times.append(clock())
-    write(plan_of(begun, acquired, workflow), run_id="bench", now=0.0)
+    write(plan_of(begun, acquired, clustered, workflow), run_id="bench", now=0.0)
     times.append(clock())
     dag = acquired.graph.dag
     read_s, cluster_s, transform_s, write_s = (after - before for before, after in pairwise(times))

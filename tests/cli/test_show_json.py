@@ -44,7 +44,7 @@ from longshore.config.merge import tree
 from longshore.contract.context import PingReport
 from longshore.contract.service import Changes, Selection, Steering
 from longshore.engine.again import Why
-from longshore.errors import ConfigError, CycleError, GraphCommandError, LongshoreError
+from longshore.errors import ConfigError, CycleError, Fault, GraphCommandError, LongshoreError
 from longshore.model.picture import Arrow, Box, Picture
 from longshore.model.report import ExitCodes, Failure, Insight, JobReport, Running, RunReport, Spent
 from longshore.model.state import Cause, JobState
@@ -464,6 +464,22 @@ def test_an_error_in_full() -> None:
             "hint": "Write 3.",
             "exit_status": 3,
         },
+    }
+    faults = (
+        Fault("request", "too much", Origin("a.yaml", 3, 5, "user"), "Ask for less.", "isr", 7),
+        Fault("files", "x"),
+    )
+    error.faults = faults
+    document = error_document(error)
+    check("error", document)
+    assert [each["message"] for each in document["error"]["problems"]] == ["too much", "x"]
+    assert document["error"]["problems"][0] == {
+        "code": "request",
+        "message": "too much",
+        "origin": {"file": "a.yaml", "line": 3, "column": 5, "layer": "user"},
+        "hint": "Ask for less.",
+        "label": "isr",
+        "jobs": 7,
     }
     assert error_document(ConfigError("'x'", origin=Origin("--set")))["error"]["origin"] == {
         "file": "--set",

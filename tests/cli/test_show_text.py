@@ -29,7 +29,7 @@ from longshore.cli.show_text import (
 )
 from longshore.cli.words import duration, visible, why
 from longshore.contract.context import PingReport
-from longshore.errors import ConfigError, LongshoreError, RunNotFoundError
+from longshore.errors import ConfigError, Fault, LongshoreError, RequestError, RunNotFoundError
 from longshore.model.report import ExitCodes, Failure, Insight, Running, RunReport, Spent
 from longshore.model.state import Cause, JobState
 from longshore.origin import Origin
@@ -410,3 +410,14 @@ def test_rows_73_and_74_exit_codes_are_those_of_the_payload_or_others() -> None:
         ["baz", "0", "None", "0", "None"],
     ]
     assert lines[5] == "WARNING: exit codes not available for job labels: bar"
+
+
+def test_an_error_of_many_problems_shows_some_and_counts_all() -> None:
+    error = RequestError("first (and 41 more)")
+    error.faults = tuple(Fault("request", f"number {n}", Origin("a.yaml", n, 1), "Do so.") for n in range(1, 43))
+    lines = error_text(error).splitlines()
+    assert lines[:2] == ["longshore: error: a.yaml:1:1: number 1", "  Do so."]
+    assert lines[-1] == "longshore: error: 42 problems in all, 2 of which are not shown; --json gives all"
+    assert len(lines) == 2 * 40 + 1
+    error.faults = error.faults[:2]
+    assert error_text(error).splitlines()[-1] == "longshore: error: 2 problems in all"

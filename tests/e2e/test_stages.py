@@ -140,3 +140,38 @@ def test_what_is_prepared_and_what_is_submitted_in_one_second_have_names_of_thei
     places = [each.json["submit_dir"] for each in ran]
     assert len(set(places)) == 4
     assert len({json.loads(Path(place, "run.json").read_text("utf-8"))["id"] for place in places}) == 4
+
+
+SAVE = "saveClusteredQgraph: true\nsaveGenericWorkflow: true\nsaveDot: true\n"
+GRAPHS = ["bps_clustered_qgraph.dot", "bps_clustered_qgraph.jsonl"]
+WORKFLOWS = ["bps_generic_workflow.dot", "bps_generic_workflow.jsonl"]
+
+
+@pytest.mark.parametrize(
+    ("stage", "saved"), [("cluster", GRAPHS), ("transform", [*GRAPHS, *WORKFLOWS]), ("prepare", [*GRAPHS, *WORKFLOWS])]
+)
+def test_graphs_between_the_stages_are_kept_where_wanted(
+    cli: Cli, write_run: WriteRun, stage: str, saved: list[str]
+) -> None:
+    path = write_run("runQuantumCommand: 'true'\n" + SAVE, CHAIN)
+    ran = cli(stage, path, "--json")
+    assert ran.returncode == 0, ran.stderr
+    run = Path(ran.json["submit_dir"])
+    assert sorted(each.name for each in run.iterdir() if each.name.startswith("bps_")) == saved
+    clusters = [json.loads(line) for line in (run / GRAPHS[1]).read_bytes().splitlines()]
+    assert clusters[0]["clusters"] == 2
+    assert [(each["name"], each.get("p", [])) for each in clusters[1:]] == [("a", []), ("b", [0])]
+    assert '  "a" -> "b";\n' in (run / GRAPHS[0]).read_text("utf-8")
+    if stage == "prepare":
+        assert (run / WORKFLOWS[1]).read_bytes() == (run / "workflow.jsonl").read_bytes()
+
+
+def test_nothing_is_left_of_files_that_cannot_be_written(cli: Cli, write_run: WriteRun, tmp_path: Path) -> None:
+    path = write_run("runQuantumCommand: 'true'\n" + SAVE, CHAIN)
+    (tmp_path / "taken").write_text("", "utf-8")
+    ran = cli("cluster", path, "--set", "submitPath=taken")
+    assert ran.returncode == 7
+    assert "directory already exists" in ran.stderr
+    ran = cli("cluster", path, "--set", "submitPath=taken/below")
+    assert ran.returncode == 7
+    assert "cannot write the run directory" in ran.stderr

@@ -17,6 +17,7 @@ from longshore.model.submission import RunCard
 from longshore.testing.fakes import write_run
 from longshore.world.rundir import (
     FORMAT,
+    add_to_new_folder,
     new_folder,
     new_run_directory,
     open_workflow,
@@ -324,3 +325,28 @@ def test_a_run_nobody_took_leaves_it(tmp_path: Path) -> None:
     write_card(run, CARD)
     remove_run_directory(run, made=("g.qg", "g.out"))
     assert names(tmp_path) == ["run", "run/g.qg"]
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_files_beside_no_run_go_away_with_what_fails(tmp_path: Path, there: bool) -> None:
+    target = tmp_path / "a" / "run"
+    if there:
+        new_folder(target)
+        (target / "graph.qg").write_text("graph", "utf-8")
+    before = names(tmp_path)
+
+    def fill() -> None:
+        with add_to_new_folder(target, ("one", "two"), there=there):
+            (target / "one").write_text("1", "utf-8")
+            raise OSError(errno.ENOSPC, "No space left on device", str(target / "two"))
+
+    with pytest.raises(FilesError, match=r"two': No space left on device"):
+        fill()
+    assert names(tmp_path) == before
+
+
+def test_files_beside_no_run_stay_with_what_ends_well(tmp_path: Path) -> None:
+    target = tmp_path / "a" / "run"
+    with add_to_new_folder(target, ("one",), there=False):
+        (target / "one").write_text("1", "utf-8")
+    assert names(tmp_path) == ["a", "a/run", "a/run/one"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -17,6 +17,7 @@ from longshore.app.identity import payload_identity
 from longshore.app.services import find_service
 from longshore.app.sites import Placed
 from longshore.app.teller import Teller
+from longshore.config.check import Finding
 from longshore.config.merge import plain
 from longshore.config.rules import SIGNALS, signals
 from longshore.config.settings import count, parse_pool, walltime
@@ -73,8 +74,7 @@ def begin(path: Path, *, options: Mapping[str, str], sets: tuple[str, ...], now:
     """
     configuration, warnings = load_configuration(path, options=options, sets=sets, now=now)
     configuration, warnings = with_generated(with_functions(configuration), warnings)
-    for warning in warnings:
-        tell.note(f"{warning.origin}: {warning.message}" + (f". {warning.hint}" if warning.hint else ""))
+    tell_warnings(warnings, tell)
     configuration = name_run(configuration)
     service = find_service(configuration.service, origin=configuration.service_origin)
     configuration = _with_site(configuration, service)
@@ -84,6 +84,12 @@ def begin(path: Path, *, options: Mapping[str, str], sets: tuple[str, ...], now:
     return Begun(
         configuration=configuration, service=service, run=run, ctx=service_context(configuration, service, run)
     )
+
+
+def tell_warnings(warnings: Iterable[Finding], tell: Teller) -> None:
+    """Tell of findings that are no errors, each with its place and the way out."""
+    for warning in warnings:
+        tell.note(f"{warning.origin}: {warning.message}" + (f". {warning.hint}" if warning.hint else ""))
 
 
 def name_run(configuration: Configuration) -> Configuration:

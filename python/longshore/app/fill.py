@@ -13,6 +13,7 @@ import yaml
 
 from longshore.app.begin import Begun
 from longshore.app.configuration import Configuration
+from longshore.app.saved import Saved, write_saved
 from longshore.config.finaljob import WhenRun, final_commands, when_run
 from longshore.config.merge import Node, plain
 from longshore.contract.context import RunPaths
@@ -43,6 +44,8 @@ class Plan:
         Which of these paths are to be executable.
     made
         Names of files that are in the run directory already.
+    saved
+        The graphs between the stages, as far as they are wanted.
     """
 
     begun: Begun
@@ -53,10 +56,11 @@ class Plan:
     copies: Mapping[str, Path] = field(default_factory=dict)
     executables: frozenset[str] = frozenset()
     made: tuple[str, ...] = ()
+    saved: Saved = field(default_factory=dict)
 
 
-def fill(draft: RunPaths, plan: Plan) -> None:
-    """Write all files of a run but ``run.json``."""
+def fill(draft: RunPaths, plan: Plan, mark: str) -> None:
+    """Write all files of a run but ``run.json``, which has its mark."""
     begun, workflow = plan.begun, plan.workflow
     configuration = begun.configuration
     _write_inputs(draft, plan)
@@ -64,7 +68,8 @@ def fill(draft: RunPaths, plan: Plan) -> None:
     origins = dict(_origins(configuration.config.root))
     draft.origins.write_bytes(msgspec.json.format(msgspec.json.encode(origins), indent=1) + b"\n")
     write_lines(draft.workflow, workflow_lines(workflow))
-    for directory in plan.directories:
+    write_saved(draft.root, plan.saved)
+    for directory in (*plan.directories, *begun.service.folders(workflow)):
         (draft.root / directory).mkdir(parents=True, exist_ok=True)
     for name, text in plan.programs.items():
         _made(draft.root / name).write_text(text, "utf-8")
@@ -74,7 +79,7 @@ def fill(draft: RunPaths, plan: Plan) -> None:
         path = draft.root / name
         path.chmod(path.stat().st_mode | 0o111)
     draft.journal.mkdir()
-    write_rendered(draft, begun.service.render(workflow, begun.ctx))
+    write_rendered(draft, begun.service.render(workflow, msgspec.structs.replace(begun.ctx, mark=mark)))
 
 
 def _made(path: Path) -> Path:

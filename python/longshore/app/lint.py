@@ -83,6 +83,11 @@ def lint_configuration(configuration: Configuration, *, thorough: bool = False) 
     findings += lint(configuration.config, schema(), around, labels=payload.labels)
     if thorough:
         findings += _without_site(configuration, payload.labels)
+    return in_file_order(findings, configuration)
+
+
+def in_file_order(findings: Iterable[Finding], configuration: Configuration) -> list[Finding]:
+    """Findings about a configuration, each once, in the order of its files."""
     return in_order(findings, _texts(configuration.files))
 
 

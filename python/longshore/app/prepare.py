@@ -9,22 +9,21 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-import msgspec
-
 from longshore import __version__
 from longshore.app.acquired import Acquired, tell_of_graph
 from longshore.app.begin import Begun, begin, run_attributes
+from longshore.app.checks import check, check_commands, tell_of_labels
 from longshore.app.fill import Plan, fill, final_arguments, final_programs
+from longshore.app.ordering import wanted_orderings
 from longshore.app.packing import pack
-from longshore.app.profiles import Profiles, beyond_limits, capped
-from longshore.app.programs import check_programs
+from longshore.app.profiles import Profiles
+from longshore.app.saved import saved_stages
 from longshore.app.sources import acquire
 from longshore.app.teller import Teller
 from longshore.config.finaljob import WhenRun, when_run
 from longshore.config.merge import PACKAGED, Node
 from longshore.config.profile import JobProfile
-from longshore.contract.context import Problem, RunPaths
-from longshore.errors import RequestError
+from longshore.contract.context import RunPaths
 from longshore.graph.quantumgraph import RUN_GRAPH
 from longshore.model.cluster import ClusteredGraph
 from longshore.model.garbage import collection_paused
@@ -36,13 +35,7 @@ from longshore.plan.transform import transform
 from longshore.world.rundir import FORMAT, new_run_directory, write_card
 from longshore.world.share import give_to_group, permissions
 
-_NO_EFFECT: Final = (
-    "ordering",
-    "subDirTemplate",
-    "saveDot",
-    "saveGenericWorkflow",
-    "saveClusteredQgraph",
-)
+_NO_EFFECT: Final = ("subDirTemplate",)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +78,7 @@ def prepare(
         clustered = pack(begun.configuration, acquired.graph)
         workflow = make_workflow(begun, clustered, acquired, tell)
         tell.stage(f"writing {_counted(len(workflow), 'job')} to '{begun.run.root}'")
-        return write(plan_of(begun, acquired, workflow), run_id=run_id, now=now)
+        return write(plan_of(begun, acquired, clustered, workflow), run_id=run_id, now=now)
 
 
 @contextmanager
@@ -116,20 +109,24 @@ def make_workflow(begun: Begun, clustered: ClusteredGraph, acquired: Acquired, t
     ConfigError
         A value is wrong.
     PreparationError
-        A job has no command, asks for more than there is, or its program is missing.
+        Jobs have no command, ask for more than there is, or something they need is missing.
     """
     for note in _without_effect(begun):
         tell.note(note)
     begun = replace(begun, configuration=begun.configuration.with_current(acquired.values))
+    tell_of_labels(begun, clustered, tell)
     profiles = Profiles(begun)
     # Hundreds of thousands of jobs are made and none is dropped; looking for garbage would take half of the time.
     with collection_paused():
+        compiled = profiles.of_clusters(clustered, acquired.commands)
+        check_commands(clustered, compiled, tell)
         workflow = transform(
             clustered,
-            profiles.of_clusters(clustered, acquired.commands),
+            compiled,
             name=begun.configuration.text("uniqProcName"),
             attributes=run_attributes(begun.configuration),
             special=_special_jobs(begun, acquired, profiles),
+            orderings=wanted_orderings(begun.configuration, clustered, tell),
         )
         profiles.tell(tell)
         check(begun, workflow, tell)
@@ -175,7 +172,7 @@ def _without_effect(begun: Begun) -> list[str]:
     return [f"without effect in this version: {', '.join(written)}"] if written else []
 
 
-def plan_of(begun: Begun, acquired: Acquired, workflow: Workflow) -> Plan:
+def plan_of(begun: Begun, acquired: Acquired, clustered: ClusteredGraph, workflow: Workflow) -> Plan:
     """What the run directory of a payload is made from."""
     named = begun.configuration.with_current(acquired.values)
     return Plan(
@@ -185,35 +182,12 @@ def plan_of(begun: Begun, acquired: Acquired, workflow: Workflow) -> Plan:
         directories=acquired.graph.directories,
         programs={**acquired.graph.programs, **final_programs(named, _final_of(workflow))},
         made=acquired.made,
+        saved=saved_stages(begun, clustered, workflow),
     )
 
 
 def _final_of(workflow: Workflow) -> Job | None:
     return workflow.final or workflow.get(FINAL)
-
-
-def check(begun: Begun, workflow: Workflow, tell: Teller) -> None:
-    """Refuse what can never run.
-
-    Raises
-    ------
-    RequestError
-        A job asks for more than there is.
-    FilesError
-        A program is missing.
-    """
-    problems = [*begun.service.check(workflow, begun.ctx), *beyond_limits(begun, workflow), *capped(workflow)]
-    refuse([_placed(problem, begun, workflow) for problem in problems], tell)
-    if begun.service.runs_here:
-        check_programs(workflow, begun.configuration)
-
-
-def _placed(problem: Problem, begun: Begun, workflow: Workflow) -> Problem:
-    """The problem, with the place where what it is about was written."""
-    if problem.origin or not (problem.key and problem.job):
-        return problem
-    origin = begun.configuration.written(problem.key, workflow[problem.job].label)
-    return msgspec.structs.replace(problem, origin=origin)
 
 
 def write(plan: Plan, *, run_id: str, now: float) -> Prepared:
@@ -242,21 +216,10 @@ def write(plan: Plan, *, run_id: str, now: float) -> Prepared:
     with permissions(place.umask), new_run_directory(begun.run.root, made=plan.made) as draft:
         if group := place.settings.get("group"):
             give_to_group(draft.root, group)
-        fill(draft, plan)
+        fill(draft, plan, card.mark)
         write_card(draft, card)
     return Prepared(begun=begun, card=card, made=plan.made)
 
 
 def _counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}" + ("" if number == 1 else "s")
-
-
-def refuse(problems: list[Problem], tell: Teller) -> None:
-    """Raise the first fatal problem, with the number of others; tell the rest."""
-    fatal = [problem for problem in problems if problem.fatal]
-    for problem in problems:
-        if not problem.fatal:
-            tell.note(problem.message)
-    if fatal:
-        others = f" (and {len(fatal) - 1} more like it)" if fatal[1:] else ""
-        raise RequestError(fatal[0].message + others, origin=fatal[0].origin, hint=fatal[0].hint)

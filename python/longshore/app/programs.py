@@ -4,66 +4,138 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from typing import Final
 
 from longshore.app.configuration import Configuration
-from longshore.errors import FilesError
+from longshore.contract.context import Problem
+from longshore.model.file import File
 from longshore.model.job import Job
-from longshore.model.workflow import Workflow
 from longshore.plan.commands import program_of, with_inherited
 
-_CORRECT = "Correct 'runQuantumCommand', or begin it with 'sh -c' if an earlier job makes the program."
-_NOT_FOUND = "is not on the PATH"
-_LONGEST_FIRST_LINE = 256
+_CORRECT: Final = "Correct 'runQuantumCommand', or begin it with 'sh -c' if an earlier job makes the program."
+_NOT_FOUND: Final = "is not on the PATH"
+_LONGEST_FIRST_LINE: Final = 256
 """Bytes of a script in which Linux looks for its interpreter."""
 
 
-def check_programs(workflow: Workflow, configuration: Configuration) -> None:
-    """Refuse commands that cannot be started.
+@dataclass(frozen=True, kw_only=True)
+class Started:
+    """A program that jobs of one label start.
 
-    Raises
-    ------
-    FilesError
-        A program or its interpreter is missing or not executable, or the directory that it is to run in is missing.
+    Attributes
+    ----------
+    job
+        The first of them.
+    jobs
+        Their number.
+    folder
+        Where they start; empty for the run directory.
+    program
+        Its name or path; ``None`` where that cannot be told.
+    written
+        The ``PATH`` that the configuration, or else the environment, gives the jobs.
+    path
+        The ``PATH`` that they have.
     """
-    made = {file.path for file in workflow.files.values()}
-    seen: set[tuple[str | None, str, str | None]] = set()
-    for job in workflow:
-        program = program_of(job.command)
-        folder = job.settings.working_directory or ""
-        written = job.environment.get("PATH", job.settings.environment.get("PATH", configuration.env.get("PATH")))
-        path = with_inherited({"PATH": written}, configuration.env)["PATH"] if written else written
-        if (program, folder, path) in seen:
-            continue
-        seen.add((program, folder, path))
-        _check_folder(job, folder, configuration)
-        set_later = bool(job.settings.setup) or "<ENV:LONGSHORE_JOB_" in (written or "")
-        found_later = set_later and program is not None and "/" not in program
-        if program is None or "<ENV:" in program or program in made or found_later:
-            continue
-        why, hint = _missing(program, Path(folder), path)
-        if why:
-            if why == _NOT_FOUND and written != configuration.env.get("PATH"):
-                why, hint = f"{why} that 'environment' gives it", "Correct 'runQuantumCommand' or 'environment.PATH'."
-            origin = configuration.written("runQuantumCommand", job.label)
-            raise FilesError(f"job '{job.name}' runs '{program}', which {why}", origin=origin, hint=hint)
+
+    job: Job
+    jobs: int
+    folder: str
+    program: str | None
+    written: str | None
+    path: str | None
+
+    @property
+    def is_found_later(self) -> bool:
+        """Whether it is only known where the job runs which program that is."""
+        set_later = bool(self.job.settings.setup) or "<ENV:LONGSHORE_JOB_" in (self.written or "")
+        return self.program is None or "<ENV:" in self.program or (set_later and "/" not in self.program)
 
 
-def _check_folder(job: Job, folder: str, configuration: Configuration) -> None:
-    if folder and "<ENV:" not in folder and not Path(folder).is_dir():
-        raise FilesError(
-            f"job '{job.name}' is to run in '{folder}', which is no directory",
-            origin=configuration.written("workingDirectory", job.label),
-            hint="Make it, or correct 'workingDirectory'.",
+def started_programs(jobs: Iterable[Job], configuration: Configuration) -> list[Started]:
+    """The programs that jobs start, each once per label and place.
+
+    Parameters
+    ----------
+    jobs
+        The jobs.
+    configuration
+        Has the environment.
+    """
+    first: dict[tuple[str, str | None, str, str | None], Job] = {}
+    count: dict[tuple[str, str | None, str, str | None], int] = {}
+    inherited = configuration.env.get("PATH")
+    for job in jobs:
+        settings = job.settings
+        written = job.environment.get("PATH", settings.environment.get("PATH", inherited))
+        key = (job.label, program_of(job.command), settings.working_directory or "", written)
+        if key in count:
+            count[key] += 1
+        else:
+            first[key], count[key] = job, 1
+    return [
+        Started(
+            job=job,
+            jobs=count[key],
+            program=key[1],
+            folder=key[2],
+            written=key[3],
+            path=with_inherited({"PATH": key[3]}, configuration.env)["PATH"] if key[3] else key[3],
         )
+        for key, job in first.items()
+    ]
 
 
-def _missing(program: str, folder: Path, path: str | None) -> tuple[str, str]:
+def missing_programs(jobs: Iterable[Job], files: Mapping[str, File], configuration: Configuration) -> Iterator[Problem]:
+    """What cannot be started: a program or its interpreter is missing, or the directory that it is to run in.
+
+    Parameters
+    ----------
+    jobs
+        The jobs.
+    files
+        The files they read and write: a program may be one of them.
+    configuration
+        Has the environment.
+    """
+    made = {file.path for file in files.values()}
+    missing = cache(_missing)
+    for started in started_programs(jobs, configuration):
+        job, program = started.job, started.program
+        if started.folder and "<ENV:" not in started.folder and not Path(started.folder).is_dir():
+            yield Problem(
+                message=f"job '{job.name}' is to run in '{started.folder}', which is no directory",
+                job=job.name,
+                jobs=started.jobs,
+                key="workingDirectory",
+                hint="Make it, or correct 'workingDirectory'.",
+                code="files",
+            )
+        elif program is not None and not started.is_found_later and program not in made:
+            why, hint = missing(program, started.folder, started.path)
+            if why == _NOT_FOUND and started.written != configuration.env.get("PATH"):
+                why, hint = f"{why} that 'environment' gives it", "Correct 'runQuantumCommand' or 'environment.PATH'."
+            if why:
+                yield Problem(
+                    message=f"job '{job.name}' runs '{program}', which {why}",
+                    job=job.name,
+                    jobs=started.jobs,
+                    key="runQuantumCommand",
+                    hint=hint,
+                    code="files",
+                )
+
+
+def _missing(program: str, folder: str, path: str | None) -> tuple[str, str]:
     """Why a program cannot be run, and the way out; twice nothing if it can."""
     if "/" not in program:
         found = shutil.which(program, path=path)
         return _missing_interpreter(Path(found)) if found else (_NOT_FOUND, _CORRECT)
-    place = folder / program
+    place = Path(folder) / program
     if not place.exists():
         return "is not there", _CORRECT
     if place.is_dir():

@@ -16,6 +16,7 @@ from longshore.app.begin import Begun, begin
 from longshore.app.graphfile import save_tasks
 from longshore.app.packing import pack
 from longshore.app.prepare import keeping, make_workflow, plan_of, write
+from longshore.app.saved import Saved, save_alone, saved_stages
 from longshore.app.sources import acquire
 from longshore.app.teller import Teller
 from longshore.model.task import TaskGraph
@@ -124,21 +125,25 @@ def _after_acquire(
         done.made = f"ClusteredQuantumGraph contains {len(clustered.dag)} cluster(s)"
         done.counts = {"clusters": len(clustered.dag), "edges": sum(map(len, clustered.dag.children))}
         done.labels = dict(Counter(cluster.label for cluster in clustered.dag.nodes))
-    # A quantum graph was put there, and stays.
-    left = begun.run.root if acquired.made else None
+    made = bool(acquired.made)
     if last is Stage.CLUSTER:
-        return left
+        return _left(begun, saved_stages(begun, clustered), made=made)
     with _measured(Stage.TRANSFORM, stages, tell) as done:
         workflow = make_workflow(begun, clustered, acquired, tell)
         _count_jobs(done, workflow)
     if last is Stage.TRANSFORM:
-        return left
+        return _left(begun, saved_stages(begun, clustered, workflow), made=made)
     with _measured(Stage.PREPARE, stages, tell) as done:
-        prepared = write(plan_of(begun, acquired, workflow), run_id=identity, now=now)
+        prepared = write(plan_of(begun, acquired, clustered, workflow), run_id=identity, now=now)
         done.made = f"wrote '{prepared.run.root}'"
         done.counts = {"jobs": len(workflow)}
         done.labels = workflow.counts()
     return prepared.run.root
+
+
+def _left(begun: Begun, files: Saved, *, made: bool) -> Path | None:
+    """The run directory, where a quantum graph was put there or the configuration asks for files."""
+    return begun.run.root if save_alone(begun, files, there=made) or made else None
 
 
 @contextmanager

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Final
 
 from longshore.app.begin import Begun, begin, run_attributes
+from longshore.app.checks import check
 from longshore.app.fill import Plan
-from longshore.app.prepare import Prepared, check, fitted_profile, write
+from longshore.app.prepare import Prepared, fitted_profile, write
 from longshore.app.sources import KEYS
 from longshore.app.submit import Submitted, hand_over
 from longshore.app.teller import Keeping, Teller

@@ -15,7 +15,7 @@ from longshore.cli.insight_json import insight_members
 from longshore.cli.show_text import wall_seconds
 from longshore.contract.context import PingReport
 from longshore.contract.service import Changes, Steering
-from longshore.errors import LongshoreError
+from longshore.errors import Fault, LongshoreError
 from longshore.model.moment import timestamp
 from longshore.model.report import JobReport, RunReport
 from longshore.model.state import EXIT_STATUS, JobState
@@ -282,16 +282,20 @@ def error_document(error: LongshoreError) -> dict[str, Any]:
     """Return an error as every command gives it under ``--json``."""
     origin = error.origin
     place = origin and _place(origin)
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "error": {
-            "code": error.code,
-            "message": error.message,
-            "origin": place,
-            "hint": error.hint,
-            "exit_status": error.exit_status,
-        },
+    document: dict[str, Any] = {
+        "code": error.code,
+        "message": error.message,
+        "origin": place,
+        "hint": error.hint,
+        "exit_status": error.exit_status,
     }
+    if error.faults:
+        document["problems"] = list(map(_fault, error.faults))
+    return {"schema_version": SCHEMA_VERSION, "error": document}
+
+
+def _fault(fault: Fault) -> dict[str, Any]:
+    return {**fault._asdict(), "origin": fault.origin and _place(fault.origin)}
 
 
 def compact(document: Mapping[str, Any] | str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 from longshore.app.fields import FIELDS, flag
 from longshore.cli.show_insight import insight_lines
@@ -13,6 +14,7 @@ from longshore.errors import LongshoreError
 from longshore.model.moment import timestamp
 from longshore.model.report import RunReport
 from longshore.model.state import JobState
+from longshore.origin import Origin
 
 _SUMMARY_COLUMNS = ("X", "STATE", "%S", "ID", "OPERATOR", "PROJECT", "CAMPAIGN", "PAYLOAD", "RUN")
 _DETAIL_COLUMNS = (" ", *(state.value for state in JobState), "EXPECTED")
@@ -30,6 +32,8 @@ _CODE_COLUMNS = (
 PAYLOAD_CODES = frozenset({1, 2})
 """Exit codes that BPS takes for errors of the payload."""
 _SHORTEST_RULE = 3
+_MOST_FAULTS: Final = 40
+"""Faults that are shown of one error; ``--json`` gives all."""
 _BLANK_LINES = ("", "")
 
 
@@ -113,10 +117,20 @@ def outcome_line(report: RunReport) -> str:
 
 
 def error_text(error: LongshoreError) -> str:
-    """Return an error as the command line shows it: place and message, then the way out."""
-    place = f"{visible(str(error.origin))}: " if error.origin else ""
-    text = f"longshore: error: {place}{paragraph(error.message)}"
-    return f"{text}\n{INDENT}{paragraph(error.hint)}" if error.hint else text
+    """Return an error as the command line shows it: place and message, then the way out; each fault of several."""
+    if len(error.faults) <= 1:
+        return _fault_text(error.origin, error.message, error.hint)
+    faults = error.faults[:_MOST_FAULTS]
+    shown = [_fault_text(fault.origin, fault.message, fault.hint) for fault in faults]
+    left = len(error.faults) - len(faults)
+    more = f", {left} of which are not shown; --json gives all" if left else ""
+    return "\n".join([*shown, f"longshore: error: {len(error.faults)} problems in all{more}"])
+
+
+def _fault_text(origin: Origin | None, message: str, hint: str) -> str:
+    place = f"{visible(str(origin))}: " if origin else ""
+    text = f"longshore: error: {place}{paragraph(message)}"
+    return f"{text}\n{INDENT}{paragraph(hint)}" if hint else text
 
 
 def ping_text(report: PingReport) -> str:

@@ -139,6 +139,12 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
     hint: str = ""
     fatal: bool = True
     """Whether the run must not be submitted; else it is a note."""
+    code: str = "request"
+    """Kind of the error: ``request``, ``files`` or ``preparation``."""
+    label: str = ""
+    """Label of the jobs it is about, where that does not follow from `job`."""
+    jobs: int = 0
+    """Number of jobs it is about; where it is 0, those that share the settings of `job`."""
 
 
 class PingReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -177,6 +183,8 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     templates: Mapping[str, str]
     """Text of each template of the service, per name."""
     probe: PingReport | None = None
+    mark: str = ""
+    """What the run is known by; see `RunCard.mark`. Empty as long as there is no run."""
 
 
 class Unreachable(msgspec.Struct, frozen=True, kw_only=True):

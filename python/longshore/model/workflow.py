@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import chain
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from longshore.model.dag import Dag
 from longshore.model.file import File
 from longshore.model.garbage import collection_paused
 from longshore.model.job import Job
+from longshore.model.ordering import Barrier, Ordering, barriers, numbered
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -26,7 +28,7 @@ class Workflow:
     name
         The run's name (BPS: ``uniqProcName``).
     jobs
-        The jobs, without the final one.
+        The jobs, without the final one; or their graph, which has the edges.
     edges
         Pairs (parent name, child name).
     final
@@ -35,32 +37,38 @@ class Workflow:
         File per name, for every name in a job's inputs and outputs.
     attributes
         What is known of the run as a whole, such as ``bps_operator``.
+    orderings
+        Groups of jobs that run one after another. They are in no edge: the jobs come in an order that obeys them, and
+        what renders or runs the workflow sees to the rest.
 
     Raises
     ------
     GraphError
-        Two jobs share a name, an edge leads nowhere, or (as `CycleError`) there is a ring.
+        Two jobs share a name, an edge leads nowhere, or (as `CycleError`) there is a ring; in one that an order has a
+        part in, the names of barriers stand among those of jobs.
     """
 
     def __init__(
         self,
         name: str,
-        jobs: Iterable[Job],
-        edges: Iterable[tuple[str, str]],
+        jobs: Iterable[Job] | Dag[Job],
+        edges: Iterable[tuple[str, str]] = (),
         *,
         final: Job | None = None,
         files: Mapping[str, File] | None = None,
         attributes: Mapping[str, str] | None = None,
+        orderings: Sequence[Ordering] = (),
     ) -> None:
-        dag = Dag.by_name(jobs, edges)
+        dag = jobs if isinstance(jobs, Dag) else Dag.by_name(jobs, edges)
         if final and final.name in dag.index:
             raise GraphError(f"the final job and another are both named '{final.name}'")
         self.name = name
         self.final = final
         self.files: Mapping[str, File] = MappingProxyType(dict(files or {}))
         self.attributes: Mapping[str, str] = MappingProxyType(dict(attributes or {}))
+        self.orderings = tuple(orderings)
         self._dag = dag
-        self._order = dag.order
+        self._order = _obeying(dag, self.orderings) if self.orderings else dag.order
 
     def __len__(self) -> int:
         return len(self._dag) + (self.final is not None)
@@ -112,3 +120,16 @@ def _build(dag: Dag[Job], order: Iterable[int]) -> nx.DiGraph[str]:
         graph.add_nodes_from((nodes[number].name, {"job": nodes[number]}) for number in order)
         graph.add_edges_from((nodes[parent].name, nodes[child].name) for parent, child in dag.edges())
     return graph
+
+
+def _obeying(dag: Dag[Job], orderings: Sequence[Ordering]) -> list[int]:
+    """The jobs in an order in which those of a group come before those of the next."""
+    found = list(barriers([numbered(each, dag.index) for each in orderings], dag.parents))
+    size = len(dag)
+    nodes: list[Job | Barrier] = [*dag.nodes, *found]
+    edges = chain(
+        dag.edges(),
+        ((job, size + number) for number, barrier in enumerate(found) for job in barrier.after),
+        ((size + number, job) for number, barrier in enumerate(found) for job in barrier.before),
+    )
+    return [node for node in Dag(nodes, edges).order if node < size]

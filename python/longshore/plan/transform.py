@@ -11,13 +11,15 @@ from typing import Any, TypeAlias
 
 from longshore.config.combine import ClusterProfile, cluster_profile
 from longshore.config.interpolate import Field, Template
+from longshore.config.ordering import OrderingRule
 from longshore.config.profile import JobProfile
-from longshore.errors import ConfigError, PreparationError
+from longshore.errors import ConfigError, CycleError, PreparationError
 from longshore.model.cluster import Cluster, ClusteredGraph, Composition, Member
 from longshore.model.dag import Dag
 from longshore.model.job import Job, JobSettings
 from longshore.model.task import Command, Task
 from longshore.model.workflow import Workflow
+from longshore.plan.ordering import barrier_names, explained, orderings_of
 from longshore.plan.special import SpecialJobs
 from longshore.plan.tasks import joined
 
@@ -102,6 +104,7 @@ def transform(
     name: str,
     attributes: Mapping[str, str],
     special: SpecialJobs,
+    orderings: Sequence[OrderingRule] = (),
 ) -> Workflow:
     """Make the workflow.
 
@@ -117,11 +120,13 @@ def transform(
         What is known of the run as a whole.
     special
         The jobs that belong to no task.
+    orderings
+        Which groups of jobs run one after another.
 
     Raises
     ------
     PreparationError
-        A task has no command.
+        A task has no command, or (as `CycleError`) jobs cannot run in the order that is asked for.
     ConfigError
         With the values of some job, a request is not right, or its tasks do not agree on a value.
     """
@@ -130,24 +135,32 @@ def transform(
     directory = clustered.source.directory
     kinds = map(profiles.__getitem__, compositions(nodes))
     jobs = (make_job(cluster, profile, shared, directory) for cluster, profile in zip(nodes, kinds, strict=True))
-    edges = ((nodes[parent].name, nodes[child].name) for parent, child in clustered.dag.edges())
-    return Workflow(
-        name,
-        chain(filter(None, [special.init]), jobs, filter(None, [special.last])),
-        chain(edges, _special_edges(clustered.dag, special)),
-        final=special.final,
-        files=clustered.source.files,
-        attributes=attributes,
-    )
+    ordered = orderings_of(orderings, clustered.dag) if orderings else ()
+    try:
+        return Workflow(
+            name,
+            _graph(clustered.dag, jobs, special),
+            final=special.final,
+            files=clustered.source.files,
+            attributes=attributes,
+            orderings=ordered,
+        )
+    except CycleError as error:
+        raise explained(error, orderings, barrier_names(ordered)) from None
 
 
-def _special_edges(dag: Dag[Cluster], special: SpecialJobs) -> Iterator[tuple[str, str]]:
-    """The init job before all that wait for nothing, the last one after all that nothing waits for."""
-    for position, cluster in enumerate(dag.nodes):
-        if special.init and not dag.parents[position]:
-            yield special.init.name, cluster.name
-        if special.last and not dag.children[position]:
-            yield cluster.name, special.last.name
+def _graph(clusters: Dag[Cluster], jobs: Iterable[Job], special: SpecialJobs) -> Dag[Job]:
+    """The graph of jobs: the init job before all that wait for nothing, the last one after all nothing waits for."""
+    if special.init is None and special.last is None:
+        return clusters.alike(jobs)
+    first = 0 if special.init is None else 1
+    numbers = list(range(first, first + len(clusters)))
+    parents = [[numbers[parent] for parent in these] for these in clusters.parents]
+    if special.init is not None:
+        parents = [[], *(these or [0] for these in parents)]
+    if special.last is not None:
+        parents.append([number for number, these in zip(numbers, clusters.children, strict=True) if not these])
+    return Dag(chain(filter(None, [special.init]), jobs, filter(None, [special.last])), parents=parents)
 
 
 def make_job(cluster: Cluster, profile: ClusterProfile, shared: Shared, directory: str) -> Job:

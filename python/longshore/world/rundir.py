@@ -44,6 +44,40 @@ def new_folder(target: Path) -> None:
 
 
 @contextmanager
+def add_to_new_folder(target: Path, names: Collection[str], *, there: bool) -> Iterator[None]:
+    """Let the body write files into the folder of a run that is not prepared, and leave none behind if that fails.
+
+    Parameters
+    ----------
+    target
+        The folder.
+    names
+        Names of the files.
+    there
+        Whether there is such a `new_folder` already; else it is made.
+
+    Raises
+    ------
+    FilesError
+        Something of that name is there already, or it cannot be written.
+    """
+    missing = _first_missing(target.parent)
+    if not there:
+        new_folder(target)
+    try:
+        yield
+    except BaseException as error:
+        for name in names:
+            with suppress(OSError):
+                (target / name).unlink()
+        if not there:
+            _remove_empty(missing or target, target)
+        if isinstance(error, OSError):
+            raise _cannot_write(target, error) from error
+        raise
+
+
+@contextmanager
 def new_run_directory(target: Path, *, made: Collection[str] = ()) -> Iterator[RunPaths]:
     """Make a run directory: the body fills a draft, which gets its name if the body ends well, and vanishes if not.
 

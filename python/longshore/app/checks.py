@@ -1,0 +1,213 @@
+"""Checks the jobs of a run before anything is written or handed over: all of it at once, in one list."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Final
+
+import msgspec
+
+from longshore.app.begin import Begun, tell_warnings
+from longshore.app.lint import in_file_order
+from longshore.app.peek import peek
+from longshore.app.problems import gathered, refuse
+from longshore.app.profiles import beyond_limits, capped
+from longshore.app.programs import missing_programs
+from longshore.app.teller import Teller
+from longshore.config.combine import ClusterProfile
+from longshore.config.sections import unmatched
+from longshore.contract.context import Problem, file_name
+from longshore.model.cluster import ClusteredGraph, Composition
+from longshore.model.file import File
+from longshore.model.job import Job
+from longshore.model.workflow import Workflow
+from longshore.plan.transform import compositions
+
+_MANY: Final = 32
+"""Files of one folder for which listing that is faster than asking for each, and kinder to a file server."""
+
+_SHORT: Final = 50
+"""Characters of a name that are not too long for a file's, whatever they are."""
+
+
+def check(begun: Begun, workflow: Workflow, tell: Teller) -> None:
+    """Refuse what can never run, and tell what else there is to know.
+
+    Parameters
+    ----------
+    begun
+        The run.
+    workflow
+        Its jobs.
+    tell
+        Takes notes.
+
+    Raises
+    ------
+    RequestError, FilesError, PreparationError
+        Something is wrong: a request, a file, or both and other things.
+    """
+    found = gathered(_problems(begun, workflow), workflow)
+    refuse((_placed(problem, begun) for problem in found), tell)
+
+
+def check_commands(clustered: ClusteredGraph, profiles: Mapping[Composition, ClusterProfile], tell: Teller) -> None:
+    """Refuse jobs without a command, before any is made.
+
+    Parameters
+    ----------
+    clustered
+        What they are made from.
+    profiles
+        Profile per kind of clusters.
+    tell
+        Takes notes.
+
+    Raises
+    ------
+    PreparationError
+        There are some.
+    """
+    if all(part.command is not None for profile in profiles.values() for part in profile.parts.values()):
+        return
+    count: Counter[str] = Counter()
+    first: dict[str, str] = {}
+    for cluster, kind in zip(clustered.dag.nodes, compositions(clustered.dag.nodes), strict=True):
+        parts = profiles[kind].parts
+        for task in cluster.tasks:
+            if task.command is None and parts[task.label].command is None:
+                count[task.label] += 1
+                first.setdefault(task.label, task.name)
+    refuse((_without_command(label, name, count[label]) for label, name in first.items()), tell)
+
+
+def tell_of_labels(begun: Begun, clustered: ClusteredGraph, tell: Teller) -> None:
+    """Tell which labels of the configuration no task has, where that was not known before the payload was read.
+
+    Parameters
+    ----------
+    begun
+        The run.
+    clustered
+        Has the tasks.
+    tell
+        Takes notes.
+    """
+    configuration = begun.configuration
+    if peek(configuration, files=False).labels is not None:
+        return
+    root = configuration.config.root
+    labels = frozenset(task.label for task in clustered.source.dag.nodes)
+    before = {finding.message for finding in unmatched(root, None)}
+    found = [finding for finding in unmatched(root, labels) if finding.message not in before]
+    tell_warnings(in_file_order(found, configuration), tell)
+
+
+def _problems(begun: Begun, workflow: Workflow) -> Iterator[Problem]:
+    yield from begun.service.check(workflow, begun.ctx)
+    yield from beyond_limits(begun, workflow)
+    yield from capped(workflow)
+    jobs = list(workflow)
+    yield from _one_log(jobs, workflow)
+    yield from _written_twice(jobs, workflow.files)
+    if begun.service.runs_here:
+        yield from missing_programs(jobs, workflow.files, begun.configuration)
+        yield from _missing_inputs(jobs, workflow.files)
+
+
+def _placed(problem: Problem, begun: Begun) -> Problem:
+    """The problem, with the place where what it is about was written."""
+    if problem.origin or not (problem.key and problem.label):
+        return problem
+    origin = begun.configuration.written(problem.key, problem.label)
+    return msgspec.structs.replace(problem, origin=origin)
+
+
+def _without_command(label: str, task: str, tasks: int) -> Problem:
+    others = f" (nor do {tasks - 1:,} more of the label '{label}')" if tasks > 1 else ""
+    return Problem(
+        message=f"task '{task}' has no command{others}",
+        hint=f"Give one to all its kind: pipetask: {{{label}: {{runQuantumCommand: ...}}}}.",
+        code="preparation",
+        label=label,
+        jobs=tasks,
+    )
+
+
+def _one_log(jobs: Sequence[Job], workflow: Workflow) -> Iterator[Problem]:
+    """Jobs whose names differ, but not those of their logs."""
+    for job in jobs:
+        # By far the most names are fit for a file as they are.
+        if "/" not in job.name and "\0" not in job.name and len(job.name) <= _SHORT:
+            continue
+        name = file_name(job.name)
+        if name != job.name and name in workflow.graph and workflow[name].label == job.label:
+            yield Problem(
+                message=f"the jobs '{name}' and '{job.name}' would write one log",
+                job=job.name,
+                jobs=1,
+                hint="In the name of a file '/' is '_': name them otherwise.",
+                code="preparation",
+            )
+
+
+def _written_twice(jobs: Sequence[Job], files: Mapping[str, File]) -> Iterator[Problem]:
+    """Files that two jobs write, unless the second brings up to date what it reads."""
+    writers: dict[str, str] = {}
+    for job in jobs:
+        for name in job.outputs:
+            path = files[name].path
+            if "/." in path or "//" in path:
+                path = os.path.normpath(path)
+            first = writers.setdefault(path, job.name)
+            if first != job.name and name not in job.inputs:
+                yield Problem(
+                    message=f"the jobs '{first}' and '{job.name}' both write the file '{path}'",
+                    job=job.name,
+                    jobs=1,
+                    hint="Give what each writes a path of its own.",
+                    code="files",
+                )
+
+
+def _missing_inputs(jobs: Sequence[Job], files: Mapping[str, File]) -> Iterator[Problem]:
+    """Files that jobs read, that none makes, and that are not there."""
+    made = {name for job in jobs for name in job.outputs}
+    # A relative path lies in the run directory, and is the business of whoever puts it there.
+    outside = {name: file.path for name, file in files.items() if name not in made and file.path.startswith("/")}
+    if not outside:
+        return
+    absent = _absent(outside)
+    for job in jobs if absent else ():
+        for name in job.inputs:
+            if name in absent:
+                yield Problem(
+                    message=f"job '{job.name}' reads '{outside[name]}', which is not there and which no job makes",
+                    job=job.name,
+                    jobs=1,
+                    hint="Put it there, or correct what names it.",
+                    code="files",
+                )
+
+
+def _absent(paths: Mapping[str, str]) -> set[str]:
+    """Those of the names whose files are not there."""
+    folders: dict[str, list[str]] = {}
+    for name, path in paths.items():
+        folders.setdefault(path.rpartition("/")[0], []).append(name)
+    absent = set()
+    for folder, names in folders.items():
+        there: set[str] | None = None
+        if len(names) > _MANY:
+            with suppress(OSError):
+                there = set(os.listdir(folder or "/"))
+        for name in names:
+            path = paths[name]
+            # A name that is listed may still be a link to nowhere; that is rare, and the job will say so.
+            is_there = path.rpartition("/")[2] in there if there is not None else os.path.exists(path)  # noqa: PTH110
+            if not is_there:
+                absent.add(name)
+    return absent

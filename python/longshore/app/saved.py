@@ -1,0 +1,80 @@
+"""Keeps the graphs between the stages as text in the run directory, as far as the configuration asks for that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from longshore.app.begin import Begun
+from longshore.model.cluster import ClusteredGraph
+from longshore.model.clusterlines import clustered_lines
+from longshore.model.codec import workflow_lines
+from longshore.model.workflow import Workflow
+from longshore.plan.dot import dot_of_clusters, dot_of_jobs
+from longshore.world.rundir import add_to_new_folder, write_lines
+from longshore.world.share import permissions
+
+_CLUSTERED: Final = "bps_clustered_qgraph"
+_WORKFLOW: Final = "bps_generic_workflow"
+
+Saved: TypeAlias = dict[str, Callable[[], Iterator[bytes]]]
+"""What makes the lines of a file, per name; nothing is made before it is written."""
+
+
+def saved_stages(begun: Begun, clustered: ClusteredGraph, workflow: Workflow | None = None) -> Saved:
+    """The files that ``saveClusteredQgraph``, ``saveGenericWorkflow`` and ``saveDot`` ask for.
+
+    Parameters
+    ----------
+    begun
+        The run.
+    clustered
+        Its clusters.
+    workflow
+        Its jobs, where there are any yet.
+    """
+    configuration = begun.configuration
+    files: Saved = {}
+    drawn = configuration.flag("saveDot")
+    if configuration.flag("saveClusteredQgraph"):
+        files[f"{_CLUSTERED}.jsonl"] = lambda: clustered_lines(clustered)
+    if drawn:
+        files[f"{_CLUSTERED}.dot"] = lambda: dot_of_clusters(clustered)
+    if workflow is None:
+        return files
+    if configuration.flag("saveGenericWorkflow"):
+        files[f"{_WORKFLOW}.jsonl"] = lambda: workflow_lines(workflow)
+    if drawn:
+        files[f"{_WORKFLOW}.dot"] = lambda: dot_of_jobs(workflow)
+    return files
+
+
+def write_saved(folder: Path, files: Saved) -> None:
+    """Write the files into a folder that is there."""
+    for name, lines in files.items():
+        write_lines(folder / name, lines())
+
+
+def save_alone(begun: Begun, files: Saved, *, there: bool) -> bool:
+    """Write the files, for a command that writes nothing else; return whether there are any.
+
+    Parameters
+    ----------
+    begun
+        The run, in whose directory they are put.
+    files
+        The files.
+    there
+        Whether the directory is there already, because a quantum graph was put into it.
+
+    Raises
+    ------
+    FilesError
+        They cannot be written; none of them is left behind.
+    """
+    if not files:
+        return False
+    with permissions(begun.configuration.place.umask), add_to_new_folder(begun.run.root, tuple(files), there=there):
+        write_saved(begun.run.root, files)
+    return True

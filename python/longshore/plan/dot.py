@@ -1,0 +1,58 @@
+"""Turns all of a graph of clusters or jobs into lines for Graphviz."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    # Whoever only wants text escaped does without networkx.
+    from longshore.model.cluster import ClusteredGraph
+    from longshore.model.workflow import Workflow
+
+
+def dot_of_clusters(clustered: ClusteredGraph) -> Iterator[bytes]:
+    """The lines of a graph of clusters, each with its label and the number of its tasks."""
+    nodes = clustered.dag.nodes
+    boxes = ((cluster.name, (cluster.label, _counted(len(cluster.tasks)))) for cluster in clustered.dag)
+    arrows = ((nodes[parent].name, nodes[child].name) for parent, child in clustered.dag.edges())
+    yield from _lines(clustered.name, boxes, arrows)
+
+
+def dot_of_jobs(workflow: Workflow) -> Iterator[bytes]:
+    """The lines of a workflow, each job with its label; the final job is behind all that nothing else waits for."""
+    graph = workflow.graph
+    boxes = ((job.name, (job.label,)) for job in workflow)
+    yield from _lines(workflow.name, boxes, graph.edges, _last(workflow))
+
+
+def escaped(text: str) -> str:
+    """Text as it stands between the quotation marks of a string for Graphviz."""
+    return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", " ")
+
+
+def _lines(
+    title: str,
+    boxes: Iterable[tuple[str, tuple[str, ...]]],
+    arrows: Iterable[tuple[str, str]],
+    dashed: Iterable[tuple[str, str]] = (),
+) -> Iterator[bytes]:
+    yield f'digraph "{escaped(title)}" {{\n  node [shape=box];\n'.encode()
+    for name, more in boxes:
+        text = r"\n".join(map(escaped, dict.fromkeys((name, *more))))
+        yield f'  "{escaped(name)}" [label="{text}"];\n'.encode()
+    for start, end in arrows:
+        yield f'  "{escaped(start)}" -> "{escaped(end)}";\n'.encode()
+    for start, end in dashed:
+        yield f'  "{escaped(start)}" -> "{escaped(end)}" [style=dashed];\n'.encode()
+    yield b"}\n"
+
+
+def _last(workflow: Workflow) -> Iterator[tuple[str, str]]:
+    """What the final job waits for, as far as that waits for nothing else."""
+    if workflow.final is not None:
+        yield from ((name, workflow.final.name) for name, degree in workflow.graph.out_degree if not degree)
+
+
+def _counted(tasks: int) -> str:
+    return f"{tasks:,} task" + "s" * (tasks != 1)

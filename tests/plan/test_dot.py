@@ -1,0 +1,63 @@
+"""Whole graphs for Graphviz: every cluster, every job, every edge."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+
+import pytest
+
+from longshore.model.cluster import Cluster, ClusteredGraph
+from longshore.model.dag import Dag
+from longshore.model.job import Job, JobSettings
+from longshore.model.task import Task, TaskGraph
+from longshore.model.workflow import Workflow
+from longshore.plan.dot import dot_of_clusters, dot_of_jobs
+
+
+def job(name: str, label: str) -> Job:
+    return Job(name=name, label=label, command="true", settings=JobSettings(label=label))
+
+
+def test_clusters() -> None:
+    tasks = [Task(name=name, label="a") for name in ("a1", "a2", "b1")]
+    clusters = [
+        Cluster(name="b1", label="b1", tasks=(tasks[2],)),
+        Cluster(name="both", label="a", tasks=(tasks[0], tasks[1])),
+    ]
+    graph = ClusteredGraph(
+        name='w "1"', dag=Dag(clusters, [(1, 0)]), source=TaskGraph(name="w", dag=Dag(tasks, [(0, 2)]))
+    )
+    assert b"".join(dot_of_clusters(graph)).decode().splitlines() == [
+        r'digraph "w \"1\"" {',
+        "  node [shape=box];",
+        r'  "both" [label="both\na\n2 tasks"];',
+        r'  "b1" [label="b1\n1 task"];',
+        '  "both" -> "b1";',
+        "}",
+    ]
+
+
+def workflow() -> Workflow:
+    jobs = [job("x1", "x"), job('y"1', "y"), job("z", "z")]
+    return Workflow("w", jobs, [("x1", 'y"1')], final=job("finalJob", "finalJob"))
+
+
+def test_jobs_and_what_the_final_one_waits_for() -> None:
+    assert b"".join(dot_of_jobs(workflow())).decode().splitlines() == [
+        'digraph "w" {',
+        "  node [shape=box];",
+        r'  "x1" [label="x1\nx"];',
+        r'  "z" [label="z"];',
+        r'  "y\"1" [label="y\"1\ny"];',
+        r'  "finalJob" [label="finalJob"];',
+        r'  "x1" -> "y\"1";',
+        '  "z" -> "finalJob" [style=dashed];',
+        r'  "y\"1" -> "finalJob" [style=dashed];',
+        "}",
+    ]
+
+
+@pytest.mark.skipif(shutil.which("dot") is None, reason="Graphviz is not installed")
+def test_graphviz_reads_it() -> None:
+    subprocess.run(["dot", "-Tplain"], input=b"".join(dot_of_jobs(workflow())), capture_output=True, check=True)
