@@ -27,7 +27,7 @@ class Workflow:
     name
         The run's name (BPS: ``uniqProcName``).
     jobs
-        The jobs, without the final one.
+        The jobs, without the final one; or their graph, which has the edges.
     edges
         Pairs (parent name, child name).
     final
@@ -50,15 +50,15 @@ class Workflow:
     def __init__(
         self,
         name: str,
-        jobs: Iterable[Job],
-        edges: Iterable[tuple[str, str]],
+        jobs: Iterable[Job] | Dag[Job],
+        edges: Iterable[tuple[str, str]] = (),
         *,
         final: Job | None = None,
         files: Mapping[str, File] | None = None,
         attributes: Mapping[str, str] | None = None,
         orderings: Sequence[Ordering] = (),
     ) -> None:
-        dag = Dag.by_name(jobs, edges)
+        dag = jobs if isinstance(jobs, Dag) else Dag.by_name(jobs, edges)
         if final and final.name in dag.index:
             raise GraphError(f"the final job and another are both named '{final.name}'")
         self.name = name

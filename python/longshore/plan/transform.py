@@ -137,13 +137,11 @@ def transform(
     jobs = (
         make_job(cluster, kind, profiles[kind], shared, directory) for cluster, kind in zip(nodes, kinds, strict=True)
     )
-    edges = ((nodes[parent].name, nodes[child].name) for parent, child in clustered.dag.edges())
     ordered = orderings_of(orderings, clustered.dag) if orderings else ()
     try:
         return Workflow(
             name,
-            chain(filter(None, [special.init]), jobs, filter(None, [special.last])),
-            chain(edges, _special_edges(clustered.dag, special)),
+            _graph(clustered.dag, jobs, special),
             final=special.final,
             files=clustered.source.files,
             attributes=attributes,
@@ -153,13 +151,18 @@ def transform(
         raise explained(error, orderings, barrier_names(ordered)) from None
 
 
-def _special_edges(dag: Dag[Cluster], special: SpecialJobs) -> Iterator[tuple[str, str]]:
-    """The init job before all that wait for nothing, the last one after all that nothing waits for."""
-    for position, cluster in enumerate(dag.nodes):
-        if special.init and not dag.parents[position]:
-            yield special.init.name, cluster.name
-        if special.last and not dag.children[position]:
-            yield cluster.name, special.last.name
+def _graph(clusters: Dag[Cluster], jobs: Iterable[Job], special: SpecialJobs) -> Dag[Job]:
+    """The graph of jobs: the init job before all that wait for nothing, the last one after all nothing waits for."""
+    if special.init is None and special.last is None:
+        return clusters.alike(jobs)
+    first = 0 if special.init is None else 1
+    numbers = list(range(first, first + len(clusters)))
+    parents = [[numbers[parent] for parent in these] for these in clusters.parents]
+    if special.init is not None:
+        parents = [[], *(these or [0] for these in parents)]
+    if special.last is not None:
+        parents.append([number for number, these in zip(numbers, clusters.children, strict=True) if not these])
+    return Dag(chain(filter(None, [special.init]), jobs, filter(None, [special.last])), parents=parents)
 
 
 def make_job(cluster: Cluster, kind: Composition, profile: ClusterProfile, shared: Shared, directory: str) -> Job:
