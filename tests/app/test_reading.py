@@ -19,7 +19,8 @@ from longshore.app.report import Reading, report_run
 from longshore.app.runs import OpenRun
 from longshore.app.status import status_run
 from longshore.contract.context import RunPaths, Unreachable
-from longshore.engine.fold import RunState, shown_counts
+from longshore.engine.codes import shown_counts
+from longshore.engine.fold import RunState
 from longshore.errors import RunNotFoundError, RunUnreadableError
 from longshore.model.codec import FORMAT, Header, StoredJob, encode_line
 from longshore.model.event import FORMAT as EVENTS

@@ -18,7 +18,8 @@ from pathlib import Path
 import msgspec
 
 from longshore.contract.context import RunPaths
-from longshore.engine.fold import Code, RunState, shown_counts
+from longshore.engine.codes import shown_counts
+from longshore.engine.fold import Code, RunState
 from longshore.engine.jobs import JobTable
 from longshore.model.codec import encode_line
 from longshore.model.event import FORMAT, Ended, Event, Failed, Finished, Life, Retry, Started, Submitted, Submitting

@@ -1,11 +1,12 @@
 """Times packing and transforming quantum graphs, beside LSST's BPS where that is installed.
 
-Usage: python -m tests.bench.transform [--graph FILE.qg] [--without-bps] [QUANTA ...]
+Usage: python -m tests.bench.transform [--graph FILE.qg] [--without-bps] [--ordering noop|group] [QUANTA ...]
 
 Without numbers: 10,000, 100,000 and 1,000,000 quanta, made up in the shape of nights: per visit 52 times `isr`
 and `calibrate`, and one `consolidateVisit` behind them. A graph of LSST's is read by its packages, which must be there.
 Each measurement has a process of its own, so that its memory is its own, and its seconds are those of the processor, so
-that others may work meanwhile; BPS is spared the million.
+that others may work meanwhile; BPS is spared the million. With an ordering, the jobs of each visit come before those
+of the next, for the labels whose quanta have a visit and no tract.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import redirect_stdout
 from io import StringIO
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from tests.bench.processes import peak_mb
 
@@ -53,6 +54,11 @@ operator: me
 qgraphFile: graph.qg
 payload: {payloadName: bench, butlerConfig: repo, inCollection: in, output: u/bench, outputRun: u/bench/run}
 wmsServiceClass: lsst.ctrl.bps.BaseWmsService
+"""
+
+
+ORDERING: Final = """\
+ordering: {{by_visit: {{labels: "{labels}", dimensions: visit, implementation: {implementation}}}}}
 """
 
 
@@ -108,9 +114,17 @@ class _Quiet:
         pass
 
 
-def ours(record: QuantumGraphRecord) -> Figures:
+def _ordering(record: QuantumGraphRecord, implementation: str) -> str:
+    """The lines of a configuration that has visits run one after another; none without an implementation."""
+    labels = [
+        label for label, these in record.labels.items() if "visit" in these.required and "tract" not in these.required
+    ]
+    return ORDERING.format(labels=", ".join(labels), implementation=implementation) if implementation else ""
+
+
+def ours(record: QuantumGraphRecord, implementation: str) -> Figures:
     """Longshore's packing, and its transform with all it checks."""
-    Path("run.yaml").write_text(YAML, "utf-8")
+    Path("run.yaml").write_text(YAML + _ordering(record, implementation), "utf-8")
     begun = begin(Path("run.yaml"), options={}, sets=(), now=0.0, tell=_Quiet())
     named = f"<FILE:{RUN_GRAPH}>"
     graph = task_graph(record, name="bench", file=File(name=RUN_GRAPH, path="graph.qg"), origin=Origin("graph.qg"))
@@ -123,7 +137,7 @@ def ours(record: QuantumGraphRecord) -> Figures:
     return Figures(len(graph.dag), len(workflow), packed - began, done - packed, peak_mb() or 0.0)
 
 
-def theirs(record: QuantumGraphRecord) -> Figures:
+def theirs(record: QuantumGraphRecord, implementation: str) -> Figures:
     """The same two stages of BPS's, with its own defaults and the same graph."""
     from uuid import UUID
 
@@ -147,7 +161,7 @@ def theirs(record: QuantumGraphRecord) -> Figures:
         reader.components.thin_graph = thin
         reader.components.header.n_quanta = sum(map(len, quanta.values()))
         graph = reader.finish()
-    Path("bps.yaml").write_text(BPS, "utf-8")
+    Path("bps.yaml").write_text(BPS + _ordering(record, implementation), "utf-8")
     config = BpsConfig("bps.yaml", defaults=BPS_DEFAULTS)
     config[".bps_defined.timestamp"] = "20250101T000000Z"
     config[".bps_defined.submitPath"] = str(Path.cwd())
@@ -162,20 +176,23 @@ def theirs(record: QuantumGraphRecord) -> Figures:
     return Figures(reader.components.header.n_quanta, jobs, packed - began, done - packed, peak_mb() or 0.0)
 
 
-def _measured(measure: Callable[[QuantumGraphRecord], Figures], source: int | Path) -> Figures:
+Measure: TypeAlias = Callable[[QuantumGraphRecord, str], Figures]
+
+
+def _measured(measure: Measure, source: int | Path, implementation: str) -> Figures:
     """A measurement in a folder and a process of its own."""
     with (
         tempfile.TemporaryDirectory() as folder,
         ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool,
     ):
-        return pool.submit(_in_folder, measure, source, folder).result()
+        return pool.submit(_in_folder, measure, source, implementation, folder).result()
 
 
-def _in_folder(measure: Callable[[QuantumGraphRecord], Figures], source: int | Path, folder: str) -> Figures:
+def _in_folder(measure: Measure, source: int | Path, implementation: str, folder: str) -> Figures:
     record = made_up(source) if isinstance(source, int) else read_quantum_graph(source)
     os.chdir(folder)
     with redirect_stdout(StringIO()):
-        return measure(record)
+        return measure(record, implementation)
 
 
 def main() -> None:
@@ -184,13 +201,14 @@ def main() -> None:
     parser.add_argument("quanta", nargs="*", type=int, default=SIZES)
     parser.add_argument("--graph", type=Path, action="append", default=[])
     parser.add_argument("--without-bps", action="store_true")
+    parser.add_argument("--ordering", choices=["noop", "group"], default="")
     options = parser.parse_args()
     beside = not options.without_bps and importlib.util.find_spec("lsst") and importlib.util.find_spec("lsst.ctrl.bps")
     print("program    graph       quanta      jobs  cluster s  transform s   both s  us/quantum  peak MB")
     for source in [*(path.resolve() for path in options.graph), *(options.quanta or SIZES)]:
-        mine = _show("longshore", source, _measured(ours, source))
+        mine = _show("longshore", source, _measured(ours, source, options.ordering))
         if beside and mine.quanta <= MOST_FOR_BPS:
-            other = _show("bps", source, _measured(theirs, source))
+            other = _show("bps", source, _measured(theirs, source, options.ordering))
             faster, smaller = other.both_s / mine.both_s, other.peak_mb / mine.peak_mb
             print(f"           {faster:.1f} times as fast, in 1/{smaller:.1f} of the memory")
 

@@ -15,7 +15,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longshore.contract.source import Source
 from longshore.errors import ConfigError, CycleError, GraphError
 from longshore.graph.wfformat import read_wfformat
 from longshore.model.task import Task, TaskGraph
@@ -23,7 +22,7 @@ from longshore.origin import Origin
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORDED = ROOT / "tests" / "data" / "wfinstances"
-SOURCE: Source = read_wfformat
+SOURCE = read_wfformat
 
 INSTANCES = {
     RECORDED / "helloworld-forkjoin-10-chameleon.json": (10, 16, 11),

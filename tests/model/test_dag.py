@@ -150,3 +150,38 @@ def test_a_long_chain_is_no_deep_one() -> None:
     with pytest.raises(CycleError) as caught:
         Dag(numbered(count), [(node, (node + 1) % count) for node in range(count)])
     assert len(caught.value.ring) == count + 1
+
+
+@given(acyclic_graphs())
+def test_parents_make_the_same_graph_as_edges(drawn: tuple[int, list[tuple[int, int]]]) -> None:
+    count, edges = drawn
+    dag = Dag(numbered(count), sorted(edges, key=lambda edge: (edge[1], edge[0])))
+    again = Dag(numbered(count), parents=[list(these) for these in dag.parents])
+    assert (again.parents, again.children, again.order) == (dag.parents, dag.children, dag.order)
+
+
+def test_a_parent_that_is_no_node() -> None:
+    with pytest.raises(GraphError, match="the edge 1 -> 0 leads to nowhere: there are 1 nodes"):
+        Dag(nodes("a"), parents=[[1]])
+
+
+def test_a_ring_of_parents() -> None:
+    with pytest.raises(CycleError, match=r"'a' -> 'b' -> 'a'|'b' -> 'a' -> 'b'"):
+        Dag(nodes("a", "b"), parents=[[1], [0]])
+
+
+@given(acyclic_graphs())
+def test_a_graph_alike_has_other_nodes_and_the_same_order(drawn: tuple[int, list[tuple[int, int]]]) -> None:
+    count, edges = drawn
+    dag = Dag(numbered(count), edges)
+    other = dag.alike(nodes(*(f"n{number}" for number in range(count))))
+    assert (other.parents, other.children, other.order) == (dag.parents, dag.children, dag.order)
+    assert other["n0"] is other.nodes[0]
+
+
+def test_a_graph_alike_has_as_many_nodes_and_no_two_of_one_name() -> None:
+    dag = Dag(nodes("a", "b"), [(0, 1)])
+    with pytest.raises(ValueError, match="1 nodes cannot take the place of 2"):
+        dag.alike(nodes("x"))
+    with pytest.raises(GraphError, match="two nodes are named 'x'"):
+        dag.alike(nodes("x", "x"))

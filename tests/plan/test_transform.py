@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
 
 from longshore.config.merge import tree
+from longshore.config.ordering import OrderingRule
 from longshore.config.profile import JobProfile, compile_profile
 from longshore.config.search import Config
 from longshore.contract.clustering import ClusteringSettings
@@ -47,14 +49,26 @@ def tasks() -> TaskGraph:
     return TaskGraph(name="g", dag=Dag([*isr, *cal], [(0, 2), (1, 3)]), files=files)
 
 
-def made(clustered: ClusteredGraph, settings: dict[str, Any], special: SpecialJobs | None = None) -> Workflow:
-    config = Config(tree(settings, HERE))
+def made(
+    clustered: ClusteredGraph,
+    settings: Mapping[str, Any],
+    special: SpecialJobs | None = None,
+    orderings: Sequence[OrderingRule] = (),
+) -> Workflow:
+    config = Config(tree(dict(settings), HERE))
 
     def compiled(member: Member, free: frozenset[str]) -> JobProfile:
         return compile_profile(config, member.label, cluster=member.section, free=free, env={})
 
     profiles = profiles_of(clustered, compiled)
-    return transform(clustered, profiles, name="w", attributes={"bps_operator": "me"}, special=special or SpecialJobs())
+    return transform(
+        clustered,
+        profiles,
+        name="w",
+        attributes={"bps_operator": "me"},
+        special=special or SpecialJobs(),
+        orderings=orderings,
+    )
 
 
 def together(graph: TaskGraph) -> ClusteredGraph:

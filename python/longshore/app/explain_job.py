@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 from longshore.app.job_events import Attempts, JobEvents, PartState, event_lines
 from longshore.app.run_jobs import RunJobs
 from longshore.app.runs import OpenRun, of_one_run
+from longshore.engine.codes import OVER
 from longshore.engine.fold import SHOWN, Code
 from longshore.engine.pool import Pool
 from longshore.engine.steering import WHOLE_RUN
@@ -69,6 +71,25 @@ class Room:
 
 
 @dataclass(frozen=True, kw_only=True)
+class GroupAhead:
+    """A group of jobs that comes before this one, by some order.
+
+    Attributes
+    ----------
+    title
+        What it is called.
+    must_succeed
+        Whether all its jobs must succeed; else it is enough that they are over.
+    left
+        Number of its jobs that are still to do so.
+    """
+
+    title: str
+    must_succeed: bool
+    left: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class Throttle:
     """How many jobs somebody lets be active at once.
 
@@ -95,6 +116,8 @@ class Explained:
         Number of its parents.
     waits_for
         Its parents that have not succeeded.
+    comes_after
+        Groups of jobs that come before it and keep it waiting.
     causes
         The jobs that keep it waiting in the end, or whose failure or cancellation pruned it.
     request
@@ -151,6 +174,7 @@ class Explained:
     stopped_at: float | None = None
     finished: bool = False
     waits_at_manager: str = ""
+    comes_after: tuple[GroupAhead, ...] = ()
 
     @property
     def why_failed(self) -> str | None:
@@ -249,6 +273,7 @@ class _Look:
             is_final=job == table.final,
             parents=len(table.parents[job]),
             waits_for=tuple(self._other(each) for each in waits_for),
+            comes_after=tuple(self._groups_ahead()),
             causes=tuple(self._other(each, attempts) for each in causes),
             request=asks,
             attempts=tuple(mine),
@@ -301,6 +326,13 @@ class _Look:
             return [job for job in range(self._job) if SHOWN[self._code(job)] not in TERMINAL]
         return [parent for parent in self._table.parents[self._job] if self._code(parent) != Code.SUCCEEDED]
 
+    def _groups_ahead(self) -> Iterator[GroupAhead]:
+        """The groups that keep it waiting, counted by the jobs that end them."""
+        for barrier in self._table.ahead_of(self._job):
+            done = (Code.SUCCEEDED,) if barrier.blocking else OVER
+            if left := sum(self._code(each) not in done for each in barrier.after):
+                yield GroupAhead(title=barrier.title, must_succeed=barrier.blocking, left=left)
+
     def _found_causes(self) -> list[int]:
         """What blocks it in the end: up from its parents through those that only wait, or were only pruned."""
         own = self._code(self._job)
@@ -315,7 +347,9 @@ class _Look:
         seen = {self._job}
         stack = [self._job]
         while stack:
-            for parent in self._table.parents[stack.pop()]:
+            each = stack.pop()
+            groups = (barrier.after for barrier in self._table.ahead_of(each))
+            for parent in chain(self._table.parents[each], *groups):
                 if parent in seen:
                     continue
                 seen.add(parent)

@@ -59,8 +59,8 @@ class Plan:
     saved: Saved = field(default_factory=dict)
 
 
-def fill(draft: RunPaths, plan: Plan) -> None:
-    """Write all files of a run but ``run.json``."""
+def fill(draft: RunPaths, plan: Plan, mark: str) -> None:
+    """Write all files of a run but ``run.json``, which has its mark."""
     begun, workflow = plan.begun, plan.workflow
     configuration = begun.configuration
     _write_inputs(draft, plan)
@@ -69,7 +69,7 @@ def fill(draft: RunPaths, plan: Plan) -> None:
     draft.origins.write_bytes(msgspec.json.format(msgspec.json.encode(origins), indent=1) + b"\n")
     write_lines(draft.workflow, workflow_lines(workflow))
     write_saved(draft.root, plan.saved)
-    for directory in plan.directories:
+    for directory in (*plan.directories, *begun.service.folders(workflow)):
         (draft.root / directory).mkdir(parents=True, exist_ok=True)
     for name, text in plan.programs.items():
         _made(draft.root / name).write_text(text, "utf-8")
@@ -79,7 +79,7 @@ def fill(draft: RunPaths, plan: Plan) -> None:
         path = draft.root / name
         path.chmod(path.stat().st_mode | 0o111)
     draft.journal.mkdir()
-    write_rendered(draft, begun.service.render(workflow, begun.ctx))
+    write_rendered(draft, begun.service.render(workflow, msgspec.structs.replace(begun.ctx, mark=mark)))
 
 
 def config_file(run: RunPaths, name: str) -> Path:
@@ -138,12 +138,17 @@ def final_arguments(configuration: Configuration) -> tuple[tuple[str, str], ...]
 
 def _write_inputs(draft: RunPaths, plan: Plan) -> None:
     draft.inputs.mkdir()
+    contents: list[tuple[Path, bytes | None]]
     contents = [(read.path, read.content) for read in plan.begun.configuration.read_files()]
-    contents += [(path, path.read_bytes()) for path in plan.payload]
+    contents += [(path, None) for path in plan.payload]
     for number, (path, content) in enumerate(contents):
         target = draft.inputs / path.name
         # Files of one name from several folders are kept side by side.
-        (target if not target.exists() else draft.inputs / f"{number}_{path.name}").write_bytes(content)
+        target = target if not target.exists() else draft.inputs / f"{number}_{path.name}"
+        if content is None:
+            shutil.copyfile(path, target)  # which may be large
+        else:
+            target.write_bytes(content)
 
 
 def _effective(configuration: Configuration) -> str:

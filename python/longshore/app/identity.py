@@ -8,7 +8,7 @@ from typing import Final
 from longshore.app.configuration import Configuration
 from longshore.config.merge import PACKAGED
 
-_FILES: Final = ("pipelineYaml", "wfformat", "qgraphFile")
+_FILES: Final = ("pipelineYaml", "wfformat", "qgraphFile", "graphFile")
 
 
 def payload_identity(configuration: Configuration) -> str:

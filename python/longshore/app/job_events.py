@@ -173,6 +173,15 @@ class PartState:
             [[place[parent] for parent in table.parents[job]] for job in jobs],
             [0] * len(jobs),
             final=whole and table.header.final,
+            barriers=[
+                barrier._replace(
+                    after=tuple(place[job] for job in barrier.after),
+                    before=tuple(place[job] for job in barrier.before if job in place),
+                )
+                for barrier in table.barriers
+                # Whoever is behind one has all that are before it with them.
+                if any(job in place for job in barrier.before)
+            ],
         )
 
     @property

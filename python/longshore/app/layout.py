@@ -11,6 +11,7 @@ import msgspec
 from longshore.contract.context import RunPaths
 from longshore.errors import RunUnreadableError
 from longshore.model.codec import JobName, decode_links, decode_name
+from longshore.model.ordering import Barrier, barriers
 from longshore.world.rundir import open_workflow
 
 
@@ -52,6 +53,7 @@ class Layout:
         with open_workflow(run) as (header, begin, lines):
             offset = begin
             self.final = header.final
+            self._orderings = header.orderings
             self.labels = list(dict.fromkeys(settings.label for settings in header.settings))
             index = {label: number for number, label in enumerate(self.labels)}
             place = [index[settings.label] for settings in header.settings]
@@ -71,6 +73,11 @@ class Layout:
 
     def __len__(self) -> int:
         return len(self.label_of)
+
+    @property
+    def barriers(self) -> list[Barrier]:
+        """What stands between groups of jobs that run one after another; known only with the parents."""
+        return list(barriers(self._orderings, self.parents))
 
     def names_of(self, jobs: Iterable[int]) -> dict[int, str]:
         """The names of some jobs, by their numbers."""

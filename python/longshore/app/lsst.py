@@ -7,6 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
+from longshore.app.graphfile import is_of_quantum_graph
 from longshore.config.merge import Layer, LayerRank
 from longshore.config.search import Config
 from longshore.errors import ConfigError
@@ -14,7 +15,25 @@ from longshore.graph.chosen import PipelineKind, kind_of_pipeline
 from longshore.world.etc import shipped
 from longshore.world.yamlfile import read_yaml
 
-_OTHERS: Final = ("pipelineYaml", "pipeline", "wfformat", "customJob")
+_OTHERS: Final = ("pipelineYaml", "pipeline", "wfformat", "graphFile", "graphSource", "customJob")
+_QUANTUM_GRAPH: Final = "quantum_graph"
+_GRAPH_FILE: Final = "graph_file"
+_ENDINGS: Final = {
+    ".jsonl": _GRAPH_FILE,
+    ".jsonl.gz": _GRAPH_FILE,
+    ".qg": _QUANTUM_GRAPH,
+    ".qgraph": _QUANTUM_GRAPH,
+    ".yaml": "pipeline",
+    ".yml": "pipeline",
+    ".json": "wfformat",
+}
+"""Source per ending of a file's name."""
+
+
+def source_by_name(name: str) -> str:
+    """The source that reads a file, as far as its name tells it; else nothing."""
+    file = name.partition("#")[0]
+    return next((source for ending, source in _ENDINGS.items() if file.endswith(ending)), "")
 
 
 def is_lsst(config: Config, *, site: str, env: Mapping[str, str], beside: Path) -> bool:
@@ -37,6 +56,10 @@ def is_lsst(config: Config, *, site: str, env: Mapping[str, str], beside: Path) 
     try:
         if text("qgraphFile"):
             return True
+        if file := text("graphFile"):
+            source = text("graphSource").strip() or source_by_name(file)
+            given = next((path for path in (Path(file), beside / file) if path.is_file()), None)
+            return source == _QUANTUM_GRAPH or bool(source == _GRAPH_FILE and given and is_of_quantum_graph(given))
         pipeline = text("pipelineYaml").partition("#")[0]
         if pipeline:
             return is_lsst_pipeline(pipeline, beside)

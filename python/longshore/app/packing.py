@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import importlib
 import re
 from collections.abc import Callable
 from typing import Final, cast
 
 from longshore.app.configuration import Configuration
-from longshore.app.functions import refuse_functions
 from longshore.app.identity import payload_identity
+from longshore.app.plugins import call_function, find_function
 from longshore.config.clusters import cluster_rules
 from longshore.config.merge import plain
-from longshore.config.search import Expander, Scope, did_you_mean
+from longshore.config.search import Expander, Scope
 from longshore.config.settings import walltime
 from longshore.contract.clustering import ClusteringAlgorithm, ClusteringSettings
-from longshore.errors import ConfigError, LongshoreError
+from longshore.errors import ConfigError
 from longshore.model.cluster import ClusteredGraph
 from longshore.model.garbage import collection_paused
 from longshore.model.task import Task, TaskGraph
@@ -122,44 +121,6 @@ def _run_times(configuration: Configuration, graph: TaskGraph) -> Callable[[Task
 
 def _foreign(configuration: Configuration, graph: TaskGraph, name: str) -> ClusteredGraph:
     """What an algorithm makes of the tasks that is none of ours."""
-    algorithm = _found(configuration, name)
+    algorithm = find_function(configuration, _KEY, group=ENTRY_POINTS, what="clustering algorithm", built_in=BUILT_IN)
     settings = _settings(configuration, graph, name)
-    try:
-        clustered = algorithm(graph, settings)
-    except LongshoreError:
-        raise
-    except Exception as error:  # somebody else's function may raise anything
-        raise ConfigError(
-            f"'{name}' fails: {type(error).__name__}: {str(error)[:200]}", origin=configuration.origin(_KEY)
-        ) from error
-    if not isinstance(clustered, ClusteredGraph):
-        raise ConfigError(
-            f"'{name}' returns a {type(clustered).__name__}, and no ClusteredGraph", origin=configuration.origin(_KEY)
-        )
-    return clustered
-
-
-def _found(configuration: Configuration, name: str) -> ClusteringAlgorithm:
-    from importlib.metadata import entry_points  # most runs need none
-
-    origin = configuration.origin(_KEY)
-    registered = {entry.name: entry for entry in entry_points(group=ENTRY_POINTS)}
-    try:
-        if name in registered:
-            return cast("ClusteringAlgorithm", registered[name].load())
-        module, _, function = name.rpartition(".")
-        if module:
-            refuse_functions(configuration, f"'{_KEY}: {name}'", origin)
-            return cast("ClusteringAlgorithm", getattr(importlib.import_module(module), function))
-    except (ImportError, AttributeError, ValueError) as error:
-        raise ConfigError(
-            f"the clustering algorithm '{name}' cannot be imported: {error}",
-            origin=origin,
-            hint="It is named by its module and its own name, joined by a dot; PYTHONPATH must lead to the module.",
-        ) from error
-    known = [*BUILT_IN, *registered]
-    raise ConfigError(
-        f"there is no clustering algorithm '{name}'",
-        origin=origin,
-        hint=did_you_mean(name, known) or f"There are {', '.join(known)}, and whatever a dotted name leads to.",
-    )
+    return cast("ClusteredGraph", call_function(configuration, _KEY, algorithm, graph, settings, gives=ClusteredGraph))

@@ -67,6 +67,8 @@ def peek(configuration: Configuration, *, files: bool) -> Peeked:
     inline = config.at("pipeline")
     if inline is not None:
         return _of_pipeline(inline)
+    if "graphFile" in config or "graphSource" in config:
+        return Peeked()
     if "pipelineYaml" in config:
         return _pipeline_file(configuration) if files else Peeked()
     if "wfformat" in config:

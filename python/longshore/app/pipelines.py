@@ -21,7 +21,6 @@ from longshore.origin import Origin
 from longshore.world.yamlfile import read_yaml
 
 _INLINE: Final = "pipeline"
-_FILE: Final = "pipelineYaml"
 
 
 def inline_pipeline(configuration: Configuration) -> tuple[Pipeline, tuple[Path, ...]]:
@@ -38,8 +37,8 @@ def inline_pipeline(configuration: Configuration) -> tuple[Pipeline, tuple[Path,
     return _read(configuration, node, _INLINE, ())
 
 
-def pipeline_file(configuration: Configuration) -> tuple[Pipeline, tuple[Path, ...]]:
-    """The pipeline in the file that ``pipelineYaml`` names, with all files it was read from.
+def pipeline_file(configuration: Configuration, key: str = "pipelineYaml") -> tuple[Pipeline, tuple[Path, ...]]:
+    """The pipeline in the file that a key names, with all files it was read from.
 
     ``FILE#LABEL,LABEL`` names a part of it.
 
@@ -48,15 +47,15 @@ def pipeline_file(configuration: Configuration) -> tuple[Pipeline, tuple[Path, .
     ConfigError, GraphError, FilesError
         The pipeline is wrong, or a file it needs is not there.
     """
-    origin = configuration.origin(_FILE)
-    name, marked, labels = configuration.text(_FILE).partition("#")
-    path = find_file(configuration, name, f"'{_FILE}'", origin)
+    origin = configuration.origin(key)
+    name, marked, labels = configuration.text(key).partition("#")
+    path = find_file(configuration, name, f"'{key}'", origin)
     node = read_yaml(path)
     inner = node.value.get(_INLINE) if isinstance(node.value, dict) and len(node.value) == 1 else None
     node = inner or node
     if marked:
         node = subset(node, [label.strip() for label in labels.split(",")], origin)
-    return _read(configuration, node, _FILE, (path,))
+    return _read(configuration, node, key, (path,))
 
 
 def _read(

@@ -16,6 +16,7 @@ from longshore.app.checks import check, check_commands, tell_of_labels
 from longshore.app.fill import Plan, fill, final_arguments, final_programs
 from longshore.app.handover import Ready
 from longshore.app.made_from import made_from
+from longshore.app.ordering import wanted_orderings
 from longshore.app.packing import pack
 from longshore.app.profiles import Profiles
 from longshore.app.saved import saved_stages
@@ -36,10 +37,7 @@ from longshore.plan.transform import transform
 from longshore.world.rundir import FORMAT, new_run_directory, write_card, write_made_from
 from longshore.world.share import give_to_group, permissions
 
-_NO_EFFECT: Final = (
-    "ordering",
-    "subDirTemplate",
-)
+_NO_EFFECT: Final = ("subDirTemplate",)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,6 +141,7 @@ def make_workflow(begun: Begun, clustered: ClusteredGraph, acquired: Acquired, t
             name=begun.configuration.text("uniqProcName"),
             attributes=run_attributes(begun.configuration),
             special=_special_jobs(begun, acquired, profiles),
+            orderings=wanted_orderings(begun.configuration, clustered, tell),
         )
         profiles.tell(tell)
         check(begun, workflow, tell)
@@ -232,7 +231,7 @@ def write(plan: Plan, *, run_id: str, now: float) -> Prepared:
     with permissions(place.umask), new_run_directory(begun.run.root, made=plan.made) as draft:
         if group := place.settings.get("group"):
             give_to_group(draft.root, group)
-        fill(draft, plan)
+        fill(draft, plan, card.mark)
         write_made_from(draft, made_from(plan, draft))
         write_card(draft, card)
     return Prepared(begun=begun, card=card, made=plan.made)

@@ -12,7 +12,7 @@ from typing import Final
 from longshore.app.acquired import Acquired, tell_of_graph
 from longshore.app.begin import Begun
 from longshore.app.configuration import Configuration
-from longshore.app.payload import find_file
+from longshore.app.payload import find_file, payload_path
 from longshore.app.teller import Teller
 from longshore.config.commandline import words_now
 from longshore.config.merge import PACKAGED, Node
@@ -96,8 +96,15 @@ def made_graph(begun: Begun, tell: Teller) -> Acquired:
         raise
 
 
-def given_graph(begun: Begun, tell: Teller) -> Acquired:
+def given_graph(begun: Begun, key: str, tell: Teller) -> Acquired:
     """Take a quantum graph that was made before: a copy of it, which ``updateQuantumGraph`` fits to this run.
+
+    Parameters
+    ----------
+    begun, tell
+        As for `longshore.app.sources.acquire`.
+    key
+        The key that names it.
 
     Raises
     ------
@@ -110,9 +117,8 @@ def given_graph(begun: Begun, tell: Teller) -> Acquired:
     """
     configuration = begun.configuration
     _refuse_graphs_of_jobs(configuration)
-    origin = configuration.origin("qgraphFile")
-    given = find_file(configuration, configuration.text("qgraphFile"), "'qgraphFile'", origin)
-    name = _graph_name(configuration, "qgraphFile", given.name)
+    given = payload_path(configuration, key)
+    name = _graph_name(configuration, key, given.name)
     copy = begun.run.root / name
     original = copy.with_name(f"{copy.stem}_orig{copy.suffix}")
     command = configuration.config.lookup(_UPDATE.key, Scope(env=configuration.env))
@@ -121,7 +127,7 @@ def given_graph(begun: Begun, tell: Teller) -> Acquired:
     words = _words(configuration, _UPDATE, {key: str(path) for key, path in named.items()})
     with permissions(configuration.place.umask):
         new_folder(begun.run.root)
-        _copy(given, original if words else copy, origin)
+        _copy(given, original if words else copy, configuration.origin(key))
         if words:
             _run(begun, _UPDATE, words, copy, tell)
     return _read(begun, name, (), (name, *((original.name, _UPDATE.output) if words else ())))

@@ -157,7 +157,7 @@ def _state(opened: OpenRun, layout: Layout) -> RunState:
     answer = opened.service.events(opened.run)
     if isinstance(answer, Unreachable):
         raise UnreachableError(f"what happened in run '{opened.card.id}' cannot be asked for: {answer.why}")
-    state = RunState(layout.parents, layout.label_of, final=layout.final)
+    state = RunState(layout.parents, layout.label_of, final=layout.final, barriers=layout.barriers)
     with of_one_run(opened.run):
         for event in answer[0]:
             state.apply(event)

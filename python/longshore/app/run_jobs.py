@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from itertools import chain
 
 import msgspec
 
@@ -12,6 +14,7 @@ from longshore.errors import RunNotFoundError, RunUnreadableError
 from longshore.model.codec import Header, StoredJob, decode_file, decode_job, decode_name
 from longshore.model.file import File
 from longshore.model.job import JobSettings
+from longshore.model.ordering import Barrier, barriers
 from longshore.world.rundir import open_workflow
 
 _SHOWN = 5
@@ -138,17 +141,39 @@ class RunJobs:
         return [job for job, profile in enumerate(self._profile_of) if profile in profiles]
 
     def ancestors(self, *jobs: int) -> list[int]:
-        """Some jobs and all they descend from, in the order of the workflow; with the final job, all there are."""
+        """Some jobs and all they descend from or come after, in the order of the workflow.
+
+        With the final job, that is all there are.
+        """
         if self.final in jobs:
             return list(range(len(self)))
         seen = set(jobs)
         stack = list(seen)
+        ahead = self._ahead
         while stack:
-            for parent in self.parents[stack.pop()]:
+            job = stack.pop()
+            for parent in chain(self.parents[job], *(barrier.after for barrier in ahead.get(job, ()))):
                 if parent not in seen:
                     seen.add(parent)
                     stack.append(parent)
         return sorted(seen)
+
+    @cached_property
+    def barriers(self) -> list[Barrier]:
+        """What stands between groups of jobs that run one after another."""
+        return list(barriers(self.header.orderings, self.parents))
+
+    @cached_property
+    def _ahead(self) -> dict[int, list[Barrier]]:
+        ahead: dict[int, list[Barrier]] = {}
+        for barrier in self.barriers:
+            for job in barrier.before:
+                ahead.setdefault(job, []).append(barrier)
+        return ahead
+
+    def ahead_of(self, job: int) -> Sequence[Barrier]:
+        """What a job waits for beside its parents."""
+        return self._ahead.get(job, ())
 
     def children(self, job: int) -> list[int]:
         """The jobs that wait for this one, without the final one, which waits for all."""

@@ -1,30 +1,42 @@
-"""Finds out which kind of payload a configuration names, and reads it."""
+"""Finds out which kind of payload a configuration names, and has it read by the source of that kind."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable
 from functools import partial
-from typing import Final
+from typing import Final, cast
 
 import msgspec
 
 from longshore.app.acquired import Acquired
 from longshore.app.begin import Begun
 from longshore.app.configuration import Configuration
-from longshore.app.lsst import is_lsst_pipeline
+from longshore.app.graphfile import tasks_of_file
+from longshore.app.lsst import is_lsst_pipeline, source_by_name
 from longshore.app.payload import payload_path, read_file
 from longshore.app.pipelines import inline_pipeline, pipeline_file
+from longshore.app.plugins import call_function, find_function
 from longshore.app.quantumgraph import given_graph, made_graph
 from longshore.app.teller import Teller
-from longshore.errors import ConfigError
+from longshore.config.merge import plain
+from longshore.contract.source import Payload
+from longshore.errors import ConfigError, GraphError
 from longshore.graph.wfformat import read_wfformat
+from longshore.model.garbage import collection_paused
+from longshore.model.task import TaskGraph
 from longshore.origin import Origin
 from longshore.world.etc import shipped
 
+ENTRY_POINTS: Final = "longshore.graphs"
 _REPLAY: Final = "programs/replay.py"
+_INLINE: Final = "pipeline"
 _PIPELINE: Final = "pipelineYaml"
 _GRAPH: Final = "qgraphFile"
+_FILE: Final = "graphFile"
+_SOURCE: Final = "graphSource"
+KEYS: Final = (_INLINE, _PIPELINE, "wfformat", _GRAPH, _FILE)
+"""Keys that name a payload."""
 
 
 def acquire(begun: Begun, tell: Teller) -> Acquired:
@@ -47,26 +59,79 @@ def acquire(begun: Begun, tell: Teller) -> Acquired:
         The payload is wrong or cannot be read.
     """
     configuration = begun.configuration
-    named = sorted((key for key in SOURCES if configuration.search(key)), key=partial(_place, configuration))
+    named = sorted((key for key in KEYS if configuration.search(key)), key=partial(_place, configuration))
     if set(named) == {_GRAPH, _PIPELINE}:
         # BPS's users name a graph on the command line, over the pipeline in their file.
         tell.note(f"'{_GRAPH}' is used as it is, and '{_PIPELINE}' not read")
         named = [_GRAPH]
+    if configuration.text(_SOURCE):
+        if others := [key for key in named if key != _FILE]:
+            raise _more_than_one(configuration, others[0], _SOURCE)
+        return _by_source(begun, tell)
     if not named and configuration.search("createQuantumGraph"):
         return made_graph(begun, tell)
     if not named:
         raise ConfigError(
             "no payload is named",
             origin=Origin(str(configuration.path)),
-            hint=f"Say what to run with one of the keys {', '.join(SOURCES)}, for example: pipelineYaml: FILE",
+            hint=f"Say what to run with one of the keys {', '.join(KEYS)}, for example: pipelineYaml: FILE",
         )
     if named[1:]:
+        raise _more_than_one(configuration, *named[:2])
+    return _by_source(begun, tell) if named == [_FILE] else _READERS[_SOURCE_OF[named[0]]](begun, named[0], tell)
+
+
+def _more_than_one(configuration: Configuration, first: str, second: str) -> ConfigError:
+    return ConfigError(
+        f"more than one payload is named: '{first}' and '{second}'",
+        origin=configuration.origin(second),
+        hint="A run has one payload; take the others out.",
+    )
+
+
+def _by_source(begun: Begun, tell: Teller) -> Acquired:
+    """The payload that ``graphFile`` names, read by the source that ``graphSource`` names or its own name tells."""
+    configuration = begun.configuration
+    name = configuration.text(_SOURCE).strip() or source_by_name(configuration.text(_FILE))
+    if name in _READERS:
+        if not configuration.text(_FILE):
+            raise ConfigError(
+                f"the source '{name}' reads a file, and none is named",
+                origin=configuration.origin(_SOURCE),
+                hint="Name it with 'graphFile'.",
+            )
+        return _READERS[name](begun, _FILE, tell)
+    if not name:
         raise ConfigError(
-            "more than one payload is named: " + " and ".join(f"'{key}'" for key in named),
-            origin=configuration.origin(named[1]),
-            hint="A run has one payload; take the others out.",
+            f"what '{configuration.text(_FILE)}' holds cannot be told from its name",
+            origin=configuration.origin(_FILE),
+            hint=f"Say it with 'graphSource': {', '.join(_READERS)}, or another.",
         )
-    return SOURCES[named[0]](begun, tell)
+    return _foreign(configuration)
+
+
+def _foreign(configuration: Configuration) -> Acquired:
+    """What a source makes of the payload that is none of ours."""
+    source = find_function(configuration, _SOURCE, group=ENTRY_POINTS, what="source", built_in=_READERS)
+    path = payload_path(configuration, _FILE) if configuration.text(_FILE) else None
+    payload = Payload(
+        name=configuration.text("payloadName"),
+        path=path,
+        directory=configuration.env["PWD"],
+        values=plain(configuration.config.root),
+        origin=configuration.origin(_SOURCE),
+    )
+    with collection_paused():
+        graph = cast("TaskGraph", call_function(configuration, _SOURCE, source, payload, gives=TaskGraph))
+    for task in graph.dag.nodes:
+        for name in (*task.inputs, *task.outputs):
+            if name not in graph.files:
+                raise GraphError(
+                    f"the task '{task.name}' of the source '{configuration.text(_SOURCE)}' names the file '{name}', "
+                    "which is not among the files of its graph",
+                    origin=configuration.origin(_SOURCE),
+                )
+    return Acquired(graph=graph, files=(path,) if path else ())
 
 
 def _place(configuration: Configuration, key: str) -> tuple[str, int, int]:
@@ -75,29 +140,27 @@ def _place(configuration: Configuration, key: str) -> tuple[str, int, int]:
     return (origin.file, origin.line, origin.column) if origin else ("", 0, 0)
 
 
-def _pipeline(begun: Begun, _tell: Teller) -> Acquired:
-    pipeline, files = inline_pipeline(begun.configuration)
-    return Acquired(graph=pipeline.graph, files=files, commands=pipeline.commands)
-
-
-def _pipeline_file(begun: Begun, tell: Teller) -> Acquired:
+def _pipeline(begun: Begun, key: str, tell: Teller) -> Acquired:
     configuration = begun.configuration
-    if is_lsst_pipeline(configuration.text(_PIPELINE).partition("#")[0], configuration.path.parent):
+    if key == _INLINE:
+        pipeline, files = inline_pipeline(configuration)
+    elif key == _PIPELINE and is_lsst_pipeline(configuration.text(key).partition("#")[0], configuration.path.parent):
         return made_graph(begun, tell)
-    pipeline, files = pipeline_file(configuration)
+    else:
+        pipeline, files = pipeline_file(configuration, key)
     return Acquired(graph=pipeline.graph, files=files, commands=pipeline.commands)
 
 
-def _wfformat(begun: Begun, _tell: Teller) -> Acquired:
+def _wfformat(begun: Begun, key: str, _tell: Teller) -> Acquired:
     configuration = begun.configuration
-    path = payload_path(configuration, "wfformat")
+    path = payload_path(configuration, key)
     settings = {
         **(configuration.search("replay") or {}),
         "python": sys.executable,
         # Filled in when a job starts, so that the run directory can be moved.
         "program": f"<ENV:LONGSHORE_JOB_RUN_DIR>/{_REPLAY}",
     }
-    text = read_file(path, configuration.origin("wfformat"))
+    text = read_file(path, configuration.origin(key))
     try:
         graph = read_wfformat(text, settings, Origin(str(path)))
     except ConfigError as error:
@@ -107,10 +170,27 @@ def _wfformat(begun: Begun, _tell: Teller) -> Acquired:
     return Acquired(graph=msgspec.structs.replace(graph, programs=programs), files=(path,))
 
 
-SOURCES: Final[dict[str, Callable[[Begun, Teller], Acquired]]] = {
+def _quantum_graph(begun: Begun, key: str, tell: Teller) -> Acquired:
+    return given_graph(begun, key, tell)
+
+
+def _graph_file(begun: Begun, key: str, _tell: Teller) -> Acquired:
+    configuration = begun.configuration
+    path = payload_path(configuration, key)
+    return tasks_of_file(path, configuration.text("payloadName"), configuration.origin(key))
+
+
+_READERS: Final[dict[str, Callable[[Begun, str, Teller], Acquired]]] = {
     "pipeline": _pipeline,
-    _PIPELINE: _pipeline_file,
     "wfformat": _wfformat,
-    _GRAPH: given_graph,
+    "quantum_graph": _quantum_graph,
+    "graph_file": _graph_file,
 }
-"""Reader per configuration key that names a payload."""
+"""Source per name; each gets the key that names the payload."""
+_SOURCE_OF: Final = {
+    _INLINE: "pipeline",
+    _PIPELINE: "pipeline",
+    "wfformat": "wfformat",
+    _GRAPH: "quantum_graph",
+}
+"""Source per key that has one of its own."""

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from longshore.app.acquired import Acquired
 from longshore.app.begin import Begun, begin
+from longshore.app.graphfile import save_tasks
 from longshore.app.packing import pack
 from longshore.app.prepare import keeping, make_workflow, plan_of, write
 from longshore.app.saved import Saved, save_alone, saved_stages
@@ -64,6 +65,7 @@ def run_stages(
     *,
     options: Mapping[str, str],
     sets: tuple[str, ...],
+    save_graph: Path | None = None,
     tell: Teller,
 ) -> tuple[list[Done], Path | None]:
     """Go through the stages up to `last`.
@@ -74,6 +76,8 @@ def run_stages(
         As for `begin`.
     last
         The last stage.
+    save_graph
+        Where the tasks are written to once they are known, as a graph file.
 
     Returns
     -------
@@ -88,7 +92,8 @@ def run_stages(
     # What is prepared keeps its id, though nothing is registered: no run of this user gets that, nor its name.
     identity, now = reserve_id(time.time()) if last is Stage.PREPARE else ("", time.time())
     try:
-        return _run(path, last, identity, options=options, sets=sets, now=now, tell=tell)
+        begun = begin(path, options=options, sets=sets, now=now, tell=tell)
+        return _run(begun, last, identity, save_graph=save_graph, now=now, tell=tell)
     except BaseException:
         if identity:
             forget(identity)
@@ -96,23 +101,18 @@ def run_stages(
 
 
 def _run(
-    path: Path,
-    last: Stage,
-    identity: str,
-    *,
-    options: Mapping[str, str],
-    sets: tuple[str, ...],
-    now: float,
-    tell: Teller,
+    begun: Begun, last: Stage, identity: str, *, save_graph: Path | None, now: float, tell: Teller
 ) -> tuple[list[Done], Path | None]:
-    begun = begin(path, options=options, sets=sets, now=now, tell=tell)
     stages: list[Done] = []
     with _measured(Stage.ACQUIRE, stages, tell) as done:
         acquired = acquire(begun, tell)
         _count_tasks(done, acquired.graph)
-    if last is Stage.ACQUIRE:
-        return stages, begun.run.root if acquired.made else None
     with keeping(begun, acquired, tell):
+        if save_graph is not None:
+            save_tasks(acquired, save_graph, begun.run.root)
+            done.made += f"; wrote '{save_graph}'"
+        if last is Stage.ACQUIRE:
+            return stages, begun.run.root if acquired.made else None
         return stages, _after_acquire(begun, acquired, last, identity, stages, now=now, tell=tell)
 
 

@@ -14,7 +14,7 @@ from longshore.app.checks import check
 from longshore.app.fill import Plan
 from longshore.app.handover import Submitted, hand_over
 from longshore.app.prepare import Prepared, fitted_profile, write
-from longshore.app.sources import SOURCES
+from longshore.app.sources import KEYS
 from longshore.app.teller import Keeping, Teller
 from longshore.config.merge import Node
 from longshore.config.search import Config, Expander, Scope
@@ -60,7 +60,7 @@ def submitcmd(
     run_id, now = reserve_id(time.time())
     try:
         begun = begin(path, options=options, sets=sets, now=now, tell=keeping)
-        ignored = [key for key in SOURCES if begun.configuration.config.at(key)]
+        ignored = [key for key in KEYS if begun.configuration.config.at(key)]
         if ignored:
             keeping.note("submitcmd runs 'customJob' alone and ignores " + ", ".join(f"'{key}'" for key in ignored))
         prepared = write(_plan(begun, keeping), run_id=run_id, now=now)

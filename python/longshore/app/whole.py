@@ -13,8 +13,8 @@ from longshore.app.runs import OpenRun
 from longshore.app.status import ENDS
 from longshore.app.tally import Tally
 from longshore.contract.context import Unreachable
-from longshore.engine.codes import SHOWN, Code
-from longshore.engine.fold import RunState, shown_counts
+from longshore.engine.codes import SHOWN, Code, shown_counts
+from longshore.engine.fold import RunState
 from longshore.engine.standing import show_held, stuck_with
 from longshore.engine.waiting import held_jobs
 from longshore.model.event import Event, Life
@@ -61,7 +61,7 @@ class Whole:
         told = False
         with collection_paused():
             self.layout = layout = Layout(opened.run, parents=True, names=details)
-            self.state = RunState(layout.parents, layout.label_of, final=layout.final)
+            self.state = RunState(layout.parents, layout.label_of, final=layout.final, barriers=layout.barriers)
             self.tally = Tally(layout.label_of, len(layout.labels))
             self._history = History(len(layout)) if details else None
             if not isinstance(answer, Unreachable):

@@ -114,6 +114,9 @@ def explain_job_document(job: Explained, *, as_of: float) -> dict[str, Any]:
         "reasons": reasons(job, now=as_of),
         "parents": job.parents,
         "waits_for": [_other(other) for other in job.waits_for],
+        "comes_after": [
+            {"group": group.title, "must_succeed": group.must_succeed, "left": group.left} for group in job.comes_after
+        ],
         "causes": [_other(other) for other in job.causes],
         "request": request_document(job.request),
         "room": _room(job.room) if job.room else None,

@@ -13,7 +13,7 @@ from longshore.model.moment import moment
 from longshore.model.state import Cause, JobState
 
 if TYPE_CHECKING:
-    from longshore.app.explain_job import Explained, Other, Room, Throttle
+    from longshore.app.explain_job import Explained, GroupAhead, Other, Room, Throttle
     from longshore.app.show_job import ShownJob, UsedFile
     from longshore.model.attempt import Attempt
     from longshore.model.request import Request
@@ -129,11 +129,20 @@ def _why_unready(job: Explained, _: float) -> Iterator[str]:
     if job.is_final:
         yield f"It is the final job: {len(job.waits_for)} others are not over yet{_first(job.waits_for)}."
         return
-    parents = "parent has" if job.parents == 1 else "parents have"
-    yield f"{len(job.waits_for)} of its {job.parents} {parents} not succeeded yet: {_listed(job.waits_for)}."
+    if job.waits_for or not job.comes_after:
+        parents = "parent has" if job.parents == 1 else "parents have"
+        yield f"{len(job.waits_for)} of its {job.parents} {parents} not succeeded yet: {_listed(job.waits_for)}."
+    for group in job.comes_after:
+        yield _behind(group)
     named = {other.name for other in job.waits_for}
     if any(cause.name not in named for cause in job.causes):
         yield f"In the end it waits for {_listed(job.causes)}."
+
+
+def _behind(group: GroupAhead) -> str:
+    verb = "has" if group.left == 1 else "have"
+    still = f"{verb} not succeeded" if group.must_succeed else "is not over" if group.left == 1 else "are not over"
+    return f"It comes after the group {group.title}, of which {counted(group.left, 'last job')} {still} yet."
 
 
 def _why_ready(job: Explained, now: float) -> Iterator[str]:

@@ -18,9 +18,15 @@ if TYPE_CHECKING:
 @click.command(epilog="Example: longshore acquire mosaic.yaml")
 @CONFIG_FILE
 @submission_options
+@click.option(
+    "--save-graph",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Write the tasks to a file (.jsonl or .jsonl.gz).",
+)
 @JSON
 def acquire(config_file: Path, **options: Any) -> None:
-    """Make the graph of tasks, say what is in it, and stop. Nothing is written but a quantum graph."""
+    """Make the graph of tasks, say what is in it, and stop. Only a quantum graph is written, and what you name."""
     _run("acquire", config_file, options)
 
 
@@ -59,7 +65,12 @@ def _run(last: str, config_file: Path, options: dict[str, Any]) -> None:
 
     with Teller() as tell:
         stages, submit_dir = run_stages(
-            config_file, Stage(last), options=named_values(options), sets=options["sets"], tell=tell
+            config_file,
+            Stage(last),
+            options=named_values(options),
+            sets=options["sets"],
+            save_graph=options.get("save_graph"),
+            tell=tell,
         )
     if options["as_json"]:
         click.echo(dumps(stages_document(stages, submit_dir=submit_dir, as_of=time.time())))

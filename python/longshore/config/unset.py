@@ -11,7 +11,8 @@ from longshore.config.merge import PACKAGED, Node
 from longshore.config.search import Config, Scope
 from longshore.config.sections import CHOOSERS, chosen
 
-_PATHS: Final = ("workingDirectory", "submitPath", "idLinkPath", "sitePath", "wfformat", "pipelineYaml", "qgraphFile")
+_PAYLOADS: Final = ("wfformat", "pipelineYaml", "qgraphFile", "graphFile")
+_PATHS: Final = ("workingDirectory", "submitPath", "idLinkPath", "sitePath", *_PAYLOADS)
 _NAMES: Final = ("butlerConfig", "output", "outputRun", "inCollection", "payloadName", "uniqProcName", "dataQuery")
 _RUN: Final = ("operator", "project", "campaign", "wmsServiceClass", "computeSite", "computeCloud")
 _REQUEST: Final = ("requestCpus", "requestMemory", "requestMemoryMax", "requestDisk", "requestWalltime")

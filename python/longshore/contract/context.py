@@ -193,6 +193,8 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     templates: Mapping[str, str]
     """Text of each template of the service, per name."""
     probe: PingReport | None = None
+    mark: str = ""
+    """What the run is known by; see `RunCard.mark`. Empty as long as there is no run."""
 
 
 class Unreachable(msgspec.Struct, frozen=True, kw_only=True):

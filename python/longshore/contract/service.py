@@ -127,6 +127,13 @@ class WmsService(ABC):
     def render(self, workflow: Workflow, ctx: Context) -> Iterable[RenderedFile]:
         """Return the files of the run. Pure: the same input gives the same text."""
 
+    def folders(self, workflow: Workflow) -> Iterable[str]:
+        """Return folders that must be there before jobs write to them, relative to the run directory; pure.
+
+        Here, none: an engine makes the folders of its jobs' logs.
+        """
+        return ()
+
     @abstractmethod
     def submit(self, run: RunPaths) -> Submission:
         """Hand a prepared run over.

@@ -3,26 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Protocol
+
+import msgspec
 
 from longshore.model.task import TaskGraph
 from longshore.origin import Origin
 
 
+class Payload(msgspec.Struct, frozen=True, kw_only=True):
+    """What a source is to read.
+
+    Attributes
+    ----------
+    name
+        Name of the payload, which is to be the graph's.
+    path
+        The file that ``graphFile`` names, which is there; ``None`` where it names none.
+    directory
+        Absolute path of the directory that the run is submitted in.
+    values
+        The whole configuration, for sources with keys of their own.
+    origin
+        Where the source was named.
+    """
+
+    name: str
+    path: Path | None = None
+    directory: str
+    values: Mapping[str, Any] = msgspec.field(default_factory=dict)
+    origin: Origin | None = None
+
+
 class Source(Protocol):
-    """A kind of payload, chosen by the one configuration key that names it."""
+    """A kind of payload, chosen by ``graphSource``."""
 
-    def __call__(self, text: bytes, settings: Mapping[str, Any], origin: Origin) -> TaskGraph:
-        """Read a payload.
-
-        Parameters
-        ----------
-        text
-            Content of the file that the key names.
-        settings
-            The source's own map of the configuration.
-        origin
-            Where the file was named; its ``file`` is the payload's path.
+    def __call__(self, payload: Payload, /) -> TaskGraph:
+        """Return the tasks of a payload, their order and their files.
 
         Raises
         ------

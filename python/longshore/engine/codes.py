@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import IntEnum
 
 from longshore.model.state import JobState
@@ -30,3 +31,11 @@ ACTIVE = (Code.PENDING, Code.RUNNING)
 OVER = (Code.SUCCEEDED, Code.FAILED, Code.DELETED, Code.PRUNED)
 MOVING = (Code.READY, Code.PENDING, Code.RUNNING, Code.UNDECIDED)
 """Jobs of which something will come without anybody's help."""
+
+
+def shown_counts(codes: Iterable[int]) -> dict[JobState, int]:
+    """Numbers per code as numbers per state users see, all states named."""
+    counts = dict.fromkeys(JobState, 0)
+    for code, number in enumerate(codes):
+        counts[SHOWN[code]] += number
+    return counts

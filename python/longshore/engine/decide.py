@@ -98,7 +98,7 @@ class Scheduler:
         """Whether the newest round ended before all that fits was started."""
         self.estimates = estimates or Estimates(state.labels)
         self._queue = ReadyQueue(
-            pressures(state.children, self.estimates.expected_s),
+            pressures(state.children, self.estimates.expected_s, state.barriers),
             (lambda job: priorities[profile_of[job]]) if any(priorities) else None,
         )
         self._later: list[tuple[float, int]] = []
@@ -229,7 +229,7 @@ class Scheduler:
     def _follow_estimates(self) -> None:
         if self.estimates.moved():
             self.estimates.settle()
-            self._queue.reorder(pressures(self.state.children, self.estimates.expected_s))
+            self._queue.reorder(pressures(self.state.children, self.estimates.expected_s, self.state.barriers))
 
     def _count_waiting(self) -> None:
         self._waiting = sum(row[Code.PENDING] for row in self.state.counts)

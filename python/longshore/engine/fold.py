@@ -7,13 +7,14 @@ decides: what an event means is fixed for ever, and every decision is an event o
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+from longshore.engine.barriers import Barriers
 from longshore.engine.codes import ACTIVE as _ACTIVE
 from longshore.engine.codes import MOVING as _MOVING
 from longshore.engine.codes import OVER as _OVER
-from longshore.engine.codes import SHOWN, Code
+from longshore.engine.codes import SHOWN, Code, shown_counts
 from longshore.engine.policy import COUNTED_APART
 from longshore.engine.steering import Steered, apply_steer, ask
 from longshore.model.event import (
@@ -33,10 +34,11 @@ from longshore.model.event import (
     Submitted,
     Submitting,
 )
+from longshore.model.ordering import Barrier
 from longshore.model.request import Request
 from longshore.model.state import Cause, JobState, run_state
 
-__all__ = ["SHOWN", "Code", "RunState", "shown_counts"]
+__all__ = ["SHOWN", "Code", "RunState"]
 
 _ENDED_BADLY = (Code.FAILED, Code.DELETED, Code.PRUNED)
 
@@ -63,9 +65,18 @@ class RunState(Steered):
         Index of the label per job.
     final
         Whether the last job is the final job: it waits for all others to be over, however they ended.
+    barriers
+        What stands between groups of jobs that run one after another.
     """
 
-    def __init__(self, parents: Sequence[Sequence[int]], labels: Sequence[int], *, final: bool = False) -> None:
+    def __init__(
+        self,
+        parents: Sequence[Sequence[int]],
+        labels: Sequence[int],
+        *,
+        final: bool = False,
+        barriers: Sequence[Barrier] = (),
+    ) -> None:
         super().__init__()
         size = len(parents)
         self.size = size
@@ -75,7 +86,7 @@ class RunState(Steered):
         self.children: list[list[int]] = _children(parents)
         self.code = bytearray(size)
         self.waiting = array("l", map(len, parents))
-        """Parents that have not succeeded."""
+        """Parents that have not succeeded, and barriers that are not open."""
         self.attempts = array("l", bytes(size * array("l").itemsize))
         """Number of the newest attempt; 0 before the first."""
         self.tries = array("l", bytes(size * array("l").itemsize))
@@ -111,6 +122,9 @@ class RunState(Steered):
         self.life: Life | None = None
         self.finished: Finished | None = None
         self.last_end: float | None = None
+        self.barriers = Barriers(barriers)
+        for job, these in self.barriers.before.items():
+            self.waiting[job] += len(these)
         for label in labels:
             self.counts[label][Code.UNREADY] += 1
         for job, waiting in enumerate(self.waiting):
@@ -121,6 +135,24 @@ class RunState(Steered):
     def apply(self, event: Event) -> None:
         """Take one event in."""
         _APPLY[type(event)](self, event)
+        if self.barriers.crossed:
+            self._pass_barriers()
+
+    def _pass_barriers(self) -> None:
+        """See what the jobs that are over by now let go on, or shut out."""
+        crossed = self.barriers.crossed
+        # Not by recursion: what is shut out is over as well, and there may be thousands of groups.
+        while crossed:
+            job = crossed.pop()
+            for barrier, opens in self.barriers.passed(job, self.code[job]):
+                for below in barrier.before:
+                    if not opens:
+                        self._prune(below)
+                        continue
+                    self.waiting[below] -= 1
+                    if not self.waiting[below] and self.code[below] == _UNREADY:
+                        self._ready(below)
+        self._release_final()
 
     def expects(self, job: int, attempt: int) -> bool:
         """Whether this attempt is handed over or running, so that news of it mean something."""
@@ -160,6 +192,8 @@ class RunState(Steered):
         self.code[job] = code
         if job != self.final:
             self.open += _IS_OVER[before] - _IS_OVER[code]
+        if _IS_OVER[code] and job in self.barriers.behind:
+            self.barriers.crossed.append(job)
         if code == _READY:
             self.freed.append(job)
 
@@ -302,6 +336,12 @@ class RunState(Steered):
             self._prune_below(event.j)
             self._release_final()
 
+    def _prune(self, job: int) -> None:
+        """Give a job up that waits for what has failed, and all that waits for it."""
+        if self.code[job] in (Code.UNREADY, Code.READY, Code.HELD):
+            self._become(job, Code.PRUNED)
+            self._prune_below(job)
+
     def _prune_below(self, job: int) -> None:
         stack = list(self.children[job])
         while stack:
@@ -354,32 +394,30 @@ class RunState(Steered):
             self.apart.pop((job, Cause.PREEMPTED), None)
             self.held.discard(job)
             self._become(job, Code.UNREADY)
+        for barrier, change in self.barriers.count_again(self.code):
+            for job in barrier.before:
+                self._wait_for_more(job, change)
         for job in sorted(event.jobs):
             if job == self.final:
                 continue
             if not self.waiting[job]:
                 self._ready(job)
-            elif any(self.code[parent] in _ENDED_BADLY for parent in self.parents[job]):
+            elif self.barriers.is_shut(job) or any(self.code[parent] in _ENDED_BADLY for parent in self.parents[job]):
                 # Whoever left out what it waits for must not keep the run from its end.
                 self._become(job, Code.PRUNED)
         self._release_final()
 
     def _take_success_back(self, job: int) -> None:
         for child in self.children[job]:
-            self.waiting[child] += 1
-            if self.code[child] == _READY:
-                self._become(child, _UNREADY)
+            self._wait_for_more(child, 1)
+
+    def _wait_for_more(self, job: int, number: int) -> None:
+        self.waiting[job] += number
+        if self.waiting[job] and self.code[job] == _READY:
+            self._become(job, _UNREADY)
 
     def _finished(self, event: Finished) -> None:
         self.finished = event
-
-
-def shown_counts(codes: Iterable[int]) -> dict[JobState, int]:
-    """Numbers per code as numbers per state users see, all states named."""
-    counts = dict.fromkeys(JobState, 0)
-    for code, number in enumerate(codes):
-        counts[SHOWN[code]] += number
-    return counts
 
 
 def _children(parents: Sequence[Sequence[int]]) -> list[list[int]]:

@@ -18,6 +18,7 @@ from longshore.engine.pool import NO_IDENTITIES, Identities
 from longshore.errors import RunUnreadableError
 from longshore.model.codec import Header, JobLinks, StoredJob, decode_file, decode_job, decode_links
 from longshore.model.job import JobSettings
+from longshore.model.ordering import Barrier, barriers
 from longshore.model.request import Request
 from longshore.plan.allotment import identity_variables, thread_variables
 from longshore.plan.commands import job_variables, with_files, with_inherited, with_launcher, with_setup, with_variables
@@ -72,6 +73,11 @@ class JobTable:
     def label_of(self) -> list[int]:
         """Index of the label per job."""
         return [self._label_of_profile[profile] for profile in self.profile_of]
+
+    @property
+    def barriers(self) -> list[Barrier]:
+        """What stands between groups of jobs that run one after another."""
+        return list(barriers(self.header.orderings, self.parents))
 
     def settings(self, job: int) -> JobSettings:
         """What a job shares with others of its profile."""

@@ -117,7 +117,8 @@ class Engine:
         self._clock = clock
         self._say = say
         self._jobs = JobTable(run)
-        self.state = RunState(self._jobs.parents, self._jobs.label_of, final=self._jobs.header.final)
+        jobs = self._jobs
+        self.state = RunState(jobs.parents, jobs.label_of, final=jobs.header.final, barriers=jobs.barriers)
         number, seal = next_life(run.journal)
         self._guard = FastFailures(settings.max_fast_failures, settings.fast_failure_s)
         for event in read_events(run.journal, seal=seal):

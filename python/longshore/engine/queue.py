@@ -9,13 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from heapq import heapify, heappop, heappush
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from longshore.engine.barriers import Barriers
 
 _Entry: TypeAlias = tuple[float, float, int]
 """Priority and pressure, both with their sign turned, and the job."""
 
 
-def pressures(children: Sequence[Sequence[int]], expected_s: Callable[[int], float]) -> list[float]:
+def pressures(
+    children: Sequence[Sequence[int]], expected_s: Callable[[int], float], barriers: Barriers | None = None
+) -> list[float]:
     """Pressure of every job: its own expected run time and that of the longest chain behind it, in seconds.
 
     Parameters
@@ -24,12 +29,22 @@ def pressures(children: Sequence[Sequence[int]], expected_s: Callable[[int], flo
         Indices of the children per job; children come after their parents.
     expected_s
         Expected run time of a job, in seconds.
+    barriers
+        What else jobs wait for; those that begin a group come after all of the group before it.
     """
     pressure = [0.0] * len(children)
+    ends = barriers.behind if barriers else {}
+    # Of a barrier, the last job that ends its group is the first to ask, and all behind it are known by then.
+    of_barrier: dict[int, float] = {}
     for job in range(len(children) - 1, -1, -1):
         behind = 0.0
         for child in children[job]:
             behind = max(behind, pressure[child])
+        if barriers and job in ends:
+            for number in ends[job]:
+                if number not in of_barrier:
+                    of_barrier[number] = max(pressure[below] for below in barriers.all[number].before)
+                behind = max(behind, of_barrier[number])
         pressure[job] = expected_s(job) + behind
     return pressure
 

@@ -75,7 +75,7 @@ class _Document(msgspec.Struct):
 
 
 def read_wfformat(text: bytes, settings: Mapping[str, Any], origin: Origin) -> TaskGraph:
-    """Read a recorded workflow; implements `longshore.contract.source.Source`.
+    """Read a recorded workflow.
 
     Parameters
     ----------

@@ -16,16 +16,17 @@ from longshore.errors import RunUnreadableError
 from longshore.model.event import Event
 from longshore.model.file import File
 from longshore.model.job import JobSettings
+from longshore.model.ordering import StoredOrdering, numbered
 from longshore.model.task import Command
 
 if TYPE_CHECKING:
     from longshore.model.workflow import Workflow
 
-FORMAT: Final = 1
-"""Version of ``workflow.jsonl``."""
+FORMAT: Final = 2
+"""Version of ``workflow.jsonl``; one without orders is of version 1, which has none."""
 
 
-class Header(msgspec.Struct, frozen=True, kw_only=True):
+class Header(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """First line of ``workflow.jsonl``."""
 
     v: int
@@ -37,6 +38,8 @@ class Header(msgspec.Struct, frozen=True, kw_only=True):
     settings: tuple[JobSettings, ...]
     """What jobs share; each job names its entry."""
     attributes: Mapping[str, str]
+    orderings: tuple[StoredOrdering, ...] = ()
+    """Groups of jobs that run one after another."""
 
 
 class StoredJob(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
@@ -111,18 +114,19 @@ def workflow_lines(workflow: Workflow) -> Iterator[bytes]:
         # Jobs of one profile share one object, so identity is enough, and hashing its maps is not needed.
         if settings.setdefault(id(job.settings), len(distinct)) == len(distinct):
             distinct.append(job.settings)
+    index = {job.name: number for number, job in enumerate(jobs)}
     yield encode_line(
         Header(
-            v=FORMAT,
+            v=FORMAT if workflow.orderings else 1,
             name=workflow.name,
             jobs=len(jobs),
             files=len(workflow.files),
             final=workflow.final is not None,
             settings=tuple(distinct),
             attributes=workflow.attributes,
+            orderings=tuple(numbered(each, index) for each in workflow.orderings),
         )
     )
-    index = {job.name: number for number, job in enumerate(jobs)}
     for job in jobs:
         yield encode_line(
             StoredJob(

@@ -19,6 +19,7 @@ class Named(Protocol):
 
 
 N = TypeVar("N", bound=Named)
+M = TypeVar("M", bound=Named)
 
 
 class Dag(Generic[N]):
@@ -30,6 +31,8 @@ class Dag(Generic[N]):
         The nodes; their names must differ.
     edges
         Pairs (parent index, child index). An edge given twice counts once.
+    parents
+        In place of edges, the indices of each node's parents, each of them once; the lists are kept.
 
     Raises
     ------
@@ -41,10 +44,14 @@ class Dag(Generic[N]):
 
     __slots__ = ("children", "index", "nodes", "order", "parents")
 
-    def __init__(self, nodes: Iterable[N], edges: Iterable[tuple[int, int]]) -> None:
+    def __init__(
+        self, nodes: Iterable[N], edges: Iterable[tuple[int, int]] = (), *, parents: list[list[int]] | None = None
+    ) -> None:
         self.nodes: tuple[N, ...] = tuple(nodes)
         self.index: dict[str, int] = index_by_name(self.nodes)
-        self.parents, self.children = adjacency(len(self.nodes), edges)
+        self.parents, self.children = (
+            adjacency(len(self.nodes), edges) if parents is None else (parents, children_of(parents))
+        )
         self.order: list[int] = topological_order(self.parents, self.children)
         """Indices, parents first; among nodes that could come next, the one that became free first."""
         if len(self.order) < len(self.nodes):
@@ -70,6 +77,22 @@ class Dag(Generic[N]):
                 raise _edge_to_nowhere(edge, missing.args[0], index) from None
 
         return cls(nodes, map(ends, edges))
+
+    def alike(self, nodes: Iterable[M]) -> Dag[M]:
+        """The same graph with other nodes, one for each of these; what does not depend on nodes is shared.
+
+        Raises
+        ------
+        GraphError
+            Two nodes share a name.
+        """
+        dag: Dag[M] = Dag.__new__(Dag)
+        dag.nodes = tuple(nodes)
+        if len(dag.nodes) != len(self.nodes):
+            raise ValueError(f"{len(dag.nodes)} nodes cannot take the place of {len(self.nodes)}")
+        dag.index = index_by_name(dag.nodes)
+        dag.parents, dag.children, dag.order = self.parents, self.children, self.order
+        return dag
 
     def __len__(self) -> int:
         return len(self.nodes)
@@ -117,7 +140,7 @@ def adjacency(size: int, edges: Iterable[tuple[int, int]]) -> tuple[list[list[in
     children: list[list[int]] = [[] for _ in range(size)]
     for parent, child in edges:
         if not (0 <= parent < size and 0 <= child < size):
-            raise GraphError(f"the edge {parent} -> {child} leads to nowhere: there are {size} nodes, counted from 0")
+            raise _no_node(parent, child, size)
         parents[child].append(parent)
         children[parent].append(child)
     for neighbours in (parents, children):
@@ -125,6 +148,28 @@ def adjacency(size: int, edges: Iterable[tuple[int, int]]) -> tuple[list[list[in
             if len(these) > 1:
                 neighbours[node] = list(dict.fromkeys(these))
     return parents, children
+
+
+def children_of(parents: Sequence[Sequence[int]]) -> list[list[int]]:
+    """The children of each node.
+
+    Raises
+    ------
+    GraphError
+        A parent is no node.
+    """
+    size = len(parents)
+    children: list[list[int]] = [[] for _ in range(size)]
+    for child, these in enumerate(parents):
+        for parent in these:
+            if not 0 <= parent < size:
+                raise _no_node(parent, child, size)
+            children[parent].append(child)
+    return children
+
+
+def _no_node(parent: int, child: int, size: int) -> GraphError:
+    return GraphError(f"the edge {parent} -> {child} leads to nowhere: there are {size} nodes, counted from 0")
 
 
 def topological_order(parents: Sequence[Sequence[int]], children: Sequence[Sequence[int]]) -> list[int]:

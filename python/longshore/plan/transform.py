@@ -11,13 +11,15 @@ from typing import Any, TypeAlias
 
 from longshore.config.combine import ClusterProfile, cluster_profile
 from longshore.config.interpolate import Field, Template
+from longshore.config.ordering import OrderingRule
 from longshore.config.profile import JobProfile
-from longshore.errors import ConfigError, PreparationError
+from longshore.errors import ConfigError, CycleError, PreparationError
 from longshore.model.cluster import Cluster, ClusteredGraph, Composition, Member
 from longshore.model.dag import Dag
 from longshore.model.job import Job, JobSettings
 from longshore.model.task import Command, Task
 from longshore.model.workflow import Workflow
+from longshore.plan.ordering import barrier_names, explained, orderings_of
 from longshore.plan.special import SpecialJobs
 from longshore.plan.tasks import joined
 
@@ -102,6 +104,7 @@ def transform(
     name: str,
     attributes: Mapping[str, str],
     special: SpecialJobs,
+    orderings: Sequence[OrderingRule] = (),
 ) -> Workflow:
     """Make the workflow.
 
@@ -117,11 +120,13 @@ def transform(
         What is known of the run as a whole.
     special
         The jobs that belong to no task.
+    orderings
+        Which groups of jobs run one after another.
 
     Raises
     ------
     PreparationError
-        A task has no command.
+        A task has no command, or (as `CycleError`) jobs cannot run in the order that is asked for.
     ConfigError
         With the values of some job, a request is not right, or its tasks do not agree on a value.
     """
@@ -131,14 +136,19 @@ def transform(
     kinds = map(profiles.__getitem__, compositions(nodes))
     jobs = (make_job(cluster, profile, shared, directory) for cluster, profile in zip(nodes, kinds, strict=True))
     edges = ((nodes[parent].name, nodes[child].name) for parent, child in clustered.dag.edges())
-    return Workflow(
-        name,
-        chain(filter(None, [special.init]), jobs, filter(None, [special.last])),
-        chain(edges, _special_edges(clustered.dag, special)),
-        final=special.final,
-        files=clustered.source.files,
-        attributes=attributes,
-    )
+    ordered = orderings_of(orderings, clustered.dag) if orderings else ()
+    try:
+        return Workflow(
+            name,
+            chain(filter(None, [special.init]), jobs, filter(None, [special.last])),
+            chain(edges, _special_edges(clustered.dag, special)),
+            final=special.final,
+            files=clustered.source.files,
+            attributes=attributes,
+            orderings=ordered,
+        )
+    except CycleError as error:
+        raise explained(error, orderings, barrier_names(ordered)) from None
 
 
 def _special_edges(dag: Dag[Cluster], special: SpecialJobs) -> Iterator[tuple[str, str]]:

@@ -833,7 +833,7 @@ def _events(service: WmsService, run: RunPaths) -> list[Event]:
 
 def _folded(run: RunPaths, events: list[Event]) -> RunState:
     jobs = JobTable(run)
-    state = RunState(jobs.parents, jobs.label_of, final=jobs.header.final)
+    state = RunState(jobs.parents, jobs.label_of, final=jobs.header.final, barriers=jobs.barriers)
     jobs.close()
     for event in events:
         state.apply(event)

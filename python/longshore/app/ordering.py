@@ -1,0 +1,33 @@
+"""Reads in which order groups of jobs are to run, and tells of labels that nobody has."""
+
+from __future__ import annotations
+
+from longshore.app.configuration import Configuration
+from longshore.app.teller import Teller
+from longshore.config.ordering import OrderingRule, ordering_rules
+from longshore.model.cluster import ClusteredGraph
+from longshore.plan.ordering import unknown_labels
+
+
+def wanted_orderings(configuration: Configuration, clustered: ClusteredGraph, tell: Teller) -> tuple[OrderingRule, ...]:
+    """The orders that the configuration asks for.
+
+    Parameters
+    ----------
+    configuration
+        The configuration.
+    clustered
+        What jobs are made of.
+    tell
+        Is told of labels without jobs.
+
+    Raises
+    ------
+    ConfigError
+        A value is wrong or missing.
+    """
+    rules = ordering_rules(configuration.config, current={"curr_site": configuration.site}, env=configuration.env)
+    if rules:
+        for note in unknown_labels(rules, (cluster.label for cluster in clustered.dag.nodes)):
+            tell.note(note)
+    return rules

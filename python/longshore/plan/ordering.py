@@ -1,0 +1,192 @@
+"""Turns clusters and rules for their order into groups of jobs that run one after another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from operator import itemgetter
+from typing import TypeAlias
+
+from longshore.config.ordering import OrderingRule
+from longshore.contract.clustering import Start
+from longshore.errors import ConfigError, CycleError, PreparationError
+from longshore.model.cluster import Cluster
+from longshore.model.dag import Dag
+from longshore.model.ordering import JobGroup, Ordering
+from longshore.model.task import DataId, Scalar
+
+_Key: TypeAlias = tuple[Scalar, ...]
+_Place: TypeAlias = list[tuple[int, float, str]]
+
+
+def unknown_labels(rules: Iterable[OrderingRule], labels: Iterable[str]) -> Iterator[str]:
+    """A note per rule that names labels of which there are no jobs."""
+    known = set(labels)
+    for rule in rules:
+        if missing := [label for label in rule.labels if label not in known]:
+            words = ", ".join(f"'{label}'" for label in missing)
+            nothing = ", and so orders nothing" if len(missing) == len(rule.labels) else ""
+            yield f"{rule.origin}: 'ordering.{rule.name}.labels' has {words}, of which there are no jobs{nothing}"
+
+
+def orderings_of(rules: Sequence[OrderingRule], dag: Dag[Cluster]) -> tuple[Ordering, ...]:
+    """The groups of each rule, in the order in which they run.
+
+    Parameters
+    ----------
+    rules
+        The rules.
+    dag
+        The clusters, each of which is a job.
+
+    Raises
+    ------
+    ConfigError
+        A label is in two orders.
+    PreparationError
+        A job lacks a dimension of its order.
+    """
+    grouping = _Grouping(_rule_of(rules), dag)
+    found = grouping.found()
+    return tuple(_ordering(rule, found[rule.name], dag.nodes) for rule in rules if rule.name in found)
+
+
+def _rule_of(rules: Iterable[OrderingRule]) -> dict[str, OrderingRule]:
+    rule_of: dict[str, OrderingRule] = {}
+    for rule in rules:
+        for label in rule.labels:
+            if (other := rule_of.setdefault(label, rule)) is not rule:
+                raise ConfigError(
+                    f"the label '{label}' is in the orders '{other.name}' and '{rule.name}'",
+                    origin=rule.origin,
+                    hint=f"A job is in one order; '{other.name}' is written at {other.origin}.",
+                )
+    return rule_of
+
+
+class _Grouping:
+    """Finds the group of each job.
+
+    Parameters
+    ----------
+    rule_of
+        Rule per label.
+    dag
+        The clusters.
+    """
+
+    def __init__(self, rule_of: Mapping[str, OrderingRule], dag: Dag[Cluster]) -> None:
+        self._dag = dag
+        self._rules = [rule_of.get(cluster.label) for cluster in dag.nodes]
+        self._keys: list[_Key | None] = [None] * len(dag)
+
+    def found(self) -> dict[str, dict[_Key, list[int]]]:
+        """The numbers of the jobs of each group, per rule."""
+        order, dag = self._dag.order, self._dag
+        for number in order:
+            rule = self._rules[number]
+            if rule is not None and rule.start is not Start.SINK:
+                self._keys[number] = (
+                    self._key(number, rule, dag.parents, max) if rule.start else _own(dag, number, rule)
+                )
+        for number in reversed(order):
+            rule = self._rules[number]
+            if rule is not None and rule.start is Start.SINK:
+                self._keys[number] = self._key(number, rule, dag.children, min)
+        found: dict[str, dict[_Key, list[int]]] = {}
+        for number, (rule, key) in enumerate(zip(self._rules, self._keys, strict=True)):
+            if rule is not None and key is not None:
+                found.setdefault(rule.name, {}).setdefault(key, []).append(number)
+        return found
+
+    def _key(self, number: int, rule: OrderingRule, near: Sequence[Sequence[int]], choose: Callable[..., _Key]) -> _Key:
+        """The group of a job: that of those it hangs on in the same order; without any, that of its own values."""
+        keys = [key for each in near[number] if self._rules[each] is rule and (key := self._keys[each]) is not None]
+        # Of several the one that keeps it behind all it waits for, or before all that wait for it.
+        return choose(keys, key=_place) if keys else _own(self._dag, number, rule)
+
+
+def _own(dag: Dag[Cluster], number: int, rule: OrderingRule) -> _Key:
+    """The group of a job by its own values."""
+    cluster = dag.nodes[number]
+    try:
+        return tuple([cluster.tags[name] for name in rule.dimensions])
+    except KeyError:
+        return _stood_for(cluster, rule)
+
+
+def _stood_for(cluster: Cluster, rule: OrderingRule) -> _Key:
+    """The values of a job of which not all are plainly there."""
+    values: DataId = cluster.tags
+    if len(cluster.tasks) == 1:
+        task = cluster.tasks[0]
+        values = {**task.implied, **task.data_id, **values}
+    key: list[Scalar] = []
+    missing: list[str] = []
+    for name in rule.dimensions:
+        there = next((each for each in (name, *rule.equal.get(name, ())) if each in values), None)
+        if there is None:
+            missing.append(name)
+        else:
+            key.append(values[there])
+    if missing:
+        raise _lacking(cluster, rule, missing, values)
+    return tuple(key)
+
+
+def _lacking(cluster: Cluster, rule: OrderingRule, missing: Sequence[str], values: DataId) -> PreparationError:
+    words = ", ".join(f"'{name}'" for name in missing)
+    has = ", ".join(f"{name}: {value}" for name, value in values.items()) or "no dimension at all"
+    return PreparationError(
+        f"the job '{cluster.name}' of '{cluster.label}' ({has}) lacks {words}, which the order '{rule.name}' needs",
+        origin=rule.origin,
+        hint="Take the label or the dimension out, name another that stands for it by 'equalDimensions', or let "
+        "'findDependencyMethod' put the job where those are that it hangs on.",
+    )
+
+
+def _place(key: _Key) -> _Place:
+    """Where a group stands among others: numbers first, as numbers."""
+    return [(0, float(value), "") if isinstance(value, int | float) else (1, 0.0, str(value)) for value in key]
+
+
+def _ordering(rule: OrderingRule, found: Mapping[_Key, list[int]], clusters: Sequence[Cluster]) -> Ordering:
+    ordered = sorted(((_place(key), key) for key in found), key=itemgetter(0))
+    return Ordering(
+        name=rule.name,
+        dimensions=rule.dimensions,
+        implementation=rule.implementation,
+        blocking=rule.blocking,
+        groups=tuple(
+            JobGroup(key=key, jobs=tuple(clusters[number].name for number in found[key])) for _, key in ordered
+        ),
+    )
+
+
+def barrier_names(orderings: Iterable[Ordering]) -> dict[str, str]:
+    """Name of the order per name of a barrier."""
+    return {ordering.node_name(group): ordering.name for ordering in orderings for group in ordering.groups}
+
+
+def explained(error: CycleError, rules: Iterable[OrderingRule], nodes: Mapping[str, str]) -> CycleError:
+    """The error of a ring in which orders have a part, with the order and the way out.
+
+    Parameters
+    ----------
+    error
+        The ring, in which the names of barriers stand among those of jobs.
+    rules
+        The rules.
+    nodes
+        Name of the rule per name of a barrier.
+    """
+    names = dict.fromkeys(nodes[name] for name in error.ring if name in nodes)
+    involved = [rule for rule in rules if rule.name in names]
+    if not involved:
+        return error
+    words = ", ".join(f"'{rule.name}'" for rule in involved)
+    return CycleError(
+        error.ring,
+        origin=involved[0].origin,
+        hint=f"The jobs themselves allow no such order as {words} wants: one of an earlier group needs one of a later "
+        "group. Leave a label or a dimension out, or use 'findDependencyMethod'.",
+    )

@@ -1,0 +1,213 @@
+"""Turns what the jobs of a label share into a submit description, and what is a job's own into its variables."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from longshore.contract.context import Context
+from longshore.engine.policy import rules_of
+from longshore.model.job import JobSettings
+from longshore.model.request import MIB, Request
+from longshore.plan.allotment import GPUS, thread_variables
+from longshore.plan.commands import job_variables
+from longshore.services.htcondor import joblog, quoting
+from longshore.services.htcondor.memory import MACROS, Attempts, commands, most_mib, requested, walltime
+from longshore.services.htcondor.settings import LINES, JobWords, getenv
+
+NAME: Final = "n"
+FOLDER: Final = "o"
+ARGUMENTS: Final = "a"
+VARIABLES: Final = "e"
+"""Macros of a node: name of the job, folder of its logs, what its arguments and its variables have of their own."""
+IN_PATHS: Final = "f"
+IN_VARIABLES: Final = "v"
+"""Macros of a node whose job has odd signs in its name: the name in paths, and among variables."""
+CPUS: Final = "cpus"
+MEMORY: Final = "mem"
+DISK: Final = "disk"
+TIME: Final = "wall"
+"""Macros with which a node may ask for something else than its label: processors, MiB, MiB, seconds."""
+_OWN_NAMES: Final = frozenset({"LONGSHORE_JOB_NAME", "LONGSHORE_JOB_ATTEMPT"})
+_MEMORY_NAME: Final = "LONGSHORE_JOB_MEMORY_MB"
+
+
+class Shape(msgspec.Struct, frozen=True, kw_only=True):
+    """What decides the text of a description.
+
+    Attributes
+    ----------
+    settings
+        What its jobs share; their requests may differ in amounts.
+    name
+        Name of the description.
+    executable
+        Path of the program.
+    arguments
+        Beginning and end of the arguments, in HTCondor's syntax; what is a job's own stands between.
+    variables
+        Beginning and end of the variables of jobs of their own, alike.
+    differs
+        Whether jobs have arguments, and variables, of their own.
+    plain
+        Whether the names of its jobs mean just themselves.
+    index
+        Number of the job, where it is the only one; else it follows from the name of the node.
+    unset
+        Variables of all jobs that these jobs have of their own.
+    exported
+        Variables that the command itself sets.
+    """
+
+    settings: JobSettings
+    name: str
+    executable: str
+    arguments: tuple[str, str]
+    variables: tuple[str, str] = ("", "")
+    differs: tuple[bool, bool] = (False, False)
+    plain: bool = True
+    index: int | None = None
+    unset: frozenset[str] = frozenset()
+    exported: frozenset[str] = frozenset()
+
+
+def description(shape: Shape, ctx: Context, attributes: Mapping[str, str]) -> Iterator[str]:
+    """The lines of a submit description, without those around it.
+
+    Parameters
+    ----------
+    shape
+        What decides it.
+    ctx
+        The run and its site.
+    attributes
+        What is known of the run as a whole.
+    """
+    settings = shape.settings
+    words = JobWords.of(settings)
+    lines = [("universe", "vanilla"), ("executable", shape.executable), ("transfer_executable", "false")]
+    if text := _pieces(shape.arguments, ARGUMENTS, differs=shape.differs[0]):
+        lines.append(("arguments", f'"{text}"'))
+    lines.append(("environment", f'"{_environment(shape, ctx)}"'))
+    if names := getenv(ctx):
+        lines.append(("getenv", names))
+    lines += _files(shape, ctx, words)
+    lines += _request(settings, ctx, words)
+    lines += _who(settings)
+    lines += [(f"My.{name}", value) for name, value in _attributes(shape, ctx, attributes)]
+    yield from (f"{name} = {value}" for name, value in lines)
+    yield from words.lines
+
+
+def _pieces(around: tuple[str, str], macro: str, *, differs: bool) -> str:
+    own = f"$({macro})" if differs else ""
+    return f"{quoting.in_description(around[0])}{own}{quoting.in_description(around[1])}"
+
+
+def _environment(shape: Shape, ctx: Context) -> str:
+    settings = shape.settings
+    threads = thread_variables(settings.request.cpus) if settings.limit_threads else {}
+    variables = {**threads, **settings.environment, **_job_variables(settings, str(ctx.paths.root))}
+    known = {name: value for name, value in variables.items() if name not in shape.unset and name not in shape.exported}
+    text = quoting.in_description(quoting.environment(known))
+    name = f"$({NAME})" if shape.plain else f"$({IN_VARIABLES})"
+    # Both the schedd fills in at each match, so that they are right at each attempt.
+    text += f" LONGSHORE_JOB_NAME={name} LONGSHORE_JOB_ATTEMPT='{joblog.ATTEMPT}'"
+    if settings.request.memory_b is not None:
+        text += f" {_MEMORY_NAME}='$$([int(RequestMemory)])'"
+    if own := _pieces(shape.variables, VARIABLES, differs=shape.differs[1]):
+        text += f" {own}"
+    return text.strip()
+
+
+def _job_variables(settings: JobSettings, run_dir: str) -> dict[str, str]:
+    variables = job_variables(name="", label=settings.label, attempt=0, request=settings.request, run_dir=run_dir)
+    return {name: value for name, value in variables.items() if name not in _OWN_NAMES and name != _MEMORY_NAME}
+
+
+def _files(shape: Shape, ctx: Context, words: JobWords) -> Iterator[tuple[str, str]]:
+    settings = shape.settings
+    yield "initialdir", settings.working_directory or str(ctx.paths.root)
+    yield "should_transfer_files", "NO"
+    name = f"$({NAME})" if shape.plain else f"$({IN_PATHS})"
+    attempt = "" if words.overwrite else f".{joblog.ATTEMPT}"
+    log = f"{ctx.paths.root}/{joblog.folder(settings.label, f'$({FOLDER})')}/{name}.$(Cluster){attempt}.log"
+    # Both into one file: HTCondor opens it once when both are named alike.
+    yield "output", log
+    yield "error", log
+
+
+def _request(settings: JobSettings, ctx: Context, words: JobWords) -> Iterator[tuple[str, str]]:
+    request = settings.request
+    rules = rules_of(settings, retries_on_lost=int(ctx.settings.get("retries_on_lost", 1)), capacity=_capacity(ctx))
+    first = amounts(request, settings, ctx)
+    yield "request_cpus", f"$({CPUS}:{first[CPUS]})"
+    memory = f"$({MEMORY}:{first[MEMORY]})" if MEMORY in first else None
+    attempts = Attempts(rules=rules, memory=memory, most=most_mib(rules), release=words.release)
+    yield from MACROS
+    if memory is not None:
+        yield "request_memory", requested(attempts)
+    if DISK in first:
+        yield "request_disk", f"$({DISK}:{first[DISK]})M"
+    for name, amount in sorted(request.resources.items()):
+        yield f"request_{'gpus' if name in GPUS else name}", str(amount)
+    if TIME in first:
+        yield "allowed_execute_duration", walltime(f"$({TIME}:{first[TIME]})", rules)
+    yield from commands(attempts)
+
+
+def amounts(request: Request, settings: JobSettings, ctx: Context) -> dict[str, str]:
+    """What a first attempt asks for, per macro."""
+    rules = rules_of(settings, retries_on_lost=0, capacity=_capacity(ctx))
+    found = {CPUS: str(request.cpus)}
+    if request.memory_b is not None:
+        most = rules.memory_most_b if rules.memory_factor is not None else None
+        asked = request.memory_b if most is None else min(request.memory_b, most)
+        found[MEMORY] = str(math.ceil(asked / MIB))
+    if request.disk_b is not None:
+        found[DISK] = str(math.ceil(request.disk_b / MIB))
+    if request.walltime_s is not None:
+        found[TIME] = str(math.ceil(request.walltime_s))
+    return found
+
+
+def _capacity(ctx: Context) -> Mapping[str, int] | None:
+    return ctx.probe.capacity if ctx.probe else None
+
+
+_NOTIFICATION: Final = ("Always", "Complete", "Error", "Never")
+
+
+def _who(settings: JobSettings) -> Iterator[tuple[str, str]]:
+    given = settings.attributes
+    for key, command in (
+        ("accountingGroup", "accounting_group"),
+        ("accountingUser", "accounting_group_user"),
+        ("concurrencyLimit", "concurrency_limits"),
+        ("mailTo", "notify_user"),
+    ):
+        if given.get(key):
+            yield command, str(given[key])
+    if when := str(given.get("whenToMail") or ("Error" if given.get("mailTo") else "")):
+        yield "notification", when.capitalize() if when.capitalize() in _NOTIFICATION else when
+
+
+def _attributes(shape: Shape, ctx: Context, attributes: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    settings = shape.settings
+    index = "$SUBSTR(JOB,1)" if shape.index is None else str(shape.index)
+    yield "LongshoreRun", quoting.in_attribute(ctx.mark)
+    yield "LongshoreJob", index
+    yield "LongshoreName", f'"$({NAME})"'
+    yield "bps_job_name", f'"$({NAME})"'
+    yield "bps_job_label", quoting.in_attribute(settings.label)
+    if settings.attributes.get("preemptible") is False:
+        yield "Preemptible", "false"
+    yield from ((name, quoting.in_attribute(value)) for name, value in attributes.items() if value)
+
+
+def with_lines(settings: Mapping[str, Any]) -> bool:
+    """Whether somebody wrote lines of a description himself."""
+    return bool(settings.get(LINES))

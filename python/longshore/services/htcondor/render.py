@@ -1,0 +1,60 @@
+"""Turns a workflow into the files that DAGMan runs it from, all of them in ``wms/``.
+
+They work by hand as well: ``condor_submit_dag run.dag`` in that folder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Final
+
+from longshore.contract.context import Context, RenderedFile
+from longshore.services.htcondor import dag, joblog
+
+if TYPE_CHECKING:
+    from longshore.model.workflow import Workflow
+
+FOLDER: Final = PurePosixPath("wms")
+DAG: Final = FOLDER / "run.dag"
+OVERRIDES: Final = FOLDER / dag.OVERRIDES
+CONFIG: Final = FOLDER / dag.CONFIG
+FINAL_SCRIPT: Final = FOLDER / dag.FINAL_SCRIPT
+_OVERRIDES: Final = """\
+# Read last: what is said of a node here holds. What it asks for at first are mem and disk (MiB), cpus, wall (seconds):
+#   VARS j12 mem="4096"
+# And any command of its submit description can be given anew:
+#   VARS j12 APPEND request_gpus="1"
+"""
+_FINAL: Final = """\
+#!/bin/sh
+# Run by DAGMan when the final job has ended, with the status of the DAG and the exit code of that job: a final job that
+# succeeds does not hide that others failed.
+[ "$1" -eq 0 ] || exit "$1"
+exit "$2"
+"""
+
+
+def render(workflow: Workflow, ctx: Context) -> Iterator[RenderedFile]:
+    """The files of a run: fewer than ten however many jobs there are."""
+    yield RenderedFile(path=DAG, chunks=lambda: dag.text(workflow, ctx))
+    yield RenderedFile(path=OVERRIDES, chunks=partial(_text, _OVERRIDES))
+    yield RenderedFile(path=CONFIG, chunks=lambda: dag.config(_settings()))
+    if workflow.final is not None:
+        yield RenderedFile(path=FINAL_SCRIPT, mode=0o755, chunks=partial(_text, _FINAL))
+
+
+def folders(workflow: Workflow) -> Iterator[str]:
+    """The folders of all logs: HTCondor makes none, and holds a job whose log it cannot open."""
+    found = {(job.settings.label, joblog.subfolder(index)): None for index, job in enumerate(workflow)}
+    return (joblog.folder(label, subfolder) for label, subfolder in found)
+
+
+def _settings() -> Iterator[tuple[str, str]]:
+    """What DAGMan is told for the run."""
+    yield "DAGMAN_MANAGER_JOB_APPEND_GETENV", "TRUE"
+
+
+def _text(text: str) -> Iterator[str]:
+    yield text
