@@ -50,6 +50,17 @@ def test_what_was_prepared_runs(cli: Cli, write_run: WriteRun, tmp_path: Path) -
     assert "was submitted already" in again.json["error"]["message"]
 
 
+def test_what_was_only_prepared_is_neither_taken_up_nor_run_again(cli: Cli, write_run: WriteRun) -> None:
+    run = prepared(cli, write_run())
+    for command in ("resume", "restart"):
+        ran = cli(command, run)
+        assert ran.returncode == 6
+        assert "was prepared, and never submitted" in ran.stderr
+        assert f"longshore submit {run}" in ran.stderr
+    assert not list((run / "journal").iterdir())
+    assert f"never handed over: longshore submit {run}" in cli("report", "--id", run).stdout
+
+
 def test_a_script_that_was_prepared_runs(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "script.sh").write_text("#!/bin/sh\necho $# arguments\n", "utf-8")
     path = tmp_path / "custom.yaml"

@@ -147,6 +147,26 @@ def refuse_if_handed_over(run: RunPaths, card: RunCard, service: WmsService) -> 
         raise SubmissionRefusedError(f"{by}: it runs", hint=hint)
 
 
+def refuse_if_only_prepared(run: RunPaths, card: RunCard) -> None:
+    """Refuse to take up, or run again, what nobody began to hand over.
+
+    Parameters
+    ----------
+    run, card
+        The run.
+
+    Raises
+    ------
+    SubmissionRefusedError
+        Nobody did.
+    """
+    begun = run.journal.is_dir() and any(run.journal.iterdir())
+    if not card.submissions and not begun and not run.submitting.exists():
+        raise SubmissionRefusedError(
+            f"'{run.root}' was prepared, and never submitted", hint=f"To submit it: longshore submit {run.root}"
+        )
+
+
 def _registered(run: RunPaths, card: RunCard) -> tuple[bool, str]:
     """Whether the run can be named by its id from now on, and what it is to be named by."""
     entry = Entry(id=card.id, path=str(run.root), name=card.name, service=card.service, created_at=card.created_at)
