@@ -190,12 +190,14 @@ class RunState(Steered):
         row[before] -= 1
         row[code] += 1
         self.code[job] = code
-        if job != self.final:
-            self.open += _IS_OVER[before] - _IS_OVER[code]
-        if _IS_OVER[code] and job in self.barriers.behind:
-            self.barriers.crossed.append(job)
         if code == _READY:
             self.freed.append(job)
+        # A job is over once, and becomes something several times: a million jobs make this worth a test.
+        if _IS_OVER[code] or _IS_OVER[before]:
+            if job != self.final:
+                self.open += _IS_OVER[before] - _IS_OVER[code]
+            if _IS_OVER[code] and job in self.barriers.behind:
+                self.barriers.crossed.append(job)
 
     def _ready(self, job: int) -> None:
         for event in self.set_later.pop(job, ()):
