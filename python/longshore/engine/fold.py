@@ -192,10 +192,8 @@ class RunState(Steered):
         self.code[job] = code
         if code == _READY:
             self.freed.append(job)
-        # A job is over once, and becomes something several times: a million jobs make this worth a test.
-        if _IS_OVER[code] or _IS_OVER[before]:
-            if job != self.final:
-                self.open += _IS_OVER[before] - _IS_OVER[code]
+        if _IS_OVER[code] or _IS_OVER[before]:  # once per job, and all else several times
+            self.open += (job != self.final) * (_IS_OVER[before] - _IS_OVER[code])
             if _IS_OVER[code] and job in self.barriers.behind:
                 self.barriers.crossed.append(job)
 
