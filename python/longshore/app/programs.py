@@ -90,6 +90,27 @@ def started_programs(jobs: Iterable[Job], configuration: Configuration) -> list[
     ]
 
 
+def found_programs(jobs: Iterable[Job], configuration: Configuration) -> list[Path]:
+    """The programs that jobs start, as far as they are there and outside of the run directory, each once.
+
+    Parameters
+    ----------
+    jobs
+        The jobs.
+    configuration
+        Has the environment.
+    """
+    found: dict[Path, None] = {}
+    for started in started_programs(jobs, configuration):
+        name = started.program
+        if name is None or started.is_found_later or ("/" in name and not f"{started.folder}{name}".startswith("/")):
+            continue
+        place = Path(started.folder, name) if "/" in name else Path(shutil.which(name, path=started.path) or "")
+        if place.is_file():
+            found[place] = None
+    return list(found)
+
+
 def missing_programs(jobs: Iterable[Job], files: Mapping[str, File], configuration: Configuration) -> Iterator[Problem]:
     """What cannot be started: a program or its interpreter is missing, or the directory that it is to run in.
 

@@ -11,7 +11,7 @@ import click
 from longshore.cli.options import INTERRUPTED, SERVICE, Progress
 
 if TYPE_CHECKING:
-    from longshore.app.submit import Submitted
+    from longshore.app.handover import Submitted
     from longshore.model.report import RunReport
 
 _KEYS: Final = {

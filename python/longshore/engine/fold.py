@@ -187,12 +187,12 @@ class RunState(Steered):
         row[before] -= 1
         row[code] += 1
         self.code[job] = code
-        if job != self.final:
-            self.open += _IS_OVER[before] - _IS_OVER[code]
-        if _IS_OVER[code] and job in self.barriers.behind:
-            self.barriers.crossed.append(job)
         if code == _READY:
             self.freed.append(job)
+        if _IS_OVER[code] or _IS_OVER[before]:  # once per job, and all else several times
+            self.open += (job != self.final) * (_IS_OVER[before] - _IS_OVER[code])
+            if _IS_OVER[code] and job in self.barriers.behind:
+                self.barriers.crossed.append(job)
 
     def _ready(self, job: int) -> None:
         for event in self.set_later.pop(job, ()):

@@ -17,11 +17,14 @@ from longshore.contract.context import RenderedFile, RunPaths
 from longshore.contract.executor import Waiting
 from longshore.errors import FilesError, RunNotFoundError, RunUnreadableError
 from longshore.model.codec import Header, decode_header, job_lines
+from longshore.model.madefrom import MadeFrom, Started
 from longshore.model.snapshot import Snapshot
 from longshore.model.submission import RunCard
 
 FORMAT: Final = 1
 """Version of the run directory's layout."""
+MADE_FROM: Final = 1
+"""Version of ``made-from.json``."""
 
 _Record = TypeVar("_Record")
 
@@ -196,6 +199,50 @@ def read_card(run: RunPaths) -> RunCard:
     return _decode(text, RunCard, run.card)
 
 
+def write_made_from(run: RunPaths, made: MadeFrom) -> None:
+    """Write ``made-from.json``, whole or not at all."""
+    _write_whole(run.made_from, msgspec.json.format(msgspec.json.encode(made), indent=1) + b"\n")
+
+
+def read_made_from(run: RunPaths) -> MadeFrom | None:
+    """Read ``made-from.json``; ``None`` where there is none.
+
+    Raises
+    ------
+    RunUnreadableError
+        It cannot be read, or is of a newer format.
+    """
+    try:
+        text = run.made_from.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise RunUnreadableError(f"'{run.made_from}' cannot be read: {error.strerror}") from error
+    found = _decode(text, _MadeFromVersion, run.made_from).v
+    if found > MADE_FROM:
+        raise RunUnreadableError(
+            f"'{run.made_from}' has format {found}; this Longshore reads up to {MADE_FROM}",
+            hint="Use the version that wrote it, or a newer one.",
+        )
+    return _decode(text, MadeFrom, run.made_from)
+
+
+def note_submitting(run: RunPaths, started: Started) -> None:
+    """Write ``submitting.json`` before a run is handed over."""
+    _write_whole(run.submitting, msgspec.json.encode(started) + b"\n")
+
+
+def read_submitting(run: RunPaths) -> Started | None:
+    """Read ``submitting.json``; ``None`` where nobody began to hand the run over, or that is done."""
+    try:
+        return msgspec.json.decode(run.submitting.read_bytes(), type=Started)
+    except FileNotFoundError:
+        return None
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+        # Somebody did, whoever it was.
+        return Started(at=0.0, user="", host="")
+
+
 @contextmanager
 def handed_over_alone(run: RunPaths) -> Iterator[None]:
     """Hold off whoever else would hand the run over, as far as its file system can.
@@ -260,6 +307,10 @@ def open_workflow(run: RunPaths) -> Iterator[tuple[Header, int, Iterator[bytes]]
 
 class _Version(msgspec.Struct):
     format: int
+
+
+class _MadeFromVersion(msgspec.Struct):
+    v: int
 
 
 def _decode(text: bytes, kind: type[_Record], path: Path) -> _Record:
