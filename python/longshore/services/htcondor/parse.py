@@ -84,7 +84,7 @@ class Hold(msgspec.Struct, frozen=True, kw_only=True):
 def node_of(body: bytes) -> str:
     """Name of the node a job was submitted for; empty where none is said."""
     found = _NODE.search(body)
-    return (found[1] or found[2]).decode("utf-8", "replace") if found else ""
+    return (found[1] or found[2] or b"").decode("utf-8", "replace") if found else ""
 
 
 def host_of(body: bytes) -> str | None:
