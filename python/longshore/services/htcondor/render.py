@@ -11,6 +11,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
 
 from longshore.contract.context import Context, RenderedFile
+from longshore.model.garbage import collection_paused
 from longshore.services.htcondor import dag, joblog
 from longshore.services.htcondor.settings import dagman_settings
 
@@ -39,7 +40,7 @@ exit "$2"
 
 def render(workflow: Workflow, ctx: Context) -> Iterator[RenderedFile]:
     """The files of a run: fewer than ten however many jobs there are."""
-    yield RenderedFile(path=DAG, chunks=lambda: dag.text(workflow, ctx))
+    yield RenderedFile(path=DAG, chunks=lambda: _whole(workflow, ctx))
     yield RenderedFile(path=OVERRIDES, chunks=partial(_text, _OVERRIDES))
     yield RenderedFile(path=CONFIG, chunks=lambda: dag.config(dagman_settings(ctx)))
     if workflow.final is not None:
@@ -50,6 +51,12 @@ def folders(workflow: Workflow) -> Iterator[str]:
     """The folders of all logs: HTCondor makes none, and holds a job whose log it cannot open."""
     found = {(job.settings.label, joblog.subfolder(index)): None for index, job in enumerate(workflow)}
     return (joblog.folder(label, subfolder) for label, subfolder in found)
+
+
+def _whole(workflow: Workflow, ctx: Context) -> Iterator[str]:
+    # Of hundreds of thousands of small texts none is garbage; to look for some would take longer than to make them.
+    with collection_paused():
+        yield from dag.text(workflow, ctx)
 
 
 def _text(text: str) -> Iterator[str]:
