@@ -13,7 +13,7 @@ from longshore.services.htcondor.client import CondorClient, Located, translated
 from longshore.services.htcondor.ping import at_odds, capacity_of, ping
 
 GIB = 1 << 30
-MACHINES = [
+MACHINES: list[dict[str, object]] = [
     {"Machine": "worker1", "TotalCpus": 8.0, "TotalMemory": 16384, "TotalDisk": 1000, "TotalGPUs": 2},
     {"Machine": "head", "TotalCpus": 64, "TotalMemory": 65536},
     {"Machine": "odd"},

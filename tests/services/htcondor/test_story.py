@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
@@ -45,8 +45,8 @@ class Told:
         self.apply(self.story.take(Record(kind, cluster, 0, self.at, body)))
         return self
 
-    def apply(self, events: Sequence[Event] | object) -> None:
-        for event in events:  # type: ignore[attr-defined]
+    def apply(self, events: Iterable[Event]) -> None:
+        for event in events:
             self.events.append(event)
             self.state.apply(event)
 
