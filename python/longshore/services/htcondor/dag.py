@@ -45,6 +45,11 @@ class Order(msgspec.Struct, frozen=True):
     parents: Sequence[tuple[int, ...]]
     rank: Sequence[int]
 
+    @property
+    def levels(self) -> int:
+        """How many ranks there are: what users say of priorities goes before them."""
+        return max(self.rank, default=0) + 1
+
 
 def order_of(workflow: Workflow) -> Order:
     """The order among the jobs of a workflow, the final job aside."""
@@ -118,8 +123,7 @@ def _kind(sorter: Sorter, kind: Kind, ctx: Context, order: Order, *, name: str, 
         exported=kind.exported,
     )
     yield f"\nSUBMIT-DESCRIPTION {name} {{\n"
-    attributes: dict[str, str] = {}
-    yield from (f"  {line}\n" for line in describe.description(shape, ctx, attributes))
+    yield from (f"  {line}\n" for line in describe.description(shape, ctx, sorter.attributes))
     yield "}\n"
     if is_final:
         yield f"FINAL {FINAL} {name}\n"
@@ -135,10 +139,13 @@ def _nodes(kind: Kind, shape: Shape, ctx: Context, order: Order) -> Iterator[str
             for words, piece in zip(own, text.own, strict=True):
                 words.append(f'{macro}="{quoting.in_vars(quoting.in_description(piece))}"')
     asked, commands, description = _Asked(shape.settings, ctx), _commands(shape), shape.name
-    for index, words, request in zip(kind.indices, own, kind.requests, strict=True):
+    base = asked.priority * order.levels
+    for index, words, request, tasks in zip(kind.indices, own, kind.requests, kind.tasks, strict=True):
         more = asked.of(request)
+        if tasks != 1:
+            more += f' {describe.TASKS}="{tasks}"'
         if shape.index is None:
-            node, rank = f"j{index}", order.rank[index] + asked.priority
+            node, rank = f"j{index}", order.rank[index] + base
             job = f"JOB {node} {description}\n"
         else:
             node, rank, job = FINAL, 0, ""

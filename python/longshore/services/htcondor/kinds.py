@@ -62,9 +62,9 @@ class Kind(msgspec.Struct, kw_only=True):
         Names of the variables that they have of their own.
     exported
         Names of those that the command itself sets.
-    indices, names, commands, variables, requests
+    indices, names, commands, variables, requests, tasks
         Of each job: its number, its name, its command with what is in front of it, its own variables in HTCondor's
-        syntax, and what it asks for.
+        syntax, what it asks for, and how many tasks it runs.
     """
 
     settings: JobSettings
@@ -77,6 +77,7 @@ class Kind(msgspec.Struct, kw_only=True):
     commands: list[Command] = msgspec.field(default_factory=list)
     variables: list[str] = msgspec.field(default_factory=list)
     requests: list[Request] = msgspec.field(default_factory=list)
+    tasks: list[int] = msgspec.field(default_factory=list)
 
 
 class Front(msgspec.Struct, frozen=True):
@@ -116,6 +117,7 @@ class Sorter:
 
     def __init__(self, workflow: Workflow, ctx: Context) -> None:
         self._workflow = workflow
+        self.attributes = workflow.attributes
         self._run_dir = str(ctx.paths.root)
         self._paths = {name: file.path for name, file in workflow.files.items()}
         self._fronts: dict[int, Front] = {}
@@ -144,6 +146,7 @@ class Sorter:
             kind.commands.append(command)
             kind.variables.append(variables)
             kind.requests.append(settings.request)
+            kind.tasks.append(job.tasks)
         return list(found.values())
 
     def _front(self, settings: JobSettings) -> Front:
