@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from longshore.contract.context import Context, Problem
 from longshore.errors import ConfigError
 from longshore.model.job import JobSettings
+from longshore.model.ordering import Implementation
 from longshore.model.request import MIB
 from longshore.model.rules import Keep
 from longshore.services.htcondor.settings import OWN_MAP, JobWords, dagman_settings, max_jobs
@@ -84,7 +85,7 @@ LEFT_TO_HTCONDOR: Final = {
 
 def check(workflow: Workflow, ctx: Context) -> list[Problem]:
     """Return what cannot be done, each kind of jobs being looked at once."""
-    problems = list(_of_run(ctx))
+    problems = [*_of_run(ctx), *_of_orders(workflow)]
     judged: set[int] = set()
     for job in workflow:
         if id(job.settings) not in judged:
@@ -105,6 +106,17 @@ def _of_run(ctx: Context) -> Iterator[Problem]:
             origin=ctx.site.origin,
             hint="Put the run directory where the machines see it: 'submitPath'.",
         )
+
+
+def _of_orders(workflow: Workflow) -> Iterator[Problem]:
+    for ordering in workflow.orderings:
+        if ordering.implementation is Implementation.GROUP and not ordering.blocking:
+            yield Problem(
+                message=f"a group of the order '{ordering.name}' with a failure keeps the next ones from running: "
+                "DAGMan starts nothing behind what failed",
+                hint="'restart' goes on with them once the failed jobs succeed.",
+                fatal=False,
+            )
 
 
 def _of_jobs(name: str, settings: JobSettings, ctx: Context) -> Iterator[Problem]:
