@@ -44,14 +44,12 @@ class Order(msgspec.Struct, frozen=True):
 
 def order_of(workflow: Workflow) -> Order:
     """The order among the jobs of a workflow."""
-    graph = workflow.graph
-    index = {name: number for number, name in enumerate(graph)}
-    before: list[list[int]] = [[] for _ in index]
-    children = [[index[child] for child in after] for _, after in graph.adjacency()]
-    for job, after in enumerate(children):
-        for child in after:
-            before[child].append(job)
-    parents = list(map(tuple, before))
+    index = {job.name: number for number, job in enumerate(workflow) if job is not workflow.final}
+    parents = [tuple(sorted([index[parent] for parent in workflow.parents(name)])) for name in index]
+    children: list[list[int]] = [[] for _ in index]
+    for job, these in enumerate(parents):
+        for parent in these:
+            children[parent].append(job)
     stand = list(barriers([numbered(each, index) for each in workflow.orderings], parents))
     return Order(parents, stand, _ranks(children, stand))
 
