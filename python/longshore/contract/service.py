@@ -117,6 +117,8 @@ class WmsService(ABC):
     """Keys of further maps for jobs, such as ``profile.condor``; each goes with its own map under that key."""
     run_keys: ClassVar[tuple[str, ...]] = ()
     """Keys for the run as a whole that only this service heeds: it finds their values in ``ctx.settings["run"]``."""
+    always_inherited: ClassVar[frozenset[str]] = frozenset()
+    """Variables that jobs inherit whatever ``inheritEnvironment`` says, because the manager's programs need them."""
 
     @abstractmethod
     def check(self, workflow: Workflow, ctx: Context) -> list[Problem]:

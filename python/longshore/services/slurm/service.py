@@ -23,7 +23,7 @@ from longshore.model.submission import Submission
 from longshore.services.slurm.asked import component_count
 from longshore.services.slurm.backend import backend_values
 from longshore.services.slurm.check import OWN_MAP, needs_engine, of_site, of_the_site, too_large, unfit
-from longshore.services.slurm.client import SlurmClient
+from longshore.services.slurm.client import NEEDED, SlurmClient
 from longshore.services.slurm.enginejob import TEMPLATE as ENGINE_TEMPLATE
 from longshore.services.slurm.enginejob import EngineJob, wants_job
 from longshore.services.slurm.executor import SlurmExecutor
@@ -46,6 +46,7 @@ class SlurmService(EngineService):
     name: ClassVar[str] = "slurm"
     own_map: ClassVar[str] = OWN_MAP
     raw_lines: ClassVar[tuple[str, ...]] = ("directives", "sbatch")
+    always_inherited: ClassVar[frozenset[str]] = NEEDED
 
     def executor(self, settings: Mapping[str, Any]) -> Executor:
         """Return the executor."""
