@@ -137,13 +137,11 @@ def transform(
     jobs = (
         make_job(cluster, kind, profiles[kind], shared, directory) for cluster, kind in zip(nodes, kinds, strict=True)
     )
-    edges = ((nodes[parent].name, nodes[child].name) for parent, child in clustered.dag.edges())
     ordered = orderings_of(orderings, clustered.dag) if orderings else ()
     try:
         return Workflow(
             name,
-            chain(filter(None, [special.init]), jobs, filter(None, [special.last])),
-            chain(edges, _special_edges(clustered.dag, special)),
+            _with_special(clustered.dag, jobs, special),
             final=special.final,
             files=clustered.source.files,
             attributes=attributes,
@@ -153,13 +151,19 @@ def transform(
         raise explained(error, orderings, barrier_names(ordered)) from None
 
 
-def _special_edges(dag: Dag[Cluster], special: SpecialJobs) -> Iterator[tuple[str, str]]:
-    """The init job before all that wait for nothing, the last one after all that nothing waits for."""
-    for position, cluster in enumerate(dag.nodes):
-        if special.init and not dag.parents[position]:
-            yield special.init.name, cluster.name
-        if special.last and not dag.children[position]:
-            yield cluster.name, special.last.name
+def _with_special(dag: Dag[Cluster], jobs: Iterable[Job], special: SpecialJobs) -> Dag[Job]:
+    """The jobs in place of their clusters, the init job before all sources, the last one after all sinks."""
+    if special.init is None and special.last is None:
+        return dag.alike(jobs)
+    nodes, parents = list(jobs), list(dag.parents)
+    if special.init:
+        parents = [these or [len(nodes)] for these in parents]
+        nodes.append(special.init)
+        parents.append([])
+    if special.last:
+        nodes.append(special.last)
+        parents.append([cluster for cluster, children in enumerate(dag.children) if not children])
+    return Dag(nodes, parents=parents)
 
 
 def make_job(cluster: Cluster, kind: Composition, profile: ClusterProfile, shared: Shared, directory: str) -> Job:
