@@ -136,3 +136,13 @@ def test_jobs_can_come_as_a_graph() -> None:
     workflow = Workflow("w", dag)
     assert [each.name for each in workflow] == ["a1", "b1", "c1", "d1"]
     assert workflow.parents("d1") == ["b1", "c1"]
+
+
+def test_the_graph_is_that_of_the_jobs() -> None:
+    jobs = [Job(name=name, label="x", command="true", settings=JobSettings(label="x")) for name in "abc"]
+    workflow = Workflow("w", jobs, [("c", "a"), ("a", "b")])
+    assert list(workflow.graph) == ["c", "a", "b"]
+    assert list(workflow.graph.edges) == [("c", "a"), ("a", "b")]
+    assert workflow.graph.nodes["a"]["job"] is workflow["a"] is workflow.get("a")
+    assert workflow.graph is workflow.graph
+    assert workflow.get("d") is None

@@ -178,6 +178,7 @@ def service_settings(configuration: Configuration, service: WmsService) -> dict[
         "max_jobs": _most_at_once(configuration, "maxJobs"),
         "share_machine": service.runs_here and configuration.flag("shareMachine"),
         "history": payload_identity(configuration),
+        **({"run": _of_run(configuration, service)} if service.run_keys else {}),
         "executor": ({"pool": parse_pool(written)} if written else {})
         | _guest_settings(place, service)
         | _ending(configuration),
@@ -187,6 +188,25 @@ def service_settings(configuration: Configuration, service: WmsService) -> dict[
 def _most_at_once(configuration: Configuration, key: str) -> dict[str, int]:
     written = configuration.config.search(key, current={"curr_site": configuration.site}).written
     return {} if written is None else most_at_once(written, key)
+
+
+def _of_run(configuration: Configuration, service: WmsService) -> dict[str, Any]:
+    """What the configuration says of the run in the service's own words; a map knows its own keys as variables."""
+    config, current = configuration.config, {"curr_site": configuration.site}
+    found: dict[str, Any] = {}
+    for key in service.run_keys:
+        hit = config.search(key, current=current, env=configuration.env)
+        if not hit.found or hit.value is None or hit.value == "":
+            continue
+        node = hit.written
+        if node is None or not isinstance(node.value, dict):
+            found[key] = hit.value
+            continue
+        found[key] = {
+            name: config.search(name, current=current, env=configuration.env, searchobj=node).value
+            for name in node.value
+        }
+    return found
 
 
 def _read(

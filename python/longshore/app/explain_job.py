@@ -382,7 +382,7 @@ class _Look:
 
     def _log(self, job: int, number: int) -> str:
         run = self._opened.run
-        return str(run.root / run.log_of(job, self._table.names[job], self._table.label(job), number))
+        return str(run.root / self._opened.log_of(job, self._table.names[job], self._table.label(job), number))
 
     def _story(self) -> Iterable[tuple[str, Event]]:
         """The events that touched the job, each with its mark."""

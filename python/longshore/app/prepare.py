@@ -187,9 +187,7 @@ def plan_of(begun: Begun, acquired: Acquired, clustered: ClusteredGraph, workflo
 
 
 def _final_of(workflow: Workflow) -> Job | None:
-    if workflow.final is None and FINAL in workflow:
-        return workflow[FINAL]
-    return workflow.final
+    return workflow.final or workflow.get(FINAL)
 
 
 def write(plan: Plan, *, run_id: str, now: float) -> Prepared:

@@ -96,6 +96,13 @@ class Workflow:
             return self.final
         return self._dag[name]
 
+    def get(self, name: str) -> Job | None:
+        """Return the job of that name, if there is one."""
+        try:
+            return self[name]
+        except KeyError:
+            return None
+
     def parents(self, name: str) -> list[str]:
         """Names of the jobs that must succeed before this one (none for the final job, which waits for all)."""
         dag = self._dag
