@@ -18,7 +18,7 @@ from longshore.errors import ConfigError, PreparationError
 from longshore.graph.chosen import PipelineKind, kind_of_pipeline, needed_files, subset
 from longshore.graph.description import FileKind, NeededFile
 from longshore.graph.imports import with_parameters
-from longshore.graph.pipeline import DEFAULT_LIMIT, Pipeline, missing, read_pipeline
+from longshore.graph.pipeline import DEFAULT_LIMIT, Pipeline, PipelineSettings, missing, read_pipeline
 from longshore.graph.tables import Table, captured, match_glob, parse_table, wildcards
 from longshore.origin import Origin
 from longshore.world.yamlfile import read_yaml
@@ -76,16 +76,15 @@ def _read(
     tables, read = _tables(configuration, node)
     folder = configuration.env["PWD"]
     most = configuration.search("maxTasks")
-    pipeline = read_pipeline(
-        node,
-        tables,
-        configuration.text("dataQuery"),
-        configuration.origin("dataQuery"),
+    settings = PipelineSettings(
+        query=configuration.text("dataQuery"),
+        query_origin=configuration.origin("dataQuery"),
         limit=count(most, "maxTasks", configuration.origin("maxTasks"), least=1) if most else DEFAULT_LIMIT,
         name=configuration.text("payloadName"),
         directory=folder,
         expand=lambda text, names: _template(configuration, text, names),
     )
+    pipeline = read_pipeline(node, tables, settings)
     _refuse_missing(pipeline, folder)
     return pipeline, (*imports.files, *read)
 

@@ -142,7 +142,7 @@ def show_job(opened: OpenRun, reference: str, *, attempt: int | None = None) -> 
         attributes=settings.attributes,
         parents=tuple(table.names[parent] for parent in table.parents[job]),
         children=tuple(table.names[child] for child in table.children(job)),
-        log=str(opened.run.root / opened.run.log_of(job, stored.name, settings.label, number)),
+        log=str(opened.run.root / opened.log_of(job, stored.name, settings.label, number)),
         script=script(by_hand),
     )
 

@@ -76,7 +76,7 @@ def hand_over(prepared: Prepared, tell: Keeping) -> Submitted:
         It was not taken; its directory is gone again.
     """
     run, card = prepared.run, prepared.card
-    entry = Entry(id=card.id, path=str(run.root), name=card.name, service=card.service, created_at=card.created_at)
+    entry = Entry.of(card, str(run.root))
     registered = register(entry)
     name = card.id if registered else str(run.root)
     umask = prepared.begun.configuration.place.umask
@@ -98,6 +98,8 @@ def hand_over(prepared: Prepared, tell: Keeping) -> Submitted:
             write_card(run, card)
     except OSError as error:
         tell.note(f"the run goes on, but '{run.card}' could not be brought up to date: {error.strerror}")
+    if registered and card.other_ids:
+        register(Entry.of(card, str(run.root)))
     for note in submission.notes:
         tell.note(note)
     if not registered:

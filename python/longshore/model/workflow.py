@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import chain
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from longshore.errors import GraphError
-from longshore.model.dag import Dag
+from longshore.errors import CycleError, GraphError
+from longshore.model.dag import Dag, find_ring, topological_order
 from longshore.model.file import File
 from longshore.model.garbage import collection_paused
 from longshore.model.job import Job
-from longshore.model.ordering import Barrier, Ordering, barriers, numbered
+from longshore.model.ordering import Ordering, barriers, numbered
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -125,11 +124,17 @@ def _build(dag: Dag[Job], order: Iterable[int]) -> nx.DiGraph[str]:
 def _obeying(dag: Dag[Job], orderings: Sequence[Ordering]) -> list[int]:
     """The jobs in an order in which those of a group come before those of the next."""
     found = list(barriers([numbered(each, dag.index) for each in orderings], dag.parents))
+    # The lists of the graph are shared as far as barriers do not touch them.
     size = len(dag)
-    nodes: list[Job | Barrier] = [*dag.nodes, *found]
-    edges = chain(
-        dag.edges(),
-        ((job, size + number) for number, barrier in enumerate(found) for job in barrier.after),
-        ((size + number, job) for number, barrier in enumerate(found) for job in barrier.before),
-    )
-    return [node for node in Dag(nodes, edges).order if node < size]
+    parents: list[Sequence[int]] = [*dag.parents, *(barrier.after for barrier in found)]
+    children: list[Sequence[int]] = [*dag.children, *(barrier.before for barrier in found)]
+    for number, barrier in enumerate(found, size):
+        for job in barrier.before:
+            parents[job] = [*parents[job], number]
+        for job in barrier.after:
+            children[job] = [*children[job], number]
+    order = topological_order(parents, children)
+    if len(order) < len(parents):
+        names = [*(job.name for job in dag.nodes), *(barrier.name for barrier in found)]
+        raise CycleError([names[node] for node in find_ring(parents, done=order)])
+    return [node for node in order if node < size]
