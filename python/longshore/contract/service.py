@@ -107,6 +107,8 @@ class WmsService(ABC):
     """Short name, as in ``wmsServiceClass: local``."""
     runs_here: ClassVar[bool] = False
     """Whether jobs run on the host that submits them, so that their programs can be looked for beforehand."""
+    carries_files: ClassVar[bool] = False
+    """Whether it carries files of the workflow that are marked for transfer to its jobs, and from them."""
     own_map: ClassVar[str] = ""
     """Key of a map of its own that labels and jobs can have too, in `JobSettings.own`; empty where there is none."""
     raw_lines: ClassVar[tuple[str, ...]] = ("directives",)
