@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from longshore.app.digest import Failed
-from longshore.contract.context import RunPaths
+from longshore.contract.context import RunPaths, log_path
 from longshore.model.event import Ended, Lost
 from longshore.model.report import ExitCodes
 from longshore.model.state import Cause
@@ -27,6 +27,7 @@ def failed(root: Path, ends: dict[int, Ended | Lost | None], *, labels: tuple[st
         label_of=[job % len(labels) for job in range(max(ends, default=0) + 1)],
         jobs=ends,
         names_of=names_of,
+        log_of=log_path,
     )
 
 

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 from tests.conftest import Cli
+from tests.live.condor_pools import CondorPool, condor
+from tests.live.condor_runs import CondorSite
 from tests.live.pools import SlurmPool, slurm
 from tests.live.runs import SlurmSite
 
@@ -26,6 +28,29 @@ def slurm_with_accounting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     """Slurm with slurmdbd."""
     with slurm(tmp_path_factory.mktemp("slurmdbd"), accounting=True) as pool:
         yield pool
+
+
+@pytest.fixture(scope="session")
+def condor_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CondorPool]:
+    """A pool of HTCondor's."""
+    with condor(tmp_path_factory.mktemp("condor")) as pool:
+        yield pool
+
+
+@pytest.fixture
+def condor_pool(condor_session: CondorPool, monkeypatch: pytest.MonkeyPatch) -> CondorPool:
+    """A pool of HTCondor's that this process and those it starts find."""
+    monkeypatch.setenv("CONDOR_CONFIG", str(condor_session.config))
+    monkeypatch.setenv("PATH", condor_session.path)
+    return condor_session
+
+
+@pytest.fixture
+def condor_site(condor_pool: CondorPool, cli: Cli, tmp_path: Path) -> Iterator[CondorSite]:
+    """A user's command line where a pool is."""
+    yield CondorSite(cli=cli, pool=condor_pool, folder=tmp_path)
+    # What a test left, because it failed or because that was its point, must not be in the way of the next.
+    condor_pool.run("condor_rm", "-all", check=False)
 
 
 @pytest.fixture(params=[True, False], ids=["accounting", "no-accounting"])

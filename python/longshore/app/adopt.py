@@ -117,7 +117,7 @@ def _adopt_one(path: Path) -> Adopted:
                 f"run '{card.id}' in '{path}' is not the '{card.id}' in '{was}'",
                 hint=f"Name it by its path, or forget the other one first: longshore forget {card.id}",
             )
-        entry = Entry(id=card.id, path=str(path), name=card.name, service=card.service, created_at=card.created_at)
+        entry = Entry.of(card, str(path))
         if not register(entry):
             raise FilesError(f"the entry of run '{card.id}' cannot be written", hint="It can be named by its path.")
     except LongshoreError as error:

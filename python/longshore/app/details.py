@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, overload
 
@@ -32,6 +32,8 @@ class Details(Sequence[JobReport]):
         What to show per code.
     held
         Jobs that the workload manager has and only a person lets go.
+    log_of
+        Gives the path of an attempt's log, relative to the run directory.
     """
 
     state: RunState
@@ -40,6 +42,7 @@ class Details(Sequence[JobReport]):
     labels: Sequence[str]
     shown: Sequence[JobState]
     held: Collection[int] = ()
+    log_of: Callable[[int, str, str, int], str] = log_path
 
     def __len__(self) -> int:
         """Return the number of jobs."""
@@ -70,7 +73,7 @@ class Details(Sequence[JobReport]):
         host, began = self.history.start(job, number)
         end = self.history.end(job, number)
         # Text and no path: a hundred thousand paths take half a second to make.
-        log = log_path(job, name, label, number)
+        log = self.log_of(job, name, label, number)
         if end is None:
             return JobReport(name=name, label=label, state=shown, attempts=number, host=host, started_at=began, log=log)
         if isinstance(end, Lost):

@@ -48,9 +48,12 @@ class Failed:
         How the newest attempt of each failed job ended.
     names_of
         Looks up names of jobs by their numbers.
+    log_of
+        Gives the path of an attempt's log, relative to the run directory.
     """
 
     run: RunPaths
+    log_of: Callable[[int, str, str, int], str]
     labels: Sequence[str]
     label_of: Sequence[int]
     jobs: Mapping[int, Ended | Lost | None]
@@ -138,7 +141,7 @@ class Failed:
         if end is None or (isinstance(end, Ended) and end.cause is Cause.SUBMIT):
             # What was never started has said nothing.
             return None
-        return str(self.run.root / self.run.log_of(job, name, self.labels[self.label_of[job]], end.a))
+        return str(self.run.root / self.log_of(job, name, self.labels[self.label_of[job]], end.a))
 
     def _by_hand(self, job: int, name: str) -> str | None:
         runner = self.run.wms / "run-job"

@@ -102,6 +102,8 @@ def hand_over(ready: Ready, tell: Keeping) -> Submitted:
                 run.submitting.unlink(missing_ok=True)
         except OSError as error:
             tell.note(f"the run goes on, but '{run.card}' could not be brought up to date: {error.strerror}")
+    if registered and card.other_ids:
+        register(Entry.of(card, str(run.root)))
     for note in submission.notes:
         tell.note(note)
     if not registered:
@@ -180,7 +182,7 @@ def _note_submitting(run: RunPaths) -> None:
 
 def _registered(run: RunPaths, card: RunCard) -> tuple[bool, str]:
     """Whether the run can be named by its id from now on, and what it is to be named by."""
-    entry = Entry(id=card.id, path=str(run.root), name=card.name, service=card.service, created_at=card.created_at)
+    entry = Entry.of(card, str(run.root))
     known = entry_of(card.id)
     # Prepared by somebody else, a run may have the id of one of ours.
     registered = (known is None or known.path == entry.path) and register(entry)

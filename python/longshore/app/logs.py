@@ -144,18 +144,18 @@ class _Folders:
         """The logs that a job has, oldest attempt first."""
         table = self._table
         name, label = table.names[index], table.label(index)
+        if places := table.opened.log_places:
+            return [
+                _log(name, index, label, number, table.run.root / places.path(index, name, label, number))
+                for number in range(1, places.attempts(index) + 1)
+            ]
         folder = table.run.root / table.run.log_of(index, name, label, 1).parent
         if folder not in self._known:
             self._known[folder] = self._listed(folder)
         logs = []
         for number in sorted(self._known[folder].get(file_name(name), ())):
             path = table.run.root / table.run.log_of(index, name, label, number)
-            try:
-                size = path.stat().st_size
-            except OSError:
-                # It went away, or the folder can be listed and not entered: opening it says which.
-                size = 0
-            logs.append(Log(job=name, index=index, label=label, attempt=number, path=path, size_b=size))
+            logs.append(_log(name, index, label, number, path))
         return logs
 
     def _listed(self, folder: Path) -> dict[str, list[int]]:
@@ -313,3 +313,12 @@ class LogFollower:
 
     def _over(self) -> bool:
         return self._finished or self._state.fold.code[self._state.place(self._index)] in _OVER
+
+
+def _log(name: str, index: int, label: str, number: int, path: Path) -> Log:
+    try:
+        size = path.stat().st_size
+    except OSError:
+        # It went away, or the folder can be listed and not entered: opening it says which.
+        size = 0
+    return Log(job=name, index=index, label=label, attempt=number, path=path, size_b=size)

@@ -19,6 +19,7 @@ from longshore.config.merge import Node
 from longshore.config.own import CONTAINER, Words, waits
 from longshore.config.profile import REQUEST_KEYS, JobProfile, compile_profile
 from longshore.contract.context import Problem
+from longshore.contract.service import WmsService
 from longshore.engine.policy import lowered_at_first
 from longshore.errors import ConfigError
 from longshore.model.cluster import ClusteredGraph, Composition, Member
@@ -55,7 +56,7 @@ class Profiles:
         self._at = {begun.configuration.site: begun.configuration}
         self.notes: dict[str, None] = {}
         service = begun.service
-        self._words = Words(service.own_map, service.raw_lines) if service.own_map else None
+        self._words = words_of(service)
 
     def of(
         self,
@@ -190,6 +191,13 @@ class Profiles:
             self.notes[note] = None
             modules = []
         return setup_lines(place.name, lines, modules)
+
+
+def words_of(service: WmsService) -> Words | None:
+    """What a service calls its own; ``None`` for one without a map of its own."""
+    if not service.own_map:
+        return None
+    return Words(service.own_map, service.raw_lines, service.job_keys, service.job_maps)
 
 
 def capped(workflow: Workflow) -> Iterator[Problem]:

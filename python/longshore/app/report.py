@@ -168,6 +168,7 @@ class Reading:
     ) -> RunReport:
         failed = Failed(
             run=self._opened.run,
+            log_of=self._opened.log_of,
             labels=layout.labels,
             label_of=layout.label_of,
             jobs={job: tally.bad.get(job) for job in tally.failed},
@@ -236,7 +237,9 @@ def _steered(state: RunState) -> tuple[str, ...]:
 
 def _specifics(opened: OpenRun, life: Life | None) -> Iterator[str]:
     """What there is to say of who drives the run."""
-    if life:
+    if about := opened.service.about(opened.run):
+        yield from about
+    elif life:
         yield f"Engine: life {life.life}, process {life.pid} on '{life.host}', began {moment(life.t)} by {life.by}"
     if len(opened.card.submissions) > 1:
         last = opened.card.submissions[-1]

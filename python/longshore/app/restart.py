@@ -23,6 +23,7 @@ from longshore.errors import SubmissionRefusedError, UnreachableError
 from longshore.model.state import TERMINAL, JobState
 from longshore.model.submission import RunCard
 from longshore.world.links import link_by_id
+from longshore.world.registry import Entry, path_of, register
 from longshore.world.rundir import handed_over_alone, read_card, write_card
 
 
@@ -125,6 +126,8 @@ def restart(opened: OpenRun, changes: Changes) -> tuple[RunCard, list[str]]:
         card = read_card(opened.run)
         card = msgspec.structs.replace(card, submissions=(*card.submissions, submission))
         write_card(opened.run, card)
+    if card.other_ids and path_of(card.id) == str(opened.run.root):
+        register(Entry.of(card, str(opened.run.root)))
     notes = list(submission.notes)
     if card.id_links:
         notes.append(link_by_id(Path(card.id_links), submission.id, opened.run.root))

@@ -39,6 +39,7 @@ class RunJobs:
 
     def __init__(self, opened: OpenRun) -> None:
         self.run = opened.run
+        self.opened = opened
         self.id = opened.card.id
         self.names: list[str] = []
         self.parents: list[tuple[int, ...]] = []

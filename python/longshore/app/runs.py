@@ -10,8 +10,8 @@ from functools import cached_property
 from pathlib import Path
 
 from longshore.app.services import find_service, short_name
-from longshore.contract.context import RunPaths
-from longshore.contract.service import WmsService
+from longshore.contract.context import RunPaths, log_path
+from longshore.contract.service import LogPlaces, WmsService
 from longshore.errors import LongshoreError, RunNotFoundError, RunUnreadableError, UnknownServiceError
 from longshore.model.submission import RunCard
 from longshore.world.registry import Entry, find_run, path_of, register
@@ -35,6 +35,24 @@ class OpenRun:
             It is not installed here.
         """
         return find_service(self.card.service)
+
+    @cached_property
+    def log_places(self) -> LogPlaces | None:
+        """Where logs lie, where their names are not ours."""
+        return self.service.log_places(self.run)
+
+    def log_of(self, index: int, name: str, label: str, attempt: int) -> str:
+        """Path of an attempt's log, relative to the run directory.
+
+        Parameters
+        ----------
+        index, name, label
+            The job.
+        attempt
+            Number of the attempt.
+        """
+        places = self.log_places
+        return places.path(index, name, label, attempt) if places else log_path(index, name, label, attempt)
 
 
 def open_run(reference: str, *, service: str | None = None) -> OpenRun:
@@ -74,9 +92,7 @@ def open_run(reference: str, *, service: str | None = None) -> OpenRun:
         )
     if known != str(run.root) and card.submissions and (known is None or is_same_run(known, card) is None):
         # It was moved, or the registry was lost: from now on its id finds it again.
-        register(
-            Entry(id=card.id, path=str(run.root), name=card.name, service=card.service, created_at=card.created_at)
-        )
+        register(Entry.of(card, str(run.root)))
     return OpenRun(run=run, card=card)
 
 

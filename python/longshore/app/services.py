@@ -15,12 +15,13 @@ if TYPE_CHECKING:
 ENTRY_POINTS: Final = "longshore.wms"
 
 BUILT_IN: Final = {
+    "htcondor": "longshore.services.htcondor.service.HTCondorService",
     "local": "longshore.services.local.service.LocalService",
     "slurm": "longshore.services.slurm.service.SlurmService",
 }
 """Dotted class path per short name."""
 
-PLANNED: Final = frozenset({"htcondor", "sge", "lsf"})
+PLANNED: Final = frozenset({"sge", "lsf"})
 """Short names that are kept for services this version does not have."""
 
 _BPS_PACKAGES: Final = {

@@ -135,7 +135,7 @@ def _shown(opened: OpenRun, table: RunJobs, job: int, *, number: int, request: R
         attributes=settings.attributes,
         parents=tuple(table.names[parent] for parent in table.parents[job]),
         children=tuple(table.names[child] for child in table.children(job)),
-        log=str(opened.run.root / opened.run.log_of(job, stored.name, settings.label, number)),
+        log=str(opened.run.root / opened.log_of(job, stored.name, settings.label, number)),
         script=script(by_hand),
     )
 

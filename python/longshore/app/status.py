@@ -124,7 +124,7 @@ def checked(
     attributes = card.attributes
     first = card.submissions[0] if card.submissions else None
     return RunReport(
-        id=card.id,
+        id=card.shown_id,
         name=card.name,
         path=str(run.root),
         service=card.service,
@@ -133,7 +133,7 @@ def checked(
         counts=counts,
         labels=labels,
         expected_labels=card.labels or None,
-        global_id=card.mark,
+        global_id=(card.submissions[-1].global_id if card.submissions else "") or card.mark,
         operator=attributes.get("bps_operator", ""),
         project=attributes.get("bps_project", ""),
         campaign=attributes.get("bps_campaign", ""),

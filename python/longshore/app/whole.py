@@ -12,7 +12,7 @@ from longshore.app.layout import Layout
 from longshore.app.runs import OpenRun
 from longshore.app.status import ENDS
 from longshore.app.tally import Tally
-from longshore.contract.context import Unreachable
+from longshore.contract.context import Unreachable, log_path
 from longshore.engine.codes import SHOWN, Code, shown_counts
 from longshore.engine.fold import RunState
 from longshore.engine.standing import show_held, stuck_with
@@ -144,6 +144,7 @@ class Whole:
             labels=self.layout.labels,
             shown=self._shown,
             held=self.held,
+            log_of=self._opened.log_of if self._opened.log_places else log_path,
         )
 
 

@@ -43,7 +43,12 @@ def command(ctx: click.Context, /, **options: Any) -> None:
     chosen = chosen_run(options["reference"], options["run"])
     if bool(chosen) == bool(options["user"]):
         raise click.UsageError("Name one run, as in 'longshore cancel RUN', or the runs of a user with --user.")
-    selection = Selection(jobs=options["jobs"], labels=options["labels"], final_too=options["no_final"])
+    selection = Selection(
+        jobs=options["jobs"],
+        labels=options["labels"],
+        final_too=options["no_final"],
+        pass_thru=options["pass_thru"],
+    )
     runs = [open_run(chosen, service=options["wms_service_class"])] if chosen else _runs_of(options["user"])
     if not runs:
         raise RunNotFoundError(_NOTHING, hint=_NOTHING_HINT)

@@ -117,7 +117,7 @@ def _joined(name: str, value: Any) -> Any:
 def announce(submitted: Submitted) -> None:
     """BPS's three lines, which other programs read."""
     click.echo(f"Submit dir: {submitted.run.root}")
-    click.echo(f"Run Id: {submitted.card.id}")
+    click.echo(f"Run Id: {submitted.card.shown_id}")
     click.echo(f"Run Name: {submitted.card.name}")
 
 
@@ -162,7 +162,7 @@ def print_json(submitted: Submitted, report: RunReport | None) -> None:
     from longshore.cli.show_json import dumps, submit_document
 
     document = submit_document(
-        submitted.card.id,
+        submitted.card.shown_id,
         submitted.card.name,
         str(submitted.run.root),
         service=submitted.card.service,

@@ -30,10 +30,16 @@ class Words(msgspec.Struct, frozen=True):
         Key of its own map.
     lines
         Keys of raw lines, of which there may be several spellings.
+    keys
+        Keys of single values that only this service heeds.
+    maps
+        Keys of further maps, those of maps within maps with dots: ``profile.condor``.
     """
 
     map: str
     lines: tuple[str, ...] = (LINES,)
+    keys: tuple[str, ...] = ()
+    maps: tuple[str, ...] = ()
 
 
 Fill: TypeAlias = Callable[[str, str, Origin], Template]
@@ -46,7 +52,8 @@ class Gathered(msgspec.Struct, frozen=True):
     Attributes
     ----------
     values
-        The service's own map with raw lines under `LINES`, and the command in front of others under `CONTAINER`.
+        The service's own map with raw lines under `LINES`, the command in front of others under `CONTAINER`, and single
+        values and further maps under their keys.
     given
         Where each of them was written, by the same keys.
     """
@@ -70,20 +77,36 @@ def gathered(config: Config, scope: Scope, words: Words, fill: Fill) -> Gathered
     given: dict[str, Origin] = {}
     sections = list(_sections(config, scope))
     for _, section in sections:
-        node = section.get(words.map)
-        if node is None or node.value is None:
-            continue
-        if not isinstance(node.value, dict):
-            raise ConfigError(f"'{words.map}' must be a map, not {shown(plain(node))}", origin=node.origin)
-        for key, below in node.value.items():
+        for key, below in _map_under(section, words.map):
             values[key] = _filled(f"{words.map}.{key}", below, fill)
             given[key] = below.origin
+        for name in words.maps:
+            for key, below in _map_under(section, name):
+                values.setdefault(name, {})[key] = _filled(f"{name}.{key}", below, fill)
+                given[name] = below.origin
+        for key in words.keys:
+            if key in section:
+                values[key] = _filled(key, section[key], fill)
+                given[key] = section[key].origin
     lines = _lines(sections, words, fill, given)
     if lines is not None:
         values[LINES] = lines
     if container := _container(sections, fill, given):
         values[CONTAINER] = container
     return Gathered(values, given)
+
+
+def _map_under(section: Mapping[str, Node], path: str) -> Iterator[tuple[str, Node]]:
+    """The items of a map of a section; none where there is no such map."""
+    *outer, last = path.split(".")
+    for name in outer:
+        section = _map_of(section.get(name))
+    node = section.get(last)
+    if node is None or node.value is None:
+        return
+    if not isinstance(node.value, dict):
+        raise ConfigError(f"'{path}' must be a map, not {shown(plain(node))}", origin=node.origin)
+    yield from node.value.items()
 
 
 def rendered(values: Mapping[str, Any], known: Mapping[str, Any]) -> Values:

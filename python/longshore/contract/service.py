@@ -33,11 +33,14 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
         Names.
     final_too
         Whether all of them includes the final job, which otherwise runs even after a cancellation.
+    pass_thru
+        Words for the workload manager, as ``--pass-thru`` has them.
     """
 
     jobs: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
     final_too: bool = False
+    pass_thru: str = ""
 
     @property
     def everything(self) -> bool:
@@ -85,6 +88,18 @@ class Steering(msgspec.Struct, frozen=True, kw_only=True):
     set: Mapping[str, str] = msgspec.field(default_factory=dict)
 
 
+class LogPlaces(ABC):
+    """Where logs of attempts lie whose names their workload manager makes."""
+
+    @abstractmethod
+    def path(self, index: int, name: str, label: str, attempt: int) -> str:
+        """Return the path of an attempt's log, relative to the run directory."""
+
+    @abstractmethod
+    def attempts(self, index: int) -> int:
+        """Return the number of a job's newest attempt; 0 before the first."""
+
+
 class WmsService(ABC):
     """A workload manager."""
 
@@ -96,6 +111,12 @@ class WmsService(ABC):
     """Key of a map of its own that labels and jobs can have too, in `JobSettings.own`; empty where there is none."""
     raw_lines: ClassVar[tuple[str, ...]] = ("directives",)
     """Keys of raw lines for it, of which there may be several spellings; they go with its own map."""
+    job_keys: ClassVar[tuple[str, ...]] = ()
+    """Keys of single values for jobs that only this service heeds; they go with its own map."""
+    job_maps: ClassVar[tuple[str, ...]] = ()
+    """Keys of further maps for jobs, such as ``profile.condor``; each goes with its own map under that key."""
+    run_keys: ClassVar[tuple[str, ...]] = ()
+    """Keys for the run as a whole that only this service heeds: it finds their values in ``ctx.settings["run"]``."""
 
     @abstractmethod
     def check(self, workflow: Workflow, ctx: Context) -> list[Problem]:
@@ -202,6 +223,14 @@ class WmsService(ABC):
     @abstractmethod
     def alive(self, run: RunPaths) -> bool | Unreachable:
         """Return whether something still moves the run: an engine, or the manager itself."""
+
+    def log_places(self, run: RunPaths) -> LogPlaces | None:
+        """Return where logs of attempts lie; ``None`` where that is as `RunPaths.log_of` has it."""
+        return None
+
+    def about(self, run: RunPaths) -> tuple[str, ...]:
+        """Return what there is to say of whoever drives the run, a line each; nothing where that is an engine."""
+        return ()
 
     @abstractmethod
     def ping(self, ctx: Context) -> PingReport:

@@ -20,6 +20,8 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     host: str
     notes: tuple[str, ...] = ()
     """What the user should know, such as how the engine was detached."""
+    global_id: str = ""
+    """The workload manager's id that no other machine's run has, where it has such ids."""
 
 
 class RunCard(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -42,6 +44,17 @@ class RunCard(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     submissions: tuple[Submission, ...] = ()
     id_links: str | None = None
     """Directory in which a link named by the id of each submission is made."""
+
+    @property
+    def shown_id(self) -> str:
+        """The id that is shown to people: the workload manager's newest, where it gives runs ids of its own."""
+        return self.submissions[-1].id if self.submissions else self.id
+
+    @property
+    def other_ids(self) -> tuple[str, ...]:
+        """Ids that the workload manager gave the run, beside our own."""
+        given = (name for each in self.submissions for name in (each.id, each.global_id))
+        return tuple(dict.fromkeys(name for name in given if name and name != self.id))
 
     @property
     def mark(self) -> str:

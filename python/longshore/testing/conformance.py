@@ -608,7 +608,9 @@ class ServiceConformance:
         with new_run_directory(root) as draft:
             write_lines(draft.workflow, workflow_lines(workflow))
             draft.journal.mkdir()
-            write_rendered(draft, service.render(workflow, ctx))
+            for folder in service.folders(workflow):
+                (draft.root / folder).mkdir(parents=True, exist_ok=True)
+            write_rendered(draft, service.render(workflow, msgspec.structs.replace(ctx, mark=card.mark)))
             write_card(draft, card)
         return RunPaths(root)
 

@@ -13,6 +13,7 @@ import msgspec
 from longshore.contract.context import RunPaths
 from longshore.errors import RunNotFoundError
 from longshore.model.report import RunReport
+from longshore.model.submission import RunCard
 
 _LETTERS: Final = "abcdefghjkmnpqrstvwxyz"
 _SIGNS: Final = "0123456789" + _LETTERS
@@ -33,8 +34,22 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     created_at: float
     report: RunReport | None = None
     """How the run ended, if it has: read here, its directory need not be."""
+    others: tuple[str, ...] = ()
+    """Ids that its workload manager gave it."""
     stamp: int = 0
     """The state of its journal when that was written down; another one means that the run was taken up again."""
+
+    @classmethod
+    def of(cls, card: RunCard, path: str) -> Entry:
+        """The entry of a run, by its card and its directory."""
+        return cls(
+            id=card.id,
+            path=path,
+            name=card.name,
+            service=card.service,
+            created_at=card.created_at,
+            others=card.other_ids,
+        )
 
 
 class Known(msgspec.Struct, frozen=True, kw_only=True):
@@ -202,6 +217,9 @@ def find_run(reference: str) -> RunPaths:
         if known:
             return RunPaths(Path(max(known, key=lambda entry: (entry.created_at, entry.id)).path))
         raise RunNotFoundError("there is no last run: none is known to this user", hint=_HINT)
+    if theirs := [entry for entry in known if reference in entry.others or f"{reference}.0" in entry.others]:
+        # A workload manager that was set up anew counts from the beginning again.
+        return RunPaths(Path(max(theirs, key=lambda entry: (entry.created_at, entry.id)).path))
     fitting = [entry for entry in known if reference and entry.id.startswith(reference)]
     if len(fitting) == 1:
         return RunPaths(Path(fitting[0].path))

@@ -7,7 +7,6 @@ gather many edges; ``final`` is the job that runs after all others.
 from __future__ import annotations
 
 import re
-from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,9 +14,10 @@ import msgspec
 
 from longshore.contract.context import Context
 from longshore.model.request import Request
-from longshore.services.htcondor import describe, joblog, kinds, quoting
+from longshore.services.htcondor import describe, joblog, quoting
 from longshore.services.htcondor.describe import Shape
-from longshore.services.htcondor.kinds import Kind
+from longshore.services.htcondor.kinds import Kind, Sorter, Text
+from longshore.services.htcondor.settings import category, max_jobs
 
 if TYPE_CHECKING:
     from longshore.model.workflow import Workflow
@@ -50,12 +50,17 @@ def order_of(workflow: Workflow) -> Order:
     """The order among the jobs of a workflow, the final job aside."""
     graph = workflow.graph
     index = {name: number for number, name in enumerate(graph)}
-    parents: list[tuple[int, ...]] = [tuple([index[parent] for parent in before]) for before in graph.pred.values()]
-    rank = array("l", bytes(array("l").itemsize * len(parents)))
+    before: list[list[int]] = [[] for _ in index]
+    children = [[index[child] for child in after] for _, after in graph.adjacency()]
+    rank = [0] * len(index)
+    for job, after in enumerate(children):
+        for child in after:
+            before[child].append(job)
+    parents = list(map(tuple, before))
     for job in range(len(parents) - 1, -1, -1):
-        height = rank[job] + 1
-        for parent in parents[job]:
-            rank[parent] = max(rank[parent], height)
+        after = children[job]
+        if after:
+            rank[job] = max([rank[child] for child in after]) + 1
     return Order(parents, rank)
 
 
@@ -64,10 +69,15 @@ def text(workflow: Workflow, ctx: Context) -> Iterator[str]:
     order = order_of(workflow)
     yield from _head(workflow, ctx)
     names: set[str] = set()
-    for kind in kinds.Sorter(workflow, ctx).kinds():
+    sorter = Sorter(workflow, ctx)
+    found = sorter.kinds()
+    for kind in found:
         is_final = workflow.final is not None and kind.indices[0] == len(workflow) - 1
-        yield from _kind(kind, ctx, order, _description_name(kind.settings.label, names), is_final=is_final)
+        name = _description_name(kind.settings.label, names)
+        yield from _kind(sorter, kind, ctx, order, name=name, is_final=is_final)
     yield from edges(order.parents)
+    used = {category(kind.settings.attributes.get("category")) for kind in found}
+    yield from (f"MAXJOBS {name} {most}\n" for name, most in sorted(max_jobs(ctx).items()) if name in used)
     yield f"\nINCLUDE {OVERRIDES}\n"
 
 
@@ -92,17 +102,16 @@ def _description_name(label: str, taken: set[str]) -> str:
     return name
 
 
-def _kind(kind: Kind, ctx: Context, order: Order, name: str, *, is_final: bool) -> Iterator[str]:
+def _kind(sorter: Sorter, kind: Kind, ctx: Context, order: Order, *, name: str, is_final: bool) -> Iterator[str]:
     """A description, and the nodes that use it."""
-    executable, lines = kinds.programs(kind)
-    around, shared = quoting.split(lines), quoting.split(kind.variables)
+    executable, arguments = sorter.programs(kind)
+    variables = Text.of(kind.variables)
     shape = Shape(
         settings=kind.settings,
         name=name,
         executable=executable,
-        arguments=around,
-        variables=shared,
-        differs=(_differs(lines), _differs(kind.variables)),
+        arguments=arguments,
+        variables=variables,
         plain=kind.plain,
         index=kind.indices[0] if is_final else None,
         unset=kind.unset,
@@ -115,36 +124,31 @@ def _kind(kind: Kind, ctx: Context, order: Order, name: str, *, is_final: bool) 
     if is_final:
         yield f"FINAL {FINAL} {name}\n"
         yield f"SCRIPT POST {FINAL} {FINAL_SCRIPT} $DAG_STATUS $RETURN\n"
-    yield from _nodes(kind, shape, ctx, order, lines)
+    yield from _nodes(kind, shape, ctx, order)
 
 
-def _differs(texts: Sequence[str]) -> bool:
-    first = texts[0]
-    return any(text != first for text in texts)
-
-
-def _nodes(kind: Kind, shape: Shape, ctx: Context, order: Order, lines: Sequence[str]) -> Iterator[str]:
+def _nodes(kind: Kind, shape: Shape, ctx: Context, order: Order) -> Iterator[str]:
     """The lines of each job: its node, its variables, its priority."""
-    asked = _Asked(shape.settings, ctx)
-    commands = _commands(shape)
-    begin, end = len(shape.arguments[0]), len(shape.arguments[1])
-    first, last = len(shape.variables[0]), len(shape.variables[1])
-    for index, name, line, variables, request in zip(
-        kind.indices, kind.names, lines, kind.variables, kind.requests, strict=True
-    ):
-        node = f"j{index}" if shape.index is None else FINAL
-        own = _name_vars(index, name) if not shape.plain else f'{describe.NAME}="{name}"'
-        own += f' {describe.FOLDER}="{joblog.subfolder(index)}"'
-        if shape.differs[0]:
-            own += f' {describe.ARGUMENTS}="{quoting.in_vars(quoting.in_description(line[begin : len(line) - end]))}"'
-        if shape.differs[1]:
-            piece = variables[first : len(variables) - last]
-            own += f' {describe.VARIABLES}="{quoting.in_vars(quoting.in_description(piece))}"'
-        own += asked.of(request)
-        job = f"JOB {node} {shape.name}\n" if shape.index is None else ""
-        rank = order.rank[index] if shape.index is None else 0
-        priority = f"PRIORITY {node} {rank + asked.priority}\n" if rank + asked.priority else ""
-        yield f"{job}VARS {node} {own}\n{priority}{commands.format(node=node)}"
+    own = [[_shown(shape, index, name)] for index, name in zip(kind.indices, kind.names, strict=True)]
+    for macro, text in ((describe.ARGUMENTS, shape.arguments), (describe.VARIABLES, shape.variables)):
+        if text.own:
+            for words, piece in zip(own, text.own, strict=True):
+                words.append(f'{macro}="{quoting.in_vars(quoting.in_description(piece))}"')
+    asked, commands, description = _Asked(shape.settings, ctx), _commands(shape), shape.name
+    for index, words, request in zip(kind.indices, own, kind.requests, strict=True):
+        more = asked.of(request)
+        if shape.index is None:
+            node, rank = f"j{index}", order.rank[index] + asked.priority
+            job = f"JOB {node} {description}\n"
+        else:
+            node, rank, job = FINAL, 0, ""
+        priority = f"PRIORITY {node} {rank}\n" if rank else ""
+        yield f"{job}VARS {node} {' '.join(words)}{more}\n{priority}{commands.format(node=node) if commands else ''}"
+
+
+def _shown(shape: Shape, index: int, name: str) -> str:
+    folder = f'{describe.FOLDER}="{joblog.subfolder(index)}"'
+    return f'{describe.NAME}="{name}" {folder}' if shape.plain else f"{_name_vars(index, name)} {folder}"
 
 
 def _name_vars(index: int, name: str) -> str:
@@ -159,7 +163,7 @@ def _commands(shape: Shape) -> str:
     given = shape.settings.attributes
     found = ""
     if given.get("category") and shape.index is None:
-        found += f"CATEGORY {{node}} {_ILLEGAL.sub('_', str(given['category']))}\n"
+        found += f"CATEGORY {{node}} {category(given['category'])}\n"
     if given.get("abortOnValue") is not None and shape.index is None:
         code = given.get("abortReturnValue")
         returned = "" if code is None else f" RETURN {code}"
@@ -220,9 +224,10 @@ def edges(parents: Sequence[tuple[int, ...]]) -> Iterator[str]:
 _NOOP: Final = "SUBMIT-DESCRIPTION d_none {{\n  executable = /bin/true\n}}\nJOB {node} d_none NOOP\n"
 
 
-def _chunks(jobs: Sequence[int]) -> Iterator[str]:
-    for start in range(0, len(jobs), _MOST):
-        yield " ".join([f"j{job}" for job in jobs[start : start + _MOST]])
+def _chunks(jobs: Sequence[int]) -> list[str]:
+    if len(jobs) <= _MOST:
+        return [" ".join([f"j{job}" for job in jobs])]
+    return [" ".join([f"j{job}" for job in jobs[start : start + _MOST]]) for start in range(0, len(jobs), _MOST)]
 
 
 def config(settings: Iterable[tuple[str, str]]) -> Iterator[str]:

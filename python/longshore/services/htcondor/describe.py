@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -15,8 +15,9 @@ from longshore.model.request import MIB, Request
 from longshore.plan.allotment import GPUS, thread_variables
 from longshore.plan.commands import job_variables
 from longshore.services.htcondor import joblog, quoting
+from longshore.services.htcondor.kinds import Text
 from longshore.services.htcondor.memory import MACROS, Attempts, commands, most_mib, requested, walltime
-from longshore.services.htcondor.settings import LINES, JobWords, getenv
+from longshore.services.htcondor.settings import JobWords, getenv
 
 NAME: Final = "n"
 FOLDER: Final = "o"
@@ -47,11 +48,9 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     executable
         Path of the program.
     arguments
-        Beginning and end of the arguments, in HTCondor's syntax; what is a job's own stands between.
+        The arguments.
     variables
-        Beginning and end of the variables of jobs of their own, alike.
-    differs
-        Whether jobs have arguments, and variables, of their own.
+        The variables that jobs have of their own.
     plain
         Whether the names of its jobs mean just themselves.
     index
@@ -65,9 +64,8 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     settings: JobSettings
     name: str
     executable: str
-    arguments: tuple[str, str]
-    variables: tuple[str, str] = ("", "")
-    differs: tuple[bool, bool] = (False, False)
+    arguments: Text
+    variables: Text
     plain: bool = True
     index: int | None = None
     unset: frozenset[str] = frozenset()
@@ -89,7 +87,7 @@ def description(shape: Shape, ctx: Context, attributes: Mapping[str, str]) -> It
     settings = shape.settings
     words = JobWords.of(settings)
     lines = [("universe", "vanilla"), ("executable", shape.executable), ("transfer_executable", "false")]
-    if text := _pieces(shape.arguments, ARGUMENTS, differs=shape.differs[0]):
+    if text := _pieces(shape.arguments, ARGUMENTS):
         lines.append(("arguments", f'"{text}"'))
     lines.append(("environment", f'"{_environment(shape, ctx)}"'))
     if names := getenv(ctx):
@@ -102,9 +100,9 @@ def description(shape: Shape, ctx: Context, attributes: Mapping[str, str]) -> It
     yield from words.lines
 
 
-def _pieces(around: tuple[str, str], macro: str, *, differs: bool) -> str:
-    own = f"$({macro})" if differs else ""
-    return f"{quoting.in_description(around[0])}{own}{quoting.in_description(around[1])}"
+def _pieces(text: Text, macro: str) -> str:
+    own = f"$({macro})" if text.own else ""
+    return f"{quoting.in_description(text.before)}{own}{quoting.in_description(text.after)}"
 
 
 def _environment(shape: Shape, ctx: Context) -> str:
@@ -118,7 +116,7 @@ def _environment(shape: Shape, ctx: Context) -> str:
     text += f" LONGSHORE_JOB_NAME={name} LONGSHORE_JOB_ATTEMPT='{joblog.ATTEMPT}'"
     if settings.request.memory_b is not None:
         text += f" {_MEMORY_NAME}='$$([int(RequestMemory)])'"
-    if own := _pieces(shape.variables, VARIABLES, differs=shape.differs[1]):
+    if own := _pieces(shape.variables, VARIABLES):
         text += f" {own}"
     return text.strip()
 
@@ -206,8 +204,3 @@ def _attributes(shape: Shape, ctx: Context, attributes: Mapping[str, str]) -> It
     if settings.attributes.get("preemptible") is False:
         yield "Preemptible", "false"
     yield from ((name, quoting.in_attribute(value)) for name, value in attributes.items() if value)
-
-
-def with_lines(settings: Mapping[str, Any]) -> bool:
-    """Whether somebody wrote lines of a description himself."""
-    return bool(settings.get(LINES))

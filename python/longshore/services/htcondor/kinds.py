@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -19,11 +19,34 @@ from longshore.services.htcondor import joblog, quoting
 if TYPE_CHECKING:
     from longshore.model.workflow import Workflow
 
-_SIMPLE: Final = re.compile(r"[A-Za-z0-9_@%+:,./^-]+(?: [A-Za-z0-9_@%+=:,./^-]+)*", re.ASCII)
-"""Words with one blank between them in which nothing means anything to anybody."""
 _ENV: Final = "/usr/bin/env"
 """What finds a program by its name, as a shell does; HTCondor knows programs by their paths only."""
 _DELAYED: Final = "<ENV:"
+_BETWEEN: Final = "\x1f"
+_BREAK: Final = "\n"
+_OWN: Final = "0LongshoreOwn0"
+"""Stands for what is a job's own of a command while the rest of it is quoted."""
+_OWN_SIGNS: Final = re.compile(r"[A-Za-z0-9_@%+:,./\n-]*", re.ASCII)
+"""What may be a job's own of a command without being looked at: signs that mean nothing to anybody."""
+
+
+class Text(msgspec.Struct, frozen=True):
+    """Texts of many jobs in HTCondor's syntax: what they begin and end with alike, and what is each job's own.
+
+    ``own`` is empty where all texts are alike.
+    """
+
+    before: str
+    after: str
+    own: Sequence[str]
+
+    @classmethod
+    def of(cls, texts: Sequence[str]) -> Text:
+        """Take texts apart."""
+        before, after = quoting.split(texts)
+        if all(text == texts[0] for text in texts):
+            return cls(texts[0], "", ())
+        return cls(before, after, [text[len(before) : len(text) - len(after)] for text in texts])
 
 
 class Kind(msgspec.Struct, kw_only=True):
@@ -35,38 +58,49 @@ class Kind(msgspec.Struct, kw_only=True):
         What they share, but for the amounts of their requests.
     plain
         Whether their names mean just themselves.
-    indices, names, lines, variables, requests
-        Of each job: its number, its name, its program with its arguments and its own variables in HTCondor's syntax,
-        and what it asks for.
     unset
         Names of the variables that they have of their own.
     exported
         Names of those that the command itself sets.
+    indices, names, commands, variables, requests
+        Of each job: its number, its name, its command with what is in front of it, its own variables in HTCondor's
+        syntax, and what it asks for.
     """
 
     settings: JobSettings
+    front: Front
     plain: bool
-    indices: list[int] = msgspec.field(default_factory=list)
-    names: list[str] = msgspec.field(default_factory=list)
-    lines: list[str] = msgspec.field(default_factory=list)
-    variables: list[str] = msgspec.field(default_factory=list)
-    requests: list[Request] = msgspec.field(default_factory=list)
     unset: frozenset[str] = frozenset()
     exported: frozenset[str] = frozenset()
+    indices: list[int] = msgspec.field(default_factory=list)
+    names: list[str] = msgspec.field(default_factory=list)
+    commands: list[Command] = msgspec.field(default_factory=list)
+    variables: list[str] = msgspec.field(default_factory=list)
+    requests: list[Request] = msgspec.field(default_factory=list)
 
 
-class _Front(msgspec.Struct, frozen=True):
-    """What stands in front of the commands of a profile."""
+class Front(msgspec.Struct, frozen=True):
+    """What stands in front of the commands of a profile.
+
+    Attributes
+    ----------
+    group
+        The same for profiles that differ in nothing but amounts of their requests.
+    lines
+        Lines of shell.
+    launcher
+        What starts the command.
+    exported
+        Names of the variables that the lines set.
+    tasks
+        Whether jobs of several tasks remember which are done.
+    """
 
     group: int
     lines: tuple[str, ...]
     launcher: str
     exported: frozenset[str]
     tasks: bool
-
-    @property
-    def is_empty(self) -> bool:
-        return not self.lines and not self.launcher
 
 
 class Sorter:
@@ -84,7 +118,7 @@ class Sorter:
         self._workflow = workflow
         self._run_dir = str(ctx.paths.root)
         self._paths = {name: file.path for name, file in workflow.files.items()}
-        self._fronts: dict[int, _Front] = {}
+        self._fronts: dict[int, Front] = {}
         self._groups: dict[bytes, int] = {}
         self._kept: list[JobSettings] = []
         """Settings whose ids stand for them, so that they live as long as these."""
@@ -93,35 +127,32 @@ class Sorter:
         """The kinds, in the order of their first jobs; the final job is one of its own, the last."""
         found: dict[tuple[object, ...], Kind] = {}
         last = len(self._workflow) - 1 if self._workflow.final else -1
+        fronts, is_plain = self._fronts, joblog.is_plain
         for index, job in enumerate(self._workflow):
-            settings = job.settings
-            front = self._fronts.get(id(settings)) or self._front(settings)
-            plain = joblog.is_plain(job.name)
-            own = front.tasks and job.tasks > 1
-            if front.is_empty and not job.environment and not own and (line := _simple(job.command)):
-                variables, unset, exported = "", _NONE, front.exported
-            else:
-                line, variables, unset, exported = self._whole(index, job, front)
-            key = (front.group, plain, unset, exported, index == last)
+            settings, command = job.settings, job.command
+            front = fronts.get(id(settings)) or self._front(settings)
+            variables, unset, exported = "", _NONE, front.exported
+            if job.environment or (job.tasks > 1 and front.tasks):
+                variables, unset, command, exported = self._own(index, job, front)
+            key = (front.group, is_plain(job.name), command.__class__ is str, unset, exported, index == last)
             kind = found.get(key)
             if kind is None:
-                kind = Kind(settings=settings, plain=plain, unset=unset, exported=exported)
+                kind = Kind(settings=settings, front=front, plain=key[1], unset=unset, exported=exported)
                 found[key] = kind
             kind.indices.append(index)
             kind.names.append(job.name)
-            kind.lines.append(line)
+            kind.commands.append(command)
             kind.variables.append(variables)
             kind.requests.append(settings.request)
         return list(found.values())
 
-    def _front(self, settings: JobSettings) -> _Front:
+    def _front(self, settings: JobSettings) -> Front:
         """What is the same for all commands of a profile."""
         self._kept.append(settings)
         unfit = {name: value for name, value in settings.environment.items() if not _can_be_given(value)}
-        key = msgspec.json.encode(
-            msgspec.structs.replace(settings, request=_shape_of(settings.request)), order="sorted"
-        )
-        front = _Front(
+        alike = msgspec.structs.replace(settings, request=_shape_of(settings.request))
+        key = msgspec.json.encode(alike, order="sorted")
+        front = Front(
             group=self._groups.setdefault(key, len(self._groups)),
             lines=(*self._exports(unfit), *settings.setup),
             launcher=settings.launcher,
@@ -135,21 +166,48 @@ class Sorter:
         known = {"LONGSHORE_JOB_RUN_DIR": self._run_dir}
         return [f"export {as_assignment(name, value, known)}" for name, value in variables.items()]
 
-    def _whole(self, index: int, job: Job, front: _Front) -> tuple[str, str, frozenset[str], frozenset[str]]:
-        """Program and arguments, own variables, the names of these, and those that the command sets itself."""
+    def _own(self, index: int, job: Job, front: Front) -> tuple[str, frozenset[str], Command, frozenset[str]]:
+        """Own variables of a job, their names, its command, and the names of the variables that the command sets."""
         own = dict(job.environment)
-        if front.tasks and job.tasks > 1:
+        if job.tasks > 1 and front.tasks:
             own[VARIABLE] = f"{self._run_dir}/{record_of(index)}"
         given = {name: value for name, value in own.items() if _can_be_given(value)}
         unfit = {name: value for name, value in own.items() if name not in given}
-        command = self._known(with_files(job.command, self._paths))
-        command = with_setup(with_launcher(command, front.launcher), (*front.lines, *self._exports(unfit)))
-        return (
-            program_line(command),
-            quoting.environment(given),
-            frozenset(given),
-            front.exported | frozenset(unfit),
-        )
+        command = with_setup(job.command, self._exports(unfit)) if unfit else job.command
+        return quoting.environment(given), frozenset(given), command, front.exported | frozenset(unfit)
+
+    # -------------------------------------------------------------------------------------------------- the commands
+
+    def programs(self, kind: Kind) -> tuple[str, Text]:
+        """The executable of all jobs of a kind, and their arguments."""
+        # Most often commands differ in a few letters: the rest of them is the same work for all.
+        text = self._alike(kind) or Text.of([self._line(command, kind.front) for command in kind.commands])
+        program, blank, rest = text.before.partition(" ")
+        if program.startswith("/") and quoting.PLAIN.fullmatch(program) and (blank or not text.own):
+            return program, Text(rest, text.after, text.own)
+        return _ENV, text
+
+    def _alike(self, kind: Kind) -> Text | None:
+        """The programs and arguments of commands that differ in nothing that has to be quoted."""
+        commands = [command if isinstance(command, str) else _BETWEEN.join(command) for command in kind.commands]
+        before, after = quoting.split(commands)
+        before, after = _out_of_marks(before, after)
+        begin, end = len(before), len(after)
+        own = [command[begin : len(command) - end] for command in commands]
+        if not any(own):
+            return Text(self._line(kind.commands[0], kind.front), "", ())
+        is_line = isinstance(kind.commands[0], str)
+        if not _can_wait(before, after, own, is_line=is_line):
+            return None
+        whole = f"{before}{_OWN}{after}"
+        line = self._line(whole if is_line else tuple(whole.split(_BETWEEN)), kind.front)
+        head, _, tail = line.partition(_OWN)
+        return None if _OWN in tail else Text(head, tail, own)
+
+    def _line(self, command: Command, front: Front) -> str:
+        """Program and arguments in HTCondor's syntax."""
+        placed = with_launcher(self._known(with_files(command, self._paths)), front.launcher)
+        return program_line(with_setup(placed, front.lines))
 
     def _known(self, command: Command) -> Command:
         """The command with the run directory in the place of its variable."""
@@ -160,6 +218,28 @@ class Sorter:
 
 
 _NONE: Final[frozenset[str]] = frozenset()
+
+
+def _out_of_marks(before: str, after: str) -> tuple[str, str]:
+    """A beginning and an end that do not cut a ``<FILE:x>`` in two."""
+    if before.rfind("<") > before.rfind(">"):
+        before = before[: before.rfind("<")]
+    close, opened = after.find(">"), after.find("<")
+    if close >= 0 and (opened < 0 or close < opened):
+        after = after[close + 1 :]
+    return before, after
+
+
+def _can_wait(before: str, after: str, own: Sequence[str], *, is_line: bool) -> bool:
+    """Whether what is a job's own is the same whatever the rest of the command is put into."""
+    together = _BREAK.join(own)
+    if not _OWN_SIGNS.fullmatch(together) or together.count(_BREAK) >= len(own) or _OWN in before + after:
+        return False
+    if is_line:
+        # The first word decides how a line is read: a shell may know it, and it may be an assignment.
+        return " " in before.strip(" ")
+    # A word that is empty has to be quoted.
+    return _BETWEEN in before and (all(own) or before[-1] != _BETWEEN or after[:1] not in {"", _BETWEEN})
 
 
 def _shape_of(request: Request) -> Request:
@@ -177,15 +257,6 @@ def _can_be_given(value: str) -> bool:
     return _DELAYED not in value and quoting.fits(value)
 
 
-def _simple(command: Command) -> str:
-    """Program and arguments of a command that needs no quoting at all, the most common; empty for others."""
-    if isinstance(command, str):
-        # What a shell would read otherwise is left to `program_line`.
-        return command if _SIMPLE.fullmatch(command) and argv_of(command)[0] != "/bin/sh" else ""
-    line = " ".join(command)
-    return line if _SIMPLE.fullmatch(line) and line.count(" ") + 1 == len(command) else ""
-
-
 def program_line(command: Command) -> str:
     """Program and arguments in HTCondor's syntax, for a command with anything in it."""
     if not isinstance(command, str) and any(_DELAYED in word for word in command):
@@ -195,17 +266,3 @@ def program_line(command: Command) -> str:
         line = command if isinstance(command, str) else f"exec {exact_line(command)}"
         words = quoting.packed(line)
     return quoting.arguments(words)
-
-
-def programs(kind: Kind) -> tuple[str, list[str]]:
-    """The executable of all jobs of a kind, and their arguments."""
-    first = {line.partition(" ")[0] for line in kind.lines}
-    program = next(iter(first))
-    if len(first) == 1 and program.startswith("/") and quoting.PLAIN.fullmatch(program):
-        return program, [line[len(program) + 1 :] for line in kind.lines]
-    return _ENV, kind.lines
-
-
-def of_each(kind: Kind) -> Iterator[tuple[int, str, str, str, Request]]:
-    """Number, name, line, variables and request of each job."""
-    return zip(kind.indices, kind.names, kind.lines, kind.variables, kind.requests, strict=True)

@@ -8,7 +8,6 @@ for. DAGMan is not asked to retry: a job keeps its cluster and so its history.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -121,13 +120,6 @@ def _number(value: float) -> str:
 
 
 # --------------------------------------------------------------------------------------------- what follows from an end
-
-
-def retry_until(codes: Sequence[int]) -> str | None:
-    """What BPS writes for ``retryUnlessExit``; ``None`` for nothing."""
-    if not codes:
-        return None
-    return str(codes[0]) if len(codes) == 1 else f"member(ExitCode, {{{','.join(map(str, codes))}}})"
 
 
 def commands(job: Attempts) -> list[tuple[str, str]]:

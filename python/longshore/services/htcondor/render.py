@@ -11,7 +11,9 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
 
 from longshore.contract.context import Context, RenderedFile
+from longshore.model.garbage import collection_paused
 from longshore.services.htcondor import dag, joblog
+from longshore.services.htcondor.settings import dagman_settings
 
 if TYPE_CHECKING:
     from longshore.model.workflow import Workflow
@@ -38,9 +40,9 @@ exit "$2"
 
 def render(workflow: Workflow, ctx: Context) -> Iterator[RenderedFile]:
     """The files of a run: fewer than ten however many jobs there are."""
-    yield RenderedFile(path=DAG, chunks=lambda: dag.text(workflow, ctx))
+    yield RenderedFile(path=DAG, chunks=lambda: _whole(workflow, ctx))
     yield RenderedFile(path=OVERRIDES, chunks=partial(_text, _OVERRIDES))
-    yield RenderedFile(path=CONFIG, chunks=lambda: dag.config(_settings()))
+    yield RenderedFile(path=CONFIG, chunks=lambda: dag.config(dagman_settings(ctx)))
     if workflow.final is not None:
         yield RenderedFile(path=FINAL_SCRIPT, mode=0o755, chunks=partial(_text, _FINAL))
 
@@ -51,9 +53,10 @@ def folders(workflow: Workflow) -> Iterator[str]:
     return (joblog.folder(label, subfolder) for label, subfolder in found)
 
 
-def _settings() -> Iterator[tuple[str, str]]:
-    """What DAGMan is told for the run."""
-    yield "DAGMAN_MANAGER_JOB_APPEND_GETENV", "TRUE"
+def _whole(workflow: Workflow, ctx: Context) -> Iterator[str]:
+    # Of hundreds of thousands of small texts none is garbage; to look for some would take longer than to make them.
+    with collection_paused():
+        yield from dag.text(workflow, ctx)
 
 
 def _text(text: str) -> Iterator[str]:

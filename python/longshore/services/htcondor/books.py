@@ -1,0 +1,143 @@
+"""Keeps what was handed to HTCondor and what was ordered since: ``wms/htcondor.json`` in the run directory."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+import msgspec
+
+from longshore.contract.context import RunPaths
+from longshore.errors import RunUnreadableError
+from longshore.model.event import Life, Restarted, Steer
+
+_BOOK: Final = PurePosixPath("wms", "htcondor.json")
+DAG: Final = PurePosixPath("wms", "run.dag")
+OVERRIDES: Final = PurePosixPath("wms", "overrides.dag")
+_BACKUPS: Final = PurePosixPath("wms", "backups")
+
+
+class Handed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The run was handed over once.
+
+    Attributes
+    ----------
+    life
+        By whom, and when.
+    cluster
+        The number of DAGMan's job.
+    schedd
+        Name of the schedd that has it.
+    global_id
+        ``GlobalJobId``: the same, and unlike that of any other.
+    restarted, steers
+        What a restart runs again, and what it sets.
+    retries
+        How often DAGMan itself submits a job again, for those where it does.
+    """
+
+    life: Life
+    cluster: int
+    schedd: str
+    global_id: str = ""
+    restarted: Restarted | None = None
+    steers: tuple[Steer, ...] = ()
+    retries: dict[int, int] = {}
+
+
+class Ordered(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Somebody ended the run or some of its jobs, or held or released some.
+
+    Attributes
+    ----------
+    steer
+        What was ordered, and when.
+    life
+        In which life.
+    """
+
+    steer: Steer
+    life: int
+
+
+class Book(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """All of it, in order."""
+
+    handed: tuple[Handed, ...] = ()
+    ordered: tuple[Ordered, ...] = ()
+
+    @property
+    def last(self) -> Handed | None:
+        """The newest submission."""
+        return self.handed[-1] if self.handed else None
+
+
+def read_book(run: RunPaths) -> Book:
+    """What is written down; nothing where the run was never handed over.
+
+    Raises
+    ------
+    RunUnreadableError
+        It cannot be read.
+    """
+    path = run.root / _BOOK
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Book)
+    except FileNotFoundError:
+        return Book()
+    except OSError as error:
+        raise RunUnreadableError(f"'{path}' cannot be read: {error.strerror}") from error
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise RunUnreadableError(f"'{path}' cannot be read: {error}") from error
+
+
+def write_book(run: RunPaths, book: Book) -> None:
+    """Write it down, whole or not at all."""
+    path = run.root / _BOOK
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with draft.open("wb") as file:
+            file.write(msgspec.json.format(msgspec.json.encode(book), indent=1) + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+    except OSError:
+        draft.unlink(missing_ok=True)
+        raise
+    # Lists of runs know by the journal's folder that there is news of a run that was over.
+    os.utime(run.journal)
+
+
+def nodes_log(run: RunPaths, life: int, *, newest: int) -> Path:
+    """The log of a submission's jobs.
+
+    Parameters
+    ----------
+    run
+        The run directory.
+    life
+        Which submission, counted from 1.
+    newest
+        The number of the last one: logs of earlier ones are kept apart.
+    """
+    return _of_life(run, life, newest) / "run.dag.nodes.log"
+
+
+def dagman_log(run: RunPaths, life: int, *, newest: int) -> Path:
+    """The log of DAGMan's own job; see `nodes_log`."""
+    return _of_life(run, life, newest) / "run.dag.dagman.log"
+
+
+def dagman_out(run: RunPaths, life: int, *, newest: int) -> Path:
+    """What DAGMan had to say; see `nodes_log`."""
+    return _of_life(run, life, newest) / "run.dag.dagman.out"
+
+
+def backup_folder(run: RunPaths, life: int) -> Path:
+    """Where the files of an earlier submission are kept."""
+    return run.root / _BACKUPS / f"{life:03}"
+
+
+def _of_life(run: RunPaths, life: int, newest: int) -> Path:
+    return run.wms if life == newest else backup_folder(run, life)

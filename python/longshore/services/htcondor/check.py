@@ -1,0 +1,165 @@
+"""Says what of a workflow HTCondor cannot do as asked, before anything is written; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from longshore.contract.context import Context, Problem
+from longshore.errors import ConfigError
+from longshore.model.job import JobSettings
+from longshore.model.request import MIB
+from longshore.model.rules import Keep
+from longshore.services.htcondor.settings import OWN_MAP, JobWords, dagman_settings, max_jobs
+
+if TYPE_CHECKING:
+    from longshore.model.workflow import Workflow
+
+REACHES: Final = {
+    "abortOnValue": "the line ABORT-DAG-ON of the node",
+    "abortReturnValue": "RETURN in the line ABORT-DAG-ON of the node",
+    "accountingGroup": "accounting_group",
+    "accountingUser": "accounting_group_user",
+    "attrs": "an attribute each, My.NAME",
+    "category": "the line CATEGORY of the node; htcondor.maxJobs says how many at once",
+    "concurrencyLimit": "concurrency_limits",
+    "container": "what stands in front of the command",
+    "directives": "lines of the submit description, behind all others",
+    "environment": "environment; a value that HTCondor's syntax cannot hold is set in front of the command",
+    "htcondor": "whom to talk to, and how many jobs of a category run at once",
+    "inheritEnvironment": "getenv: names and patterns, and no values",
+    "limitThreads": "variables in environment",
+    "mailTo": "notify_user",
+    "memoryGrowth": "request_memory",
+    "memoryLimit": "request_memory, periodic_release and periodic_remove",
+    "memoryMultiplier": "request_memory, on_exit_hold, periodic_release and periodic_remove",
+    "nodeset": "requirements, and the attribute JobNodeset",
+    "numberOfRetries": "max_retries, periodic_release and periodic_remove",
+    "overwriteJobFiles": "output and error",
+    "postCmdline": "the command",
+    "preCmdline": "the command",
+    "preemptible": "the attribute Preemptible, where it is false, for the policy of the pool",
+    "priority": "the line PRIORITY of the node, in front of what stands behind a job",
+    "profile": "commands and attributes of profile.condor as they are",
+    "releaseExpr": "periodic_release",
+    "requestCpus": "request_cpus",
+    "requestDisk": "request_disk",
+    "requestMemory": "request_memory",
+    "requestMemoryMax": "request_memory, periodic_release and periodic_remove",
+    "requestResources": "request_NAME",
+    "requestWalltime": "allowed_execute_duration",
+    "requestWalltimeMax": "allowed_execute_duration",
+    "resumeTasks": "a variable in environment",
+    "retryDelay": "periodic_release, for holds; other ends are tried again at once",
+    "retryDelayMax": "periodic_release, for holds",
+    "retryOn": "retry_until, as far as it is about exit codes and signals",
+    "retryUnlessExit": "retry_until",
+    "setup": "lines in front of the command",
+    "walltimeMultiplier": "allowed_execute_duration",
+    "whenToMail": "notification",
+    "workingDirectory": "initialdir",
+}
+"""What of a submit description, or of the DAG, each key of a job becomes."""
+REFUSED: Final = {
+    "fileSystem": "jobs that do not see the run directory: files are not moved for them",
+    "keepLogs": "HTCondor writes the logs, and they stay",
+    "keepTmp": "the scratch directories of jobs are HTCondor's, which removes them",
+    "maxLogSize": "nobody looks at the sizes of logs while jobs run",
+    "queue": "HTCondor has no queues: jobs go to the machines that fit them",
+    "successIf": "DAGMan takes the exit code 0 for a success, and nothing else",
+}
+"""Why other keys are refused, or have no effect."""
+LEFT_TO_HTCONDOR: Final = {
+    "enforceMemory": "the pool's own policy holds jobs to their memory",
+    "fastFailureTime": "DAGMan pauses no run",
+    "killGrace": "how jobs are ended is for the machines to say (MachineMaxVacateTime)",
+    "killSignals": "how jobs are ended is for the machines to say; profile.condor: {kill_sig: INT} chooses a signal",
+    "maxFastFailures": "DAGMan pauses no run",
+    "memoryGrace": "the pool's own policy holds jobs to their memory",
+    "retryOnLost": "a job whose machine went down is started again by itself",
+    "retryOnPreempted": "a job that had to make way is started again by itself",
+}
+"""Keys of our own engine that have nothing to decide here."""
+
+
+def check(workflow: Workflow, ctx: Context) -> list[Problem]:
+    """Return what cannot be done, each kind of jobs being looked at once."""
+    problems = list(_of_run(ctx))
+    judged: set[int] = set()
+    for job in workflow:
+        if id(job.settings) not in judged:
+            judged.add(id(job.settings))
+            problems += _of_jobs(job.name, job.settings, ctx)
+    return problems
+
+
+def _of_run(ctx: Context) -> Iterator[Problem]:
+    for read in (dagman_settings, max_jobs):
+        try:
+            read(ctx)
+        except ConfigError as error:
+            yield Problem(message=error.message, hint=error.hint, origin=ctx.site.origin)
+    if ctx.site.settings.get("fileSystem") == "transfer":
+        yield Problem(
+            message=f"'fileSystem: transfer' of the site '{ctx.site.name}' means {REFUSED['fileSystem']}",
+            origin=ctx.site.origin,
+            hint="Put the run directory where the machines see it: 'submitPath'.",
+        )
+
+
+def _of_jobs(name: str, settings: JobSettings, ctx: Context) -> Iterator[Problem]:
+    try:
+        JobWords.of(settings)
+    except ConfigError as error:
+        yield Problem(message=f"job '{name}': {error.message}", hint=error.hint, job=name, key=OWN_MAP)
+    rules = settings.rules
+    if settings.attributes.get("queue"):
+        yield _note(settings, "queue")
+    if rules.success_if is not None:
+        yield Problem(
+            message=f"job '{name}' has 'successIf', which cannot be asked here: {REFUSED['successIf']}",
+            job=name,
+            key="successIf",
+            hint="Let the command itself exit with 0 where it succeeded.",
+        )
+    if rules.retry_on is not None and rules.retry_on.log is not None:
+        yield Problem(
+            message=f"job '{name}' has 'retryOn.log', and nobody reads logs while DAGMan runs the jobs",
+            job=name,
+            key="retryOn",
+            hint="Let the command exit with a code of its own, and name that under 'retryOn.exit'.",
+        )
+    bounds = rules.bounds
+    for key, given in (
+        ("maxLogSize", bounds.log_b is not None),
+        ("keepTmp", bounds.tmp is not Keep.NONE),
+        ("keepLogs", bounds.logs is not Keep.ALL),
+    ):
+        if given:
+            yield _note(settings, key)
+    yield from _too_large(name, settings, ctx)
+
+
+def _note(settings: JobSettings, key: str) -> Problem:
+    return Problem(message=f"'{key}' of '{settings.label}' has no effect: {REFUSED[key]}", fatal=False)
+
+
+_KEYS: Final = {"cpus": "requestCpus", "memory": "requestMemory", "disk": "requestDisk"}
+
+
+def _too_large(name: str, settings: JobSettings, ctx: Context) -> Iterator[Problem]:
+    """A request that no machine of the pool holds: such a job would wait for ever."""
+    there = (ctx.probe.capacity if ctx.probe else None) or {}
+    for resource, amount in settings.request.amounts().items():
+        if amount <= there.get(resource, amount):
+            continue
+        asked, most = (
+            (f"{value // MIB} MiB" if resource in ("memory", "disk") else str(value))
+            for value in (amount, there[resource])
+        )
+        yield Problem(
+            message=f"job '{name}' asks for {asked} of '{resource}', and the largest machine of the pool has {most}",
+            job=name,
+            key=_KEYS.get(resource, "requestResources"),
+            hint="Ask for less, or choose another site.",
+        )

@@ -1,0 +1,446 @@
+"""Turns our questions and orders into calls of HTCondor's Python bindings, and what these raise into words of ours."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import chdir, contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from longshore.contract.context import Unreachable
+from longshore.errors import LongshoreError, ServiceError, SubmissionRefusedError, UnreachableError
+
+_OLDEST: Final = 25
+_CONFIGS: Final = ("/etc/condor/condor_config", "/usr/local/etc/condor_config", "~condor/condor_config")
+_NO_FILE: Final = frozenset({"ONLY_ENV", "/dev/null"})
+_VERSION: Final = re.compile(r"(\d+)\.(\d+)\.(\d+)")
+_REFUSED: Final = ("AUTHENTICATE:", "DENIED", "Failed to authenticate", "PERMISSION_DENIED", "not authorized")
+_ABSENT: Final = (
+    "Failed to connect",
+    "Failed communication",
+    "Failed to fetch ads from",
+    "Unable to locate",
+    "unable to locate",
+    "Can't find address",
+    "communication error",
+    "Connection refused",
+    "timed out",
+)
+
+
+class Located(msgspec.Struct, frozen=True, kw_only=True):
+    """A daemon that was found.
+
+    Attributes
+    ----------
+    name
+        What it is called.
+    version
+        Its version, in digits; empty where it says none.
+    address
+        Where it listens.
+    ad
+        What the bindings want to be given to talk to it.
+    """
+
+    name: str
+    version: str
+    address: str
+    ad: Any
+
+
+class Dagman(msgspec.Struct, frozen=True, kw_only=True):
+    """The job of DAGMan as a schedd took it."""
+
+    cluster: int
+    schedd: str
+    global_id: str
+
+
+class CondorClient:
+    """The schedd, the collector, and what of HTCondor is installed here.
+
+    Parameters
+    ----------
+    schedd
+        Name of the schedd; empty for that of this host.
+    pool
+        Host of the collector; empty for that of the configuration.
+    """
+
+    def __init__(self, *, schedd: str = "", pool: str = "") -> None:
+        self._name = schedd
+        self._pool = pool
+        self._found: Any = None
+
+    # ----------------------------------------------------------------------------------------------------- what is here
+
+    def version(self) -> str:
+        """Version of the bindings, in digits.
+
+        Raises
+        ------
+        ServiceError
+            They are not installed, too old, or find no configuration.
+        """
+        return digits(str(_bindings().version()))
+
+    def setting(self, name: str) -> str:
+        """What the configuration of this host says; empty where it says nothing."""
+        value = _bindings().param.get(name)
+        return "" if value is None else str(value)
+
+    def schedd(self) -> Located:
+        """The schedd.
+
+        Raises
+        ------
+        UnreachableError
+            It cannot be found, or nobody says where it is.
+        """
+        htcondor = _bindings()
+        what = f"the schedd '{self._name}'" if self._name else "the schedd of this host"
+        with _ours(what):
+            collector = htcondor.Collector(self._pool) if self._pool else htcondor.Collector()
+            kind = htcondor.DaemonType.Schedd
+            ad = collector.locate(kind, self._name) if self._name else collector.locate(kind)
+        if ad is None:
+            raise UnreachableError(
+                f"{what} is not known to the collector", hint="'condor_status -schedd' names those it knows."
+            )
+        return _located(ad)
+
+    def collector(self) -> Located:
+        """The collector, once it has answered.
+
+        Raises
+        ------
+        UnreachableError
+            It does not answer.
+        """
+        htcondor = _bindings()
+        with _ours(f"the collector '{self._pool or self.setting('COLLECTOR_HOST')}'"):
+            collector = htcondor.Collector(self._pool) if self._pool else htcondor.Collector()
+            found = collector.query(htcondor.AdType.Collector, projection=["Name", "CondorVersion", "MyAddress"])
+            if not found:
+                raise UnreachableError(f"the collector '{self._pool}' does not say who it is")
+            return _located(found[0])
+
+    def machines(self, attributes: Sequence[str]) -> list[Mapping[str, Any]]:
+        """The machines of the pool, those attributes of each.
+
+        Raises
+        ------
+        UnreachableError
+            The collector does not answer.
+        """
+        htcondor = _bindings()
+        with _ours("the collector"):
+            collector = htcondor.Collector(self._pool) if self._pool else htcondor.Collector()
+            ads = collector.query(htcondor.AdType.Startd, projection=list(attributes))
+            return [_plain(ad, attributes) for ad in ads]
+
+    def authenticated(self, located: Located) -> Mapping[str, str]:
+        """By what method, and as whom, a daemon takes orders from us.
+
+        Raises
+        ------
+        ServiceError
+            It does not, or does not answer.
+        """
+        htcondor = _bindings()
+        with _ours(f"'{located.name}'"):
+            ad = htcondor.ping(located.ad, "WRITE")
+            names = ("AuthMethods", "AuthenticatedName", "MyRemoteUserName", "AuthorizationSucceeded")
+            return {name: str(value) for name, value in _plain(ad, names).items()}
+
+    # ----------------------------------------------------------------------------------------------------------- submit
+
+    def submit_dag(self, dag: Path, options: Mapping[str, str | int], attributes: Mapping[str, str]) -> Dagman:
+        """Hand a DAG to DAGMan.
+
+        Parameters
+        ----------
+        dag
+            The file.
+        options
+            Those of `condor_submit_dag`.
+        attributes
+            Lines for the job of DAGMan itself.
+
+        Raises
+        ------
+        SubmissionRefusedError
+            It was not taken.
+        UnreachableError
+            There is nobody to take it.
+        """
+        htcondor = _bindings()
+        located = self.schedd()
+        with _ours(f"the schedd '{located.name}'", refused="the DAG"):
+            # What the DAG names is looked for from where this process is.
+            with chdir(dag.parent):
+                submit = htcondor.Submit.from_dag(str(dag), {"dagman": self._dagman(), **options})
+            submit["initialdir"] = str(dag.parent)
+            for name, value in attributes.items():
+                submit[name] = value
+            schedd = htcondor.Schedd(located.ad)
+            cluster = int(schedd.submit(submit).cluster())
+        found = self.jobs(f"ClusterId == {cluster}", ("GlobalJobId",))
+        names = [] if isinstance(found, Unreachable) else [str(ad.get("GlobalJobId", "")) for ad in found]
+        return Dagman(cluster=cluster, schedd=located.name, global_id=names[0] if names else "")
+
+    def _dagman(self) -> str:
+        """The program, which the bindings alone would look for in ``PATH``."""
+        path = self.setting("DAGMAN") or f"{self.setting('BIN')}/condor_dagman"
+        if not os.access(path, os.X_OK):
+            raise SubmissionRefusedError(
+                f"there is no program '{path}', which runs DAGs",
+                hint="Submit where HTCondor's own programs are installed; the Python package alone has no DAGMan.",
+            )
+        return path
+
+    # --------------------------------------------------------------------------------------------------- ask and order
+
+    def jobs(self, constraint: str, attributes: Sequence[str]) -> list[Mapping[str, Any]] | Unreachable:
+        """The jobs in the queue that meet a constraint."""
+        try:
+            located = self.schedd()
+            with _ours(f"the schedd '{located.name}'"):
+                schedd = _bindings().Schedd(located.ad)
+                return [_plain(ad, attributes) for ad in schedd.query(constraint, projection=list(attributes))]
+        except LongshoreError as error:
+            return Unreachable(why=error.message)
+
+    def history(self, constraint: str, attributes: Sequence[str], *, most: int = 1) -> list[Mapping[str, Any]]:
+        """Jobs that have left the queue, newest first.
+
+        Raises
+        ------
+        ServiceError
+            The schedd does not answer.
+        """
+        located = self.schedd()
+        with _ours(f"the schedd '{located.name}'"):
+            schedd = _bindings().Schedd(located.ad)
+            return [_plain(ad, attributes) for ad in schedd.history(constraint, list(attributes), most)]
+
+    def act(self, action: str, constraint: str, reason: str) -> int:
+        """Order something of all jobs that meet a constraint; return how many obeyed.
+
+        Parameters
+        ----------
+        action
+            ``Remove``, ``RemoveX``, ``Hold`` or ``Release``.
+        constraint
+            Which jobs.
+        reason
+            Why, in words.
+
+        Raises
+        ------
+        ServiceError
+            The schedd does not take the order.
+        """
+        htcondor = _bindings()
+        located = self.schedd()
+        with _ours(f"the schedd '{located.name}'"):
+            schedd = htcondor.Schedd(located.ad)
+            # A reason that is no pair is dropped by version 25.14.
+            answer = schedd.act(getattr(htcondor.JobAction, action), constraint, (reason, 0))
+            return int(answer["TotalSuccess"]) if answer is not None else 0
+
+    def edit(self, constraint: str, attribute: str, value: str) -> int:
+        """Change an attribute of all jobs that meet a constraint; return how many there are.
+
+        Raises
+        ------
+        ServiceError
+            The schedd does not take the order.
+        """
+        htcondor = _bindings()
+        located = self.schedd()
+        with _ours(f"the schedd '{located.name}'"):
+            answer = htcondor.Schedd(located.ad).edit(constraint, attribute, value)
+            return int(getattr(answer, "count", answer) or 0)
+
+    def steer_dag(self, cluster: int, *, halt: str | None) -> None:
+        """Have DAGMan submit nothing more, or go on.
+
+        Parameters
+        ----------
+        cluster
+            Its job.
+        halt
+            Why it is to stop; ``None`` has it go on.
+
+        Raises
+        ------
+        ServiceError
+            It does not take the order.
+        """
+        dagman = _bindings().DAGMan(cluster)
+        with _ours("DAGMan"):
+            done, said = dagman.resume() if halt is None else dagman.halt(halt)
+        if not done:
+            raise UnreachableError(f"DAGMan (job {cluster}) does not take the order: {said}")
+
+    def throttle_dag(self, cluster: int, most: int) -> None:
+        """Have DAGMan submit no more than so many jobs at once; 0 is any number.
+
+        Parameters
+        ----------
+        cluster
+            Its job.
+        most
+            The number.
+
+        Raises
+        ------
+        ServiceError
+            It does not take the order.
+        """
+        dagman = _bindings().DAGMan(cluster)
+        with _ours("DAGMan"):
+            said = dagman.throttle(max_nodes=most)
+        if isinstance(said, str):
+            raise UnreachableError(f"DAGMan (job {cluster}) does not take the order: {said}")
+
+
+def digits(version: str) -> str:
+    """The digits of one of HTCondor's long words for a version."""
+    found = _VERSION.search(version)
+    return found[0] if found else version
+
+
+def quoted(text: str) -> str:
+    """A text as a literal of ClassAds."""
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _located(ad: Any) -> Located:
+    return Located(
+        name=str(ad.get("Name", "")),
+        version=digits(str(ad.get("CondorVersion", ""))),
+        address=str(ad.get("MyAddress", "")),
+        ad=ad,
+    )
+
+
+def _plain(ad: Any, attributes: Sequence[str]) -> dict[str, Any]:
+    """The attributes an ad has a value for."""
+    found = {}
+    for name in attributes:
+        value = ad.eval(name) if name in ad else None
+        if value is None or type(value).__name__ == "Value":
+            # Undefined, or an error.
+            continue
+        found[name] = value
+    return found
+
+
+_loaded: dict[str, str | None] = {}
+"""For which configuration the bindings were loaded."""
+
+
+def _bindings() -> Any:
+    """The bindings, with the configuration that the environment names now.
+
+    Raises
+    ------
+    ServiceError
+        They are not installed, too old, or find no configuration.
+    """
+    given = os.environ.get("CONDOR_CONFIG")
+    # Without one they would end this process, or go on without a pool.
+    _require_configuration(given)
+    fresh = "htcondor2" not in sys.modules
+    try:
+        import htcondor2
+    except ImportError as error:
+        raise ServiceError(
+            f"the service 'htcondor' needs HTCondor's Python bindings: {error}",
+            hint="They come with the extra 'htcondor': pip install 'longshore[htcondor]'.",
+        ) from error
+    finally:
+        if given is None:
+            # Importing them sets it where there is no file.
+            os.environ.pop("CONDOR_CONFIG", None)
+    version = digits(str(htcondor2.version()))
+    if int(version.split(".")[0]) < _OLDEST:
+        raise ServiceError(
+            f"HTCondor's Python bindings are of version {version}, and the service 'htcondor' needs {_OLDEST} or later",
+            hint="pip install 'longshore[htcondor]' brings them; daemons may be older than they are.",
+        )
+    if _loaded.get("config", given if fresh else None) != given:
+        # Whoever imported them first may have meant another pool.
+        htcondor2.reload_config()
+    _loaded["config"] = given
+    return htcondor2
+
+
+def _require_configuration(given: str | None) -> None:
+    if given in _NO_FILE:
+        return
+    if given is not None:
+        if not Path(given).is_file():
+            raise ServiceError(
+                f"CONDOR_CONFIG names '{given}', and there is no such file",
+                hint="Set it to the configuration of your pool, or unset it where HTCondor is installed.",
+            )
+        return
+    if not any(Path(path).expanduser().is_file() for path in _there()):
+        raise ServiceError(
+            f"there is no configuration of HTCondor on this host: none of {', '.join(_CONFIGS)}, nor CONDOR_CONFIG",
+            hint="Submit from an access point of a pool, or set CONDOR_CONFIG.",
+        )
+
+
+def _there() -> Iterator[str]:
+    for path in _CONFIGS:
+        # A host without a user of that name has nothing to expand.
+        expanded = os.path.expanduser(path)  # noqa: PTH111
+        if not expanded.startswith("~"):
+            yield expanded
+
+
+@contextmanager
+def _ours(what: str, *, refused: str = "") -> Iterator[None]:
+    """Say in our words what the bindings raise.
+
+    Parameters
+    ----------
+    what
+        Whom the body talks to.
+    refused
+        What the body wants it to take; empty where it only asks.
+    """
+    try:
+        yield
+    except LongshoreError:
+        raise
+    except Exception as error:
+        # The bindings raise a class of their own for whatever it is, and others for what they are given.
+        raise _translated(error, what, refused) from error
+
+
+def _translated(error: Exception, what: str, refused: str) -> LongshoreError:
+    said = " ".join(str(error).split()) or type(error).__name__
+    if any(word in said for word in _REFUSED):
+        return ServiceError(
+            f"{what} does not accept who you are: {said}",
+            hint="'condor_ping -type schedd WRITE' shows what it makes of you. Daemons older than 24 want "
+            "SEC_FS_ENFORCE_CHANNEL_BINDING = False at the client.",
+        )
+    if any(word in said for word in _ABSENT) or said.rstrip().endswith("errmsg="):
+        return UnreachableError(
+            f"{what} does not answer: {said}", hint="'condor_status -any' shows what of the pool does."
+        )
+    if refused:
+        return SubmissionRefusedError(f"{what} does not take {refused}: {said}")
+    return ServiceError(f"{what} says: {said}")

@@ -1,0 +1,112 @@
+"""What HTCondor's numbers mean: why jobs are held, how a DAG stands, what an event is called."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import IntEnum
+from typing import Final
+
+from longshore.model.state import Cause
+
+
+class Kind(IntEnum):
+    """Events of a job that something follows from; all others only tell."""
+
+    SUBMIT = 0
+    EXECUTE = 1
+    EVICTED = 4
+    TERMINATED = 5
+    SHADOW_EXCEPTION = 7
+    ABORTED = 9
+    HELD = 12
+    RELEASED = 13
+    POST_SCRIPT = 16
+    RECONNECT_FAILED = 24
+
+
+_OOM: Final = frozenset({(34, 0), (3, 34), (21, 102)})
+"""Pairs of codes by which memory ran out: a limit of the kernel's, the job's own rule, and the machine's."""
+
+_HOLDS: Final[Mapping[int, Cause]] = {
+    0: Cause.HELD,
+    1: Cause.HELD,  # by hand
+    2: Cause.LOST,  # the machine could not go on (globus, long gone)
+    3: Cause.HELD,  # the job's own rule
+    4: Cause.HELD,  # credentials are not fetched yet
+    5: Cause.HELD,  # a rule of the schedd's
+    6: Cause.SUBMIT,  # the program could not be started
+    7: Cause.SUBMIT,  # its output could not be opened
+    8: Cause.SUBMIT,
+    9: Cause.SUBMIT,
+    10: Cause.SUBMIT,
+    11: Cause.SUBMIT,
+    12: Cause.SUBMIT,  # files could not be sent there
+    13: Cause.OUTPUT,  # or back
+    14: Cause.SUBMIT,  # its directory cannot be entered
+    15: Cause.HELD,  # submitted on hold
+    16: Cause.HELD,  # its files are on their way
+    17: Cause.SUBMIT,
+    18: Cause.HELD,
+    19: Cause.SUBMIT,  # a hook said no
+    20: Cause.HELD,
+    21: Cause.HELD,  # a rule of the machine's
+    22: Cause.SUBMIT,
+    23: Cause.SUBMIT,
+    24: Cause.LOST,
+    25: Cause.HELD,
+    26: Cause.HELD,
+    27: Cause.HELD,
+    28: Cause.SUBMIT,
+    29: Cause.SUBMIT,
+    30: Cause.SUBMIT,
+    31: Cause.SUBMIT,
+    32: Cause.OUTPUT,  # more files than allowed
+    33: Cause.OUTPUT,
+    34: Cause.OOM,
+    35: Cause.SUBMIT,  # the container's program
+    36: Cause.SUBMIT,
+    37: Cause.SUBMIT,
+    38: Cause.SUBMIT,
+    39: Cause.SUBMIT,
+    40: Cause.HELD,
+    41: Cause.SUBMIT,
+    42: Cause.SUBMIT,
+    43: Cause.HELD,
+    44: Cause.SUBMIT,
+    45: Cause.SUBMIT,  # too many tries to start it
+    46: Cause.WALLTIME,  # it was in the queue, or ran, for too long
+    47: Cause.WALLTIME,
+    48: Cause.SUBMIT,
+    49: Cause.HELD,
+    50: Cause.OUTPUT,
+    51: Cause.SUBMIT,
+}
+_EVICTIONS: Final = 1000
+"""Codes from here on are reasons of evictions, not of holds."""
+
+
+def cause_of_hold(code: int, subcode: int) -> Cause:
+    """Why an attempt ended whose job was then held, or taken from its machine.
+
+    Parameters
+    ----------
+    code, subcode
+        ``HoldReasonCode`` and ``HoldReasonSubCode``, or the numbers of an eviction.
+    """
+    if (code, subcode) in _OOM:
+        return Cause.OOM
+    if code >= _EVICTIONS:
+        return Cause.PREEMPTED
+    return _HOLDS.get(code, Cause.HELD)
+
+
+DAG_STATUS: Final[Mapping[int, str]] = {
+    0: "it goes well",
+    1: "an error of DAGMan's own",
+    2: "at least one node failed",
+    3: "it was aborted by a node",
+    4: "it was removed",
+    5: "its graph has a ring",
+    6: "it was halted",
+}
+"""``DAG_Status`` of DAGMan's job, in words."""

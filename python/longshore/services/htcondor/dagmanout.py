@@ -1,0 +1,48 @@
+"""Turns what DAGMan wrote for people into what is said nowhere else: which nodes could not be submitted, and why."""
+
+from __future__ import annotations
+
+import mmap
+import re
+from pathlib import Path
+from typing import Final
+
+from longshore.services.htcondor.story import FINAL
+
+_SHORTCUT: Final = re.compile(rb"Shortcutting node (\S+) retries because of submit failure")
+_SAID: Final = re.compile(rb"\n\d\d/\d\d/\d\d(?:\d\d)? \d\d:\d\d:\d\d(?:\.\d+)? (?:ERROR|Error|submit error)[^\n]*")
+_STAMP: Final = re.compile(rb"^\n\d\d/\d\d/\d\d(?:\d\d)? \d\d:\d\d:\d\d(?:\.\d+)? ")
+_BEFORE: Final = 4000
+"""Bytes in front of the word that a node is given up in which the reason stands."""
+
+
+def submit_failures(path: Path, size: int) -> dict[int, str]:
+    """Why jobs could not be submitted, for those of which DAGMan says so.
+
+    Parameters
+    ----------
+    path
+        ``run.dag.dagman.out``; it need not be there.
+    size
+        Number of jobs of the run.
+    """
+    found: dict[int, str] = {}
+    try:
+        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
+            for given_up in _SHORTCUT.finditer(text):
+                node = given_up[1].decode("utf-8", "replace")
+                job = size - 1 if node == FINAL else int(node[1:]) if re.fullmatch(r"j\d+", node) else -1
+                if 0 <= job < size:
+                    found[job] = _reason(text[max(0, given_up.start() - _BEFORE) : given_up.start()])
+    except (OSError, ValueError):
+        # It is not there, or empty.
+        return found
+    return found
+
+
+def _reason(before: bytes) -> str:
+    said = _SAID.findall(before)
+    if not said:
+        return "DAGMan could not submit it"
+    words = _STAMP.sub(b"", said[-1]).decode("utf-8", "replace").strip()
+    return f"DAGMan could not submit it: {words}"

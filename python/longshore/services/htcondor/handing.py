@@ -1,0 +1,172 @@
+"""Turns a prepared run into a job of DAGMan's: the first time, and again with what did not succeed."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from longshore import __version__
+from longshore.contract.context import RunPaths
+from longshore.errors import FilesError, SubmissionRefusedError
+from longshore.model.event import FORMAT, Life, Restarted, Steer
+from longshore.services.htcondor.books import DAG, OVERRIDES, Book, Handed, backup_folder, read_book, write_book
+from longshore.services.htcondor.client import CondorClient, quoted
+from longshore.services.htcondor.rescue import dag_lines, done_nodes, rescue_text, retries_in
+from longshore.world.host import boot_id, host_name
+from longshore.world.rundir import open_workflow, read_card
+
+_RESCUE: Final = "run.dag.rescue001"
+
+
+class Again(msgspec.Struct, frozen=True, kw_only=True):
+    """What a restart does.
+
+    Attributes
+    ----------
+    restarted, steers
+        What runs again, and what is set.
+    done
+        Numbers of the jobs that are done and stay so.
+    overrides
+        What jobs ask for from now on: macros and their values, per job.
+    """
+
+    restarted: Restarted
+    steers: tuple[Steer, ...]
+    done: Collection[int]
+    overrides: Mapping[int, Mapping[str, str]]
+
+
+def hand_over(run: RunPaths, client: CondorClient, *, by: str, again: Again | None = None) -> Handed:
+    """Hand a run over, and write down that it was.
+
+    Parameters
+    ----------
+    run
+        The run directory.
+    client
+        Talks to the schedd.
+    by
+        ``submit`` or ``restart``.
+    again
+        What a restart does; ``None`` for the first time.
+
+    Raises
+    ------
+    LongshoreError
+        It was not taken, and nothing of it is left in the queue.
+    """
+    book = read_book(run)
+    dag = run.root / DAG
+    if not dag.is_file():
+        raise FilesError(f"there is no '{dag}' to hand over", hint="Prepare the run anew.")
+    with open_workflow(run) as (header, _, _lines):
+        size = header.jobs
+    retries = retries_in(dag_lines(dag), size)
+    _refuse_where_strict(dag, client)
+    if again is not None:
+        _prepare_again(run, book, again)
+    life = Life(
+        v=FORMAT,
+        life=len(book.handed) + 1,
+        t=time.time(),
+        host=host_name(),
+        pid=os.getpid(),
+        boot=boot_id(),
+        by=by,
+        longshore=__version__,
+    )
+    try:
+        return _submitted(run, client, book, life, again=again, retries=retries)
+    except BaseException:
+        if again is not None:
+            _take_back(run, book)
+        raise
+
+
+def _submitted(
+    run: RunPaths, client: CondorClient, book: Book, life: Life, *, again: Again | None, retries: dict[int, int]
+) -> Handed:
+    card = read_card(run)
+    options: dict[str, str | int] = {"BatchName": card.name}
+    attributes = {"My.LongshoreRun": quoted(card.mark), "My.LongshoreName": quoted(card.name)}
+    taken = client.submit_dag(run.root / DAG, options, attributes)
+    try:
+        handed = Handed(
+            life=msgspec.structs.replace(life, pid=taken.cluster),
+            cluster=taken.cluster,
+            schedd=taken.schedd,
+            global_id=taken.global_id,
+            restarted=again.restarted if again else None,
+            steers=again.steers if again else (),
+            retries=retries,
+        )
+        write_book(run, msgspec.structs.replace(book, handed=(*book.handed, handed)))
+    except BaseException as error:
+        # What nobody can find again must not run.
+        client.act("Remove", f"ClusterId == {taken.cluster}", "it could not be written down that it was submitted")
+        if isinstance(error, OSError):
+            raise FilesError(f"'{run.wms}' cannot be written: {error.strerror}") from error
+        raise
+    return handed
+
+
+def _refuse_where_strict(dag: Path, client: CondorClient) -> None:
+    """DAGMan that is strict ends at once where its log would lie in ``/tmp``, and tells nobody."""
+    strict = client.setting("DAGMAN_USE_STRICT") or "1"
+    if dag.is_relative_to("/tmp") and strict != "0":  # noqa: S108 - HTCondor's own rule names it
+        raise SubmissionRefusedError(
+            f"DAGMan refuses to run a DAG from '{dag.parent}': logs under /tmp are lost when the machine starts anew, "
+            f"and DAGMAN_USE_STRICT is {strict}",
+            hint="Set 'submitPath' to a directory elsewhere.",
+        )
+
+
+# -------------------------------------------------------------------------------------------------------------- again
+
+
+def _prepare_again(run: RunPaths, book: Book, again: Again) -> None:
+    """Keep apart what the last submission wrote, and say what is done and what is asked for from now on."""
+    folder = backup_folder(run, len(book.handed))
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for path in sorted(run.wms.glob("run.dag.*")):
+            path.rename(folder / path.name)
+        overrides = run.root / OVERRIDES
+        before = overrides.read_text("utf-8") if overrides.exists() else ""
+        (folder / overrides.name).write_text(before, "utf-8")
+        overrides.write_text(before + _override_lines(again.overrides), "utf-8")
+        nodes = done_nodes(dag_lines(run.root / DAG), again.done)
+        with (run.wms / _RESCUE).open("w", encoding="utf-8") as file:
+            file.writelines(rescue_text(nodes))
+    except OSError as error:
+        raise FilesError(f"'{error.filename or folder}' cannot be written: {error.strerror}") from error
+
+
+def _override_lines(overrides: Mapping[int, Mapping[str, str]]) -> str:
+    return "".join(
+        f"VARS j{job} " + " ".join(f'{name}="{value}"' for name, value in sorted(values.items())) + "\n"
+        for job, values in sorted(overrides.items())
+        if values
+    )
+
+
+def _take_back(run: RunPaths, book: Book) -> None:
+    """Put everything where it was: the run was not taken."""
+    if len(read_book(run).handed) != len(book.handed):
+        return
+    folder = backup_folder(run, len(book.handed))
+    try:
+        for path in run.wms.glob("run.dag.*"):
+            path.unlink()
+        for path in folder.iterdir():
+            path.replace(run.wms / path.name)
+        folder.rmdir()
+    except OSError:
+        # What is kept apart is read from there as well: nothing is lost.
+        return

@@ -1,0 +1,37 @@
+"""Turns an attempt of a job into the path of its log, whose name has what HTCondor calls the attempt."""
+
+from __future__ import annotations
+
+from longshore.contract.context import RunPaths
+from longshore.contract.service import LogPlaces
+from longshore.services.htcondor import joblog
+from longshore.services.htcondor.standing import Standing
+
+
+class CondorLogs(LogPlaces):
+    """Where the logs of a run's attempts lie.
+
+    Parameters
+    ----------
+    run
+        The run directory.
+    standing
+        Where its jobs stand.
+    """
+
+    def __init__(self, run: RunPaths, standing: Standing) -> None:
+        self._run = run
+        self._standing = standing
+
+    def path(self, index: int, name: str, label: str, attempt: int) -> str:
+        """Path of an attempt's log, relative to the run directory."""
+        cluster, start = self._standing.start_of(index, attempt)
+        own, shared = joblog.log_of(index, name, label, cluster, start)
+        if self._standing.attempts[index] == 1:
+            # Nearly all: nobody asks the disk about each of a hundred thousand.
+            return own
+        return own if (self._run.root / own).exists() or not (self._run.root / shared).exists() else shared
+
+    def attempts(self, index: int) -> int:
+        """Number of a job's newest attempt; 0 before the first."""
+        return self._standing.attempts[index]

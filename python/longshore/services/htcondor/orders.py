@@ -1,0 +1,181 @@
+"""Turns what people order of a live run into orders to the schedd and to DAGMan, and writes down that they did."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+
+from longshore.contract.context import RunPaths, Unreachable
+from longshore.contract.executor import CancelOutcome
+from longshore.contract.service import Selection, Steering
+from longshore.errors import SubmissionRefusedError, UnreachableError, UsageError
+from longshore.model.codec import decode_name
+from longshore.model.event import Steer
+from longshore.services.htcondor.books import Book, Ordered, read_book, write_book
+from longshore.services.htcondor.client import CondorClient
+from longshore.world.host import user_name
+from longshore.world.rundir import open_workflow
+
+_FORCE: Final = "-forcex"
+_GONE_S: Final = 20.0
+"""How long the queue is looked at until what was removed is gone; the final job has as long as it needs."""
+_LOOK_S: Final = 0.1
+_REASON: Final = "longshore cancel"
+_RUNNING: Final = 2
+"""``JobStatus`` of a job that runs."""
+
+
+def cancel_all(run: RunPaths, client: CondorClient, book: Book, selection: Selection, dagman: str) -> CancelOutcome:
+    """Remove DAGMan, and with it all of its jobs; DAGMan then starts the final job, unless it is forced out at once.
+
+    Parameters
+    ----------
+    run, client, book
+        The run.
+    selection
+        Whether the final job is to be skipped, and whether HTCondor is to forget the jobs (``-forcex``).
+    dagman
+        Constraint that DAGMan's job meets.
+    """
+    forced = _forced(selection)
+    last = book.last
+    assert last is not None
+    below = f"DAGManJobId =?= {last.cluster}"
+    active = client.jobs(below, ("ClusterId",))
+    steer = Steer(
+        who=user_name(), act="cancel", set={"final": "no"} if selection.final_too or forced else {}, t=time.time()
+    )
+    _note(run, steer)
+    try:
+        client.act("Remove", dagman, _REASON)
+        if selection.final_too or forced:
+            # DAGMan would start the final job now.
+            client.act("RemoveX", dagman, _REASON)
+            client.act("RemoveX" if forced else "Remove", below, _REASON)
+    except BaseException:
+        _unnote(run, steer)
+        raise
+    left = _left(client, below, dagman)
+    return CancelOutcome(
+        ended=0 if isinstance(active, Unreachable) else len(active),
+        alive=tuple(f"job {name} is still in the queue" for name in left),
+    )
+
+
+def cancel_some(run: RunPaths, client: CondorClient, cluster: int, selection: Selection) -> CancelOutcome:
+    """Remove some jobs; what descends from them is never run.
+
+    Raises
+    ------
+    SubmissionRefusedError
+        None of them is in the queue: DAGMan cannot be told to leave out what it has not submitted.
+    """
+    chosen = chosen_jobs(run, selection)
+    here = _in_queue(cluster, chosen)
+    count = client.act("RemoveX" if _forced(selection) else "Remove", here, _REASON)
+    if not count and chosen:
+        raise SubmissionRefusedError(
+            "none of these jobs is in HTCondor's queue: what DAGMan has not submitted yet, it will",
+            hint="Cancel them when they are in the queue, or the whole run.",
+        )
+    return CancelOutcome(ended=count, alive=tuple(f"job {name} is still in the queue" for name in _left(client, here)))
+
+
+def steer(run: RunPaths, client: CondorClient, book: Book, steering: Steering) -> bool:
+    """Hold, release, pause or throttle.
+
+    Raises
+    ------
+    SubmissionRefusedError
+        HTCondor has no such order.
+    """
+    last = book.last
+    assert last is not None
+    selection, act = steering.selection, steering.act
+    who, now = user_name(), time.time()
+    if act in {"hold", "release"}:
+        constraint = _in_queue(last.cluster, chosen_jobs(run, selection))
+        why = f"longshore {act}" + (f": {steering.set['why']}" if steering.set.get("why") else "")
+        if not client.act(act.capitalize(), constraint, why):
+            raise SubmissionRefusedError(
+                f"there is nothing to {act}: none of these jobs is in HTCondor's queue"
+                + (" and not held" if act == "hold" else " and held"),
+                hint="What DAGMan has not submitted yet can only be paused with the whole run: longshore pause.",
+            )
+        return True
+    if act in {"pause", "unpause"} and selection.everything:
+        why = steering.set.get("why") or f"paused by {who}"
+        client.steer_dag(last.cluster, halt=why if act == "pause" else None)
+        _note(run, Steer(who=who, act=act, set=steering.set, t=now))
+        return True
+    if act == "throttle" and selection.everything:
+        most = int(steering.set.get("max", 0))
+        client.throttle_dag(last.cluster, most)
+        _note(run, Steer(who=who, act=act, set=steering.set, t=now))
+        return True
+    raise SubmissionRefusedError(
+        f"DAGMan cannot {act} single labels or jobs of a run",
+        hint="'restart --set' changes what jobs ask for that run again; 'category' and wmsConfig's "
+        "DAGMAN_MAX_JOBS_SUBMITTED narrow a run from its beginning.",
+    )
+
+
+def chosen_jobs(run: RunPaths, selection: Selection) -> list[int]:
+    """Numbers of the jobs that are meant."""
+    names, labels = set(selection.jobs), set(selection.labels)
+    found = []
+    with open_workflow(run) as (header, _, lines):
+        for number, line in enumerate(lines):
+            job = decode_name(line)
+            if job.name in names or header.settings[job.s].label in labels:
+                found.append(number)
+    return found
+
+
+def _in_queue(cluster: int, jobs: Iterable[int]) -> str:
+    numbers = ", ".join(map(str, jobs))
+    return f"DAGManJobId =?= {cluster} && member(LongshoreJob, {{{numbers}}})"
+
+
+def _forced(selection: Selection) -> bool:
+    words = selection.pass_thru.split()
+    if unknown := [word for word in words if word != _FORCE]:
+        raise UsageError(
+            f"'--pass-thru' has '{unknown[0]}', which removing a run from HTCondor does not know",
+            hint=f"It knows {_FORCE}: HTCondor forgets jobs whose machines do not answer.",
+        )
+    return bool(words)
+
+
+def _left(client: CondorClient, below: str, dagman: str = "false") -> list[str]:
+    """Jobs that are still there after a while, but for a final job that runs."""
+    deadline = time.monotonic() + _GONE_S
+    while True:
+        found = client.jobs(
+            f"({below}) || ({dagman})", ("ClusterId", "ProcId", "JobStatus", "DAGNodeName", "JobUniverse")
+        )
+        if isinstance(found, Unreachable):
+            raise UnreachableError(f"whether the jobs are gone cannot be told: {found.why}")
+        jobs = [ad for ad in found if "DAGNodeName" in ad]
+        final = [ad for ad in jobs if ad["DAGNodeName"] == "final"]
+        if not found or (final and len(final) == len(jobs)):
+            return []
+        if time.monotonic() > deadline:
+            return [f"{ad['ClusterId']}.{ad.get('ProcId', 0)}" for ad in found]
+        time.sleep(_LOOK_S)
+
+
+def _note(run: RunPaths, steer: Steer) -> None:
+    book = read_book(run)
+    order = Ordered(steer=steer, life=len(book.handed))
+    write_book(run, msgspec.structs.replace(book, ordered=(*book.ordered, order)))
+
+
+def _unnote(run: RunPaths, steer: Steer) -> None:
+    """The order was not taken: nobody is to read that it was given."""
+    book = read_book(run)
+    kept = tuple(order for order in book.ordered if order.steer != steer)
+    write_book(run, msgspec.structs.replace(book, ordered=kept))

@@ -1,0 +1,93 @@
+"""Turns what a pool answers into whether it can be used, and what the largest of its machines has."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from longshore.contract.context import PingReport
+from longshore.errors import ServiceError, UnreachableError
+from longshore.model.request import MIB
+from longshore.services.htcondor.client import CondorClient, Located
+
+NAME: Final = "htcondor"
+_MACHINE: Final = ("Machine", "TotalCpus", "TotalMemory", "TotalDisk", "TotalGPUs", "TotalSlotCpus", "TotalSlotMemory")
+_CHANNEL_BINDING: Final = (24, 0)
+"""Version from which file-system authentication is bound to its connection: older daemons do not know that."""
+
+
+def ping(client: CondorClient, *, pattern: str = "") -> PingReport:
+    """Ask the collector and the schedd.
+
+    Parameters
+    ----------
+    client
+        Talks to them.
+    pattern
+        Regular expression of names of machines by which memory is judged, as far as any of them fits.
+    """
+    details: dict[str, str] = {}
+    try:
+        details["bindings"] = client.version()
+        collector = client.collector()
+        details["collector"] = f"{collector.name} ({collector.version})"
+        schedd = client.schedd()
+        details["schedd"] = f"{schedd.name} ({schedd.version})"
+        who = client.authenticated(schedd)
+        details["authenticated"] = f"{who.get('MyRemoteUserName', '?')} by {who.get('AuthMethods', '?')}"
+        machines = client.machines(_MACHINE)
+    except (ServiceError, UnreachableError) as error:
+        message = error.message + (f" {error.hint}" if error.hint else "")
+        return PingReport(service=NAME, ok=False, message=message, details=details)
+    if who.get("AuthorizationSucceeded", "True") != "True":
+        message = f"the schedd '{schedd.name}' takes no orders from {details['authenticated']}"
+        return PingReport(service=NAME, ok=False, message=message, details=details)
+    names = {str(ad.get("Machine")) for ad in machines}
+    details["machines"] = str(len(names))
+    if odd := at_odds(details["bindings"], schedd):
+        details["versions"] = odd
+    message = f"HTCondor {schedd.version}: schedd '{schedd.name}' takes jobs, {len(names)} machines"
+    return PingReport(
+        service=NAME, ok=True, message=message, details=details, capacity=capacity_of(machines, pattern) or None
+    )
+
+
+def at_odds(bindings: str, daemon: Located) -> str:
+    """What to say where the versions of bindings and daemons may not understand each other; empty where they do."""
+    ours, theirs = _numbers(bindings), _numbers(daemon.version)
+    if ours >= _CHANNEL_BINDING > theirs:
+        return (
+            f"bindings {bindings} and '{daemon.name}' {daemon.version}: if authentication fails, set "
+            "SEC_FS_ENFORCE_CHANNEL_BINDING = False"
+        )
+    return ""
+
+
+def capacity_of(machines: Sequence[Mapping[str, Any]], pattern: str) -> dict[str, int]:
+    """The largest amount of each resource that any machine has.
+
+    Parameters
+    ----------
+    machines
+        Their ads, one or more per machine.
+    pattern
+        Regular expression of the names of those that count; where none fits, all do.
+    """
+    chosen = [ad for ad in machines if pattern and re.match(pattern, str(ad.get("Machine", "")))] or machines
+    found: dict[str, int] = {}
+    for resource, names, unit in (
+        ("cpus", ("TotalCpus", "TotalSlotCpus"), 1),
+        ("memory", ("TotalMemory", "TotalSlotMemory"), MIB),
+        ("disk", ("TotalDisk",), 1024),
+        ("gpus", ("TotalGPUs",), 1),
+    ):
+        amounts = [int(float(ad[name])) * unit for ad in chosen for name in names[:1] if ad.get(name)]
+        amounts = amounts or [int(float(ad[name])) * unit for ad in chosen for name in names[1:] if ad.get(name)]
+        if amounts:
+            found[resource] = max(amounts)
+    return found
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split(".")[:2] if part.isdigit())

@@ -1,0 +1,372 @@
+"""Turns what HTCondor wrote about a run, and what was ordered, into its events, kept where they can be deleted.
+
+What was read once is not read again: the events lie in ``cache/htcondor``, a file per submission as in a journal,
+beside where each job stands and how far the log was read. Without that folder all is read anew.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO, Final
+
+import msgspec
+
+from longshore.contract.context import RunPaths
+from longshore.contract.executor import Mark, Waiting
+from longshore.contract.service import StaleMark
+from longshore.engine.fold import RunState
+from longshore.engine.follow import read_since
+from longshore.engine.jobs import JobTable
+from longshore.engine.journal import path_of
+from longshore.model.codec import encode_line
+from longshore.model.event import Event, Finished, Life, Steer
+from longshore.model.garbage import collection_paused
+from longshore.model.state import JobState
+from longshore.services.htcondor.books import Book, Handed, dagman_log, dagman_out, nodes_log
+from longshore.services.htcondor.codes import Kind
+from longshore.services.htcondor.dagmanout import submit_failures
+from longshore.services.htcondor.eventlog import EventLog, Place
+from longshore.services.htcondor.parse import terminated
+from longshore.services.htcondor.standing import Kept, Standing
+from longshore.services.htcondor.story import Story
+from longshore.world.rundir import open_workflow, write_waiting
+
+_FORMAT: Final = 1
+_FOLDER: Final = "htcondor"
+_UNKEPT: Final = "unkept:"
+_AT_ONCE: Final = 5000
+"""Events that are written together."""
+
+
+class Told(msgspec.Struct, kw_only=True):
+    """How far a run was read: ``cache/htcondor/state``.
+
+    Attributes
+    ----------
+    lives
+        Number of submissions that were begun to be told of.
+    orders
+        Number of orders that were told.
+    place
+        How far the log of the newest of them was read.
+    sizes
+        Bytes of each life's file that count.
+    number
+        Number of the next event of the newest life.
+    finished
+        Whether its end is told.
+    standing
+        Where the jobs stand.
+    """
+
+    format: int = _FORMAT
+    lives: int = 0
+    orders: int = 0
+    place: Place = Place()
+    sizes: list[int] = []
+    number: int = 0
+    finished: bool = False
+    standing: Kept | None = None
+
+
+class End(msgspec.Struct, frozen=True, kw_only=True):
+    """DAGMan is over.
+
+    Attributes
+    ----------
+    at
+        When.
+    removed
+        Whether somebody removed it, or it is gone without a word.
+    """
+
+    at: float
+    removed: bool
+
+
+class Reading:
+    """The events of one run.
+
+    Parameters
+    ----------
+    run
+        The run directory.
+    book
+        What was handed over and ordered.
+    is_gone
+        Says of the newest submission whether DAGMan and all its jobs have left the queue; asked only where that does
+        not follow from its log.
+    """
+
+    def __init__(self, run: RunPaths, book: Book, is_gone: Callable[[], bool]) -> None:
+        self._run = run
+        self._book = book
+        self._is_gone = is_gone
+        self._folder = run.cache / _FOLDER
+        self._told = Told()
+        self._standing: Standing | None = None
+        self._final = False
+
+    def events(self, mark: Mark = "") -> tuple[Iterator[Event], Mark]:
+        """What happened since a mark.
+
+        Raises
+        ------
+        StaleMark
+            What was told up to that mark no longer holds.
+        """
+        with self._locked() as may_write:
+            if not may_write:
+                return self._unkept(mark)
+            if mark.startswith(_UNKEPT):
+                raise StaleMark
+            self._advance()
+        return read_since(self._folder, mark)
+
+    def standing(self) -> Standing:
+        """Where the jobs stand, once all is read."""
+        with self._locked() as may_write:
+            if may_write:
+                self._advance()
+            else:
+                self._unkept("")
+            return self._now()
+
+    # ---------------------------------------------------------------------------------------------------------- keeping
+
+    @contextmanager
+    def _locked(self) -> Iterator[bool]:
+        """Hold others off; false where nothing can be kept."""
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            lock = os.open(self._folder / "lock", os.O_RDWR | os.O_CREAT, 0o664)
+        except OSError:
+            yield False
+            return
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield True
+        finally:
+            os.close(lock)
+
+    def _unkept(self, mark: Mark) -> tuple[Iterator[Event], Mark]:
+        """All events, read from the beginning, where nothing can be written: of somebody else's run, or a full disk."""
+        found: list[Event] = []
+        with collection_paused():
+            self._told, self._standing = Told(), None
+            for event in self._story():
+                found.append(self._settled(event, found) if isinstance(event, Finished) else event)
+        before = int(mark.removeprefix(_UNKEPT) or 0) if mark.startswith(_UNKEPT) or not mark else -1
+        if not 0 <= before <= len(found):
+            raise StaleMark
+        return iter(found[before:]), f"{_UNKEPT}{len(found)}"
+
+    def _load(self) -> None:
+        try:
+            told = msgspec.msgpack.decode((self._folder / "state").read_bytes(), type=Told)
+            whole = told.format == _FORMAT and told.lives <= len(self._book.handed)
+            for number, size in enumerate(told.sizes, 1):
+                path = path_of(self._folder, number)
+                there = path.stat().st_size
+                whole = whole and there >= size
+                if there > size:
+                    # Somebody died before he could say that he had written it.
+                    os.truncate(path, size)
+        except (OSError, msgspec.MsgspecError):
+            whole = False
+        if whole:
+            self._told, self._standing = told, None
+        else:
+            self._forget()
+
+    def _forget(self) -> None:
+        with suppress(FileNotFoundError):
+            (self._folder / "state").unlink()
+        for path in self._folder.glob("*.jsonl"):
+            path.unlink()
+        self._told, self._standing = Told(), None
+
+    def _save(self) -> None:
+        if self._standing is not None:
+            self._told.standing = self._standing.kept()
+        draft = self._folder / f".state.{os.getpid()}"
+        draft.write_bytes(msgspec.msgpack.encode(self._told))
+        draft.replace(self._folder / "state")
+
+    def _advance(self) -> None:
+        """Read what is new, and write down what it means."""
+        self._load()
+        told = self._told
+        if told.finished and told.lives == len(self._book.handed):
+            return
+        with collection_paused():
+            try:
+                changed = self._write(self._story())
+            except _ReplacedError:
+                self._forget()
+                changed = self._write(self._story())
+        if changed:
+            self._save()
+            self._say_who_waits()
+
+    def _write(self, events: Iterable[Event]) -> bool:
+        """Append events to the files of their lives; return whether there were any."""
+        file: BinaryIO | None = None
+        lines: list[bytes] = []
+        told = self._told
+        try:
+            for event in events:
+                if isinstance(event, Life):
+                    self._flush(file, lines)
+                    if file is not None:
+                        file.close()
+                    file = None
+                if file is None:
+                    file = path_of(self._folder, told.lives).open("ab")
+                if isinstance(event, Finished):
+                    self._flush(file, lines)
+                    lines.append(encode_line(self._settled(event, read_since(self._folder)[0])))
+                else:
+                    lines.append(encode_line(event))
+                if len(lines) >= _AT_ONCE:
+                    self._flush(file, lines)
+            self._flush(file, lines)
+        finally:
+            if file is not None:
+                file.close()
+        return file is not None
+
+    def _flush(self, file: BinaryIO | None, lines: list[bytes]) -> None:
+        if file is not None and lines:
+            text = b"".join(lines)
+            file.write(text)
+            file.flush()
+            self._told.sizes[-1] += len(text)
+            lines.clear()
+
+    def _settled(self, end: Finished, before: Iterable[Event]) -> Finished:
+        """The end of the run with its state, which follows from all that happened."""
+        jobs = JobTable(self._run)
+        jobs.close()
+        state = RunState(jobs.parents, jobs.label_of, final=jobs.header.final)
+        for event in before:
+            state.apply(event)
+        return msgspec.structs.replace(end, state=state.overall())
+
+    def _say_who_waits(self) -> None:
+        """Leave to reports why jobs are held."""
+        reasons: dict[str, tuple[int, ...]] = {}
+        for job, hold in sorted(self._now().holds.items()):
+            name = f"held by HTCondor: {hold.reason}"
+            reasons[name] = (*reasons.get(name, ()), job)
+        with suppress(OSError):
+            write_waiting(self._run, Waiting(reasons=reasons))
+
+    # ---------------------------------------------------------------------------------------------------------- reading
+
+    def _now(self) -> Standing:
+        if self._standing is None:
+            with open_workflow(self._run) as (header, _, _lines):
+                self._standing = Standing(header.jobs)
+                self._final = header.final
+            if self._told.standing is not None:
+                self._standing.take_up(self._told.standing)
+        return self._standing
+
+    def _story(self) -> Iterator[Event]:
+        """What is new, each event with its number."""
+        told = self._told
+        for event in self._unnumbered():
+            if not isinstance(event, Life):
+                msgspec.structs.force_setattr(event, "n", told.number)
+                told.number += 1
+            yield event
+
+    def _unnumbered(self) -> Iterator[Event]:
+        told, handed = self._told, self._book.handed
+        for number in range(max(1, told.lives), len(handed) + 1):
+            if number == told.lives and told.finished:
+                continue
+            standing = self._now()
+            story = Story(standing, final=self._final, retries=handed[number - 1].retries)
+            if number > told.lives:
+                yield from self._begin(story, handed[number - 1])
+            yield from self._of_life(story, number)
+
+    def _begin(self, story: Story, handed: Handed) -> Iterator[Event]:
+        told = self._told
+        told.lives += 1
+        told.sizes.append(0)
+        told.place, told.number, told.finished = Place(), 1, False
+        yield msgspec.structs.replace(handed.life, life=told.lives)
+        if handed.restarted is not None:
+            story.restart(handed.restarted.jobs)
+            yield handed.restarted
+            yield from handed.steers
+
+    def _of_life(self, story: Story, number: int) -> Iterator[Event]:
+        """What the log of one submission tells, with what was ordered meanwhile."""
+        told, newest = self._told, len(self._book.handed)
+        # Asked before the log is read: what was written before DAGMan's end is there by then.
+        end = self._end_of(number)
+        log = EventLog(nodes_log(self._run, number, newest=newest), told.place)
+        orders = [order.steer for order in self._book.ordered[told.orders :] if order.life == number]
+        for record in log.read():
+            if log.replaced:
+                raise _ReplacedError
+            while orders and record.at >= int(orders[0].t):
+                yield from self._order(story, orders.pop(0))
+            yield from story.take(record)
+        told.place = log.place
+        while orders:
+            yield from self._order(story, orders.pop(0))
+        if end is not None:
+            failures = submit_failures(dagman_out(self._run, number, newest=newest), len(self._now().phase))
+            yield from story.finish(end.at, removed=end.removed, submit_failures=failures)
+            told.finished = True
+            yield Finished(state=JobState.UNKNOWN, t=end.at)
+
+    def _order(self, story: Story, steer: Steer) -> Iterable[Event]:
+        self._told.orders += 1
+        return story.cancel(steer) if steer.act == "cancel" and not steer.select else (steer,)
+
+    def _end_of(self, number: int) -> End | None:
+        newest = len(self._book.handed)
+        handed = self._book.handed[number - 1]
+        path = dagman_log(self._run, number, newest=newest)
+        if (end := last_word(path, handed.cluster)) is not None and (number < newest or not end.removed):
+            return end
+        # Jobs of a DAGMan that was removed may have to be killed yet, when it is gone itself.
+        if number == newest and not self._is_gone():
+            return None
+        # It may have said so in between.
+        if (end := last_word(path, handed.cluster)) is not None:
+            return end
+        at = handed.life.t
+        with suppress(OSError):
+            at = max(at, path.stat().st_mtime)
+        return End(at=at, removed=True)
+
+
+def last_word(path: Path, cluster: int) -> End | None:
+    """How DAGMan's own job ended, as its log tells."""
+    end: End | None = None
+    for record in EventLog(path).read():
+        if record.cluster != cluster:
+            continue
+        if record.kind == Kind.TERMINATED:
+            ending = terminated(record.body)
+            end = End(at=record.at, removed=ending.exit is None)
+        elif record.kind == Kind.ABORTED:
+            end = End(at=record.at, removed=True)
+        elif record.kind == Kind.EXECUTE:
+            end = None
+    return end
+
+
+class _ReplacedError(Exception):
+    """The log is not the one that was read before."""

@@ -1,0 +1,222 @@
+"""The HTCondor service: DAGMan runs the workflow, its log tells what happened, and the schedd takes orders."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+import msgspec
+
+from longshore.contract.context import Context, PingReport, Problem, RenderedFile, RunPaths, Unreachable
+from longshore.contract.executor import CancelOutcome, Mark
+from longshore.contract.service import Changes, LogPlaces, Selection, Steering, WmsService
+from longshore.errors import SubmissionRefusedError, UnreachableError
+from longshore.model.event import Event, Finished
+from longshore.model.state import JobState
+from longshore.model.submission import Submission
+from longshore.services.htcondor import about, ids, orders, restarting
+from longshore.services.htcondor.books import dagman_log, read_book
+from longshore.services.htcondor.check import check
+from longshore.services.htcondor.client import CondorClient, quoted
+from longshore.services.htcondor.handing import hand_over
+from longshore.services.htcondor.logplaces import CondorLogs
+from longshore.services.htcondor.ping import NAME, ping
+from longshore.services.htcondor.reading import Reading, last_word
+from longshore.services.htcondor.render import folders, render
+from longshore.services.htcondor.settings import JOB_KEYS, JOB_MAPS, OWN_MAP, RUN_KEYS, run_value
+from longshore.world.host import host_name, user_name
+from longshore.world.rundir import read_card
+
+if TYPE_CHECKING:
+    from longshore.model.workflow import Workflow
+
+_WHERE: Final = PurePosixPath("wms", "where.json")
+_STANDING: Final = ("JobStatus", "HoldReason", "HoldReasonCode")
+_HELD: Final = 5
+"""``JobStatus`` of a job on hold."""
+
+
+class Where(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The pool and the schedd a run goes to, where the site names them: ``wms/where.json``."""
+
+    schedd: str = ""
+    pool: str = ""
+
+
+class HTCondorService(WmsService):
+    """HTCondor as a workload manager."""
+
+    name: ClassVar[str] = NAME
+    own_map: ClassVar[str] = OWN_MAP
+    job_keys: ClassVar[tuple[str, ...]] = JOB_KEYS
+    job_maps: ClassVar[tuple[str, ...]] = JOB_MAPS
+    run_keys: ClassVar[tuple[str, ...]] = RUN_KEYS
+
+    def check(self, workflow: Workflow, ctx: Context) -> list[Problem]:
+        """Return what HTCondor cannot do as asked."""
+        return check(workflow, ctx)
+
+    def render(self, workflow: Workflow, ctx: Context) -> Iterable[RenderedFile]:
+        """Return the DAG and what belongs to it."""
+        yield from render(workflow, ctx)
+        text = msgspec.json.encode(_where(ctx)).decode() + "\n"
+        yield RenderedFile(path=_WHERE, chunks=lambda: iter((text,)))
+
+    def folders(self, workflow: Workflow) -> Iterable[str]:
+        """Return the folders of logs."""
+        return folders(workflow)
+
+    # ------------------------------------------------------------------------------------------------------- hand over
+
+    def submit(self, run: RunPaths) -> Submission:
+        """Hand the DAG to DAGMan."""
+        if read_book(run).last is not None:
+            raise SubmissionRefusedError(f"'{run.root}' was handed over before", hint="'restart' runs it again.")
+        return self._submission(run, hand_over(run, _client(run), by="submit").cluster, "submit")
+
+    def restart(self, run: RunPaths, changes: Changes) -> Submission:
+        """Run again what did not succeed, and what the changes name."""
+        self._refuse_if_alive(run)
+        again = restarting.what_again(run, list(self._all_events(run)), changes, self._reading(run).standing())
+        return self._submission(run, hand_over(run, _client(run), by="restart", again=again).cluster, "restart")
+
+    def resume(self, run: RunPaths, *, take_over: bool = False, force: bool = False) -> Submission | None:
+        """Release DAGMan where somebody, or HTCondor, holds it; there is nothing else that could have died."""
+        book = read_book(run)
+        last = book.last
+        if last is None:
+            raise SubmissionRefusedError(f"'{run.root}' was never handed over")
+        found = _client(run).jobs(_dagman(run, last.cluster), _STANDING)
+        if isinstance(found, Unreachable):
+            raise UnreachableError(f"whether '{run.root}' is still in the queue cannot be told: {found.why}")
+        if not found:
+            return None
+        if found[0].get("JobStatus") != _HELD:
+            raise SubmissionRefusedError(f"'{run.root}' is RUNNING: DAGMan is job {last.cluster}.0 of '{last.schedd}'")
+        _client(run).act("Release", _dagman(run, last.cluster), "longshore resume")
+        return self._submission(run, last.cluster, "resume")
+
+    def _submission(self, run: RunPaths, cluster: int, by: str) -> Submission:
+        book = read_book(run)
+        last = book.last
+        schedd = last.schedd if last else ""
+        return Submission(
+            id=ids.shown(cluster),
+            by=by,
+            at=time.time(),
+            user=user_name(),
+            host=host_name(),
+            global_id=last.global_id if last else "",
+            notes=(f"DAGMan is job {ids.shown(cluster)} of the schedd '{schedd}'",),
+        )
+
+    def _refuse_if_alive(self, run: RunPaths) -> None:
+        alive = self.alive(run)
+        if isinstance(alive, Unreachable):
+            raise UnreachableError(f"whether '{run.root}' still runs cannot be told: {alive.why}")
+        if alive:
+            raise SubmissionRefusedError(f"'{run.root}' is RUNNING", hint="Wait for it, or cancel the run first.")
+
+    # ----------------------------------------------------------------------------------------------------------- look
+
+    def events(self, run: RunPaths, mark: Mark = "") -> tuple[Iterator[Event], Mark] | Unreachable:
+        """Return what DAGMan's log and our own orders tell."""
+        return self._reading(run).events(mark)
+
+    def alive(self, run: RunPaths) -> bool | Unreachable:
+        """Return whether DAGMan, or a job of its, is in the queue."""
+        book = read_book(run)
+        last = book.last
+        if last is None:
+            return False
+        number = len(book.handed)
+        end = last_word(dagman_log(run, number, newest=number), last.cluster)
+        if end is not None and not end.removed:
+            return False
+        found = _client(run).jobs(f"({_dagman(run, last.cluster)}) || ({_below(last.cluster)})", ("ClusterId",))
+        return found if isinstance(found, Unreachable) else bool(found)
+
+    def log_places(self, run: RunPaths) -> LogPlaces | None:
+        """Return where logs lie: their names have the numbers HTCondor gave."""
+        return CondorLogs(run, self._reading(run).standing())
+
+    def about(self, run: RunPaths) -> tuple[str, ...]:
+        """Return what DAGMan's job is, and how old what is known of it is."""
+        book = read_book(run)
+        last = book.last
+        if last is None:
+            return ()
+        number = len(book.handed)
+        found = None
+        if last_word(dagman_log(run, number, newest=number), last.cluster) is None:
+            found = _client(run).jobs(_dagman(run, last.cluster), about.ASKED)
+        return tuple(about.lines(run, book, found))
+
+    def _reading(self, run: RunPaths) -> Reading:
+        return Reading(run, read_book(run), lambda: self.alive(run) is False)
+
+    def _all_events(self, run: RunPaths) -> Iterable[Event]:
+        return self._reading(run).events()[0]
+
+    def _end(self, run: RunPaths) -> Finished | None:
+        last: Finished | None = None
+        for event in self._all_events(run):
+            last = event if isinstance(event, Finished) else None
+        return last
+
+    # ---------------------------------------------------------------------------------------------------------- orders
+
+    def cancel(self, run: RunPaths, selection: Selection) -> CancelOutcome:
+        """Remove the run, or some of its jobs, from the queue, and see that they are gone."""
+        book = read_book(run)
+        if book.last is None or self.alive(run) is False:
+            return CancelOutcome(ended=0)
+        if selection.everything:
+            return orders.cancel_all(run, _client(run), book, selection, _dagman(run, book.last.cluster))
+        return orders.cancel_some(run, _client(run), book.last.cluster, selection)
+
+    def steer(self, run: RunPaths, steering: Steering) -> bool:
+        """Hold, release, pause or throttle, as far as HTCondor can."""
+        book = read_book(run)
+        if book.last is None or self.alive(run) is False:
+            end = self._end(run)
+            what = end.state if end else JobState.UNKNOWN
+            raise SubmissionRefusedError(
+                f"there is nothing to {steering.act}: '{run.root}' is {what}", hint="'restart' runs it again."
+            )
+        return orders.steer(run, _client(run), book, steering)
+
+    # ------------------------------------------------------------------------------------------------------------- ping
+
+    def ping(self, ctx: Context) -> PingReport:
+        """Return what collector and schedd answer."""
+        where = _where(ctx)
+        pattern = str(run_value(ctx, "executeMachinesPattern") or "")
+        return ping(CondorClient(schedd=where.schedd, pool=where.pool), pattern=pattern)
+
+
+def _where(ctx: Context) -> Where:
+    own: Any = ctx.site.settings.get("htcondor") or {}
+    if not isinstance(own, Mapping):
+        return Where()
+    return Where(schedd=str(own.get("schedd") or ""), pool=str(own.get("pool") or ""))
+
+
+def _client(run: RunPaths) -> CondorClient:
+    try:
+        where = msgspec.json.decode((run.root / _WHERE).read_bytes(), type=Where)
+    except (OSError, msgspec.MsgspecError):
+        where = Where()
+    return CondorClient(schedd=where.schedd, pool=where.pool)
+
+
+def _dagman(run: RunPaths, cluster: int) -> str:
+    """DAGMan's job of a run, and no other that has its number in another queue."""
+    return f"ClusterId == {cluster} && LongshoreRun =?= {quoted(read_card(run).mark)}"
+
+
+def _below(cluster: int) -> str:
+    """The jobs of a DAGMan."""
+    return f"DAGManJobId =?= {cluster}"

@@ -1,0 +1,114 @@
+"""Times preparing runs for HTCondor: what is written, how large it is, how long that takes and in what memory.
+
+Usage: python -m tests.bench.htcondor [--root DIR] [QUANTA ...]
+
+Without numbers: 10,395 and 100,170 quanta, made up as for `tests.bench.transform`, a job each. Beside them stand the
+figures of BPS's plugin for the same numbers, which were taken on another day: it cannot be imported beside the bindings
+of HTCondor that are used here. Each measurement has a process of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import os
+import tempfile
+import time
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import redirect_stdout
+from io import StringIO
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from tests.bench.processes import peak_mb
+from tests.bench.transform import YAML, _Quiet, made_up
+
+from longshore.app.acquired import Acquired
+from longshore.app.begin import begin
+from longshore.app.packing import pack
+from longshore.app.prepare import make_workflow
+from longshore.contract.context import Context, RunPaths, Site
+from longshore.graph.quantumgraph import RUN_GRAPH, task_graph
+from longshore.model.file import File
+from longshore.origin import Origin
+from longshore.services.htcondor.render import folders, render
+from longshore.world.rundir import write_rendered
+
+SIZES: Final = (10_395, 100_170)
+BPS_THEN: Final = {10_395: (1.07, 10_404, 28.5, 285.0), 100_170: (14.6, 100_179, 277.0, 1264.0)}
+"""Seconds, files, MB and peak MB of BPS 30.2026.300, its directory in memory."""
+
+
+class Figures(NamedTuple):
+    """What one measurement gave."""
+
+    jobs: int
+    wall_s: float
+    cpu_s: float
+    files: int
+    written_mb: float
+    before_mb: float
+    peak_mb: float
+
+
+def ours(quanta: int) -> Figures:
+    """Render a workflow and write it."""
+    record = made_up(quanta)
+    Path("run.yaml").write_text(YAML, "utf-8")
+    begun = begin(Path("run.yaml"), options={}, sets=(), now=0.0, tell=_Quiet())
+    named = f"<FILE:{RUN_GRAPH}>"
+    graph = task_graph(record, name="bench", file=File(name=RUN_GRAPH, path="graph.qg"), origin=Origin("graph.qg"))
+    del record
+    clustered = pack(begun.configuration, graph)
+    workflow = make_workflow(begun, clustered, Acquired(graph=graph, values={"qgraphFile": named}), _Quiet())
+    del graph, clustered
+    before = peak_mb() or 0.0
+    run = RunPaths(Path("run").absolute())
+    ctx = Context(settings={}, site=Site(name="pool"), paths=run, templates={}, mark="kbench-0")
+    began, used = time.perf_counter(), time.process_time()
+    for folder in folders(workflow):
+        (run.root / folder).mkdir(parents=True)
+    files = write_rendered(run, render(workflow, ctx))
+    wall, cpu = time.perf_counter() - began, time.process_time() - used
+    size = sum(path.stat().st_size for path in run.wms.iterdir())
+    return Figures(len(workflow), wall, cpu, files, size / 1e6, before, peak_mb() or 0.0)
+
+
+def _measured(quanta: int, root: str | None) -> Figures:
+    with (
+        tempfile.TemporaryDirectory(dir=root) as folder,
+        ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool,
+    ):
+        return pool.submit(_in_folder, quanta, folder).result()
+
+
+def _in_folder(quanta: int, folder: str) -> Figures:
+    os.chdir(folder)
+    with redirect_stdout(StringIO()):
+        return ours(quanta)
+
+
+def main() -> None:
+    """Print a line per size and program."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("quanta", nargs="*", type=int, default=SIZES)
+    parser.add_argument("--root", help="where to write; a directory in memory leaves the disk out")
+    options = parser.parse_args()
+    print("program        jobs   wall s    cpu s    files       MB  bytes/job  peak MB")
+    for quanta in options.quanta or SIZES:
+        got = _measured(quanta, options.root)
+        print(
+            f"longshore {got.jobs:>9,} {got.wall_s:>8.2f} {got.cpu_s:>8.2f} {got.files:>8,} {got.written_mb:>8.2f} "
+            f"{got.written_mb * 1e6 / got.jobs:>10.0f} {got.peak_mb:>8.0f}  ({got.before_mb:.0f} before)",
+            flush=True,
+        )
+        if quanta in BPS_THEN:
+            wall, files, size, peak = BPS_THEN[quanta]
+            print(
+                f"bps, then {quanta:>9,} {wall:>8.2f} {'':>8} {files:>8,} {size:>8.2f} {size * 1e6 / quanta:>10.0f} "
+                f"{peak:>8.0f}"
+            )
+
+
+if __name__ == "__main__":
+    main()

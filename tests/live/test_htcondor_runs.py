@@ -1,0 +1,154 @@
+"""Runs on a real pool, through the command line: success, failure, more memory, cancel, restart and final job."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.e2e.conftest import Tasks
+from tests.live.condor_runs import SITE, CondorSite
+from tests.live.runs import many, until
+
+pytestmark = pytest.mark.live
+
+DATA = Path(__file__).resolve().parents[1] / "data" / "wfinstances"
+CHAIN: Tasks = {"a": ("A", []), "b": ("B", ["a"]), "c": ("C", ["b"]), "d": ("D", [])}
+
+
+def test_two_runs_at_once_one_succeeds_and_one_fails(condor_site: CondorSite) -> None:
+    good = condor_site.begin(
+        'runQuantumCommand: echo "{jobName} runs" | tee -a ${PWD}/notes\n'
+        "finalJob: {command1: 'echo final >> ${PWD}/notes', whenRun: ALWAYS, requestMemory: 50}\n",
+        CHAIN,
+        name="good",
+    )
+    bad = condor_site.begin(
+        "numberOfRetries: 1\nrunQuantumCommand: 'true'\n"
+        "pipetask: {B: {runQuantumCommand: 'echo the disk of the moon is missing; exit 3'}}\n",
+        CHAIN,
+        name="bad",
+    )
+    report = condor_site.ended(good)
+    assert (report["state"], report["counts"]["SUCCEEDED"], report["expected"]) == ("SUCCEEDED", 5, 5)
+    notes = [line.split()[0] for line in (condor_site.folder / "notes").read_text("utf-8").splitlines()]
+    assert notes[-1] == "final"
+    assert notes.index("a") < notes.index("b") < notes.index("c")
+    (attempt,) = condor_site.attempts(good, "c")
+    assert (attempt["exit_code"], attempt["cause"]) == (0, None)
+    assert attempt["host"]
+    assert attempt["run_s"] is not None
+    assert attempt["queue_s"] is not None
+    assert attempt["extra"]["MemoryProvisioned"] == "50"
+    assert "c runs" in condor_site.cli("logs", good, "c").stdout
+
+    report = condor_site.ended(bad)
+    assert report["state"] == "FAILED"
+    assert condor_site.counts(bad) == {"SUCCEEDED": 2, "FAILED": 1, "PRUNED": 1}
+    shown = condor_site.cli("report", "--id", bad).stdout
+    assert "exit code 3" in shown
+    assert "the disk of the moon is missing" in shown
+    assert [each["exit_code"] for each in condor_site.attempts(bad, "b")] == [3, 3]
+    codes = condor_site.cli("report", "--id", bad, "--return-exit-codes").stdout
+    assert "3" in codes.split("B", 1)[1]
+
+
+def test_ids_are_those_of_the_schedd(condor_site: CondorSite) -> None:
+    ran = condor_site.cli("submit", condor_site.write("runQuantumCommand: 'true'\n"))
+    assert ran.returncode == 0, ran.stderr
+    said = dict(line.split(": ", 1) for line in ran.stdout.splitlines() if ": " in line)
+    cluster, _, process = said["Run Id"].partition(".")
+    assert cluster.isdigit()
+    assert process == "0"
+    report = condor_site.ended(said["Submit dir"])
+    assert report["id"] == said["Run Id"]
+    name, number, _ = report["global_id"].split("#")
+    assert (bool(name), number) == (True, said["Run Id"])
+    for reference in (cluster, said["Run Id"], report["global_id"], "@last"):
+        found = condor_site.cli("report", "--id", reference, "--json")
+        assert found.returncode == 0, found.stderr
+        assert found.json["runs"][0]["path"] == said["Submit dir"]
+
+
+def test_more_memory_until_it_is_enough_and_no_more_than_there_may_be(condor_site: CondorSite) -> None:
+    # Writes so many MB and keeps them long enough to be seen: without cgroups, memory is looked at once a second.
+    hog = "python3 -c 'import time; x = bytearray({megabytes} << 20); time.sleep(5)'"
+    grown = condor_site.begin(
+        f'memoryMultiplier: 2\nnumberOfRetries: 3\nrunQuantumCommand: "{hog.format(megabytes=170)}"\n', name="grown"
+    )
+    never = condor_site.begin(
+        "memoryMultiplier: 2\nmemoryLimit: 100\nnumberOfRetries: 5\n"
+        f'runQuantumCommand: "{hog.format(megabytes=170)}"\n',
+        name="never",
+    )
+    assert condor_site.ended(grown)["state"] == "SUCCEEDED"
+    attempts = condor_site.attempts(grown, "a")
+    assert [each["cause"] for each in attempts] == ["OOM", "OOM", None]
+    assert [each["extra"]["MemoryProvisioned"] for each in attempts] == ["50", "100", "200"]
+    assert attempts[-1]["peak_memory_b"] > 150 << 20
+    assert condor_site.ended(never)["state"] == "FAILED"
+    attempts = condor_site.attempts(never, "a")
+    assert [each["cause"] for each in attempts] == ["OOM", "OOM"]
+
+
+def test_a_cancelled_run_leaves_nothing_in_the_queue_and_runs_its_final_job(condor_site: CondorSite) -> None:
+    run = condor_site.begin(
+        "runQuantumCommand: sleep 600\n"
+        "finalJob: {command1: 'echo final >> ${PWD}/notes', whenRun: ALWAYS, requestMemory: 50}\n",
+        many(10),
+    )
+    until(lambda: condor_site.counts(run).get("RUNNING", 0) >= 8, "all processors are busy")
+    done = condor_site.cli("cancel", run, "--json")
+    assert done.returncode == 0, done.stderr
+    assert condor_site.ended(run)["state"] == "DELETED"
+    assert condor_site.counts(run) == {"DELETED": 10, "SUCCEEDED": 1}
+    assert not condor_site.pool.queue("ClusterId")
+    assert (condor_site.folder / "notes").read_text("utf-8") == "final\n"
+
+
+def test_a_restart_runs_only_what_did_not_succeed(condor_site: CondorSite) -> None:
+    ran = condor_site.submit(
+        "numberOfRetries: 0\nrunQuantumCommand: echo {jobName} >> ${PWD}/notes\n"
+        "pipetask: {B: {runQuantumCommand: 'test -e ${PWD}/mended && echo {jobName} >> ${PWD}/notes'}}\n",
+        CHAIN,
+    )
+    assert ran.returncode == 19, ran.stderr
+    run = ran.json["submit_dir"]
+    (condor_site.folder / "mended").touch()
+    again = condor_site.cli("restart", run, "--json", "--set", "requestMemory=70")
+    assert again.returncode == 0, again.stderr
+    assert condor_site.ended(run)["state"] == "SUCCEEDED"
+    assert sorted((condor_site.folder / "notes").read_text("utf-8").split()) == ["a", "b", "c", "d"]
+    attempts = condor_site.attempts(run, "b")
+    assert [each["exit_code"] for each in attempts] == [1, 0]
+    assert attempts[-1]["extra"]["MemoryProvisioned"] == "70"
+    assert (Path(run) / "wms" / "backups" / "001" / "run.dag.nodes.log").exists()
+
+
+def test_what_is_held_or_removed_by_hand(condor_site: CondorSite) -> None:
+    text = "runQuantumCommand: 'while ! test -e ${PWD}/go; do sleep 0.2; done'\n"
+    run = condor_site.begin(text, CHAIN)
+    until(lambda: condor_site.counts(run).get("RUNNING", 0) == 2, "both first jobs run")
+    condor_site.pool.run("condor_hold", condor_site.job(run, "a"), "-reason", "the tape is full")
+    condor_site.pool.run("condor_rm", condor_site.job(run, "d"))
+    until(lambda: condor_site.counts(run) == {"HELD": 1, "DELETED": 1, "UNREADY": 2}, "one is held, one is gone")
+    assert "the tape is full" in condor_site.cli("report", "--id", run).stdout
+    (condor_site.folder / "go").touch()
+    assert condor_site.cli("release", run, "--job", "a").returncode == 0
+    assert condor_site.ended(run)["state"] == "DELETED"
+    assert condor_site.counts(run) == {"SUCCEEDED": 3, "DELETED": 1}
+    assert [each["cause"] for each in condor_site.attempts(run, "a")] == ["HELD", None]
+
+
+def test_a_real_workflow(condor_site: CondorSite) -> None:
+    instance = DATA / "helloworld-forkjoin-10-chameleon.json"
+    path = condor_site.folder / "run.yaml"
+    path.write_text(
+        f"{SITE}wfformat: {instance}\nreplay: {{timeScale: 0, outputScale: 0.000001}}\nrequestMemory: 20\n",
+        "utf-8",
+    )
+    ran = condor_site.cli("submit", path, "--wait", "--json", timeout=300)
+    assert ran.returncode == 0, ran.stderr
+    tasks = json.loads(instance.read_text("utf-8"))["workflow"]["specification"]["tasks"]
+    run = Path(ran.json["submit_dir"])
+    assert condor_site.report(run)["counts"]["SUCCEEDED"] == len(tasks)
