@@ -20,6 +20,7 @@ from longshore.app.submit import submit
 from longshore.app.takeup import take_up
 from longshore.contract.context import RunPaths, Unreachable
 from longshore.errors import (
+    FilesError,
     LongshoreError,
     RunNotFoundError,
     RunUnreadableError,
@@ -395,3 +396,18 @@ def test_a_run_prepared_and_submitted_at_once_leaves_the_same(folder: Path) -> N
     with pytest.raises(SubmissionRefusedError, match="was submitted already"):
         take_up(done.run.root, force=False, tell=Told())
     assert folder in done.run.root.parents
+
+
+def test_a_directory_in_which_nothing_can_be_written_is_left_as_it_is(folder: Path) -> None:
+    run = prepared()
+    # A folder of that name is in the way of whoever writes the file, whoever that is.
+    RunPaths(run).submitting.mkdir()
+    with pytest.raises(FilesError, match="cannot be submitted, for nothing can be written there") as caught:
+        take_up(run, force=False, tell=Told())
+    assert "nothing was started" in caught.value.hint
+    assert not Taking.taken
+    assert not list(entries())
+    RunPaths(run).submitting.rmdir()
+    take_up(run, force=False, tell=Told())
+    assert Taking.taken == [run]
+    assert folder in run.parents

@@ -141,3 +141,18 @@ def test_killed_at_any_moment_it_can_be_said_again_and_runs_once(
         assert watched.returncode == 0, watched.stderr
         assert cli("status", "--id", run).returncode == 0
     assert ran_once.read_text("utf-8") == "x\n"
+
+
+@pytest.mark.parametrize("command", ["submit", "prepare"])
+def test_a_word_that_is_empty_is_not_the_current_directory(cli: Cli, command: str) -> None:
+    ran = cli(command, "")
+    assert ran.returncode == 2
+    assert "no file is named: the word is empty" in ran.stderr
+
+
+def test_a_path_is_on_one_line(cli: Cli, write_run: WriteRun, tmp_path: Path) -> None:
+    path = write_run("runQuantumCommand: 'true'\nsubmitPath: \"a\\nb\"\n")
+    ran = cli("prepare", path.name)
+    assert ran.returncode == 3
+    assert r"run.yaml:3:13: 'submitPath' has the sign '\n' in it" in ran.stderr
+    assert not (tmp_path / "a\nb").exists()

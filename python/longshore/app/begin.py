@@ -108,6 +108,12 @@ def name_run(configuration: Configuration) -> Configuration:
             raise ConfigError(
                 f"'{key}' must have a value", origin=configuration.origin(key), hint="It has a default: leave it out."
             )
+        if odd := re.search(r"[\x00-\x1f\x7f]", configuration.text(key)):
+            raise ConfigError(
+                f"'{key}' has the sign {odd[0]!a} in it, which names of files should not have",
+                origin=configuration.origin(key),
+                hint="Programs that read the path line by line would not find it.",
+            )
     left = re.search(r"\$\{?[A-Za-z_]\w*\}?", configuration.text("submitPath"))
     if left:
         raise ConfigError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import msgspec
 from longshore.app.teller import Keeping
 from longshore.contract.context import RunPaths, Unreachable
 from longshore.contract.service import WmsService
-from longshore.errors import LongshoreError, SubmissionRefusedError, UnreachableError
+from longshore.errors import FilesError, LongshoreError, SubmissionRefusedError, UnreachableError
 from longshore.model.madefrom import Started
 from longshore.model.moment import timestamp
 from longshore.model.submission import RunCard
@@ -85,7 +86,7 @@ def hand_over(ready: Ready, tell: Keeping) -> Submitted:
         tell.stage("handing the run over")
         try:
             with permissions(ready.umask):
-                note_submitting(run, Started(at=time.time(), user=user_name(), host=host_name()))
+                _note_submitting(run)
                 submission = ready.service.submit(run)
         except LongshoreError:
             _take_back(ready, card, registered=registered)
@@ -169,6 +170,16 @@ def refuse_if_only_prepared(run: RunPaths, card: RunCard) -> None:
         )
 
 
+def _note_submitting(run: RunPaths) -> None:
+    try:
+        note_submitting(run, Started(at=time.time(), user=user_name(), host=host_name()))
+    except OSError as error:
+        raise FilesError(
+            f"'{run.root}' cannot be submitted, for nothing can be written there: {error.strerror}",
+            hint="Make that possible, and say it again: nothing was started.",
+        ) from error
+
+
 def _registered(run: RunPaths, card: RunCard) -> tuple[bool, str]:
     """Whether the run can be named by its id from now on, and what it is to be named by."""
     entry = Entry.of(card, str(run.root))
@@ -180,7 +191,9 @@ def _registered(run: RunPaths, card: RunCard) -> tuple[bool, str]:
 
 def _take_back(ready: Ready, card: RunCard, *, registered: bool) -> None:
     if ready.keep:
-        ready.run.submitting.unlink(missing_ok=True)
+        # What cannot be removed asks the service, the next time, whether the run goes on.
+        with suppress(OSError):
+            ready.run.submitting.unlink()
     else:
         remove_run_directory(ready.run, made=ready.made)
     if registered or not ready.keep:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from longshore.cli.options import JSON
-from longshore.cli.submission import named_values, see_through, submission_options
+from longshore.cli.submission import FILE, named_values, see_through, submission_options
 from longshore.errors import UsageError
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     epilog="Examples: longshore submit montage.yaml --set requestMemory=4096 --wait; "
     "longshore submit submit/u/me/montage/20260102T030405Z",
 )
-@click.argument("config_file", metavar="FILE|RUN_DIR", type=click.Path(path_type=Path, readable=False))
+@click.argument("config_file", metavar="FILE|RUN_DIR", type=FILE)
 @submission_options
 @click.option("--force", is_flag=True, help="Of RUN_DIR: even if what it was prepared from is different now.")
 @click.option("--wait", is_flag=True, help="Follow the run to its end; exit as 'status' does.")

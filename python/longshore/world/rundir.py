@@ -26,6 +26,9 @@ FORMAT: Final = 1
 MADE_FROM: Final = 1
 """Version of ``made-from.json``."""
 
+_LONGEST_SHOWN: Final = 240
+"""Characters of a path in a message."""
+
 _Record = TypeVar("_Record")
 
 
@@ -339,11 +342,20 @@ def _refuse_if_there(target: Path) -> None:
 
 
 def _cannot_write(target: Path, error: OSError) -> FilesError:
-    where = error.filename or target
+    named, where = _short(str(target)), str(error.filename or target)
+    # The draft is our own affair, and what cannot be done with it cannot be done with the directory.
+    below = "" if where == str(target) or f"/.{target.name[:200]}.draft-" in where else f"'{_short(where)}': "
     hint = "Choose another place with 'submitPath'."
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        hint = f"Make room on that disk, or choose another place with 'submitPath'. '{target}' was not made."
-    return FilesError(f"cannot write the run directory '{target}': '{where}': {error.strerror or error}", hint=hint)
+        hint = f"Make room on that disk, or choose another place with 'submitPath'. '{named}' was not made."
+    # What is there where a folder is to be made may be something else.
+    why = "Not a directory" if below and isinstance(error, FileExistsError) else error.strerror or error
+    return FilesError(f"cannot write the run directory '{named}': {below}{why}", hint=hint)
+
+
+def _short(path: str) -> str:
+    """A path as a message can bear it."""
+    return path if len(path) <= _LONGEST_SHOWN else f"{path[: _LONGEST_SHOWN // 2]}...{path[-_LONGEST_SHOWN // 2 :]}"
 
 
 def _first_missing(folder: Path) -> Path | None:
