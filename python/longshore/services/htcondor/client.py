@@ -285,8 +285,9 @@ class CondorClient:
             It does not take the order.
         """
         dagman = _bindings().DAGMan(cluster)
+        # One that is halted, and not paused, ends when nothing of it is in the queue.
         with _ours("DAGMan"):
-            done, said = dagman.resume() if halt is None else dagman.halt(halt)
+            done, said = dagman.resume() if halt is None else dagman.halt(halt, pause=True)
         if not done:
             raise UnreachableError(f"DAGMan (job {cluster}) does not take the order: {said}")
 
