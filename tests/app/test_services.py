@@ -46,5 +46,5 @@ def test_what_is_not(name: str) -> None:
 def test_how_to_add_one_is_said() -> None:
     with pytest.raises(UnknownServiceError) as caught:
         find_service("parsl")
-    assert "there are: local" in caught.value.message
+    assert "there are: htcondor, local, slurm" in caught.value.message
     assert "'longshore.wms'" in caught.value.hint

@@ -113,10 +113,9 @@ def test_a_job_has_no_input(tmp_path: Path, shell: str) -> None:
 
 
 def ended(ends: Path) -> dict[str, object]:
-    (record,) = [path for path in ends.iterdir() if path.suffix != ".began"]
-    assert record.with_name(f"{record.name}.began").is_dir()
+    (record,) = ends.iterdir()
     assert record.name == "1.1"
-    told: dict[str, object] = json.loads(record.read_text("utf-8"))
+    told: dict[str, object] = json.loads(record.read_text("utf-8").splitlines()[-1])
     return told
 
 
@@ -128,7 +127,7 @@ def test_a_member_leaves_a_log_and_a_record(tmp_path: Path, shell: str) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (5, b"", b"")
     told = ended(ends)
     assert (told["j"], told["a"], told["status"], told["host"]) == (1, 1, 5, os.uname().nodename)
-    assert before <= float(str(told["start"])) <= float(str(told["end"])) <= time.time()
+    assert 0 <= float(str(told["run"])) <= time.time() - before + 1
     assert (tmp_path / "logs" / "l" / "00" / "it's me.1.log").read_bytes() == b"out\nerr\n"
 
 
@@ -169,8 +168,8 @@ def test_who_comes_again_while_an_attempt_runs_waits_for_its_end(tmp_path: Path,
 def test_who_comes_again_after_one_that_died_says_that_it_was_not_run(tmp_path: Path, shell: str) -> None:
     path = write(tmp_path, job("other", "true"), job("x", "echo once >> note", folder=tmp_path))
     began = tmp_path / "ends" / "1.1.began"
-    began.mkdir(parents=True)
-    (began / "on").write_text(f"{os.uname().nodename} 999999999\n", "utf-8")
+    began.parent.mkdir()
+    began.write_text(f"{os.uname().nodename} 999999999 {PROGRAM}\n", "utf-8")
     assert run(shell, "-m", 2, "-e", began.parent, path).returncode == 99
     assert (ended(began.parent)["status"], ended(began.parent)["refused"]) == (99, True)
     assert not (tmp_path / "note").exists()
@@ -181,6 +180,48 @@ def test_a_member_that_cannot_be_started_leaves_a_record_too(tmp_path: Path, she
     assert run(shell, "-m", 2, "-e", tmp_path / "ends", path).returncode != 0
     assert ended(tmp_path / "ends")["status"] not in (0, None)
     assert b"/no/such/folder" in (tmp_path / "logs" / "l" / "00" / "x.1.log").read_bytes()
+
+
+def test_a_script_can_be_the_shell_that_runs_it(tmp_path: Path, shell: str) -> None:
+    path = write(tmp_path, job("other", "true"), job("x", "echo $#; echo $0; exit 5", folder=tmp_path))
+    script = tmp_path / "a script"
+    script.write_text(f"set -- -m 2 -e '{tmp_path}/ends' '{path}' && . '{PROGRAM}'\n", "utf-8")
+    words = [shell, str(script)]
+    assert subprocess.run(words, check=False, timeout=30).returncode == 5
+    assert ended(tmp_path / "ends")["status"] == 5
+    assert (tmp_path / "logs" / "l" / "00" / "x.1.log").read_text("utf-8") == "0\n/bin/sh\n"
+    # Who began is told by the name of the script, for that is what the process is called.
+    assert (tmp_path / "ends" / "1.1").read_text("utf-8").splitlines()[0].endswith(f" {script}")
+
+
+def test_where_ends_cannot_be_told_nothing_is_run(tmp_path: Path, shell: str) -> None:
+    path = write(tmp_path, job("other", "true"), job("x", "echo once >> note", folder=tmp_path))
+    (tmp_path / "ends").touch()
+    done = run(shell, "-m", 2, "-e", tmp_path / "ends", path)
+    assert done.returncode == 126
+    assert b"cannot be written" in done.stderr
+    assert not (tmp_path / "note").exists()
+
+
+def test_a_temporary_directory_that_somebody_has_taken_is_left_alone(tmp_path: Path, shell: str) -> None:
+    line = f'echo "$TMPDIR"; test "$TMPDIR" != {tmp_path}/longshore-$PPID-1.1'
+    path = write(tmp_path, job("other", "true"), job("x", line))
+    mine = f"mkdir '{tmp_path}/longshore-'$$-1.1 && set -- -m 2 -e '{tmp_path}/ends' '{path}' && . '{PROGRAM}'"
+    done = subprocess.run([shell, "-c", mine], env={**os.environ, "TMPDIR": str(tmp_path)}, check=False, timeout=30)
+    assert done.returncode == 0
+    said = Path((tmp_path / "logs" / "l" / "00" / "x.1.log").read_text("utf-8").strip())
+    assert said.parent == tmp_path
+    assert not said.exists()
+    assert [path for path in tmp_path.iterdir() if path.name.startswith("longshore-")] != []
+
+
+@pytest.mark.parametrize("name", ["LONGSHORE_JOB_X", "OMP_NUM_THREADS", "lower_case", "LONGSHORE_mixed", "CDPATH"])
+def test_variables_reach_the_command_whoever_sets_them(tmp_path: Path, shell: str, name: str) -> None:
+    value = "a 'b' \"c\" $d \\e\n*"
+    made = job("x", "env -0", **{name: value, "LONGSHORE_OTHER": "1"})
+    said = run(shell, write(tmp_path, made), "x").stdout.split(b"\0")
+    assert f"{name}={value}".encode() in said
+    assert b"LONGSHORE_OTHER=1" in said
 
 
 def test_without_a_temporary_directory_there_is_a_record_too(tmp_path: Path, shell: str) -> None:

@@ -53,7 +53,7 @@ from longshore.origin import Origin
 from longshore.world.etc import shipped
 from longshore.world.sites import Place
 
-INPUTS = {"config", "site"}
+INPUTS = {"config", "site", "graph_file"}
 """Schemas of what people write; all others are of what we print."""
 KINDS = sorted({path.stem for path in shipped("etc", "schema").glob("*.json")} - INPUTS)
 SCHEMAS: Mapping[str, Any] = {

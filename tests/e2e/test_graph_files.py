@@ -109,7 +109,10 @@ def test_a_command_of_a_label_may_use_the_configuration(cli: Cli, write: Write, 
         (b"", "g.jsonl:1:1: the file is empty"),
         (b'{"kind":"longshore-graph","version":7,"tasks":1}\n', "g.jsonl:1:1: this graph file has version 7; this"),
         (b'{"kind":"longshore-graph","version":1,"tasks":2}\n{"name":"a","label":"x"}\n', "it has 1 of its 2 tasks"),
-        (gzip.compress(b'{"kind":"longshore-graph","version":1,"tasks":2}\n')[:-5], "the packed file is damaged"),
+        (
+            gzip.compress(b'{"kind":"longshore-graph","version":1,"tasks":2}\n', mtime=0)[:-5],
+            "the packed file is damaged",
+        ),
     ],
 )
 def test_a_wrong_file_is_refused_and_nothing_left(

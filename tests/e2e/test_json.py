@@ -20,8 +20,8 @@ SCHEMAS = {
     path.name.removesuffix(".json"): json.loads(path.read_text("utf-8"))
     for path in Path(str(shipped("etc", "schema"))).iterdir()
 }
-OF_INPUTS = {"config", "site"}
-"""Schemas of what users write; tests of the configuration and of sites hold them."""
+OF_INPUTS = {"config", "site", "graph_file"}
+"""Schemas of what is read; tests of the configuration, of sites and of graph files hold them."""
 
 WITHOUT_JSON = {
     "config schema": "prints a JSON Schema as it is",

@@ -163,7 +163,7 @@ class Play:
 
     def order(self, batch: Submitting) -> bytes:
         assert batch.request
-        lane, slots = self.scheduler.lane(batch.request)
+        lane, slots = self.scheduler.lane(batch.request, batch.jobs[0][0])
         more = {} if lane is None else {"l": lane, "n": slots}
         members = [{"j": job, "a": attempt} for job, attempt in batch.jobs]
         self.most_ahead = max(self.most_ahead, len(members))

@@ -105,7 +105,7 @@ def test_the_other_gets_all_when_one_ends(tmp_path: Path) -> None:
     clock.advance(1.1)
     first.turn()
     assert len(first.jobs) == 6
-    assert first.said[-1] == "alone again"
+    assert first.said[-1] == "this machine is shared no more: alone again"
 
 
 def test_what_jobs_leave_between_two_turns_is_not_taken_again(tmp_path: Path) -> None:
@@ -169,4 +169,4 @@ def test_without_a_place_for_claims_a_run_takes_the_machine(tmp_path: Path, own_
     run.turn()
     assert len(run.jobs) == 6
     (words,) = run.said
-    assert words.startswith("the machine is not shared with other runs: '")
+    assert words.startswith("this machine is not shared with other runs: '")

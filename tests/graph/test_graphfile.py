@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import math
 from typing import Any
 
+import jsonschema
 import msgspec
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from longshore.errors import CycleError, GraphError
-from longshore.graph.graphfile import GraphFile, read_graph_file, read_header
+from longshore.graph.graphfile import KNOWN, GraphFile, read_graph_file, read_header
 from longshore.graph.graphlines import KIND, VERSION, graph_lines
 from longshore.model.dag import Dag
 from longshore.model.file import File
 from longshore.model.task import Command, Scalar, Task, TaskGraph
 from longshore.origin import Origin
+from longshore.world.etc import shipped
 
 PLACE = Origin("g.jsonl")
 
@@ -67,6 +70,29 @@ def graphs(draw: st.DrawFn) -> TaskGraph:
         directories=tuple(draw(st.lists(names, max_size=2))),
         programs=draw(st.dictionaries(names, st.text(st.characters(exclude_categories=["Cs"])), max_size=2)),
     )
+
+
+SCHEMA = json.loads(shipped("etc", "schema", "graph_file.json").read_text("utf-8"))
+LINES = ("header", "file", "task", "program")
+VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
+
+
+@given(graphs())
+def test_every_line_is_what_the_schema_says(graph: TaskGraph) -> None:
+    counts = (1, len(graph.files), len(graph.dag), len(graph.programs))
+    kinds = [
+        kind for kind, count in zip(("header", "file", "task", "program"), counts, strict=True) for _ in range(count)
+    ]
+    for line, kind in zip(graph_lines(graph), kinds, strict=True):
+        record = json.loads(line)
+        VALIDATOR.validate(record)
+        assert record.keys() <= SCHEMA["$defs"][kind]["properties"].keys()
+
+
+@pytest.mark.parametrize("kind", LINES)
+def test_the_schema_has_every_key(kind: str) -> None:
+    assert set(SCHEMA["$defs"][kind]["properties"]) == set(KNOWN[kind])
+    assert all({"title", "description"} <= value.keys() for value in SCHEMA["$defs"][kind]["properties"].values())
 
 
 def typed(values: Any) -> list[tuple[str, type, Scalar]]:

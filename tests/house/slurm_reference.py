@@ -74,7 +74,8 @@ it. It is a Jinja template with one variable, `job`:
 | | |
 |---|---|
 | `job.lines` | the options, a line each, without `#SBATCH` |
-| `job.run` | the line that runs the member; it must be there |
+| `job.run` | the line that runs the member, in a shell of its own; it must be there |
+| `job.run_here` | the same without another shell, for a script that does nothing else, with `#!/bin/sh` |
 | `job.name`, `job.array` | name of the job, number of tasks (0 for a single job) |
 | `job.folder`, `job.table`, `job.ends`, `job.wrapper` | paths of the run, its members, their ends, the program |
 

@@ -45,7 +45,7 @@ def test_help_imports_nothing_heavy(args: list[str], tmp_path: Path) -> None:
 
 def test_the_probe_sees_what_is_loaded(tmp_path: Path) -> None:
     """The test above would pass for ever if the probe were blind."""
-    code = "import longshore.model.workflow" + PROBE.format(heavy=HEAVY)
+    code = "import networkx" + PROBE.format(heavy=HEAVY)
     done = subprocess.run(
         [sys.executable, "-c", code, "--version"],
         cwd=tmp_path,

@@ -118,3 +118,13 @@ def test_garbage_collection_is_left_as_it_was(collecting: bool) -> None:
         assert gc.isenabled() is collecting
     finally:
         (gc.enable if before else gc.disable)()
+
+
+def test_the_graph_is_that_of_the_jobs() -> None:
+    jobs = [Job(name=name, label="x", command="true", settings=JobSettings(label="x")) for name in "abc"]
+    workflow = Workflow("w", jobs, [("c", "a"), ("a", "b")])
+    assert list(workflow.graph) == ["c", "a", "b"]
+    assert list(workflow.graph.edges) == [("c", "a"), ("a", "b")]
+    assert workflow.graph.nodes["a"]["job"] is workflow["a"] is workflow.get("a")
+    assert workflow.graph is workflow.graph
+    assert workflow.get("d") is None

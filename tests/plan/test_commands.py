@@ -91,7 +91,7 @@ def assert_is_a_program(shell: str, line: str) -> None:
 
 WORDS_OF_THE_SHELL = """
     ! . : [ { } alias bg break case cd command continue do done echo elif else esac eval exec exit export false
-    fc fg fi for getopts hash if in jobs kill local newgrp printf pwd read readonly return set shift source test
+    fc fg fi for getopts hash if in jobs kill local newgrp printf pwd r read readonly return set shift source test
     then time times trap true type ulimit umask unalias unset until wait while
 """
 

@@ -20,7 +20,7 @@ from longshore.app.teller import Teller
 from longshore.config.check import Finding
 from longshore.config.merge import plain
 from longshore.config.rules import SIGNALS, signals
-from longshore.config.settings import count, parse_pool, walltime
+from longshore.config.settings import count, most_at_once, parse_pool, walltime
 from longshore.contract.context import Context, RunPaths, Site
 from longshore.contract.service import WmsService
 from longshore.errors import ConfigError, FilesError
@@ -174,6 +174,8 @@ def service_settings(configuration: Configuration, service: WmsService) -> dict[
         "max_fast_failures": _read(configuration, "maxFastFailures", count, 100),
         "fast_failure_s": _read(configuration, "fastFailureTime", walltime, 10.0),
         "umask": place.umask,
+        "concurrency_limits": _most_at_once(configuration, "concurrencyLimits"),
+        "max_jobs": _most_at_once(configuration, "maxJobs"),
         "share_machine": service.runs_here and configuration.flag("shareMachine"),
         "history": payload_identity(configuration),
         **({"run": _of_run(configuration, service)} if service.run_keys else {}),
@@ -181,6 +183,11 @@ def service_settings(configuration: Configuration, service: WmsService) -> dict[
         | _guest_settings(place, service)
         | _ending(configuration),
     }
+
+
+def _most_at_once(configuration: Configuration, key: str) -> dict[str, int]:
+    written = configuration.config.search(key, current={"curr_site": configuration.site}).written
+    return {} if written is None else most_at_once(written, key)
 
 
 def _of_run(configuration: Configuration, service: WmsService) -> dict[str, Any]:

@@ -144,7 +144,8 @@ def _one_log(jobs: Sequence[Job], workflow: Workflow) -> Iterator[Problem]:
         if "/" not in job.name and "\0" not in job.name and len(job.name) <= _SHORT:
             continue
         name = file_name(job.name)
-        if name != job.name and name in workflow.graph and workflow[name].label == job.label:
+        other = workflow.get(name)
+        if name != job.name and other is not None and other.label == job.label:
             yield Problem(
                 message=f"the jobs '{name}' and '{job.name}' would write one log",
                 job=job.name,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 from longshore.app.job_events import Attempts, JobEvents, PartState, event_lines
+from longshore.app.limits_taken import LimitTaken, limits_taken
 from longshore.app.run_jobs import RunJobs
 from longshore.app.runs import OpenRun, of_one_run
 from longshore.engine.codes import OVER
@@ -144,6 +145,8 @@ class Explained:
         Whether an engine is there; ``None`` where that cannot be told.
     stopped_at
         When an engine that is gone was last there.
+    limits
+        The limits it names, while it is ready.
     waits_at_manager
         Why the workload manager does not start it, in its own words.
     """
@@ -175,6 +178,7 @@ class Explained:
     finished: bool = False
     waits_at_manager: str = ""
     comes_after: tuple[GroupAhead, ...] = ()
+    limits: tuple[LimitTaken, ...] = ()
 
     @property
     def why_failed(self) -> str | None:
@@ -291,6 +295,7 @@ class _Look:
             stopped_at=self._stopped_at(snapshot) if unwatched and SHOWN[code] not in TERMINAL else None,
             finished=finished,
             waits_at_manager=waiting,
+            limits=limits_taken(self._opened.run, settings) if code == Code.READY and not finished else (),
         )
 
     def _waiting(self) -> tuple[str, bool]:

@@ -187,7 +187,7 @@ def plan_of(begun: Begun, acquired: Acquired, clustered: ClusteredGraph, workflo
 
 
 def _final_of(workflow: Workflow) -> Job | None:
-    return workflow.final or (workflow[FINAL] if FINAL in workflow.graph else None)
+    return workflow.final or workflow.get(FINAL)
 
 
 def write(plan: Plan, *, run_id: str, now: float) -> Prepared:

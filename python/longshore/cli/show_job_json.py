@@ -123,6 +123,7 @@ def explain_job_document(job: Explained, *, as_of: float) -> dict[str, Any]:
         "throttles": [
             {"label": throttle.label, "max": throttle.most, "active": throttle.active} for throttle in job.throttles
         ],
+        "limits": [{"name": limit.name, "max": limit.most, "taken": dict(limit.taken)} for limit in job.limits],
         "retries": job.retries,
         "retry_unless_exit": list(job.unless_exit),
         "not_before": timestamp(job.not_before, exact=True),

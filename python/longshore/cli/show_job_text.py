@@ -153,12 +153,16 @@ def _why_ready(job: Explained, now: float) -> Iterator[str]:
     for throttle in job.throttles:
         if throttle.active >= throttle.most:
             yield _throttled(throttle, job.run)
+    for limit in job.limits:
+        if limit.is_reached:
+            who = ", ".join(f"{amount} by run {run}" for run, amount in limit.taken.items())
+            yield f"It waits for the limit '{limit.name}', of which {limit.most} may be taken at once: {who}."
     if job.note:
         yield f"The engine waits: {job.note}."
     if job.room and not job.room.fits:
         short = [name for name, amount in job.room.asked.items() if amount > job.room.free[name]]
         yield f"There is not enough room: {', '.join(_short(job.room, name) for name in short)}; {_active(job.room)}."
-    elif job.room and not job.undecided and job.stopped_at is None:
+    elif job.room and not (job.undecided or job.stopped_at is not None or any(each.is_reached for each in job.limits)):
         ready = job.others.get(JobState.READY, 0)
         rest = f"; {ready} jobs were ready when the engine last said" if ready > 1 else ""
         yield f"There is room for it now: the engine starts it in its turn{rest}."

@@ -15,7 +15,7 @@ from longshore.config.rules import read_rules
 from longshore.config.search import Config, Expander, Hit, Scope
 from longshore.config.settings import count, exit_codes, memory, requested, truth, walltime
 from longshore.errors import ConfigError
-from longshore.model.job import JobSettings
+from longshore.model.job import JobSettings, named_limits
 from longshore.model.request import Request
 from longshore.origin import Origin
 
@@ -299,7 +299,19 @@ class _Compiler:
                 raise ConfigError(f"'{key}' must be one value, not {shown(value)}", origin=origin)
             if value is not None and value != "":
                 given[key] = value
+        if "concurrencyLimit" in given:
+            self._check_limits(str(given["concurrencyLimit"]))
         return given
+
+    def _check_limits(self, text: str) -> None:
+        try:
+            named_limits(text)
+        except ValueError as error:
+            raise ConfigError(
+                f"'concurrencyLimit' has '{error}', which is no name of a limit",
+                origin=self.given["concurrencyLimit"],
+                hint="Names have commas between, each with an amount where that is not 1: 'db_limit, tape:2'.",
+            ) from None
 
     # ------------------------------------------------------------------------------------------------- the request
 

@@ -244,6 +244,26 @@ def truth(value: Any, key: str, origin: Origin | None = None) -> bool:
     return word == "true"
 
 
+def most_at_once(node: Node, key: str) -> dict[str, int]:
+    """How many jobs there may be at once by the name of what limits them, from ``concurrencyLimits`` and its like.
+
+    Raises
+    ------
+    ConfigError
+        It is no map of names to numbers from 1.
+    """
+    if node.value is None:
+        return {}
+    if not isinstance(node.value, dict):
+        raise ConfigError(
+            f"'{key}' must be a map, not {shown(node.value)}",
+            origin=node.origin,
+            hint=f"For example '{key}: {{db_limit: 4}}'.",
+        )
+    given = {name: each for name, each in node.value.items() if each.value is not None}
+    return {name: count(plain(each), f"{key}.{name}", each.origin, least=1) for name, each in given.items()}
+
+
 def requested(values: Mapping[str, Any], key: str, origin: Origin | None = None) -> dict[str, int]:
     """Amount per name of ``requestResources``; null asks for nothing.
 

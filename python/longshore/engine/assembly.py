@@ -6,6 +6,7 @@ from collections.abc import Hashable, Sequence
 
 from longshore.contract.context import PingReport
 from longshore.contract.executor import Executor
+from longshore.engine.concurrency import Bounds
 from longshore.engine.decide import Scheduler
 from longshore.engine.estimates import Estimates
 from longshore.engine.fold import RunState
@@ -19,10 +20,11 @@ from longshore.model.job import JobSettings
 def scheduler_of(
     state: RunState,
     jobs: JobTable,
+    bounds: Bounds,
     settings: EngineSettings,
+    *,
     executor: Executor,
     probe: PingReport,
-    *,
     estimates: Estimates,
     tag: str,
 ) -> Scheduler:
@@ -34,6 +36,8 @@ def scheduler_of(
         Where the run stands.
     jobs
         Its jobs.
+    bounds
+        The limits and categories of its jobs.
     settings
         What was fixed when it was prepared.
     executor
@@ -60,6 +64,8 @@ def scheduler_of(
         estimates=estimates,
         priorities=[profile.priority for profile in profiles],
         most_in_batch=lambda profile: executor.most_in_batch(profiles[profile].own),
+        takes=bounds.takes,
+        bounds=bounds.pools,
         kinds=_kinds_of(profiles) if executor.limits.max_batch > 1 else (),
     )
 

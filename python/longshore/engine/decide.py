@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from heapq import heappop, heappush
 
 import msgspec
@@ -11,7 +11,7 @@ import msgspec
 from longshore.contract.executor import Limits
 from longshore.engine.estimates import Estimates
 from longshore.engine.fold import Code, RunState
-from longshore.engine.lanes import Lane, Lanes
+from longshore.engine.lanes import NOTHING, Lane, Lanes
 from longshore.engine.policy import Past, RetryRules, judge
 from longshore.engine.pool import NO_IDENTITIES, Pool
 from longshore.engine.queue import ReadyQueue, pressures
@@ -63,6 +63,10 @@ class Scheduler:
         Per profile, what must be the same for all jobs of a batch beside the request; without it, nothing must.
     most_in_batch
         Members of one batch, per profile; without it, as many as the limits say.
+    takes
+        What a job takes from each of the other pools, per profile; without it, nothing.
+    bounds
+        Those pools: limits and categories.
     priorities
         Priority per profile, which goes before the length of what waits behind a job; without it, all alike.
     """
@@ -81,6 +85,8 @@ class Scheduler:
         priorities: Sequence[float] = (),
         kinds: Sequence[Hashable] = (),
         most_in_batch: Callable[[int], int] | None = None,
+        takes: Sequence[Mapping[str, int]] = (),
+        bounds: Sequence[Pool] = (),
     ) -> None:
         self.state = state
         self.pool = pool
@@ -105,10 +111,11 @@ class Scheduler:
         self._reads_history = True
         """Whether what became ready did so in an earlier life."""
         self._valve = Valve(state, state.labels)
-        self._lanes = Lanes(pool)
+        self._lanes = Lanes(pool, bounds)
         self._asked: dict[Hashable, _Asked] = {}
         self._kinds = kinds or [None] * len(requests)
-        self._by_profile = list(map(self._learn, requests, self._kinds))
+        self._takes = takes or [NOTHING] * len(requests)
+        self._by_profile = [self._learn(request, profile) for profile, request in enumerate(requests)]
         self._waiting_alike: Counter[Hashable] = Counter()
         """As `_waiting`, per bucket; counted only where there is a limit to it."""
         state.left = []
@@ -188,9 +195,9 @@ class Scheduler:
             batches += self._starts_ahead()
         return batches
 
-    def lane(self, request: Request) -> tuple[str | None, int]:
-        """The name of a request's lane and how many slots it has; no name where nothing is handed over ahead."""
-        lane = self._lanes.learn(request)
+    def lane(self, request: Request, job: int) -> tuple[str | None, int]:
+        """The name of the lane of a job with a request and its slots; no name where nothing is handed over ahead."""
+        lane = self._learn(request, self._profile_of[job]).lane
         return (lane.name, lane.slots) if self.limits.look_ahead_s and lane.ahead else (None, 0)
 
     def pressure_of(self, job: int) -> float:
@@ -225,6 +232,23 @@ class Scheduler:
         self._take_in(now)
         job = self._queue.best()
         return {} if job is None else dict(self._asked_of(job).lane.amounts)
+
+    def wanted_of(self, pool: Pool, now: float) -> tuple[dict[str, int], dict[str, int]]:
+        """What all that runs or is ready would take of one of the other pools at once, and one job of each kind."""
+        self._settle()
+        self._take_in(now)
+        wanted, one = pool.taken, dict[str, int]()
+        for job, number in self._queue.buckets():
+            for each, amounts in self._asked_of(job).lane.bounds:
+                for name, amount in amounts.items() if each is pool else ():
+                    wanted[name] += amount * number
+                    one[name] = max(amount, one.get(name, 0))
+        return {name: min(amount, pool.capacity[name]) for name, amount in wanted.items()}, one
+
+    def kept_back(self) -> list[Mapping[str, int]]:
+        """What the first jobs of each kind take that limits or categories keep back."""
+        lanes = [self._asked_of(job).lane for job, _ in self._queue.buckets()]
+        return [takes for lane in lanes if not self._lanes.within_bounds(lane) for _, takes in lane.bounds]
 
     def _follow_estimates(self) -> None:
         if self.estimates.moved():
@@ -375,18 +399,23 @@ class Scheduler:
         state = self.state
         changed = (state.requests.get(job) or state.asked.get(job)) if state.requests or state.asked else None
         profile = self._profile_of[job]
-        return self._learn(changed, self._kinds[profile]) if changed else self._by_profile[profile]
+        return self._learn(changed, profile) if changed else self._by_profile[profile]
 
-    def _learn(self, request: Request, kind: Hashable) -> _Asked:
-        key = (request.key(), kind)
+    def _learn(self, request: Request, profile: int) -> _Asked:
+        kind = self._kinds[profile]
+        lane = self._lanes.learn(request, self._takes[profile])
+        key = (request.key(), kind, lane.name)
         if (known := self._asked.get(key)) is not None:
             return known
-        lane = self._lanes.learn(request)
+        # Jobs that wait for a limit must not hide others behind them.
+        bounds = tuple(name for _, amounts in lane.bounds for name in amounts)
         if self.pool:
             most = self.pool.capacity
-            bucket: Hashable = tuple((name, min(rounded(amount), most[name])) for name, amount in lane.amounts.items())
+            amounts = ((name, min(rounded(amount), most[name])) for name, amount in lane.amounts.items())
+            bucket: Hashable = (*amounts, *bounds)
         else:
             # A manager that keeps count takes arrays of jobs, whose time is the same as well.
-            bucket = (kind, *((name, rounded(amount)) for name, amount in lane.amounts.items()), request.walltime_s)
+            rough = ((name, rounded(amount)) for name, amount in lane.amounts.items())
+            bucket = (kind, *rough, request.walltime_s, *bounds)
         self._asked[key] = asked = _Asked(request, bucket, lane)
         return asked

@@ -11,10 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from longshore.engine.barriers import Barriers
-from longshore.engine.codes import ACTIVE as _ACTIVE
-from longshore.engine.codes import MOVING as _MOVING
-from longshore.engine.codes import OVER as _OVER
-from longshore.engine.codes import SHOWN, Code, shown_counts
+from longshore.engine.codes import ACTIVE, MOVING, OVER, SHOWN, Code, shown_counts
 from longshore.engine.policy import COUNTED_APART
 from longshore.engine.steering import Steered, apply_steer, ask
 from longshore.model.event import (
@@ -45,8 +42,8 @@ _ENDED_BADLY = (Code.FAILED, Code.DELETED, Code.PRUNED)
 
 # What is done several times per job is done with plain numbers: comparing members of an enumeration takes most of the
 # time of a fold otherwise.
-_IS_ACTIVE: Final = bytes(code in _ACTIVE for code in Code)
-_IS_OVER: Final = bytes(code in _OVER for code in Code)
+_IS_ACTIVE: Final = bytes(code in ACTIVE for code in Code)
+_IS_OVER: Final = bytes(code in OVER for code in Code)
 _UNREADY: Final = int(Code.UNREADY)
 _READY: Final = int(Code.READY)
 _PENDING: Final = int(Code.PENDING)
@@ -161,12 +158,12 @@ class RunState(Steered):
     @property
     def over(self) -> bool:
         """Whether every job is over."""
-        return not self.open and (self.final < 0 or self.code[self.final] in _OVER)
+        return not self.open and (self.final < 0 or self.code[self.final] in OVER)
 
     @property
     def stuck(self) -> bool:
         """Whether all that is left is held, or waits for what is."""
-        return not self.over and not any(row[code] for row in self.counts for code in _MOVING)
+        return not self.over and not any(row[code] for row in self.counts for code in MOVING)
 
     def overall(self) -> JobState:
         """The state of the run."""
@@ -204,7 +201,7 @@ class RunState(Steered):
 
     def hold(self, job: int) -> None:
         """Keep a job from starting, now or again; one that is over stays over."""
-        if self.code[job] not in _OVER:
+        if self.code[job] not in OVER:
             self.held.add(job)
             if self.code[job] in (Code.UNREADY, Code.READY):
                 self._become(job, Code.HELD)
@@ -376,9 +373,9 @@ class RunState(Steered):
 
     def _delete(self, job: int) -> bool:
         """Cancel a job; whether it is gone at once, because it was not handed over."""
-        if self.code[job] in _ACTIVE:
+        if self.code[job] in ACTIVE:
             self.dying.add(job)
-        elif self.code[job] not in _OVER:
+        elif self.code[job] not in OVER:
             self.undecided.pop(job, None)
             self._become(job, Code.DELETED)
             return True

@@ -7,11 +7,13 @@ them: a slot is the lane's until fewer are left than it has slots.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Final
 
 from longshore.engine.pool import NO_IDENTITIES, Identities, Pool
 from longshore.model.request import Request
 
+NOTHING: Final[Mapping[str, int]] = {}
 _MOST_PER_SLOT = 16
 """Members ahead per slot, however short they are: more would gain nothing, and be late for news."""
 _SHORTEST_S = 1e-4
@@ -32,11 +34,21 @@ class Lane:
         What each of its members takes from the pool.
     ahead
         Whether it may be filled ahead.
+    bounds
+        What each of its members takes from other pools.
     """
 
-    def __init__(self, number: int, amounts: Mapping[str, int], *, ahead: bool) -> None:
+    def __init__(
+        self,
+        number: int,
+        amounts: Mapping[str, int],
+        *,
+        ahead: bool,
+        bounds: Sequence[tuple[Pool, Mapping[str, int]]] = (),
+    ) -> None:
         self.name = str(number)
         self.amounts = amounts
+        self.bounds = bounds
         self.ahead = ahead
         self.members = 0
         """Jobs handed over, whether they run or wait."""
@@ -59,6 +71,9 @@ class Lane:
         self.expected_s = max(run_s, before + _FORGET * (run_s - before))
 
 
+_NO_LANE: Final = Lane(-1, NOTHING, ahead=False)
+
+
 class Lanes:
     """All lanes of a run, and the pool they share.
 
@@ -66,15 +81,18 @@ class Lanes:
     ----------
     pool
         What may be taken at once; ``None`` where the workload manager keeps count.
+    others
+        Pools that some jobs take from as well, each of other names: limits and categories.
     """
 
-    def __init__(self, pool: Pool | None) -> None:
+    def __init__(self, pool: Pool | None, others: Sequence[Pool] = ()) -> None:
         self.pool = pool
+        self._others = others
         self._lanes: dict[Hashable, Lane] = {}
         self._of: dict[int, Lane] = {}
         """Lane of every member."""
-        self._alone: dict[int, Mapping[str, int]] = {}
-        """What jobs take from the pool that an earlier life handed over: its lanes ended with it."""
+        self._alone: dict[int, Lane] = {}
+        """Lanes that jobs would be in which an earlier life handed over: its own ended with it."""
         self.identities: dict[int, Identities] = {}
         """Which ones of the pool's named resources each job has, of those that have any."""
 
@@ -86,15 +104,28 @@ class Lanes:
         """Whether a job is handed over and not over."""
         return job in self._of or job in self._alone
 
-    def learn(self, request: Request) -> Lane:
-        """The lane of a request."""
-        key = request.key()
+    def learn(self, request: Request, takes: Mapping[str, int] = NOTHING) -> Lane:
+        """The lane of a request.
+
+        Parameters
+        ----------
+        request
+            The request.
+        takes
+            What its jobs take from other pools.
+        """
+        bounds = [(pool, amounts) for pool in self._others if (amounts := pool.clamp(takes))]
+        key = (request.key(), tuple(sorted(takes.items())) if bounds else ())
         if key not in self._lanes:
             amounts = request.amounts()
-            # Named resources may have identities, which are handed out to one job and not to whoever is next.
-            ahead = not request.resources
+            # Named resources may have identities, which are handed out to one job and not to whoever is next; and what
+            # is shared with other runs is not kept for a job that may come.
+            ahead = not request.resources and not bounds
             self._lanes[key] = Lane(
-                len(self._lanes), self.pool.clamp(amounts) if self.pool is not None else amounts, ahead=ahead
+                len(self._lanes),
+                self.pool.clamp(amounts) if self.pool is not None else amounts,
+                ahead=ahead,
+                bounds=bounds,
             )
         return self._lanes[key]
 
@@ -104,7 +135,11 @@ class Lanes:
 
     def fits(self, lane: Lane) -> bool:
         """Whether one more slot of a lane is free right now."""
-        return self.pool is None or self.pool.fits(lane.amounts)
+        return (self.pool is None or self.pool.fits(lane.amounts)) and self.within_bounds(lane)
+
+    def within_bounds(self, lane: Lane) -> bool:
+        """Whether limits and categories let one more of a lane run right now."""
+        return all(pool.fits(amounts) for pool, amounts in lane.bounds)
 
     def room_ahead(self, lane: Lane, seconds: float) -> int:
         """How many more of a lane may be handed over ahead: none while it has slots that are somebody else's by now."""
@@ -114,9 +149,11 @@ class Lanes:
 
     def inherit(self, job: int, lane: Lane, identities: Identities = NO_IDENTITIES) -> None:
         """Count a job that an earlier life handed over."""
-        self._alone[job] = lane.amounts
+        self._alone[job] = lane
         if identities:
             self.identities[job] = identities
+        for pool, amounts in lane.bounds:
+            pool.hold(amounts)
         if self.pool is not None:
             self.pool.hold(lane.amounts, identities)
 
@@ -125,6 +162,8 @@ class Lanes:
         self._of[job] = lane
         lane.members += 1
         lane.slots += 1
+        for pool, amounts in lane.bounds:
+            pool.take(amounts)
         if self.pool is not None and (identities := self.pool.take(lane.amounts)):
             self.identities[job] = identities
 
@@ -135,8 +174,11 @@ class Lanes:
 
     def end(self, job: int, run_s: float | None) -> None:
         """Take a job that is over, or taken back, out of its lane; its slot goes to the next if there is one."""
-        amounts = self._alone.pop(job, None)
+        before = self._alone.pop(job, None)
+        amounts = before.amounts if before is not None else None
         lane = self._of.pop(job, None)
+        for pool, taken in (before or lane or _NO_LANE).bounds:
+            pool.give(taken)
         if lane is not None:
             lane.members -= 1
             lane.learn(run_s)

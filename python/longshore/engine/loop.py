@@ -32,6 +32,7 @@ from longshore.engine import orders
 from longshore.engine.again import choose
 from longshore.engine.assembly import scheduler_of
 from longshore.engine.codes import OVER
+from longshore.engine.concurrency import Bounds
 from longshore.engine.evidence import Evidence, forget_tasks
 from longshore.engine.fold import RunState
 from longshore.engine.guard import FastFailures
@@ -42,9 +43,9 @@ from longshore.engine.notes import Notes
 from longshore.engine.obeying import described, events_of, restarted
 from longshore.engine.pool import NO_IDENTITIES
 from longshore.engine.settings import EngineSettings
+from longshore.engine.sharing import Sharing
 from longshore.engine.standing import snapshot_of
 from longshore.engine.steering import throttled
-from longshore.engine.tenant import Tenant, wishes_of
 from longshore.engine.urgency import Urgencies
 from longshore.engine.waiting import WaitingJobs
 from longshore.model.event import (
@@ -155,12 +156,21 @@ class Engine:
         probe = executor.probe()
         mark = read_card(run).mark
         self._history = RunHistory(settings.history, self._jobs, clock=clock, say=say)
+        bounds = Bounds(settings, jobs.header.settings)
         self._scheduler = scheduler_of(
-            self.state, self._jobs, settings, executor, probe, estimates=self._history.estimates, tag=f"{mark}-{number}"
+            self.state,
+            jobs,
+            bounds,
+            settings,
+            executor=executor,
+            probe=probe,
+            estimates=self._history.estimates,
+            tag=f"{mark}-{number}",
         )
-        pool = self._scheduler.pool
         self._urgencies = Urgencies(self.state, self._scheduler.pressure_of, self._rest_s)
-        self._tenant = Tenant(mark, run.keeper, pool, clock=clock, say=say) if pool and settings.share_machine else None
+        self._sharing = Sharing(
+            run, mark, self._scheduler, bounds, self._history, machine=settings.share_machine, clock=clock, say=say
+        )
 
     def run(self) -> JobState:
         """Work until nothing of the run can move any more, and return the run's state.
@@ -177,8 +187,7 @@ class Engine:
                 self._executor.sweep()
         finally:
             self._executor.close()
-            if self._tenant:
-                self._tenant.release()
+            self._sharing.release()
             self._history.add(last=True)
             self._jobs.close()
             self._journal.close()
@@ -223,8 +232,8 @@ class Engine:
         self._evidence.clear()
         self._settle()
         self._end_cancelled()
-        if self._tenant and starts:
-            self._tenant.note_starts()
+        if starts:
+            self._sharing.note_starts()
         for start in starts:
             self._hand_over(start)
         self._reprioritise()
@@ -268,12 +277,9 @@ class Engine:
             self._notes.add(narrow)
 
     def _share(self) -> None:
-        """Agree with the user's other runs on who has how much of this machine."""
-        if self._tenant is None:
-            return
-        self._tenant.turn(lambda: wishes_of(self._scheduler, self._history, self._clock.now()))
-        if self._tenant.idle:
-            self._notes.add("other runs of yours have this machine")
+        """Agree with the user's other runs on who has how much of this machine, and of limits."""
+        for why in self._sharing.turn():
+            self._notes.add(why)
 
     def _poll(self) -> None:
         answer = self._executor.poll(self._mark)
@@ -344,7 +350,7 @@ class Engine:
             self._note_event(BatchRefused(b=start.b, why=self._pause[1]))
             return
         assert start.request is not None
-        lane, slots = self._scheduler.lane(start.request)
+        lane, slots = self._scheduler.lane(start.request, start.jobs[0][0])
         try:
             members = tuple(
                 self._jobs.member(job, attempt, start.request, start.ids.get(job, NO_IDENTITIES))

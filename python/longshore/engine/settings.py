@@ -30,6 +30,10 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
         Permissions that files of the run lack; ``None`` leaves that to whoever starts an engine.
     share_machine
         Whether the run's jobs share this machine with those of the user's other runs.
+    concurrency_limits
+        How many jobs of all of the user's runs at the site may run at once, by the names of limits that jobs have.
+    max_jobs
+        How many jobs of the run may run at once, by category.
     history
         Identity of the history that tells how long jobs take; empty where none is kept.
     executor
@@ -42,6 +46,8 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     fast_failure_s: float = 10.0
     umask: int | None = None
     share_machine: bool = False
+    concurrency_limits: Mapping[str, int] = msgspec.field(default_factory=dict)
+    max_jobs: Mapping[str, int] = msgspec.field(default_factory=dict)
     history: str = ""
     executor: Mapping[str, Any] = msgspec.field(default_factory=dict)
 

@@ -65,10 +65,29 @@ class Tenant:
         The time.
     say
         Takes a line for the engine's log.
+    what
+        What is shared, in words, with its verb.
+    folder
+        The folder of all claims; ``None`` is that of the machine's.
+    every_s
+        Time between two negotiations, at least.
     """
 
-    def __init__(self, run: str, keeper: Path, pool: Pool, *, clock: Clock, say: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        run: str,
+        keeper: Path,
+        pool: Pool,
+        *,
+        clock: Clock,
+        say: Callable[[str], None],
+        what: str = "this machine is",
+        folder: Path | None = None,
+        every_s: float = _TURN_S,
+    ) -> None:
         self._pool = pool
+        self._what = what
+        self._every_s = every_s
         self._clock = clock
         self._say = say
         self._due = 0.0
@@ -79,7 +98,7 @@ class Tenant:
         self.others = 0
         """Runs that share the machine, beside this one."""
         self._file: ClaimFile | None = None
-        self._folder = claims_folder()
+        self._folder = folder or claims_folder()
         try:
             self._file = ClaimFile(self._folder, run)
         except OSError as error:
@@ -100,7 +119,7 @@ class Tenant:
             with negotiation(self._folder) as ours:
                 if ours:
                     self._negotiate(self._file, wishes(), now)
-                    self._due = now + _TURN_S
+                    self._due = now + self._every_s
         except OSError as error:
             # With what was claimed before, a run goes on.
             if not self._claim.leased:
@@ -180,15 +199,14 @@ class Tenant:
 
     def _tell(self, others: int) -> None:
         if others != self.others:
-            self._say(
-                f"this machine is shared with {others} other run{'s' * (others != 1)}" if others else "alone again"
-            )
+            with_others = f"shared with {others} other run{'s' * (others != 1)}"
+            self._say(f"{self._what} {with_others if others else 'shared no more: alone again'}")
         self.others = others
 
     def _share_nothing(self, error: OSError) -> None:
-        """Have the machine for itself, for lack of a place to say otherwise."""
+        """Have it all for itself, for lack of a place to say otherwise."""
         self.release()
         self._pool.resize(self._pool.capacity, self._pool.identities)
         self._say(
-            f"the machine is not shared with other runs: '{self._folder}' cannot be used: {error.strerror or error}"
+            f"{self._what} not shared with other runs: '{self._folder}' cannot be used: {error.strerror or error}"
         )

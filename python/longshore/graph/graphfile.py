@@ -185,7 +185,7 @@ class _Lines:
         """JSON, but no such record."""
         hint = ""
         if found := re.fullmatch(r"Object contains unknown field `(.*)`", error):
-            known = _KNOWN[what]
+            known = KNOWN[what]
             hint = did_you_mean(found[1], known) or f"Known are {', '.join(known)}."
         message = f"this is no {what}: {_reason(error)}"
         raise GraphError(message, origin=Origin(self.file, number, 1), hint=hint)
@@ -234,12 +234,13 @@ def _reason(error: str) -> str:
     return (f"'{where}': " if where else "") + reason[:1].lower() + reason[1:]
 
 
-_KNOWN: Final[Mapping[str, tuple[str, ...]]] = {
+KNOWN: Final[Mapping[str, tuple[str, ...]]] = {
     "header": GraphHeader.__struct_fields__,
     "file": StoredFile.__struct_fields__,
     "task": StoredTask.__struct_fields__,
     "program": StoredProgram.__struct_fields__,
 }
+"""Keys that each kind of line may have."""
 
 
 def _has_nul(value: Any) -> bool:

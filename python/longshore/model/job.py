@@ -2,14 +2,37 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from longshore.model.request import Request
 from longshore.model.rules import JobRules
 from longshore.model.task import Command, DataId, Scalar
+
+_LIMIT: Final = re.compile(r"\s*([A-Za-z0-9_.-]+)\s*(?::\s*([1-9][0-9]*)\s*)?")
+"""A name, and how much of it is taken where that is not 1."""
+
+
+def named_limits(text: str) -> dict[str, int]:
+    """How much of each concurrency limit a job takes that names them as HTCondor has it: ``db_limit, tape:2``.
+
+    Raises
+    ------
+    ValueError
+        It does not read so.
+    """
+    taken: dict[str, int] = {}
+    for part in text.split(","):
+        if not part.strip():
+            continue
+        found = _LIMIT.fullmatch(part)
+        if found is None:
+            raise ValueError(part.strip())
+        taken[found[1]] = taken.get(found[1], 0) + int(found[2] or 1)
+    return taken
 
 
 class JobSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -73,6 +96,17 @@ class JobSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
             return 0.0 if isinstance(value, bool) else float(value)
         except ValueError:
             return 0.0
+
+    @property
+    def concurrency(self) -> Mapping[str, int]:
+        """How much each of its jobs takes of the limits it names, among all of the user's runs at a site."""
+        text = self.attributes.get("concurrencyLimit")
+        return {} if text is None else named_limits(str(text))
+
+    @property
+    def category(self) -> str:
+        """The name of those jobs of the run of which there may be only so many at once; empty where there is none."""
+        return str(self.attributes.get("category", ""))
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):

@@ -27,10 +27,10 @@ _FILE: Final = re.compile(r"<FILE:([^<>]+)>")
 
 _BUILT_IN: Final = re.compile(
     r"[!.:\[{}]|alias|bg|break|case|cd|command|continue|do|done|echo|elif|else|esac|eval|exec|exit|export|fc|fg|fi|for"
-    r"|getopts|hash|if|in|jobs|kill|local|newgrp|printf|pwd|read|readonly|return|set|shift|source|test|then|time|times|trap|type"
-    r"|ulimit|umask|unalias|unset|until|wait|while"
+    r"|getopts|hash|if|in|jobs|kill|local|newgrp|printf|pwd|r|read|readonly|return|set|shift|source|test|then|time|times|trap"
+    r"|type|ulimit|umask|unalias|unset|until|wait|while"
 )
-"""Words that only a shell understands, or understands in its own way (POSIX 2.4, 2.14 and 1.6)."""
+"""Words that only a shell understands, or understands in its own way (POSIX 2.4, 2.14 and 1.6; `r` repeats a command in some)."""
 
 
 def argv_of(command: Command) -> tuple[str, ...]:

@@ -42,6 +42,11 @@ def claims_folder() -> Path:
     return state_folder() / "claims" / file_name(host_name())
 
 
+def limits_folder() -> Path:
+    """The folder of the claims of limits, which count the jobs that engines of this host have running anywhere."""
+    return claims_folder().parent / "limits" / claims_folder().name
+
+
 class ClaimFile:
     """The claim of one run, for its engine to hold.
 

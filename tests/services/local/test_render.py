@@ -57,6 +57,27 @@ def settings(label: str, **more: Any) -> JobSettings:
     return JobSettings(label=label, **more)
 
 
+def test_jobs_of_the_same_settings_have_their_own_names_and_variables() -> None:
+    alike = settings("x", environment={"WHO": "it is <ENV:LONGSHORE_JOB_NAME>"})
+    plain = settings("y", environment={"A": "1\t2"})
+    jobs = [
+        Job(name="a", label="x", command="true", settings=alike),
+        Job(name="b'", label="x", command="true", settings=alike),
+        Job(name="c", label="y", command="true", settings=plain),
+        Job(name="d", label="y", command="true", settings=plain, environment={"A": "3"}),
+        Job(name="e", label="y", command="true", settings=plain),
+    ]
+    lines = "".join(render.table(Workflow("w", jobs, []), context(Path("/r")))).splitlines()
+    variables = [line.split("\t")[5].partition(" LONGSHORE_JOB_LABEL=")[0] for line in lines]
+    assert variables == [
+        "'WHO=it is a' LONGSHORE_JOB_NAME=a",
+        """'WHO=it is b'"'"'' 'LONGSHORE_JOB_NAME=b'"'"''""",
+        "'A=1\\t2' LONGSHORE_JOB_NAME=c",
+        "A=3 LONGSHORE_JOB_NAME=d",
+        "'A=1\\t2' LONGSHORE_JOB_NAME=e",
+    ]
+
+
 def test_the_table_of_jobs() -> None:
     brew = settings(
         "brew",

@@ -13,7 +13,7 @@ MIB = 2**20
 
 
 def record(status: int, *, refused: bool = False) -> EndRecord:
-    return EndRecord(j=4, a=1, status=status, start=100.0, end=107.0, host="n1", refused=refused)
+    return EndRecord(j=4, a=1, status=status, run=7.0, end=107.0, host="n1", refused=refused)
 
 
 def account(said: str, code: int = 0, number: int = 0, peak_b: int | None = None) -> AccountRow:

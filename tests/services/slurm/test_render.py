@@ -64,8 +64,8 @@ def test_the_shell_runs_just_the_wrapper(folder: str, value: str) -> None:
     subprocess.run(["/bin/bash", "-n"], input=text, text=True, check=True)
     last = text.splitlines()[-1].replace('"$((SLURM_ARRAY_TASK_ID + 1))"', "LINE")
     assert shlex.split(last) == [
-        *("exec", "/bin/sh", str(run.root / "wms" / "longshore-job"), "-m", "LINE"),
-        *("-e", str(run.ends / "k7f3a-1-1"), str(run.batches / "k7f3a-1-1.tsv")),
+        *("set", "--", "-m", "LINE", "-e", str(run.ends / "k7f3a-1-1"), str(run.batches / "k7f3a-1-1.tsv")),
+        *("&&", ".", str(run.root / "wms" / "longshore-job")),
     ]
 
 

@@ -53,9 +53,9 @@ def row(task: str, state: str, reason: str = "None", node: str = "") -> str:
 
 def leave_record(books: Books, name: str, status: int) -> None:
     folder = books.ends(TAG)
-    (folder / f"{name}.began").mkdir()
+    (folder / f"{name}.began").touch()
     job, attempt = name.split(".")
-    text = f'{{"j":{job},"a":{attempt},"status":{status},"start":5.0,"end":7.5,"host":"n1"}}'
+    text = f'{{"j":{job},"a":{attempt},"status":{status},"run":2.5,"host":"n1"}}'
     (folder / name).write_text(text, "utf-8")
 
 
@@ -74,7 +74,7 @@ def test_the_queue_tells_who_runs_and_why_others_wait(books: Books) -> None:
 def test_what_jobs_wrote_down_is_told_once(books: Books) -> None:
     watch = watching(books)
     leave_record(books, "3.1", 0)
-    (books.ends(TAG) / "4.1.began").mkdir()
+    (books.ends(TAG) / "4.1.began").touch()
     starts = list(watch.from_records())
     assert [(event.j, event.host) for event in starts if isinstance(event, Started)] == [(3, "n1"), (4, None)]
     assert list(watch.from_records()) == []

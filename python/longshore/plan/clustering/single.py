@@ -9,7 +9,6 @@ from longshore.config.interpolate import Template, parse
 from longshore.contract.clustering import ClusteringSettings
 from longshore.errors import GraphError
 from longshore.model.cluster import Cluster, ClusteredGraph
-from longshore.model.dag import Dag
 from longshore.model.task import Task, TaskGraph
 
 _BLANKS = re.compile("__+")
@@ -28,7 +27,7 @@ def single_task(graph: TaskGraph, settings: ClusteringSettings) -> ClusteredGrap
         Cluster(name=name, label=task.label, tags=task.data_id, tasks=(task,))
         for name, task in zip(names, graph.dag.nodes, strict=True)
     )
-    return ClusteredGraph(name=graph.name, dag=Dag(clusters, graph.dag.edges()), source=graph)
+    return ClusteredGraph(name=graph.name, dag=graph.dag.alike(clusters), source=graph)
 
 
 def own_names(tasks: Iterable[Task], settings: ClusteringSettings) -> Iterator[str]:

@@ -6,11 +6,11 @@ import shlex
 from collections.abc import Iterator
 from functools import partial
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
-from longshore.contract.context import Context, RenderedFile, RunPaths
+from longshore.contract.context import Context, RenderedFile, log_path
 from longshore.model.job import Job
 from longshore.plan.allotment import thread_variables
 from longshore.plan.commands import as_assignment, as_line, job_variables, with_files, with_setup
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 TABLE = PurePosixPath("wms", "jobs.tsv")
 RUNNER = PurePosixPath("wms", "run-job")
 WRAPPER = PurePosixPath("wms", "longshore-job")
+_NAME: Final = "LONGSHORE_JOB_NAME"
 
 
 def by_hand(workflow: Workflow, ctx: Context) -> Iterator[RenderedFile]:
@@ -37,23 +38,56 @@ def _text(text: str) -> Iterator[str]:
 def table(workflow: Workflow, ctx: Context) -> Iterator[str]:
     """One line per job, as ``longshore-job`` reads it."""
     paths = {name: file.path for name, file in workflow.files.items()}
+    run_dir = str(ctx.paths.root)
+    folders = f"{run_dir.removesuffix('/')}/"
+    shared: dict[tuple[int, str], _Surroundings] = {}
     for number, job in enumerate(workflow):
+        # Jobs of one profile share their settings, and with these nearly all of their lines.
+        key = id(job.settings), job.label
+        surroundings = shared.get(key)
+        if surroundings is None:
+            surroundings = shared[key] = _surroundings(job, run_dir)
+        around = None if job.environment else surroundings.around_name
+        before, after = around or _around_name(job, run_dir)
         command = with_setup(with_files(job.command, paths), job.settings.setup)
-        placed = msgspec.structs.replace(job, command=command)
-        yield "\t".join(map(_one_line, _fields(number, placed, ctx.paths))) + "\n"
+        name, line = _one_line(job.name), _one_line(as_line(command))
+        log = _one_line(folders + log_path(number, job.name, job.label, 1))
+        own = _one_line(shlex.quote(f"{_NAME}={job.name}"))
+        yield f"{number}\t{name}\t1\t{surroundings.folder}\t{log}\t{before}{own}{after}\t{line}\n"
 
 
-def _fields(number: int, job: Job, paths: RunPaths) -> tuple[str, ...]:
-    run_dir = str(paths.root)
+class _Surroundings(NamedTuple):
+    """What jobs of the same settings have in common.
+
+    Attributes
+    ----------
+    folder
+        Where they start.
+    around_name
+        The variables before and after the name of the job; ``None`` where others of them depend on the job.
+    """
+
+    folder: str
+    around_name: tuple[str, str] | None
+
+
+def _surroundings(job: Job, run_dir: str) -> _Surroundings:
+    settings = job.settings
+    alike = not any(_NAME in value for value in settings.environment.values())
+    folder = _one_line(settings.working_directory or run_dir)
+    plain = msgspec.structs.replace(job, environment={})
+    return _Surroundings(folder, _around_name(plain, run_dir) if alike else None)
+
+
+def _around_name(job: Job, run_dir: str) -> tuple[str, str]:
+    """The variables of a job, as words for a shell, before and after the one with its name."""
     variables = job_variables(name=job.name, label=job.label, attempt=1, request=job.settings.request, run_dir=run_dir)
     threads = thread_variables(job.settings.request.cpus) if job.settings.limit_threads else {}
     environment = {**threads, **job.settings.environment, **job.environment}
     # What is the job's own is known here; what it inherits is known where it runs.
-    words = [as_assignment(name, value, variables) for name, value in environment.items() if name not in variables]
-    words += (shlex.quote(f"{name}={value}") for name, value in variables.items())
-    folder = job.settings.working_directory or run_dir
-    log = str(paths.root / paths.log_of(number, job.name, job.label, 1))
-    return (str(number), job.name, "1", folder, log, " ".join(words), as_line(job.command))
+    before = [as_assignment(name, value, variables) for name, value in environment.items() if name not in variables]
+    after = [shlex.quote(f"{name}={value}") for name, value in variables.items() if name != _NAME]
+    return "".join(f"{_one_line(word)} " for word in before), "".join(f" {_one_line(word)}" for word in after)
 
 
 def _one_line(field: str) -> str:

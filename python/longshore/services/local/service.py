@@ -25,6 +25,7 @@ from longshore.contract.executor import (
     SubmitAnswer,
     Throttled,
 )
+from longshore.engine.concurrency import unbounded
 from longshore.engine.service import EngineService
 from longshore.plan.allotment import GPUS, VISIBLE
 from longshore.plan.commands import argv_of
@@ -204,7 +205,7 @@ class LocalService(EngineService):
     def check(self, workflow: Workflow, ctx: Context) -> list[Problem]:
         """Return the requests that this machine can never grant."""
         capacity = ctx.probe.capacity if ctx.probe else None
-        problems = [*_unused(ctx.site), *_unheeded(workflow)]
+        problems = [*_unused(ctx.site), *_unheeded(workflow), *unbounded(workflow, ctx.settings)]
         if capacity is None:
             return problems
         problems += _uncounted(workflow, capacity)
@@ -230,12 +231,10 @@ class LocalService(EngineService):
 
 _UNHEEDED: Final = (
     "queue",
-    "category",
     "accountingGroup",
     "accountingUser",
     "mailTo",
     "whenToMail",
-    "concurrencyLimit",
     "abortOnValue",
     "abortReturnValue",
     "preCmdline",

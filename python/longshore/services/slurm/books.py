@@ -16,9 +16,7 @@ Attempt: TypeAlias = tuple[int, int]
 """Index of a job, number of its attempt."""
 
 BEGAN = ".began"
-"""End of the name of what a member makes when it begins: a folder, for making one succeeds once."""
-BY = "on"
-"""What it has in it: on which host, as which process."""
+"""End of the name of the file that a member makes when it begins, which succeeds once; it becomes its record."""
 
 
 class BatchBook(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,16 +59,29 @@ class BatchBook(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EndRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """How a member ended, as the program that ran it wrote it down; see ``bin/longshore-job``."""
+    """How a member ended, as the program that ran it wrote it down; see ``bin/longshore-job``.
+
+    Attributes
+    ----------
+    run
+        Seconds that it ran, by the clock of its host.
+    end
+        When the record was written, by the clock of the file system.
+    """
 
     j: int
     a: int
     status: int
-    start: float
-    end: float
+    run: float
     host: str
+    end: float = 0.0
     refused: bool = False
     """It was not run, because it had been before."""
+
+    @property
+    def start(self) -> float:
+        """When it began, by the clock of the file system."""
+        return self.end - self.run
 
 
 class Books:
@@ -159,12 +170,7 @@ class Books:
         """Remove what a member left, once the journal knows all of it."""
         path = self.ends(tag) / f"{attempt[0]}.{attempt[1]}"
         path.unlink(missing_ok=True)
-        began = path.with_name(path.name + BEGAN)
-        try:
-            (began / BY).unlink(missing_ok=True)
-            began.rmdir()
-        except OSError:
-            return
+        path.with_name(path.name + BEGAN).unlink(missing_ok=True)
 
     def _book(self, tag: str) -> Path:
         return self._run.batches / f"{tag}.json"
@@ -177,8 +183,11 @@ def _attempt(name: str) -> Attempt | None:
 
 def _record(path: Path) -> EndRecord | None:
     try:
-        return msgspec.json.decode(path.read_bytes(), type=EndRecord)
-    except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+        with path.open("rb") as file:
+            # Above the end stands who began.
+            record = msgspec.json.decode(file.read().splitlines()[-1], type=EndRecord)
+            return msgspec.structs.replace(record, end=os.fstat(file.fileno()).st_mtime)
+    except (OSError, IndexError, msgspec.MsgspecError, UnicodeDecodeError):
         return None
 
 

@@ -59,6 +59,17 @@ def of_the_site(ctx: Context) -> Iterator[Problem]:
         )
 
 
+def needs_engine(workflow: Workflow, ctx: Context) -> Iterator[Problem]:
+    """What of a workflow only an engine can obey, where the whole graph is to be handed to Slurm."""
+    if workflow.orderings and wants_native(ctx.site.settings):
+        words = ", ".join(f"'{ordering.name}'" for ordering in workflow.orderings)
+        yield Problem(
+            message=f"mode: native cannot have groups of jobs run one after another, as 'ordering' wants ({words})",
+            origin=ctx.site.origin,
+            hint="Leave 'mode: native' out: the engine obeys orders.",
+        )
+
+
 def unfit(workflow: Workflow, ctx: Context) -> Iterator[Problem]:
     """What of the jobs' own maps cannot be written into a script: each is tried once, beforehand."""
     settings = {**ctx.settings.get("executor", {}), **of_site(ctx)}

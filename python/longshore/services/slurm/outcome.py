@@ -85,7 +85,7 @@ def ended(
         host=(record.host if record else "") or (account.node if account else "") or None,
         start=record.start if record else account.started_at if account else None,
         end=record.end if record else account.ended_at if account else None,
-        run_s=max(0.0, record.end - record.start) if record else account.run_s if account else None,
+        run_s=record.run if record else account.run_s if account else None,
         cpu_s=account.cpu_s if account else None,
         rss_b=peak,
         queue_s=account.queue_s if account else None,

@@ -71,10 +71,18 @@ class Script(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def run(self) -> str:
-        """The line that runs a member."""
-        member = '"$((SLURM_ARRAY_TASK_ID + 1))"' if self.array else "1"
-        words = " ".join(map(shlex.quote, ("/bin/sh", self.wrapper)))
-        return f"exec {words} -m {member} -e {shlex.quote(self.ends)} {shlex.quote(self.table)}"
+        """The line that runs a member, whatever the script did before."""
+        return f"exec /bin/sh {shlex.quote(self.wrapper)} {self._member}"
+
+    @property
+    def run_here(self) -> str:
+        """The line that runs a member in the script's own shell, which is a fresh ``/bin/sh``."""
+        return f"set -- {self._member} && . {shlex.quote(self.wrapper)}"
+
+    @property
+    def _member(self) -> str:
+        line = '"$((SLURM_ARRAY_TASK_ID + 1))"' if self.array else "1"
+        return f"-m {line} -e {shlex.quote(self.ends)} {shlex.quote(self.table)}"
 
 
 def _lines(script: Script) -> Iterator[str]:

@@ -12,6 +12,7 @@ from longshore.contract.context import Context, PingReport, Problem, RenderedFil
 from longshore.contract.executor import CancelOutcome, Executor, Mark
 from longshore.contract.service import Changes, Selection, StaleMark, Steering
 from longshore.engine import settings as engine_settings
+from longshore.engine.concurrency import unbounded
 from longshore.engine.living import locked
 from longshore.engine.service import EngineService, engine_command
 from longshore.errors import RunUnreadableError, SubmissionRefusedError
@@ -21,7 +22,7 @@ from longshore.model.state import JobState
 from longshore.model.submission import Submission
 from longshore.services.slurm.asked import component_count
 from longshore.services.slurm.backend import backend_values
-from longshore.services.slurm.check import OWN_MAP, of_site, of_the_site, too_large, unfit
+from longshore.services.slurm.check import OWN_MAP, needs_engine, of_site, of_the_site, too_large, unfit
 from longshore.services.slurm.client import SlurmClient
 from longshore.services.slurm.enginejob import TEMPLATE as ENGINE_TEMPLATE
 from longshore.services.slurm.enginejob import EngineJob, wants_job
@@ -63,6 +64,8 @@ class SlurmService(EngineService):
         problems = list(of_the_site(ctx))
         if not any(problem.fatal for problem in problems):
             problems += unfit(workflow, ctx)
+        problems += needs_engine(workflow, ctx)
+        problems += unbounded(workflow, ctx.settings)
         problems += too_large(workflow, (ctx.probe.capacity if ctx.probe else None) or {})
         return problems
 

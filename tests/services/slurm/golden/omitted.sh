@@ -5,4 +5,4 @@
 #SBATCH --open-mode=append
 #SBATCH --cpus-per-task=1
 # Each member of the batch is a line of the table; its output goes to its own log, and how it ended to a record.
-exec /bin/sh '/data/u/jdoe/run 1/wms/longshore-job' -m 1 -e '/data/u/jdoe/run 1/ends/k7f3a-1-1' '/data/u/jdoe/run 1/batches/k7f3a-1-1.tsv'
+set -- -m 1 -e '/data/u/jdoe/run 1/ends/k7f3a-1-1' '/data/u/jdoe/run 1/batches/k7f3a-1-1.tsv' && . '/data/u/jdoe/run 1/wms/longshore-job'

@@ -1,0 +1,163 @@
+"""Times the way from a graph file to the workflow on disk, stage by stage.
+
+Usage: python -m tests.bench.graphfile [--packed] [--wall] [TASKS ...]
+
+Without numbers: 10,000, 100,000 and 1,000,000 tasks, in layers of a thousand, each with five parents in the layer
+before, data IDs of three dimensions and commands of their label: five times as many edges as tasks. Each measurement
+has a process of its own, so that its memory is its own, and its seconds are those of the processor, so that others may
+work meanwhile; with --wall, those of the clock on the wall. The last column is the time per task over that of the size
+before: 1.0 where growth is linear.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import msgspec
+from tests.bench.processes import peak_mb
+
+from longshore.app.begin import begin
+from longshore.app.packing import pack
+from longshore.app.prepare import make_workflow, plan_of, write
+from longshore.app.sources import acquire
+from longshore.graph.graphlines import KIND, VERSION
+from longshore.world.graphfile import write_graph_file
+
+SIZES: Final = (10_000, 100_000, 1_000_000)
+WIDTH: Final = 1000
+"""Tasks in a layer."""
+OFFSETS: Final = (0, 1, 7, 31, 500)
+"""Which tasks of the layer before one waits for, seen from its own place."""
+YAML: Final = """\
+wmsServiceClass: local
+graphFile: {name}
+payload: {{payloadName: bench}}
+submitPath: run
+"""
+
+
+class Figures(NamedTuple):
+    """What one measurement gave, in seconds."""
+
+    tasks: int
+    edges: int
+    file_mb: float
+    read_s: float
+    cluster_s: float
+    transform_s: float
+    write_s: float
+    peak_mb: float
+
+    @property
+    def all_s(self) -> float:
+        """From the file to the workflow on disk."""
+        return self.read_s + self.cluster_s + self.transform_s + self.write_s
+
+
+def lines(tasks: int) -> Iterator[bytes]:
+    """The lines of such a graph file."""
+    layers = -(-tasks // WIDTH)
+    commands = {f"stage{stage}": "env true --visit {visit} --detector {detector} --band {band}" for stage in range(3)}
+    edges = len(OFFSETS) * max(0, tasks - WIDTH)
+    header = {"kind": KIND, "version": VERSION, "name": "bench", "tasks": tasks, "edges": edges, "commands": commands}
+    yield msgspec.json.encode(header) + b"\n"
+    for number in range(tasks):
+        layer, place = divmod(number, WIDTH)
+        task: dict[str, Any] = {
+            "name": f"stage{layer % 3}_{layer:04}_{place:03}",
+            "label": f"stage{layer % 3}",
+            "data_id": {"visit": layer, "detector": place, "band": "ugrizy"[layer * 6 // layers]},
+        }
+        if layer:
+            task["parents"] = [(layer - 1) * WIDTH + (place + offset) % WIDTH for offset in OFFSETS]
+        yield msgspec.json.encode(task) + b"\n"
+
+
+class _Quiet:
+    def note(self, text: str) -> None:
+        pass
+
+    def stage(self, text: str) -> None:
+        pass
+
+
+def measured(name: str, *, wall: bool) -> Figures:
+    """One run, from the file in the current directory to the run directory."""
+    Path("run.yaml").write_text(YAML.format(name=name), "utf-8")
+    clock: Callable[[], float] = time.perf_counter if wall else time.process_time
+    begun = begin(Path("run.yaml"), options={}, sets=(), now=0.0, tell=_Quiet())
+    times = [clock()]
+    acquired = acquire(begun, _Quiet())
+    times.append(clock())
+    clustered = pack(begun.configuration, acquired.graph)
+    times.append(clock())
+    workflow = make_workflow(begun, clustered, acquired, _Quiet())
+    times.append(clock())
+    write(plan_of(begun, acquired, clustered, workflow), run_id="bench", now=0.0)
+    times.append(clock())
+    dag = acquired.graph.dag
+    read_s, cluster_s, transform_s, write_s = (after - before for before, after in pairwise(times))
+    return Figures(
+        tasks=len(dag),
+        edges=sum(map(len, dag.parents)),
+        file_mb=Path(name).stat().st_size / 1e6,
+        read_s=read_s,
+        cluster_s=cluster_s,
+        transform_s=transform_s,
+        write_s=write_s,
+        peak_mb=peak_mb() or 0.0,
+    )
+
+
+def _made(folder: str, name: str, tasks: int) -> None:
+    write_graph_file(Path(folder, name), lines(tasks))
+
+
+def _in_folder(folder: str, name: str, *, wall: bool) -> Figures:
+    os.chdir(folder)
+    return measured(name, wall=wall)
+
+
+def figures(tasks: int, *, packed: bool, wall: bool) -> Figures:
+    """A measurement in a folder and a process of its own; what makes the file is another."""
+    name = "tasks.jsonl.gz" if packed else "tasks.jsonl"
+    context = multiprocessing.get_context("spawn")
+    with tempfile.TemporaryDirectory() as folder:
+        with ProcessPoolExecutor(1, mp_context=context) as pool:
+            pool.submit(_made, folder, name, tasks).result()
+        with ProcessPoolExecutor(1, mp_context=context) as pool:
+            return pool.submit(_in_folder, folder, name, wall=wall).result()
+
+
+def main() -> None:
+    """Print a line per size."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("tasks", nargs="*", type=int, default=SIZES)
+    parser.add_argument("--packed", action="store_true", help="read files packed with gzip")
+    parser.add_argument("--wall", action="store_true", help="time by the clock on the wall")
+    options = parser.parse_args()
+    print("    tasks      edges  file MB  read s  cluster s  transform s  write s   all s  us/task  peak MB  growth")
+    before = 0.0
+    for tasks in options.tasks or SIZES:
+        got = figures(tasks, packed=options.packed, wall=options.wall)
+        each = got.all_s / got.tasks * 1e6
+        growth = f"{each / before:7.2f}" if before else "      -"
+        print(
+            f"{got.tasks:>9,} {got.edges:>10,} {got.file_mb:>8.1f} {got.read_s:>7.2f} {got.cluster_s:>10.2f} "
+            f"{got.transform_s:>12.2f} {got.write_s:>8.2f} {got.all_s:>7.2f} {each:>8.1f} {got.peak_mb:>8.0f} {growth}",
+            flush=True,
+        )
+        before = each
+
+
+if __name__ == "__main__":
+    main()
