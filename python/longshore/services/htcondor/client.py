@@ -426,10 +426,21 @@ def _ours(what: str, *, refused: str = "") -> Iterator[None]:
         raise
     except Exception as error:
         # The bindings raise a class of their own for whatever it is, and others for what they are given.
-        raise _translated(error, what, refused) from error
+        raise translated(error, what, refused) from error
 
 
-def _translated(error: Exception, what: str, refused: str) -> LongshoreError:
+def translated(error: Exception, what: str, refused: str) -> LongshoreError:
+    """An error of ours for what the bindings raised.
+
+    Parameters
+    ----------
+    error
+        What they raised.
+    what
+        Whom they talked to.
+    refused
+        What was to be taken; empty where something was only asked.
+    """
     said = " ".join(str(error).split()) or type(error).__name__
     if any(word in said for word in _REFUSED):
         return ServiceError(
