@@ -31,21 +31,21 @@ from longshore.services.htcondor.books import Book, Handed, write_book
 SIZE = 100_172
 _POLL_S = 0.1
 _USAGE = """\
-		Usr 0 00:00:07, Sys 0 00:00:01  -  Run Remote Usage
-		Usr 0 00:00:00, Sys 0 00:00:00  -  Run Local Usage
-		Usr 0 00:00:07, Sys 0 00:00:01  -  Total Remote Usage
-		Usr 0 00:00:00, Sys 0 00:00:00  -  Total Local Usage
-	0  -  Run Bytes Sent By Job
-	0  -  Run Bytes Received By Job
-	0  -  Total Bytes Sent By Job
-	0  -  Total Bytes Received By Job
-	Partitionable Resources :    Usage  Request Allocated
-	   Cpus                 :     0.97        1         1
-	   Disk (KB)            :   125        1024      1024
-	   GPUs                 :                           0
-	   Memory (MB)          :   318        2048      2048
-	   TimeExecute (s)      :     9
-	   TimeSlotBusy (s)     :     9
+\t\tUsr 0 00:00:07, Sys 0 00:00:01  -  Run Remote Usage
+\t\tUsr 0 00:00:00, Sys 0 00:00:00  -  Run Local Usage
+\t\tUsr 0 00:00:07, Sys 0 00:00:01  -  Total Remote Usage
+\t\tUsr 0 00:00:00, Sys 0 00:00:00  -  Total Local Usage
+\t0  -  Run Bytes Sent By Job
+\t0  -  Run Bytes Received By Job
+\t0  -  Total Bytes Sent By Job
+\t0  -  Total Bytes Received By Job
+\tPartitionable Resources :    Usage  Request Allocated
+\t   Cpus                 :     0.97        1         1
+\t   Disk (KB)            :   125        1024      1024
+\t   GPUs                 :                           0
+\t   Memory (MB)          :   318        2048      2048
+\t   TimeExecute (s)      :     9
+\t   TimeSlotBusy (s)     :     9
 """
 
 
@@ -77,7 +77,8 @@ def records(size: int) -> Iterator[str]:
             f'\tCondorScratchDir = "/var/lib/condor/execute/dir_{job}"\n\tCpus = 1\n\tDisk = 1024\n\tGPUs = 0\n'
             "\tMemory = 2048\n...\n"
         )
-        yield f'000 {head} Job submitted from host: {where}\n    [ DAGNodeName = "j{job}"; JobBatchName = "big" ]\n...\n'
+        node = f'    [ DAGNodeName = "j{job}"; JobBatchName = "big" ]'
+        yield f"000 {head} Job submitted from host: {where}\n{node}\n...\n"
         yield start
         if job % 250 == 7:
             yield (
@@ -137,7 +138,8 @@ def ours(folder: Path, pool: CondorPool, jobs: int) -> float:
     env = environment(pool, folder)
     tasks = {f"t{job}": ("A", list[str]()) for job in range(jobs)}
     (folder / "graph.json").write_text(json.dumps(wfformat(tasks)), "utf-8")
-    text = f"{SITE}wfformat: graph.json\nsubmitPath: run\nrequestMemory: 50\nrequestDisk: 1\nrunQuantumCommand: /bin/true\n"
+    asked = "requestMemory: 50\nrequestDisk: 1\nrunQuantumCommand: /bin/true\n"
+    text = f"{SITE}wfformat: graph.json\nsubmitPath: run\n{asked}"
     (folder / "run.yaml").write_text(text, "utf-8")
     began = time.monotonic()
     said = longshore("submit", "run.yaml", "--wait", "--json", env=env, cwd=folder)
