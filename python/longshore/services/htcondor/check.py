@@ -11,6 +11,7 @@ from longshore.model.job import JobSettings
 from longshore.model.ordering import Implementation
 from longshore.model.request import MIB
 from longshore.model.rules import Keep
+from longshore.services.htcondor.provisioning import provisioning
 from longshore.services.htcondor.settings import OWN_MAP, JobWords, dagman_settings, max_jobs
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ def check(workflow: Workflow, ctx: Context) -> list[Problem]:
 
 
 def _of_run(ctx: Context) -> Iterator[Problem]:
-    for read in (dagman_settings, max_jobs):
+    for read in (dagman_settings, max_jobs, provisioning):
         try:
             read(ctx)
         except ConfigError as error:

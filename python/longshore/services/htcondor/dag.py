@@ -16,6 +16,8 @@ from longshore.services.htcondor import describe, joblog, quoting
 from longshore.services.htcondor.describe import Shape
 from longshore.services.htcondor.kinds import Kind, Sorter, Text
 from longshore.services.htcondor.order import NONE, Order, edges, order_of
+from longshore.services.htcondor.provisioning import lines as provisioning_lines
+from longshore.services.htcondor.provisioning import provisioning
 from longshore.services.htcondor.settings import category, max_jobs
 
 if TYPE_CHECKING:
@@ -32,13 +34,15 @@ def text(workflow: Workflow, ctx: Context) -> Iterator[str]:
     """The text of the DAG, a piece at a time."""
     order = order_of(workflow)
     yield from _head(workflow, ctx)
-    names = {NONE}
+    names = {NONE, "d_provision"}
     sorter = Sorter(workflow, ctx)
     found = sorter.kinds()
     for kind in found:
         is_final = workflow.final is not None and kind.indices[0] == len(workflow) - 1
         name = _description_name(kind.settings.label, names)
         yield from _kind(sorter, kind, ctx, order, name=name, is_final=is_final)
+    if provisioning(ctx) is not None:
+        yield from provisioning_lines(ctx)
     yield from edges(order)
     used = {category(kind.settings.attributes.get("category")) for kind in found}
     yield from (f"MAXJOBS {name} {most}\n" for name, most in sorted(max_jobs(ctx).items()) if name in used)
