@@ -137,11 +137,11 @@ def test_an_sbatch_that_hangs_does_not_keep_the_engine(bare_site: SlurmSite, tmp
     env = {"PATH": f"{bin_}{os.pathsep}{os.environ['PATH']}"}
     run = bare_site.begin("runQuantumCommand: echo {jobName} >> ${PWD}/notes\n", many(3), env=env)
     until(lambda: any("sbatch has not answered" in note for note in bare_site.report(run)["notes"]), "it hangs")
-    # Orders are obeyed meanwhile, and the run is taken as what it becomes.
+    # Orders are obeyed meanwhile.
     assert bare_site.cli("pause", run).returncode == 0
     until(lambda: any("paused" in note for note in bare_site.report(run)["notes"]), "it is paused")
-    go.touch()
     assert bare_site.cli("unpause", run).returncode == 0
+    go.touch()
     assert bare_site.ended(run)["state"] == "SUCCEEDED"
     assert sorted((bare_site.folder / "notes").read_text("utf-8").split()) == ["t0", "t1", "t2"]
 

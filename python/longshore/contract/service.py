@@ -138,6 +138,10 @@ class WmsService(ABC):
         """
         return {}
 
+    def journal_is_whole(self, run: RunPaths) -> bool:
+        """Return whether the journal of a run, where it has one, tells all that happened; if not, `events` is asked."""
+        return True
+
     def launcher(self, own: Mapping[str, Any]) -> str:
         """Return a line of shell that goes in front of each command, given `JobSettings.own`; pure.
 

@@ -155,6 +155,10 @@ class SlurmService(EngineService):
             )
         return super().steer(run, steering)
 
+    def journal_is_whole(self, run: RunPaths) -> bool:
+        """Return whether an engine writes the journal, or somebody has written it at the end of a run without one."""
+        return self._native(run) is None
+
     def events(self, run: RunPaths, mark: Mark = "") -> tuple[Iterator[Event], Mark] | Unreachable:
         """Return what happened; of a run without an engine, what can be seen of it."""
         native = self._native(run)
