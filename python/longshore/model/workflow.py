@@ -39,6 +39,8 @@ class Workflow:
     orderings
         Groups of jobs that run one after another. They are in no edge: the jobs come in an order that obeys them, and
         what renders or runs the workflow sees to the rest.
+    log_folders
+        Folder of a job's logs below that of all, with dimensions in braces; empty for the usual one.
 
     Raises
     ------
@@ -57,6 +59,7 @@ class Workflow:
         files: Mapping[str, File] | None = None,
         attributes: Mapping[str, str] | None = None,
         orderings: Sequence[Ordering] = (),
+        log_folders: str = "",
     ) -> None:
         dag = self._dag = jobs if isinstance(jobs, Dag) else Dag.by_name(jobs, edges)
         if final and final.name in dag.index:
@@ -66,6 +69,7 @@ class Workflow:
         self.files: Mapping[str, File] = MappingProxyType(dict(files or {}))
         self.attributes: Mapping[str, str] = MappingProxyType(dict(attributes or {}))
         self.orderings = tuple(orderings)
+        self.log_folders = log_folders
         self._order = _obeying(dag, self.orderings) if self.orderings else dag.order
 
     @cached_property

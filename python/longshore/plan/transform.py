@@ -105,6 +105,7 @@ def transform(
     attributes: Mapping[str, str],
     special: SpecialJobs,
     orderings: Sequence[OrderingRule] = (),
+    log_folders: str = "",
 ) -> Workflow:
     """Make the workflow.
 
@@ -122,6 +123,8 @@ def transform(
         The jobs that belong to no task.
     orderings
         Which groups of jobs run one after another.
+    log_folders
+        As the workflow has it.
 
     Raises
     ------
@@ -146,6 +149,7 @@ def transform(
             files=clustered.source.files,
             attributes=attributes,
             orderings=ordered,
+            log_folders=log_folders,
         )
     except CycleError as error:
         raise explained(error, orderings, barrier_names(ordered)) from None
