@@ -72,6 +72,9 @@ def test_its_tasks_are_written_to_a_graph_file_and_read_from_it(cli: Cli, tmp_pa
     assert saved.returncode == 0, saved.stderr
     again = RUN.replace("qgraphFile: g1.qg", "graphFile: tasks.jsonl").replace("submitPath: run", "submitPath: again")
     (tmp_path / "again.yaml").write_text(again, "utf-8")
+    drawn = cli("draw", "again.yaml")
+    assert drawn.returncode == 0, drawn.stderr
+    assert "isr" in drawn.stdout
     ran = cli("prepare", "again.yaml")
     assert ran.returncode == 0, ran.stderr
     *jobs, file = (tmp_path / "again" / "workflow.jsonl").read_bytes().splitlines()

@@ -40,6 +40,11 @@ def source_by_name(name: str) -> str:
     return next((source for ending, source in _ENDINGS.items() if file.endswith(ending)), "")
 
 
+def reads_graph_file(name: str, source: str) -> bool:
+    """Whether what ``graphFile`` names is a graph file, given ``graphSource``."""
+    return bool(name) and (source.strip() or source_by_name(name)) == _GRAPH_FILE
+
+
 def is_lsst(config: Config, *, site: str, env: Mapping[str, str], beside: Path) -> bool:
     """Whether the payload is a quantum graph, or what one is made of.
 
@@ -61,9 +66,10 @@ def is_lsst(config: Config, *, site: str, env: Mapping[str, str], beside: Path) 
         if text("qgraphFile"):
             return True
         if file := text("graphFile"):
-            source = text("graphSource").strip() or source_by_name(file)
-            given = next((path for path in (Path(file), beside / file) if path.is_file()), None)
-            return source == _QUANTUM_GRAPH or bool(source == _GRAPH_FILE and given and is_of_quantum_graph(given))
+            if reads_graph_file(file, source := text("graphSource")):
+                given = next((path for path in (Path(file), beside / file) if path.is_file()), None)
+                return given is not None and is_of_quantum_graph(given)
+            return (source.strip() or source_by_name(file)) == _QUANTUM_GRAPH
         pipeline = text("pipelineYaml").partition("#")[0]
         if pipeline:
             return is_lsst_pipeline(pipeline, beside)
