@@ -376,6 +376,34 @@ def test_of_two_at_once_one_wins(folder: Path) -> None:
     assert folder in run.parents
 
 
+@pytest.mark.parametrize("number", [2, 60])
+def test_inputs_that_went_away(folder: Path, number: int) -> None:
+    (folder / "raw").mkdir()
+    for each in range(number):
+        (folder / "raw" / f"{each:02}.fits").write_text("", "utf-8")
+    task = "{dimensions: [n], command: 'cat {raw} > {out}', inputs: {raw: 'raw/{n}.fits'}, outputs: {out: 'o_{n}'}}"
+    text = f"pipeline:\n  dimensions: {{n: {{glob: 'raw/{{n}}.fits'}}}}\n  tasks: {{m: {task}}}\n"
+    Path("run.yaml").write_text(text, "utf-8")
+    run = prepared()
+    for each in range(number - 1):
+        (folder / "raw" / f"{each:02}.fits").unlink()
+    found = problems(run)
+    assert found[0] == f"its input '{folder}/raw/00.fits' is not there any more"
+    assert len(found) == min(number - 1, 3)
+    assert number == 2 or found[-1].endswith("(and 56 more like it)")
+    take_up(run, force=True, tell=Told())
+    assert Taking.taken == [run]
+
+
+def test_a_workflow_that_cannot_be_read(folder: Path) -> None:
+    run = prepared()
+    text = (run / "workflow.jsonl").read_bytes()
+    (run / "workflow.jsonl").write_bytes(text[: text.index(b"\n") + 20])
+    with pytest.raises(RunUnreadableError, match="is torn"):
+        take_up(run, force=True, tell=Told())
+    assert folder in run.parents
+
+
 def test_an_id_that_another_run_has_here(folder: Path) -> None:
     run = prepared()
     card = read_card(RunPaths(run))
