@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from longshore.app.checks import inputs_gone
+from longshore.app.configuration import current_directory
 from longshore.app.handover import Ready, Submitted, hand_over, refuse_if_handed_over
 from longshore.app.made_from import what_changed
 from longshore.app.runs import readable
@@ -42,10 +43,13 @@ def take_up(folder: Path, *, force: bool, tell: Teller) -> Submitted:
     RunNotFoundError
         The directory is none of a run, or was not prepared to its end; or (as `RunUnreadableError`) it is of a newer
         format.
+    FilesError
+        There is no current directory.
     SubmissionRefusedError
         It was submitted already, was moved, something is different, or it was not taken.
     """
     keeping = Keeping(tell)
+    current_directory()  # a relative path, and what is compared, needs one
     run = RunPaths(Path(os.path.realpath(folder)))
     card = _card(run)
     service = find_service(card.service)
