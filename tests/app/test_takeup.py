@@ -439,3 +439,39 @@ def test_a_directory_in_which_nothing_can_be_written_is_left_as_it_is(folder: Pa
     take_up(run, force=False, tell=Told())
     assert Taking.taken == [run]
     assert folder in run.parents
+
+
+def test_what_a_function_made_is_not_asked_for_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "making.py").write_text(
+        "from pathlib import Path\n\n\ndef values():\n"
+        "    calls = Path('calls')\n    calls.write_text(calls.read_text() + 'x' if calls.exists() else 'x')\n"
+        "    return {'requestMemory': 300, 'queue': 'made'}\n",
+        "utf-8",
+    )
+    monkeypatch.syspath_prepend(str(folder))
+    Path("run.yaml").write_text(YAML + "bpsGenerateConfig: making.values()\n", "utf-8")
+    run = prepared()
+    Path("run.yaml").write_text(
+        YAML.replace("100", "101") + "priority: 3\nbpsGenerateConfig: making.values()\n", "utf-8"
+    )
+    assert problems(run) == ["run.yaml:6:11: 'priority' is '3' now, and was not set"]
+    assert Path("calls").read_text("utf-8") == "x"
+    Path("run.yaml").write_text(YAML + "bpsGenerateConfig: making.values()\n", "utf-8")
+    take_up(run, force=False, tell=Told())
+    assert Taking.taken == [run]
+
+
+def test_programs_are_known_by_where_jobs_find_them(folder: Path) -> None:
+    Path("bin").mkdir()
+    Path("program").rename("bin/program")
+    Path("run.yaml").write_text(
+        YAML.replace("./program {jobName}", "[program, '{jobName}']")
+        + f"environment: {{PATH: '{folder}/bin:/bin:/usr/bin'}}\n",
+        "utf-8",
+    )
+    run = prepared()
+    made = read_made_from(RunPaths(run))
+    assert made is not None
+    assert [each.path for each in made.programs] == [str(folder / "bin" / "program")]
+    assert [each.path for each in made.payload] == [str(folder / "graph.json")]
+    assert made.own[0].path == "workflow.jsonl"
