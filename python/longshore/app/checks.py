@@ -6,6 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import suppress
+from types import MappingProxyType
 from typing import Final
 
 import msgspec
@@ -15,9 +16,10 @@ from longshore.app.lint import in_file_order
 from longshore.app.peek import peek
 from longshore.app.problems import MOST_ALIKE, gathered, refuse
 from longshore.app.profiles import beyond_limits, capped
-from longshore.app.programs import missing_programs
+from longshore.app.programs import COMMAND, missing_programs
 from longshore.app.teller import Teller
 from longshore.config.combine import ClusterProfile
+from longshore.config.merge import Node
 from longshore.config.sections import unmatched
 from longshore.contract.context import Problem, RunPaths, file_name
 from longshore.errors import RunUnreadableError
@@ -35,7 +37,9 @@ _SHORT: Final = 50
 """Characters of a name that are not too long for a file's, whatever they are."""
 
 
-def check(begun: Begun, workflow: Workflow, tell: Teller) -> None:
+def check(
+    begun: Begun, workflow: Workflow, tell: Teller, *, commands: Mapping[str, Node] = MappingProxyType({})
+) -> None:
     """Refuse what can never run, and tell what else there is to know.
 
     Parameters
@@ -46,6 +50,8 @@ def check(begun: Begun, workflow: Workflow, tell: Teller) -> None:
         Its jobs.
     tell
         Takes notes.
+    commands
+        What the payload says that jobs run, per label.
 
     Raises
     ------
@@ -53,7 +59,7 @@ def check(begun: Begun, workflow: Workflow, tell: Teller) -> None:
         Something is wrong: a request, a file, or both and other things.
     """
     found = gathered(_problems(begun, workflow), workflow)
-    refuse((_placed(problem, begun) for problem in found), tell)
+    refuse((_placed(problem, begun, commands) for problem in found), tell)
 
 
 def check_commands(clustered: ClusteredGraph, profiles: Mapping[Composition, ClusterProfile], tell: Teller) -> None:
@@ -147,11 +153,15 @@ def _problems(begun: Begun, workflow: Workflow) -> Iterator[Problem]:
         yield from _missing_inputs(jobs, workflow.files)
 
 
-def _placed(problem: Problem, begun: Begun) -> Problem:
+def _placed(problem: Problem, begun: Begun, commands: Mapping[str, Node]) -> Problem:
     """The problem, with the place where what it is about was written."""
     if problem.origin or not (problem.key and problem.label):
         return problem
     origin = begun.configuration.written(problem.key, problem.label)
+    if origin is None and problem.key == COMMAND and problem.label in commands:
+        # A pipeline says it under another name.
+        hint = problem.hint.replace(f"'{COMMAND}'", "'command'")
+        return msgspec.structs.replace(problem, origin=commands[problem.label].origin, hint=hint)
     return msgspec.structs.replace(problem, origin=origin)
 
 

@@ -144,7 +144,7 @@ def make_workflow(begun: Begun, clustered: ClusteredGraph, acquired: Acquired, t
             orderings=wanted_orderings(begun.configuration, clustered, tell),
         )
         profiles.tell(tell)
-        check(begun, workflow, tell)
+        check(begun, workflow, tell, commands=acquired.commands)
     return workflow
 
 
