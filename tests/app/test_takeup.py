@@ -376,6 +376,34 @@ def test_of_two_at_once_one_wins(folder: Path) -> None:
     assert folder in run.parents
 
 
+@pytest.mark.parametrize("number", [2, 60])
+def test_inputs_that_went_away(folder: Path, number: int) -> None:
+    (folder / "raw").mkdir()
+    for each in range(number):
+        (folder / "raw" / f"{each:02}.fits").write_text("", "utf-8")
+    task = "{dimensions: [n], command: 'cat {raw} > {out}', inputs: {raw: 'raw/{n}.fits'}, outputs: {out: 'o_{n}'}}"
+    text = f"pipeline:\n  dimensions: {{n: {{glob: 'raw/{{n}}.fits'}}}}\n  tasks: {{m: {task}}}\n"
+    Path("run.yaml").write_text(text, "utf-8")
+    run = prepared()
+    for each in range(number - 1):
+        (folder / "raw" / f"{each:02}.fits").unlink()
+    found = problems(run)
+    assert found[0] == f"its input '{folder}/raw/00.fits' is not there any more"
+    assert len(found) == min(number - 1, 3)
+    assert number == 2 or found[-1].endswith("(and 56 more like it)")
+    take_up(run, force=True, tell=Told())
+    assert Taking.taken == [run]
+
+
+def test_a_workflow_that_cannot_be_read(folder: Path) -> None:
+    run = prepared()
+    text = (run / "workflow.jsonl").read_bytes()
+    (run / "workflow.jsonl").write_bytes(text[: text.index(b"\n") + 20])
+    with pytest.raises(RunUnreadableError, match="is torn"):
+        take_up(run, force=True, tell=Told())
+    assert folder in run.parents
+
+
 def test_an_id_that_another_run_has_here(folder: Path) -> None:
     run = prepared()
     card = read_card(RunPaths(run))
@@ -411,3 +439,39 @@ def test_a_directory_in_which_nothing_can_be_written_is_left_as_it_is(folder: Pa
     take_up(run, force=False, tell=Told())
     assert Taking.taken == [run]
     assert folder in run.parents
+
+
+def test_what_a_function_made_is_not_asked_for_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "making.py").write_text(
+        "from pathlib import Path\n\n\ndef values():\n"
+        "    calls = Path('calls')\n    calls.write_text(calls.read_text() + 'x' if calls.exists() else 'x')\n"
+        "    return {'requestMemory': 300, 'queue': 'made'}\n",
+        "utf-8",
+    )
+    monkeypatch.syspath_prepend(str(folder))
+    Path("run.yaml").write_text(YAML + "bpsGenerateConfig: making.values()\n", "utf-8")
+    run = prepared()
+    Path("run.yaml").write_text(
+        YAML.replace("100", "101") + "priority: 3\nbpsGenerateConfig: making.values()\n", "utf-8"
+    )
+    assert problems(run) == ["run.yaml:6:11: 'priority' is '3' now, and was not set"]
+    assert Path("calls").read_text("utf-8") == "x"
+    Path("run.yaml").write_text(YAML + "bpsGenerateConfig: making.values()\n", "utf-8")
+    take_up(run, force=False, tell=Told())
+    assert Taking.taken == [run]
+
+
+def test_programs_are_known_by_where_jobs_find_them(folder: Path) -> None:
+    Path("bin").mkdir()
+    Path("program").rename("bin/program")
+    Path("run.yaml").write_text(
+        YAML.replace("./program {jobName}", "[program, '{jobName}']")
+        + f"environment: {{PATH: '{folder}/bin:/bin:/usr/bin'}}\n",
+        "utf-8",
+    )
+    run = prepared()
+    made = read_made_from(RunPaths(run))
+    assert made is not None
+    assert [each.path for each in made.programs] == [str(folder / "bin" / "program")]
+    assert [each.path for each in made.payload] == [str(folder / "graph.json")]
+    assert made.own[0].path == "workflow.jsonl"

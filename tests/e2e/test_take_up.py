@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from tests.conftest import Cli
 from tests.e2e.conftest import WriteRun
+
+import longshore
 
 KILLED_AT_IT = """
 import os, signal
@@ -90,6 +95,29 @@ def test_what_changed_is_said_with_the_way_out(cli: Cli, write_run: WriteRun) ->
     forced = cli("submit", run, "--force", "--wait", "--json")
     assert forced.returncode == 0, forced.stderr
     assert sum(note.startswith("submitted all the same: ") for note in forced.json["notes"]) == 2
+
+
+def test_what_slurm_is_to_be_told_is_compared_too(cli: Cli, write_run: WriteRun) -> None:
+    text = "runQuantumCommand: 'true'\nwmsServiceClass: slurm\ncomputeSite: c\nsite: {c: {slurm: {partition: PART}}}\n"
+    run = prepared(cli, write_run(text.replace("PART", "short")))
+    write_run(text.replace("PART", "long"))
+    ran = cli("submit", run)
+    assert ran.returncode == 6
+    assert "run.yaml:5:31: not as it was when" in ran.stderr
+    assert "'site.c.slurm.partition' is 'long' now, and was 'short'" in ran.stderr
+
+
+def test_from_a_directory_that_is_gone(cli: Cli, write_run: WriteRun, tmp_path: Path) -> None:
+    run = prepared(cli, write_run())
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    line = f"cd {gone} && rmdir {gone} && exec {sys.executable} -m longshore submit {run}"
+    path = os.pathsep.join(filter(None, [str(Path(longshore.__file__).parents[1]), os.environ.get("PYTHONPATH")]))
+    ran = subprocess.run(
+        ["/bin/sh", "-c", line], env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=False
+    )
+    assert ran.returncode == 7
+    assert "the current directory is gone" in ran.stderr
 
 
 @pytest.mark.parametrize(

@@ -143,7 +143,7 @@ def make_workflow(begun: Begun, clustered: ClusteredGraph, acquired: Acquired, t
             log_folders=log_folders(begun, clustered, tell),
         )
         profiles.tell(tell)
-        check(begun, workflow, tell)
+        check(begun, workflow, tell, commands=acquired.commands)
     return workflow
 
 

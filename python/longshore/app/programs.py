@@ -16,6 +16,7 @@ from longshore.model.file import File
 from longshore.model.job import Job
 from longshore.plan.commands import program_of, with_inherited
 
+COMMAND: Final = "runQuantumCommand"
 _CORRECT: Final = "Correct 'runQuantumCommand', or begin it with 'sh -c' if an earlier job makes the program."
 _NOT_FOUND: Final = "is not on the PATH"
 _LONGEST_FIRST_LINE: Final = 256
@@ -145,7 +146,7 @@ def missing_programs(jobs: Iterable[Job], files: Mapping[str, File], configurati
                     message=f"job '{job.name}' runs '{program}', which {why}",
                     job=job.name,
                     jobs=started.jobs,
-                    key="runQuantumCommand",
+                    key=COMMAND,
                     hint=hint,
                     code="files",
                 )

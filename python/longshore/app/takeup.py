@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from longshore.app.checks import inputs_gone
+from longshore.app.configuration import current_directory
 from longshore.app.handover import Ready, Submitted, hand_over, refuse_if_handed_over
 from longshore.app.made_from import what_changed
+from longshore.app.runs import readable
 from longshore.app.services import find_service
 from longshore.app.teller import Keeping, Teller
 from longshore.contract.context import Problem, RunPaths
-from longshore.errors import Fault, RunNotFoundError, SubmissionRefusedError
+from longshore.contract.service import WmsService
+from longshore.errors import Fault, RunNotFoundError, RunUnreadableError, SubmissionRefusedError
 from longshore.model.madefrom import MadeFrom
 from longshore.model.submission import RunCard
 from longshore.world.quantumgraph import SUFFIXES
@@ -38,10 +43,13 @@ def take_up(folder: Path, *, force: bool, tell: Teller) -> Submitted:
     RunNotFoundError
         The directory is none of a run, or was not prepared to its end; or (as `RunUnreadableError`) it is of a newer
         format.
+    FilesError
+        There is no current directory.
     SubmissionRefusedError
         It was submitted already, was moved, something is different, or it was not taken.
     """
     keeping = Keeping(tell)
+    current_directory()  # a relative path, and what is compared, needs one
     run = RunPaths(Path(os.path.realpath(folder)))
     card = _card(run)
     service = find_service(card.service)
@@ -52,7 +60,7 @@ def take_up(folder: Path, *, force: bool, tell: Teller) -> Submitted:
     if made is not None:
         _refuse_if_moved(run, Path(made.root))
     keeping.stage("looking whether anything is different from when it was prepared")
-    _judge(run, card, made, keeping, force=force)
+    _judge(run, _changes(run, card, made, service, force=force), keeping, force=force)
     site, umask = (made.site, made.umask) if made else ("", None)
     return hand_over(Ready(run=run, card=card, service=service, site=site, umask=umask, keep=True), keeping)
 
@@ -97,12 +105,25 @@ def _refuse_if_moved(run: RunPaths, made: Path) -> None:
     )
 
 
-def _judge(run: RunPaths, card: RunCard, made: MadeFrom | None, tell: Teller, *, force: bool) -> None:
-    """Refuse what is different, or, with force, tell it."""
+def _changes(run: RunPaths, card: RunCard, made: MadeFrom | None, service: WmsService, *, force: bool) -> list[Problem]:
+    """All that is different."""
     if made is None:
         changes = [Problem(message=f"nothing says what it was prepared from: there is no '{run.made_from.name}'")]
     else:
         changes = list(what_changed(run, card, made))
+    if service.runs_here:
+        try:
+            with readable(run):
+                changes += inputs_gone(run)
+        except RunUnreadableError:
+            # That somebody wrote into the workflow is said already, unless nobody is going to read that.
+            if force or not changes:
+                raise
+    return changes
+
+
+def _judge(run: RunPaths, changes: Sequence[Problem], tell: Teller, *, force: bool) -> None:
+    """Refuse what is different, or, with force, tell it."""
     if force:
         for change in changes:
             place = f"{change.origin}: " if change.origin else ""
