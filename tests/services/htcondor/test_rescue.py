@@ -7,8 +7,8 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longshore.services.htcondor.dag import edges
 from longshore.services.htcondor.dagmanout import submit_failures
+from longshore.services.htcondor.order import Order, edges
 from longshore.services.htcondor.rescue import dag_lines, done_nodes, rescue_text, retries_in
 
 DAG = """\
@@ -49,7 +49,7 @@ def test_what_is_done_is_closed_under_its_parents(data: st.DataObject) -> None:
     wide = data.draw(st.integers(2, 600))
     parents: list[tuple[int, ...]] = [() for _ in range(wide)] + [tuple(range(wide)) for _ in range(wide)]
     done = data.draw(st.sets(st.integers(0, wide - 1), min_size=max(0, wide - 2)))
-    lines = "".join(edges(parents)).splitlines()
+    lines = "".join(edges(Order(parents, (), ()))).splitlines()
     joins = [name for name in done_nodes(lines, done) if name.startswith("g")]
     there = {line.split()[1] for line in lines if line.startswith("JOB g")}
     assert set(joins) == (there if len(done) == wide else set())

@@ -84,6 +84,20 @@ class CondorClient:
         value = _bindings().param.get(name)
         return "" if value is None else str(value)
 
+    def filled_in(self, description: str) -> dict[str, str]:
+        """The commands of a submit description, with their macros filled in; nobody is asked."""
+        with ours("HTCondor", refused="a submit description"):
+            submit = _bindings().Submit(description)
+            return {name: submit.expand(name) for name in submit.keys()}  # noqa: SIM118 - it is no mapping
+
+    def is_expression(self, text: str) -> bool:
+        """Whether HTCondor can read a text as an expression; nobody is asked."""
+        try:
+            _bindings().classad.ExprTree(text)
+        except Exception:  # noqa: BLE001 - the bindings raise a class of their own
+            return False
+        return True
+
     def schedd(self) -> Located:
         """The schedd.
 
