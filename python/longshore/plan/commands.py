@@ -30,7 +30,7 @@ _BUILT_IN: Final = re.compile(
     r"|getopts|hash|if|in|jobs|kill|local|newgrp|printf|pwd|r|read|readonly|return|set|shift|source|test|then|time|times|trap"
     r"|type|ulimit|umask|unalias|unset|until|wait|while"
 )
-"""Words that only a shell understands, or understands in its own way (POSIX 2.4, 2.14, 1.6; `r` is one of some shells)."""
+"""Words that only a shell understands, or understands in its own way (POSIX 2.4, 2.14, 1.6; `r` is of some)."""
 
 
 def argv_of(command: Command) -> tuple[str, ...]:
