@@ -75,7 +75,7 @@ pipetask: {a: {attrs: {Visit: "{visit}"}, profile: {condor: {+Project: null}}}}
         "attrs": {"Night": 1, "Visit": "7"},
     }
     wrong = Config(parse_yaml("{profile: {condor: 3}}", "x.yaml", rank=LayerRank.FILE))
-    with pytest.raises(ConfigError, match="'profile.condor' must be a map"):
+    with pytest.raises(ConfigError, match=r"'profile\.condor' must be a map"):
         compile_profile(wrong, "a", free=frozenset(), env={}, words=words)
 
 

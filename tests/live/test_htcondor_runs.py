@@ -97,6 +97,12 @@ def test_ids_are_those_of_the_schedd(condor_site: CondorSite) -> None:
         found = condor_site.cli("report", "--id", reference, "--json")
         assert found.returncode == 0, found.stderr
         assert found.json["runs"][0]["path"] == said["Submit dir"]
+    # Where nobody remembers the run, the schedd does.
+    elsewhere = {"XDG_STATE_HOME": str(condor_site.folder / "elsewhere")}
+    found = condor_site.cli("report", "--id", cluster, "--json", env=elsewhere)
+    assert found.returncode == 0, found.stderr
+    assert found.json["runs"][0]["path"] == said["Submit dir"]
+    assert condor_site.cli("report", "--id", "99999").returncode == 5
 
 
 def test_a_cancelled_run_leaves_nothing_in_the_queue_and_runs_its_final_job(condor_site: CondorSite) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
@@ -223,6 +224,16 @@ class WmsService(ABC):
     @abstractmethod
     def alive(self, run: RunPaths) -> bool | Unreachable:
         """Return whether something still moves the run: an engine, or the manager itself."""
+
+    def find(self, reference: str) -> Path | None:
+        """Return the directory of a run that this manager knows by an id of its own; ``None`` where it knows none.
+
+        Raises
+        ------
+        ServiceError
+            It cannot be asked.
+        """
+        return None
 
     def log_places(self, run: RunPaths) -> LogPlaces | None:
         """Return where logs of attempts lie; ``None`` where that is as `RunPaths.log_of` has it."""

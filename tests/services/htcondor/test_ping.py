@@ -9,8 +9,9 @@ from types import SimpleNamespace
 import pytest
 
 from longshore.errors import ServiceError, SubmissionRefusedError, UnreachableError
-from longshore.services.htcondor.client import CondorClient, Located, translated
+from longshore.services.htcondor.client import CondorClient, Located
 from longshore.services.htcondor.ping import at_odds, capacity_of, ping
+from longshore.services.htcondor.said import translated
 
 GIB = 1 << 30
 MACHINES: list[dict[str, object]] = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import msgspec
@@ -12,11 +12,11 @@ import msgspec
 from longshore.contract.context import Context, PingReport, Problem, RenderedFile, RunPaths, Unreachable
 from longshore.contract.executor import CancelOutcome, Mark
 from longshore.contract.service import Changes, LogPlaces, Selection, Steering, WmsService
-from longshore.errors import SubmissionRefusedError, UnreachableError
+from longshore.errors import ServiceError, SubmissionRefusedError, UnreachableError
 from longshore.model.event import Event, Finished
 from longshore.model.state import JobState
 from longshore.model.submission import Submission
-from longshore.services.htcondor import about, ids, orders, restarting
+from longshore.services.htcondor import about, ids, looking, orders, restarting
 from longshore.services.htcondor.books import dagman_log, read_book
 from longshore.services.htcondor.check import check
 from longshore.services.htcondor.client import CondorClient, quoted
@@ -152,6 +152,17 @@ class HTCondorService(WmsService):
         if found:
             self._seen[str(run.root), last.cluster] = time.monotonic()
         return bool(found)
+
+    def find(self, reference: str) -> Path | None:
+        """Return the directory of a run by what the schedd calls it: in the queue, or in what has left it."""
+        meant = ids.condor_id(reference)
+        try:
+            return looking.directory_of(CondorClient(schedd=meant.schedd), meant) if meant else None
+        except UnreachableError:
+            raise
+        except ServiceError:
+            # There is no HTCondor here whose number it could be.
+            return None
 
     def log_places(self, run: RunPaths) -> LogPlaces | None:
         """Return where logs lie: their names have the numbers HTCondor gave."""
