@@ -14,8 +14,8 @@ from longshore.app.begin import Begun, begin, run_attributes
 from longshore.app.checks import check, check_commands, tell_of_labels
 from longshore.app.fill import Plan, fill, final_arguments, final_programs
 from longshore.app.handover import Ready
-from longshore.app.made_from import made_from
 from longshore.app.logfolders import log_folders
+from longshore.app.made_from import made_from
 from longshore.app.ordering import wanted_orderings
 from longshore.app.packing import pack
 from longshore.app.profiles import Profiles
