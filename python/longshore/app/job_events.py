@@ -61,6 +61,13 @@ class JobEvents:
             self.events: list[Event] = [_whole(line) for line in _concerning(lines, jobs)]
             """The events that concern the jobs, or the whole run, in order."""
 
+    def attempts(self, jobs: Iterable[int]) -> Attempts:
+        """Every attempt of some of the jobs."""
+        attempts = Attempts(frozenset(jobs))
+        for event in self.events:
+            attempts.take(event)
+        return attempts
+
     def active(self) -> dict[int, Request]:
         """The request of every job of the whole run that was handed over and is not over."""
         members: dict[str, tuple[Any, ...]] = {}

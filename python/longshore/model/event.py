@@ -144,6 +144,8 @@ class Failed(_Numbered, frozen=True, kw_only=True, gc=False, tag="failed"):
 
     j: int
     why: str
+    aborts: bool = False
+    """Whether it ends the run: all that is not over is cancelled, but for the final job."""
 
 
 class Steer(_Numbered, frozen=True, kw_only=True, gc=False, tag="steer"):
