@@ -13,7 +13,9 @@ from longshore.app.acquired import Acquired, tell_of_graph
 from longshore.app.begin import Begun, begin, run_attributes
 from longshore.app.checks import check, check_commands, tell_of_labels
 from longshore.app.fill import Plan, fill, final_arguments, final_programs
+from longshore.app.handover import Ready
 from longshore.app.logfolders import log_folders
+from longshore.app.made_from import made_from
 from longshore.app.ordering import wanted_orderings
 from longshore.app.packing import pack
 from longshore.app.profiles import Profiles
@@ -32,7 +34,7 @@ from longshore.model.submission import RunCard
 from longshore.model.workflow import Workflow
 from longshore.plan.special import FINAL, INIT, SpecialJobs, final_job, init_job
 from longshore.plan.transform import transform
-from longshore.world.rundir import FORMAT, new_run_directory, write_card
+from longshore.world.rundir import FORMAT, new_run_directory, write_card, write_made_from
 from longshore.world.share import give_to_group, permissions
 
 
@@ -49,6 +51,19 @@ class Prepared:
     def run(self) -> RunPaths:
         """Its directory."""
         return self.begun.run
+
+    @property
+    def ready(self) -> Ready:
+        """What hands it over."""
+        configuration = self.begun.configuration
+        return Ready(
+            run=self.run,
+            card=self.card,
+            service=self.begun.service,
+            site=configuration.site,
+            umask=configuration.place.umask,
+            made=self.made,
+        )
 
 
 def prepare(
@@ -128,7 +143,7 @@ def make_workflow(begun: Begun, clustered: ClusteredGraph, acquired: Acquired, t
             log_folders=log_folders(begun, clustered, tell),
         )
         profiles.tell(tell)
-        check(begun, workflow, tell)
+        check(begun, workflow, tell, commands=acquired.commands)
     return workflow
 
 
@@ -205,6 +220,7 @@ def write(plan: Plan, *, run_id: str, now: float) -> Prepared:
         if group := place.settings.get("group"):
             give_to_group(draft.root, group)
         fill(draft, plan, card.mark)
+        write_made_from(draft, made_from(plan, draft))
         write_card(draft, card)
     return Prepared(begun=begun, card=card, made=plan.made)
 

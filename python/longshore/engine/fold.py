@@ -40,7 +40,6 @@ __all__ = ["SHOWN", "Code", "RunState"]
 
 _ENDED_BADLY = (Code.FAILED, Code.DELETED, Code.PRUNED)
 
-
 # What is done several times per job is done with plain numbers: comparing members of an enumeration takes most of the
 # time of a fold otherwise.
 _IS_ACTIVE: Final = bytes(code in ACTIVE for code in Code)
@@ -188,12 +187,12 @@ class RunState(Steered):
         row[before] -= 1
         row[code] += 1
         self.code[job] = code
-        if job != self.final:
-            self.open += _IS_OVER[before] - _IS_OVER[code]
-        if _IS_OVER[code] and job in self.barriers.behind:
-            self.barriers.crossed.append(job)
         if code == _READY:
             self.freed.append(job)
+        if _IS_OVER[code] or _IS_OVER[before]:  # once per job, and all else several times
+            self.open += (job != self.final) * (_IS_OVER[before] - _IS_OVER[code])
+            if _IS_OVER[code] and job in self.barriers.behind:
+                self.barriers.crossed.append(job)
 
     def _ready(self, job: int) -> None:
         for event in self.set_later.pop(job, ()):
@@ -252,7 +251,8 @@ class RunState(Steered):
                 continue
             self._leave(job)
             if event.spent:
-                self._end_badly(job, Ended(t=event.t, j=job, a=attempt, cause=Cause.SUBMIT, reason=event.why))
+                end = Ended(t=event.t, j=job, a=attempt, cause=Cause.SUBMIT, reason=event.why, hopeless=event.hopeless)
+                self._end_badly(job, end)
             else:
                 self.attempts[job] -= 1
                 self._take_back(job)

@@ -24,6 +24,7 @@ _DELAYED: Final = re.compile(r"<ENV:([A-Za-z_]\w*)>", re.ASCII)
 
 _FILE_MARK: Final = "<FILE:"
 _FILE: Final = re.compile(r"<FILE:([^<>]+)>")
+_FILE_WHOLE: Final = re.compile(r"(<FILE:[^<>]+>)")
 """BPS's way of naming a file of the workflow before it is known where that will be."""
 
 _BUILT_IN: Final = re.compile(
@@ -31,7 +32,7 @@ _BUILT_IN: Final = re.compile(
     r"|getopts|hash|if|in|jobs|kill|local|newgrp|printf|pwd|r|read|readonly|return|set|shift|source|test|then|time|times|trap"
     r"|type|ulimit|umask|unalias|unset|until|wait|while"
 )
-"""Words that only a shell understands, or understands in its own way (POSIX 2.4, 2.14, 1.6; `r` is one of some)."""
+"""Words that only a shell understands, or in its own way (POSIX 2.4, 2.14 and 1.6; in mksh `r` repeats a command)."""
 
 
 def argv_of(command: Command) -> tuple[str, ...]:
@@ -121,6 +122,23 @@ def as_assignment(name: str, value: str, known: Mapping[str, str]) -> str:
 
 def _filled(text: str, environment: Mapping[str, str]) -> str:
     return _DELAYED.sub(lambda found: environment.get(found[1], ""), text)
+
+
+def marks_in(text: str) -> int:
+    """How often a text names what is filled in later."""
+    return len(_DELAYED.findall(text)) + len(_FILE.findall(text)) if _MARK in text or _FILE_MARK in text else 0
+
+
+def exactly(text: str) -> str:
+    """A text as one word for a POSIX shell, in which nothing is filled in later either."""
+    # In single quotes, for there is a sign in it that needs them.
+    return shlex.quote(text).replace(_FILE_MARK, "<''FILE:")
+
+
+def to_be_filled(text: str) -> str:
+    """A text as one word for a POSIX shell, in which what it names is filled in."""
+    pieces = _FILE_WHOLE.split(text)
+    return "".join(piece if number % 2 else _quoted(piece) for number, piece in enumerate(pieces) if piece)
 
 
 def with_launcher(command: Command, launcher: str) -> Command:

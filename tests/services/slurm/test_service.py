@@ -98,10 +98,10 @@ def test_jobs_of_one_run_have_one_cluster() -> None:
 @pytest.mark.parametrize(
     ("slurm", "words"),
     [
-        ({"engineAs": "pilot"}, "must be process or job"),
+        ({"engineAs": "pilot"}, "must be 'process' or 'job'"),
         ({"engineAs": "job", "engineJob": {"partitio": "x"}}, "no key 'partitio'"),
         ({"engineAs": "job", "engineJob": {"partition": "a\nb"}}, "no room"),
-        ({"mode": "dag"}, "must be engine or native"),
+        ({"mode": "dag"}, "must be 'engine' or 'native'"),
     ],
 )
 def test_an_engine_that_cannot_be(slurm: Mapping[str, Any], words: str) -> None:
