@@ -15,7 +15,7 @@ from longshore.model.request import MIB, Request
 from longshore.model.rules import Bounds, JobRules, Keep, RetryOn, SuccessIf
 from longshore.model.workflow import Workflow
 from longshore.services.htcondor.check import LEFT_TO_HTCONDOR, REACHES, REFUSED, check
-from longshore.services.htcondor.settings import DAGMAN, JOB_KEYS, JOB_MAPS, dagman_settings
+from longshore.services.htcondor.settings import DAGMAN, JOB_KEYS, JOB_MAPS, dagman_settings, max_jobs
 
 GIB = 1024 * MIB
 OF_JOBS = {
@@ -176,3 +176,8 @@ def test_settings_of_a_job_hold_for_its_kind_alone() -> None:
     settings = JobSettings(label="a")
     assert "request_memory" not in _description()
     assert settings.request.memory_b is None
+
+
+def test_numbers_of_the_run_hold_unless_the_services_own_map_has_others() -> None:
+    ctx = context({"htcondor": {"maxJobs": {"heavy": 2}}}, max_jobs={"heavy": 9, "light work": 3})
+    assert max_jobs(ctx) == {"heavy": 2, "light_work": 3}
