@@ -105,6 +105,7 @@ def transform(
     attributes: Mapping[str, str],
     special: SpecialJobs,
     orderings: Sequence[OrderingRule] = (),
+    log_folders: str = "",
 ) -> Workflow:
     """Make the workflow.
 
@@ -122,6 +123,8 @@ def transform(
         The jobs that belong to no task.
     orderings
         Which groups of jobs run one after another.
+    log_folders
+        As the workflow has it.
 
     Raises
     ------
@@ -133,8 +136,10 @@ def transform(
     shared: Shared = {}
     nodes = clustered.dag.nodes
     directory = clustered.source.directory
-    kinds = map(profiles.__getitem__, compositions(nodes))
-    jobs = (make_job(cluster, profile, shared, directory) for cluster, profile in zip(nodes, kinds, strict=True))
+    kinds = compositions(nodes)
+    jobs = (
+        make_job(cluster, kind, profiles[kind], shared, directory) for cluster, kind in zip(nodes, kinds, strict=True)
+    )
     ordered = orderings_of(orderings, clustered.dag) if orderings else ()
     try:
         return Workflow(
@@ -144,6 +149,7 @@ def transform(
             files=clustered.source.files,
             attributes=attributes,
             orderings=ordered,
+            log_folders=log_folders,
         )
     except CycleError as error:
         raise explained(error, orderings, barrier_names(ordered)) from None
@@ -163,13 +169,15 @@ def _graph(clusters: Dag[Cluster], jobs: Iterable[Job], special: SpecialJobs) ->
     return Dag(chain(filter(None, [special.init]), jobs, filter(None, [special.last])), parents=parents)
 
 
-def make_job(cluster: Cluster, profile: ClusterProfile, shared: Shared, directory: str) -> Job:
+def make_job(cluster: Cluster, kind: Composition, profile: ClusterProfile, shared: Shared, directory: str) -> Job:
     """The job of a cluster.
 
     Parameters
     ----------
     cluster
         The cluster.
+    kind
+        What it consists of.
     profile
         What clusters of its kind are made from.
     shared
@@ -191,6 +199,7 @@ def make_job(cluster: Cluster, profile: ClusterProfile, shared: Shared, director
         outputs=_once(cluster, "outputs"),
         environment=_environment(cluster, profile, values, directory) if profile.variables else {},
         tasks=len(values),
+        quanta=kind.tasks if len(values) > 1 else (),
     )
 
 
