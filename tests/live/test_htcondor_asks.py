@@ -19,6 +19,7 @@ from tests.live.condor_pools import CondorPool
 
 from longshore.contract.context import Context, RunPaths, Site
 from longshore.model.job import Job, JobSettings
+from longshore.model.ordering import Implementation, JobGroup, Ordering
 from longshore.model.request import MIB, Request
 from longshore.model.rules import Backoff, JobRules
 from longshore.model.workflow import Workflow
@@ -144,7 +145,14 @@ def test_words_and_variables_arrive_as_they_are(condor_pool: CondorPool, tmp_pat
             settings=JobSettings(label="line", environment={"VISIT": "<ENV:TOLD>!"}, setup=("TOLD=no; export TOLD",)),
         ),
     ]
-    handed = Handed(condor_pool, tmp_path / "run", Workflow("words", jobs, []))
+    around = {"preCmdline": "WHAT=told", "postCmdline": 'echo "$WHAT $_status"', "category": "few of them"}
+    jobs.append(
+        Job(name="around", label="around", command="exit 0", settings=JobSettings(label="around", attributes=around))
+    )
+    groups = tuple(JobGroup(key=(name,), jobs=(name,)) for name in ("short", "short_2"))
+    ordering = Ordering(name="one_by_one", dimensions=("x",), implementation=Implementation.NOOP, groups=groups)
+    workflow = Workflow("words", jobs, [], orderings=[ordering])
+    handed = Handed(condor_pool, tmp_path / "run", workflow, site={"htcondor": {"maxJobs": {"few of them": 1}}})
     assert handed.submit({"TOLD": "yes", "LPLAIN": "kept", "L_TOKEN": "hidden"}).wait() == 0
     told = {job.name: json.loads(handed.logs(job.name)[0]) for job in jobs if job.label == "show"}
     for name, words in (("fitting", fitting), ("packed", everything), ("short_3", ["$", "same end"]), ("none", [])):
@@ -166,7 +174,12 @@ def test_words_and_variables_arrive_as_they_are(condor_pool: CondorPool, tmp_pat
         "LONGSHORE_JOB_MEMORY_MB": "64",
     }
     assert handed.logs("line")[0] == "line\nin\n2\n<yes!>\n"
-    assert handed.ads("LongshoreName")[2] == ["short"]
+    assert handed.logs("around")[0] == "told 0\n"
+    numbers = {job.name: number for number, job in enumerate(workflow)}
+    ads = handed.ads("LongshoreName", "JobStartDate", "bps_job_quanta")
+    assert ads[numbers["short"]][0] == "short"
+    assert int(ads[numbers["short"]][1]) < int(ads[numbers["short_2"]][1])
+    assert ads[numbers["short"]][2] == "show:1"
 
 
 def _settings(label: str, **more: Any) -> JobSettings:

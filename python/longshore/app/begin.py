@@ -82,7 +82,7 @@ def begin(path: Path, *, options: Mapping[str, str], sets: tuple[str, ...], now:
     configuration = name_run(configuration)
     service = find_service(configuration.service, origin=configuration.service_origin)
     configuration = with_site(configuration, service)
-    for note in (*configuration.place.notes, *_left_out(configuration), *_unheeded(configuration, service)):
+    for note in (*configuration.place.notes, *_left_out(configuration, service), *_unheeded(configuration, service)):
         tell.note(note)
     run = RunPaths(Path(configuration.text("submitPath")).absolute())
     return Begun(
@@ -143,8 +143,9 @@ def with_site(configuration: Configuration, service: WmsService) -> Configuratio
     )
 
 
-def _left_out(configuration: Configuration) -> list[str]:
-    _, names = inherited(configuration.env, configuration.place.settings.get("inheritEnvironment", "all"))
+def _left_out(configuration: Configuration, service: WmsService) -> list[str]:
+    rule = configuration.place.settings.get("inheritEnvironment", "all")
+    _, names = inherited(configuration.env.keys() - service.always_inherited, rule)
     if not names:
         return []
     what = f"jobs do not inherit {', '.join(names)}"

@@ -17,7 +17,7 @@ from longshore.model.attempt import Attempt
 from longshore.model.event import Event, Retry
 from longshore.model.request import Request
 from longshore.model.task import Command
-from longshore.plan.commands import as_line, job_variables, with_files, with_launcher, with_setup
+from longshore.plan.commands import as_line, in_full, job_variables, with_files
 from longshore.plan.script import ByHand, script
 from longshore.sites.environment import is_secret
 
@@ -149,7 +149,7 @@ def _by_hand(
     environment = {**settings.environment, **stored.env, **variables}
     return ByHand(
         title=f"Attempt {number} of job '{stored.name}' of run '{table.id}'.",
-        command=with_setup(with_launcher(with_files(stored.c, files), settings.launcher), settings.setup),
+        command=in_full(with_files(stored.c, files), settings),
         environment=environment,
         working_directory=settings.working_directory or run_dir,
         hidden=frozenset(name for name, value in environment.items() if is_secret(name) or looks_secret(name, value)),

@@ -32,11 +32,13 @@ def wait_for(opened: OpenRun, show: Callable[[RunReport], None]) -> RunReport:
     """
     try:
         while True:
+            began = time.monotonic()
             report = status_run(opened)
             show(report)
             if report.state is not JobState.RUNNING:
                 return report_run(opened, details=False)
-            time.sleep(_LOOK_S)
+            # Where a look takes long, as one at a large run without an engine does, most of the time goes to others.
+            time.sleep(max(_LOOK_S, 4.0 * (time.monotonic() - began)))
     except RunNotFoundError:
         if not is_gone(opened.run.root):
             raise

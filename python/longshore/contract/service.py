@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
@@ -107,6 +108,8 @@ class WmsService(ABC):
     """Short name, as in ``wmsServiceClass: local``."""
     runs_here: ClassVar[bool] = False
     """Whether jobs run on the host that submits them, so that their programs can be looked for beforehand."""
+    carries_files: ClassVar[bool] = False
+    """Whether it carries files of the workflow that are marked for transfer to its jobs, and from them."""
     own_map: ClassVar[str] = ""
     """Key of a map of its own that labels and jobs can have too, in `JobSettings.own`; empty where there is none."""
     raw_lines: ClassVar[tuple[str, ...]] = ("directives",)
@@ -117,6 +120,8 @@ class WmsService(ABC):
     """Keys of further maps for jobs, such as ``profile.condor``; each goes with its own map under that key."""
     run_keys: ClassVar[tuple[str, ...]] = ()
     """Keys for the run as a whole that only this service heeds: it finds their values in ``ctx.settings["run"]``."""
+    always_inherited: ClassVar[frozenset[str]] = frozenset()
+    """Variables that jobs inherit whatever ``inheritEnvironment`` says, because the manager's programs need them."""
 
     @abstractmethod
     def check(self, workflow: Workflow, ctx: Context) -> list[Problem]:
@@ -133,6 +138,10 @@ class WmsService(ABC):
             It asks which options there are.
         """
         return {}
+
+    def journal_is_whole(self, run: RunPaths) -> bool:
+        """Return whether the journal of a run, where it has one, tells all that happened; if not, `events` is asked."""
+        return True
 
     def launcher(self, own: Mapping[str, Any]) -> str:
         """Return a line of shell that goes in front of each command, given `JobSettings.own`; pure.
@@ -223,6 +232,16 @@ class WmsService(ABC):
     @abstractmethod
     def alive(self, run: RunPaths) -> bool | Unreachable:
         """Return whether something still moves the run: an engine, or the manager itself."""
+
+    def find(self, reference: str) -> Path | None:
+        """Return the directory of a run that this manager knows by an id of its own; ``None`` where it knows none.
+
+        Raises
+        ------
+        ServiceError
+            It cannot be asked.
+        """
+        return None
 
     def log_places(self, run: RunPaths) -> LogPlaces | None:
         """Return where logs of attempts lie; ``None`` where that is as `RunPaths.log_of` has it."""

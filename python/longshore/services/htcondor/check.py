@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Final
 from longshore.contract.context import Context, Problem
 from longshore.errors import ConfigError
 from longshore.model.job import JobSettings
+from longshore.model.ordering import Implementation
 from longshore.model.request import MIB
 from longshore.model.rules import Keep
+from longshore.services.htcondor.provisioning import provisioning
 from longshore.services.htcondor.settings import OWN_MAP, JobWords, dagman_settings, max_jobs
 
 if TYPE_CHECKING:
@@ -84,7 +86,7 @@ LEFT_TO_HTCONDOR: Final = {
 
 def check(workflow: Workflow, ctx: Context) -> list[Problem]:
     """Return what cannot be done, each kind of jobs being looked at once."""
-    problems = list(_of_run(ctx))
+    problems = [*_of_run(ctx), *_of_orders(workflow)]
     judged: set[int] = set()
     for job in workflow:
         if id(job.settings) not in judged:
@@ -94,7 +96,7 @@ def check(workflow: Workflow, ctx: Context) -> list[Problem]:
 
 
 def _of_run(ctx: Context) -> Iterator[Problem]:
-    for read in (dagman_settings, max_jobs):
+    for read in (dagman_settings, max_jobs, provisioning):
         try:
             read(ctx)
         except ConfigError as error:
@@ -105,6 +107,17 @@ def _of_run(ctx: Context) -> Iterator[Problem]:
             origin=ctx.site.origin,
             hint="Put the run directory where the machines see it: 'submitPath'.",
         )
+
+
+def _of_orders(workflow: Workflow) -> Iterator[Problem]:
+    for ordering in workflow.orderings:
+        if ordering.implementation is Implementation.GROUP and not ordering.blocking:
+            yield Problem(
+                message=f"a group of the order '{ordering.name}' with a failure keeps the next ones from running: "
+                "DAGMan starts nothing behind what failed",
+                hint="'restart' goes on with them once the failed jobs succeed.",
+                fatal=False,
+            )
 
 
 def _of_jobs(name: str, settings: JobSettings, ctx: Context) -> Iterator[Problem]:

@@ -6,7 +6,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import chdir, contextmanager
+from contextlib import chdir
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,23 +14,12 @@ import msgspec
 
 from longshore.contract.context import Unreachable
 from longshore.errors import LongshoreError, ServiceError, SubmissionRefusedError, UnreachableError
+from longshore.services.htcondor.said import ours
 
 _OLDEST: Final = 25
 _CONFIGS: Final = ("/etc/condor/condor_config", "/usr/local/etc/condor_config", "~condor/condor_config")
 _NO_FILE: Final = frozenset({"ONLY_ENV", "/dev/null"})
 _VERSION: Final = re.compile(r"(\d+)\.(\d+)\.(\d+)")
-_REFUSED: Final = ("AUTHENTICATE:", "DENIED", "Failed to authenticate", "PERMISSION_DENIED", "not authorized")
-_ABSENT: Final = (
-    "Failed to connect",
-    "Failed communication",
-    "Failed to fetch ads from",
-    "Unable to locate",
-    "unable to locate",
-    "Can't find address",
-    "communication error",
-    "Connection refused",
-    "timed out",
-)
 
 
 class Located(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,6 +84,20 @@ class CondorClient:
         value = _bindings().param.get(name)
         return "" if value is None else str(value)
 
+    def filled_in(self, description: str) -> dict[str, str]:
+        """The commands of a submit description, with their macros filled in; nobody is asked."""
+        with ours("HTCondor", refused="a submit description"):
+            submit = _bindings().Submit(description)
+            return {name: submit.expand(name) for name in submit.keys()}  # noqa: SIM118 - it is no mapping
+
+    def is_expression(self, text: str) -> bool:
+        """Whether HTCondor can read a text as an expression; nobody is asked."""
+        try:
+            _bindings().classad.ExprTree(text)
+        except Exception:  # noqa: BLE001 - the bindings raise a class of their own
+            return False
+        return True
+
     def schedd(self) -> Located:
         """The schedd.
 
@@ -105,7 +108,7 @@ class CondorClient:
         """
         htcondor = _bindings()
         what = f"the schedd '{self._name}'" if self._name else "the schedd of this host"
-        with _ours(what):
+        with ours(what):
             collector = htcondor.Collector(self._pool) if self._pool else htcondor.Collector()
             kind = htcondor.DaemonType.Schedd
             ad = collector.locate(kind, self._name) if self._name else collector.locate(kind)
@@ -124,7 +127,7 @@ class CondorClient:
             It does not answer.
         """
         htcondor = _bindings()
-        with _ours(f"the collector '{self._pool or self.setting('COLLECTOR_HOST')}'"):
+        with ours(f"the collector '{self._pool or self.setting('COLLECTOR_HOST')}'"):
             collector = htcondor.Collector(self._pool) if self._pool else htcondor.Collector()
             found = collector.query(htcondor.AdType.Collector, projection=["Name", "CondorVersion", "MyAddress"])
             if not found:
@@ -140,7 +143,7 @@ class CondorClient:
             The collector does not answer.
         """
         htcondor = _bindings()
-        with _ours("the collector"):
+        with ours("the collector"):
             collector = htcondor.Collector(self._pool) if self._pool else htcondor.Collector()
             ads = collector.query(htcondor.AdType.Startd, projection=list(attributes))
             return [_plain(ad, attributes) for ad in ads]
@@ -154,7 +157,7 @@ class CondorClient:
             It does not, or does not answer.
         """
         htcondor = _bindings()
-        with _ours(f"'{located.name}'"):
+        with ours(f"'{located.name}'"):
             ad = htcondor.ping(located.ad, "WRITE")
             names = ("AuthMethods", "AuthenticatedName", "MyRemoteUserName", "AuthorizationSucceeded")
             return {name: str(value) for name, value in _plain(ad, names).items()}
@@ -182,7 +185,7 @@ class CondorClient:
         """
         htcondor = _bindings()
         located = self.schedd()
-        with _ours(f"the schedd '{located.name}'", refused="the DAG"):
+        with ours(f"the schedd '{located.name}'", refused="the DAG"):
             # What the DAG names is looked for from where this process is.
             with chdir(dag.parent):
                 submit = htcondor.Submit.from_dag(str(dag), {"dagman": self._dagman(), **options})
@@ -211,7 +214,7 @@ class CondorClient:
         """The jobs in the queue that meet a constraint."""
         try:
             located = self.schedd()
-            with _ours(f"the schedd '{located.name}'"):
+            with ours(f"the schedd '{located.name}'"):
                 schedd = _bindings().Schedd(located.ad)
                 return [_plain(ad, attributes) for ad in schedd.query(constraint, projection=list(attributes))]
         except LongshoreError as error:
@@ -226,7 +229,7 @@ class CondorClient:
             The schedd does not answer.
         """
         located = self.schedd()
-        with _ours(f"the schedd '{located.name}'"):
+        with ours(f"the schedd '{located.name}'"):
             schedd = _bindings().Schedd(located.ad)
             return [_plain(ad, attributes) for ad in schedd.history(constraint, list(attributes), most)]
 
@@ -249,7 +252,7 @@ class CondorClient:
         """
         htcondor = _bindings()
         located = self.schedd()
-        with _ours(f"the schedd '{located.name}'"):
+        with ours(f"the schedd '{located.name}'"):
             schedd = htcondor.Schedd(located.ad)
             # A reason that is no pair is dropped by version 25.14.
             answer = schedd.act(getattr(htcondor.JobAction, action), constraint, (reason, 0))
@@ -265,7 +268,7 @@ class CondorClient:
         """
         htcondor = _bindings()
         located = self.schedd()
-        with _ours(f"the schedd '{located.name}'"):
+        with ours(f"the schedd '{located.name}'"):
             answer = htcondor.Schedd(located.ad).edit(constraint, attribute, value)
             return int(getattr(answer, "count", answer) or 0)
 
@@ -285,8 +288,9 @@ class CondorClient:
             It does not take the order.
         """
         dagman = _bindings().DAGMan(cluster)
-        with _ours("DAGMan"):
-            done, said = dagman.resume() if halt is None else dagman.halt(halt)
+        # One that is halted, and not paused, ends when nothing of it is in the queue.
+        with ours("DAGMan"):
+            done, said = dagman.resume() if halt is None else dagman.halt(halt, pause=True)
         if not done:
             raise UnreachableError(f"DAGMan (job {cluster}) does not take the order: {said}")
 
@@ -306,7 +310,7 @@ class CondorClient:
             It does not take the order.
         """
         dagman = _bindings().DAGMan(cluster)
-        with _ours("DAGMan"):
+        with ours("DAGMan"):
             said = dagman.throttle(max_nodes=most)
         if isinstance(said, str):
             raise UnreachableError(f"DAGMan (job {cluster}) does not take the order: {said}")
@@ -407,40 +411,3 @@ def _there() -> Iterator[str]:
         expanded = os.path.expanduser(path)  # noqa: PTH111
         if not expanded.startswith("~"):
             yield expanded
-
-
-@contextmanager
-def _ours(what: str, *, refused: str = "") -> Iterator[None]:
-    """Say in our words what the bindings raise.
-
-    Parameters
-    ----------
-    what
-        Whom the body talks to.
-    refused
-        What the body wants it to take; empty where it only asks.
-    """
-    try:
-        yield
-    except LongshoreError:
-        raise
-    except Exception as error:
-        # The bindings raise a class of their own for whatever it is, and others for what they are given.
-        raise _translated(error, what, refused) from error
-
-
-def _translated(error: Exception, what: str, refused: str) -> LongshoreError:
-    said = " ".join(str(error).split()) or type(error).__name__
-    if any(word in said for word in _REFUSED):
-        return ServiceError(
-            f"{what} does not accept who you are: {said}",
-            hint="'condor_ping -type schedd WRITE' shows what it makes of you. Daemons older than 24 want "
-            "SEC_FS_ENFORCE_CHANNEL_BINDING = False at the client.",
-        )
-    if any(word in said for word in _ABSENT) or said.rstrip().endswith("errmsg="):
-        return UnreachableError(
-            f"{what} does not answer: {said}", hint="'condor_status -any' shows what of the pool does."
-        )
-    if refused:
-        return SubmissionRefusedError(f"{what} does not take {refused}: {said}")
-    return ServiceError(f"{what} says: {said}")

@@ -10,13 +10,14 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-import msgspec
-
 from longshore.contract.context import Context
 from longshore.model.request import Request
 from longshore.services.htcondor import describe, joblog, quoting
 from longshore.services.htcondor.describe import Shape
 from longshore.services.htcondor.kinds import Kind, Sorter, Text
+from longshore.services.htcondor.order import NONE, Order, edges, order_of
+from longshore.services.htcondor.provisioning import lines as provisioning_lines
+from longshore.services.htcondor.provisioning import provisioning
 from longshore.services.htcondor.settings import category, max_jobs
 
 if TYPE_CHECKING:
@@ -26,56 +27,23 @@ FINAL: Final = "final"
 OVERRIDES: Final = "overrides.dag"
 CONFIG: Final = "dagman.conf"
 FINAL_SCRIPT: Final = "final-status"
-_MOST: Final = 500
-"""Names in a line, and the number on both sides of a set of edges beyond which a node of its own gathers them."""
 _ILLEGAL: Final = re.compile(r"\W", re.ASCII)
-
-
-class Order(msgspec.Struct, frozen=True):
-    """What comes before what, by numbers of jobs.
-
-    Attributes
-    ----------
-    parents
-        Per job.
-    rank
-        Per job the priority of its node: a job with a longer chain behind it goes first.
-    """
-
-    parents: Sequence[tuple[int, ...]]
-    rank: Sequence[int]
-
-
-def order_of(workflow: Workflow) -> Order:
-    """The order among the jobs of a workflow, the final job aside."""
-    graph = workflow.graph
-    index = {name: number for number, name in enumerate(graph)}
-    before: list[list[int]] = [[] for _ in index]
-    children = [[index[child] for child in after] for _, after in graph.adjacency()]
-    rank = [0] * len(index)
-    for job, after in enumerate(children):
-        for child in after:
-            before[child].append(job)
-    parents = list(map(tuple, before))
-    for job in range(len(parents) - 1, -1, -1):
-        after = children[job]
-        if after:
-            rank[job] = max([rank[child] for child in after]) + 1
-    return Order(parents, rank)
 
 
 def text(workflow: Workflow, ctx: Context) -> Iterator[str]:
     """The text of the DAG, a piece at a time."""
     order = order_of(workflow)
     yield from _head(workflow, ctx)
-    names: set[str] = set()
+    names = {NONE, "d_provision"}
     sorter = Sorter(workflow, ctx)
     found = sorter.kinds()
     for kind in found:
         is_final = workflow.final is not None and kind.indices[0] == len(workflow) - 1
         name = _description_name(kind.settings.label, names)
         yield from _kind(sorter, kind, ctx, order, name=name, is_final=is_final)
-    yield from edges(order.parents)
+    if provisioning(ctx) is not None:
+        yield from provisioning_lines(ctx)
+    yield from edges(order)
     used = {category(kind.settings.attributes.get("category")) for kind in found}
     yield from (f"MAXJOBS {name} {most}\n" for name, most in sorted(max_jobs(ctx).items()) if name in used)
     yield f"\nINCLUDE {OVERRIDES}\n"
@@ -118,8 +86,7 @@ def _kind(sorter: Sorter, kind: Kind, ctx: Context, order: Order, *, name: str, 
         exported=kind.exported,
     )
     yield f"\nSUBMIT-DESCRIPTION {name} {{\n"
-    attributes: dict[str, str] = {}
-    yield from (f"  {line}\n" for line in describe.description(shape, ctx, attributes))
+    yield from (f"  {line}\n" for line in describe.description(shape, ctx, sorter.attributes))
     yield "}\n"
     if is_final:
         yield f"FINAL {FINAL} {name}\n"
@@ -129,26 +96,47 @@ def _kind(sorter: Sorter, kind: Kind, ctx: Context, order: Order, *, name: str, 
 
 def _nodes(kind: Kind, shape: Shape, ctx: Context, order: Order) -> Iterator[str]:
     """The lines of each job: its node, its variables, its priority."""
-    own = [[_shown(shape, index, name)] for index, name in zip(kind.indices, kind.names, strict=True)]
+    own = _own(kind, shape, ctx)
+    commands = _commands(shape)
+    if shape.index is not None:
+        yield f"VARS {FINAL} {own[0]}\n"
+        return
+    rank, base, description = order.rank, round(shape.settings.priority) * order.levels, shape.name
+    for index, words in zip(kind.indices, own, strict=True):
+        first = rank[index] + base
+        priority = f"PRIORITY j{index} {first}\n" if first else ""
+        more = commands.format(node=f"j{index}") if commands else ""
+        yield f"JOB j{index} {description}\nVARS j{index} {words}\n{priority}{more}"
+
+
+def _own(kind: Kind, shape: Shape, ctx: Context) -> list[str]:
+    """The variables of each job, of which most need little."""
+    folder, subfolder = describe.FOLDER, joblog.subfolder
+    names = (
+        [f'{describe.NAME}="{name}"' for name in kind.names]
+        if shape.plain
+        else list(map(_name_vars, kind.indices, kind.names))
+    )
+    own = [f'{name} {folder}="{subfolder(index)}"' for index, name in zip(kind.indices, names, strict=True)]
     for macro, text in ((describe.ARGUMENTS, shape.arguments), (describe.VARIABLES, shape.variables)):
         if text.own:
-            for words, piece in zip(own, text.own, strict=True):
-                words.append(f'{macro}="{quoting.in_vars(quoting.in_description(piece))}"')
-    asked, commands, description = _Asked(shape.settings, ctx), _commands(shape), shape.name
-    for index, words, request in zip(kind.indices, own, kind.requests, strict=True):
-        more = asked.of(request)
-        if shape.index is None:
-            node, rank = f"j{index}", order.rank[index] + asked.priority
-            job = f"JOB {node} {description}\n"
-        else:
-            node, rank, job = FINAL, 0, ""
-        priority = f"PRIORITY {node} {rank}\n" if rank else ""
-        yield f"{job}VARS {node} {' '.join(words)}{more}\n{priority}{commands.format(node=node) if commands else ''}"
+            own = [f'{words} {macro}="{piece}"' for words, piece in zip(own, _escaped(text.own), strict=True)]
+    if len(set(map(id, kind.requests))) > 1:
+        asked = _Asked(shape.settings, ctx)
+        own = [words + asked.of(request) for words, request in zip(own, kind.requests, strict=True)]
+    if set(kind.tasks) != {1}:
+        own = [
+            words if tasks == 1 else f'{words} {describe.TASKS}="{tasks}"'
+            for words, tasks in zip(own, kind.tasks, strict=True)
+        ]
+    return own
 
 
-def _shown(shape: Shape, index: int, name: str) -> str:
-    folder = f'{describe.FOLDER}="{joblog.subfolder(index)}"'
-    return f'{describe.NAME}="{name}" {folder}' if shape.plain else f"{_name_vars(index, name)} {folder}"
+def _escaped(pieces: Sequence[str]) -> Sequence[str]:
+    together = "".join(pieces)
+    if '"' not in together and "\\" not in together:
+        return pieces
+    return [quoting.in_vars(quoting.in_description(piece)) for piece in pieces]
 
 
 def _name_vars(index: int, name: str) -> str:
@@ -180,7 +168,6 @@ class _Asked:
         self._usual = describe.amounts(settings.request, settings, ctx)
         self._known: dict[int, str] = {id(settings.request): ""}
         self._kept: list[Request] = []
-        self.priority = round(settings.priority)
 
     def of(self, request: Request) -> str:
         """Its macros."""
@@ -191,43 +178,6 @@ class _Asked:
             self._known[id(request)] = text
             self._kept.append(request)
         return text
-
-
-def edges(parents: Sequence[tuple[int, ...]]) -> Iterator[str]:
-    """Lines ``PARENT ... CHILD ...``: jobs with the same parents share one, so that the text grows with the edges.
-
-    Parameters
-    ----------
-    parents
-        Numbers of the parents per job.
-    """
-    children: dict[tuple[int, ...], list[int]] = {}
-    for job, before in enumerate(parents):
-        if before:
-            children.setdefault(before, []).append(job)
-    yield "\n"
-    gathered = 0
-    for before, after in children.items():
-        if len(before) > 1 and len(after) > 1 and len(before) + len(after) > _MOST:
-            # A node without a job between them: two short lists in the place of their product.
-            node = f"g{gathered}"
-            gathered += 1
-            yield f"JOB {node} d_none NOOP\n" if gathered > 1 else _NOOP.format(node=node)
-            yield from (f"PARENT {some} CHILD {node}\n" for some in _chunks(before))
-            yield from (f"PARENT {node} CHILD {some}\n" for some in _chunks(after))
-        else:
-            # One of the two is a single job, or both are few.
-            for first in _chunks(before):
-                yield from (f"PARENT {first} CHILD {some}\n" for some in _chunks(after))
-
-
-_NOOP: Final = "SUBMIT-DESCRIPTION d_none {{\n  executable = /bin/true\n}}\nJOB {node} d_none NOOP\n"
-
-
-def _chunks(jobs: Sequence[int]) -> list[str]:
-    if len(jobs) <= _MOST:
-        return [" ".join([f"j{job}" for job in jobs])]
-    return [" ".join([f"j{job}" for job in jobs[start : start + _MOST]]) for start in range(0, len(jobs), _MOST)]
 
 
 def config(settings: Iterable[tuple[str, str]]) -> Iterator[str]:

@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from longshore.contract.context import Context
-from longshore.engine.policy import rules_of
+from longshore.engine.policy import RetryRules, rules_of
 from longshore.model.job import JobSettings
 from longshore.model.request import MIB, Request
 from longshore.plan.allotment import GPUS, thread_variables
@@ -24,6 +24,8 @@ FOLDER: Final = "o"
 ARGUMENTS: Final = "a"
 VARIABLES: Final = "e"
 """Macros of a node: name of the job, folder of its logs, what its arguments and its variables have of their own."""
+TASKS: Final = "q"
+"""Macro of a node whose job runs several tasks: how many."""
 IN_PATHS: Final = "f"
 IN_VARIABLES: Final = "v"
 """Macros of a node whose job has odd signs in its name: the name in paths, and among variables."""
@@ -32,8 +34,6 @@ MEMORY: Final = "mem"
 DISK: Final = "disk"
 TIME: Final = "wall"
 """Macros with which a node may ask for something else than its label: processors, MiB, MiB, seconds."""
-_OWN_NAMES: Final = frozenset({"LONGSHORE_JOB_NAME", "LONGSHORE_JOB_ATTEMPT"})
-_MEMORY_NAME: Final = "LONGSHORE_JOB_MEMORY_MB"
 
 
 class Shape(msgspec.Struct, frozen=True, kw_only=True):
@@ -106,24 +106,28 @@ def _pieces(text: Text, macro: str) -> str:
 
 
 def _environment(shape: Shape, ctx: Context) -> str:
-    settings = shape.settings
-    threads = thread_variables(settings.request.cpus) if settings.limit_threads else {}
-    variables = {**threads, **settings.environment, **_job_variables(settings, str(ctx.paths.root))}
-    known = {name: value for name, value in variables.items() if name not in shape.unset and name not in shape.exported}
-    text = quoting.in_description(quoting.environment(known))
-    name = f"$({NAME})" if shape.plain else f"$({IN_VARIABLES})"
-    # Both the schedd fills in at each match, so that they are right at each attempt.
-    text += f" LONGSHORE_JOB_NAME={name} LONGSHORE_JOB_ATTEMPT='{joblog.ATTEMPT}'"
-    if settings.request.memory_b is not None:
-        text += f" {_MEMORY_NAME}='$$([int(RequestMemory)])'"
-    if own := _pieces(shape.variables, VARIABLES):
-        text += f" {own}"
-    return text.strip()
+    settings, asked = shape.settings, amounts(shape.settings.request, shape.settings, ctx)
+    filled = {
+        "LONGSHORE_JOB_NAME": f"$({NAME})" if shape.plain else f"$({IN_VARIABLES})",
+        # The schedd fills in these two at each match, so that they are right at each attempt.
+        "LONGSHORE_JOB_ATTEMPT": f"'{joblog.ATTEMPT}'",
+        "LONGSHORE_JOB_MEMORY_MB": "'$$([int(RequestMemory)])'",
+        "LONGSHORE_JOB_CPUS": f"$({CPUS}:{asked[CPUS]})",
+        "LONGSHORE_JOB_DISK_MB": f"$({DISK}:{asked.get(DISK)})",
+    }
+    threads = thread_variables(0) if settings.limit_threads else {}
+    filled |= dict.fromkeys(threads.keys() - settings.environment.keys(), filled["LONGSHORE_JOB_CPUS"])
+    ours = job_variables(
+        name="", label=settings.label, attempt=0, request=settings.request, run_dir=str(ctx.paths.root)
+    )
+    variables = {**threads, **settings.environment, **ours}
+    names = [name for name in variables if name not in shape.unset and name not in shape.exported]
+    words = [f"{name}={filled[name]}" if name in filled else _given(name, variables[name]) for name in names]
+    return " ".join([*words, _pieces(shape.variables, VARIABLES)]).strip()
 
 
-def _job_variables(settings: JobSettings, run_dir: str) -> dict[str, str]:
-    variables = job_variables(name="", label=settings.label, attempt=0, request=settings.request, run_dir=run_dir)
-    return {name: value for name, value in variables.items() if name not in _OWN_NAMES and name != _MEMORY_NAME}
+def _given(name: str, value: str) -> str:
+    return quoting.in_description(quoting.environment({name: value}))
 
 
 def _files(shape: Shape, ctx: Context, words: JobWords) -> Iterator[tuple[str, str]]:
@@ -140,7 +144,7 @@ def _files(shape: Shape, ctx: Context, words: JobWords) -> Iterator[tuple[str, s
 
 def _request(settings: JobSettings, ctx: Context, words: JobWords) -> Iterator[tuple[str, str]]:
     request = settings.request
-    rules = rules_of(settings, retries_on_lost=int(ctx.settings.get("retries_on_lost", 1)), capacity=_capacity(ctx))
+    rules = _rules(settings, ctx)
     first = amounts(request, settings, ctx)
     yield "request_cpus", f"$({CPUS}:{first[CPUS]})"
     memory = f"$({MEMORY}:{first[MEMORY]})" if MEMORY in first else None
@@ -159,7 +163,7 @@ def _request(settings: JobSettings, ctx: Context, words: JobWords) -> Iterator[t
 
 def amounts(request: Request, settings: JobSettings, ctx: Context) -> dict[str, str]:
     """What a first attempt asks for, per macro."""
-    rules = rules_of(settings, retries_on_lost=0, capacity=_capacity(ctx))
+    rules = _rules(settings, ctx)
     found = {CPUS: str(request.cpus)}
     if request.memory_b is not None:
         most = rules.memory_most_b if rules.memory_factor is not None else None
@@ -172,8 +176,12 @@ def amounts(request: Request, settings: JobSettings, ctx: Context) -> dict[str, 
     return found
 
 
-def _capacity(ctx: Context) -> Mapping[str, int] | None:
-    return ctx.probe.capacity if ctx.probe else None
+def _rules(settings: JobSettings, ctx: Context) -> RetryRules:
+    rules = rules_of(settings, retries_on_lost=0, capacity=ctx.probe.capacity if ctx.probe else None)
+    # What is to end the run is not to be tried again first.
+    if (value := settings.attributes.get("abortOnValue")) is not None:
+        rules = msgspec.structs.replace(rules, unless_exit=(*rules.unless_exit, int(value)))
+    return rules
 
 
 _NOTIFICATION: Final = ("Always", "Complete", "Error", "Never")
@@ -201,6 +209,7 @@ def _attributes(shape: Shape, ctx: Context, attributes: Mapping[str, str]) -> It
     yield "LongshoreName", f'"$({NAME})"'
     yield "bps_job_name", f'"$({NAME})"'
     yield "bps_job_label", quoting.in_attribute(settings.label)
+    yield "bps_job_quanta", f'{quoting.in_attribute(settings.label)[:-1]}:$({TASKS}:1)"'
     if settings.attributes.get("preemptible") is False:
         yield "Preemptible", "false"
     yield from ((name, quoting.in_attribute(value)) for name, value in attributes.items() if value)

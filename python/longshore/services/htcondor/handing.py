@@ -17,6 +17,7 @@ from longshore.model.event import FORMAT, Life, Restarted, Steer
 from longshore.services.htcondor.books import DAG, OVERRIDES, Book, Handed, backup_folder, read_book, write_book
 from longshore.services.htcondor.client import CondorClient, quoted
 from longshore.services.htcondor.rescue import dag_lines, done_nodes, rescue_text, retries_in
+from longshore.services.htcondor.trial import refuse_broken
 from longshore.world.host import boot_id, host_name
 from longshore.world.rundir import open_workflow, read_card
 
@@ -69,6 +70,7 @@ def hand_over(run: RunPaths, client: CondorClient, *, by: str, again: Again | No
         size = header.jobs
     retries = retries_in(dag_lines(dag), size)
     _refuse_where_strict(dag, client)
+    refuse_broken(dag, dag_lines(dag), client)
     if again is not None:
         _prepare_again(run, book, again)
     life = Life(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -62,9 +62,9 @@ class Kind(msgspec.Struct, kw_only=True):
         Names of the variables that they have of their own.
     exported
         Names of those that the command itself sets.
-    indices, names, commands, variables, requests
+    indices, names, commands, variables, requests, tasks
         Of each job: its number, its name, its command with what is in front of it, its own variables in HTCondor's
-        syntax, and what it asks for.
+        syntax, what it asks for, and how many tasks it runs.
     """
 
     settings: JobSettings
@@ -77,6 +77,7 @@ class Kind(msgspec.Struct, kw_only=True):
     commands: list[Command] = msgspec.field(default_factory=list)
     variables: list[str] = msgspec.field(default_factory=list)
     requests: list[Request] = msgspec.field(default_factory=list)
+    tasks: list[int] = msgspec.field(default_factory=list)
 
 
 class Front(msgspec.Struct, frozen=True):
@@ -90,6 +91,8 @@ class Front(msgspec.Struct, frozen=True):
         Lines of shell.
     launcher
         What starts the command.
+    behind
+        Lines of shell behind the command.
     exported
         Names of the variables that the lines set.
     tasks
@@ -99,6 +102,7 @@ class Front(msgspec.Struct, frozen=True):
     group: int
     lines: tuple[str, ...]
     launcher: str
+    behind: str
     exported: frozenset[str]
     tasks: bool
 
@@ -116,6 +120,7 @@ class Sorter:
 
     def __init__(self, workflow: Workflow, ctx: Context) -> None:
         self._workflow = workflow
+        self.attributes = workflow.attributes
         self._run_dir = str(ctx.paths.root)
         self._paths = {name: file.path for name, file in workflow.files.items()}
         self._fronts: dict[int, Front] = {}
@@ -144,6 +149,7 @@ class Sorter:
             kind.commands.append(command)
             kind.variables.append(variables)
             kind.requests.append(settings.request)
+            kind.tasks.append(job.tasks)
         return list(found.values())
 
     def _front(self, settings: JobSettings) -> Front:
@@ -154,8 +160,9 @@ class Sorter:
         key = msgspec.json.encode(alike, order="sorted")
         front = Front(
             group=self._groups.setdefault(key, len(self._groups)),
-            lines=(*self._exports(unfit), *settings.setup),
+            lines=(*self._exports(unfit), *settings.setup, *_before(settings)),
             launcher=settings.launcher,
+            behind=str(settings.attributes.get("postCmdline") or ""),
             exported=frozenset(unfit),
             tasks=settings.rules.resume_tasks,
         )
@@ -207,6 +214,10 @@ class Sorter:
     def _line(self, command: Command, front: Front) -> str:
         """Program and arguments in HTCondor's syntax."""
         placed = with_launcher(self._known(with_files(command, self._paths)), front.launcher)
+        if front.behind:
+            # In a shell of its own, which may be left with 'exit'.
+            line = placed if isinstance(placed, str) else as_line(placed)
+            placed = f'(\n{line}\n)\n_status=$?\n{front.behind}\nexit "$_status"'
         return program_line(with_setup(placed, front.lines))
 
     def _known(self, command: Command) -> Command:
@@ -218,6 +229,13 @@ class Sorter:
 
 
 _NONE: Final[frozenset[str]] = frozenset()
+
+
+def _before(settings: JobSettings) -> Iterator[str]:
+    """Lines that run before a command, which is not run where they fail."""
+    if line := settings.attributes.get("preCmdline"):
+        yield str(line)
+        yield '_status=$?; [ "$_status" -eq 0 ] || exit "$_status"'
 
 
 def _out_of_marks(before: str, after: str) -> tuple[str, str]:

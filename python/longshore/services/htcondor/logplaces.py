@@ -22,15 +22,20 @@ class CondorLogs(LogPlaces):
     def __init__(self, run: RunPaths, standing: Standing) -> None:
         self._run = run
         self._standing = standing
+        self._shares: dict[str, bool] = {}
+        """Per label, whether the attempts of a job share one log; the first that is there tells it."""
 
     def path(self, index: int, name: str, label: str, attempt: int) -> str:
         """Path of an attempt's log, relative to the run directory."""
         cluster, start = self._standing.start_of(index, attempt)
         own, shared = joblog.log_of(index, name, label, cluster, start)
-        if self._standing.attempts[index] == 1:
-            # Nearly all: nobody asks the disk about each of a hundred thousand.
-            return own
-        return own if (self._run.root / own).exists() or not (self._run.root / shared).exists() else shared
+        shares = self._shares.get(label)
+        if shares is None:
+            shares = (self._run.root / shared).exists()
+            if shares or (self._run.root / own).exists():
+                # Nobody asks the disk about each of a hundred thousand jobs.
+                self._shares[label] = shares
+        return shared if shares else own
 
     def attempts(self, index: int) -> int:
         """Number of a job's newest attempt; 0 before the first."""

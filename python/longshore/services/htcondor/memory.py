@@ -98,7 +98,7 @@ def _amount(job: Attempts, ends: str, usage: str) -> str:
 
 
 def capped(job: Attempts, ended: int) -> str:
-    """Whether the attempt that ended had as much as a job may have; ``false`` where there is no such amount.
+    """Whether the attempt that ended had as much as a job may have; empty where there is no such amount.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ def capped(job: Attempts, ended: int) -> str:
         How many ends for want of memory there were since that attempt was asked for: 1 where its own is counted.
     """
     if job.most is None or not job.grows:
-        return "false"
+        return ""
     ends = f"({OUT_OF_MEMORY} - {ended})" if ended else OUT_OF_MEMORY
     factor = _number(job.rules.memory_factor or 1.0)
     asked = f"int({job.memory} * pow({factor}, {ends})) >= {job.most}"
@@ -126,9 +126,8 @@ def commands(job: Attempts) -> list[tuple[str, str]]:
     """The commands of a submit description that decide what follows from ends and holds."""
     found = [("max_retries", str(job.rules.retries)), ("retry_until", " || ".join(_never_again(job)))]
     if job.grows and job.rules.retries:
-        hold = [SIGNALLED, f"{SPENT} <= {job.rules.retries}", f"!{capped(job, 0)}"]
-        if final := _never_codes(job):
-            hold.append(f"!{final}")
+        hold = [SIGNALLED, f"{SPENT} <= {job.rules.retries}"]
+        hold += [f"!{never}" for never in (capped(job, 0), _never_codes(job)) if never]
         found += [
             ("on_exit_hold", " && ".join(hold)),
             (
@@ -159,8 +158,8 @@ def _never_again(job: Attempts) -> list[str]:
     elif codes := _never_codes(job):
         found.append(codes)
     found.append(f"{SPENT} > {job.rules.retries}")
-    if job.grows:
-        found.append(f"({SIGNALLED} && {capped(job, 0)})")
+    if had_most := capped(job, 0):
+        found.append(f"({SIGNALLED} && {had_most})")
     return found
 
 
@@ -170,7 +169,8 @@ def _release(job: Attempts) -> str:
     by_hand = f"!member(HoldReasonCode, {_BY_HAND})"
     reasons = []
     if job.grows:
-        reasons.append(f"({HELD_FOR_MEMORY} && !{capped(job, 1)})")
+        had_most = capped(job, 1)
+        reasons.append(f"({HELD_FOR_MEMORY} && !{had_most})" if had_most else HELD_FOR_MEMORY)
         by_hand += f" && !{HELD_FOR_MEMORY}"
     if job.rules.walltime_factor is not None:
         reasons.append(f"HoldReasonCode =?= {OVERTIME}")
@@ -187,8 +187,8 @@ def _release(job: Attempts) -> str:
 def _remove(job: Attempts) -> str:
     """When a held job is given up: nothing is left to try, and nobody held it by hand."""
     reasons = [f"{SPENT} > {job.rules.retries}"]
-    if job.grows and job.most is not None:
-        reasons.append(f"({HELD_FOR_MEMORY} && {capped(job, 1)})")
+    if had_most := capped(job, 1):
+        reasons.append(f"({HELD_FOR_MEMORY} && {had_most})")
     if job.rules.walltime_factor is None:
         reasons.append(f"HoldReasonCode =?= {OVERTIME}")
     return f"JobStatus == 5 && !member(HoldReasonCode, {_BY_HAND}) && ({' || '.join(reasons)})"

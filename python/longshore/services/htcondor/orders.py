@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 import msgspec
@@ -23,6 +23,7 @@ _FORCE: Final = "-forcex"
 _GONE_S: Final = 20.0
 """How long the queue is looked at until what was removed is gone; the final job has as long as it needs."""
 _LOOK_S: Final = 0.1
+_BEGUN_S: Final = 15.0
 _REASON: Final = "longshore cancel"
 _RUNNING: Final = 2
 """``JobStatus`` of a job that runs."""
@@ -108,12 +109,12 @@ def steer(run: RunPaths, client: CondorClient, book: Book, steering: Steering) -
         return True
     if act in {"pause", "unpause"} and selection.everything:
         why = steering.set.get("why") or f"paused by {who}"
-        client.steer_dag(last.cluster, halt=why if act == "pause" else None)
+        _once_begun(lambda: client.steer_dag(last.cluster, halt=why if act == "pause" else None))
         _note(run, Steer(who=who, act=act, set=steering.set, t=now))
         return True
     if act == "throttle" and selection.everything:
         most = int(steering.set.get("max", 0))
-        client.throttle_dag(last.cluster, most)
+        _once_begun(lambda: client.throttle_dag(last.cluster, most))
         _note(run, Steer(who=who, act=act, set=steering.set, t=now))
         return True
     raise SubmissionRefusedError(
@@ -121,6 +122,18 @@ def steer(run: RunPaths, client: CondorClient, book: Book, steering: Steering) -
         hint="'restart --set' changes what jobs ask for that run again; 'category' and wmsConfig's "
         "DAGMAN_MAX_JOBS_SUBMITTED narrow a run from its beginning.",
     )
+
+
+def _once_begun(order: Callable[[], None]) -> None:
+    """Give DAGMan an order, which it takes a few seconds after it was submitted."""
+    deadline = time.monotonic() + _BEGUN_S
+    while True:
+        try:
+            return order()
+        except UnreachableError:
+            if time.monotonic() > deadline:
+                raise
+        time.sleep(_LOOK_S)
 
 
 def chosen_jobs(run: RunPaths, selection: Selection) -> list[int]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from longshore.contract.context import Context, RenderedFile
 from longshore.model.garbage import collection_paused
-from longshore.services.htcondor import dag, joblog
+from longshore.services.htcondor import dag, joblog, provisioning
 from longshore.services.htcondor.settings import dagman_settings
 
 if TYPE_CHECKING:
@@ -45,6 +45,11 @@ def render(workflow: Workflow, ctx: Context) -> Iterator[RenderedFile]:
     yield RenderedFile(path=CONFIG, chunks=lambda: dag.config(dagman_settings(ctx)))
     if workflow.final is not None:
         yield RenderedFile(path=FINAL_SCRIPT, mode=0o755, chunks=partial(_text, _FINAL))
+    if asked := provisioning.provisioning(ctx):
+        program = provisioning.program(asked, ctx)
+        yield RenderedFile(path=FOLDER / provisioning.SCRIPT, mode=0o755, chunks=partial(_text, program))
+        if asked.config:
+            yield RenderedFile(path=FOLDER / provisioning.CONFIG, chunks=partial(_text, asked.config))
 
 
 def folders(workflow: Workflow) -> Iterator[str]:

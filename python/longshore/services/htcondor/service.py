@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import msgspec
@@ -12,11 +12,11 @@ import msgspec
 from longshore.contract.context import Context, PingReport, Problem, RenderedFile, RunPaths, Unreachable
 from longshore.contract.executor import CancelOutcome, Mark
 from longshore.contract.service import Changes, LogPlaces, Selection, Steering, WmsService
-from longshore.errors import SubmissionRefusedError, UnreachableError
+from longshore.errors import ServiceError, SubmissionRefusedError, UnreachableError
 from longshore.model.event import Event, Finished
 from longshore.model.state import JobState
 from longshore.model.submission import Submission
-from longshore.services.htcondor import about, ids, orders, restarting
+from longshore.services.htcondor import about, ids, looking, orders, restarting
 from longshore.services.htcondor.books import dagman_log, read_book
 from longshore.services.htcondor.check import check
 from longshore.services.htcondor.client import CondorClient, quoted
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 _WHERE: Final = PurePosixPath("wms", "where.json")
 _STANDING: Final = ("JobStatus", "HoldReason", "HoldReasonCode")
+_OLD_S: Final = 3.0
 _HELD: Final = 5
 """``JobStatus`` of a job on hold."""
 
@@ -53,6 +54,10 @@ class HTCondorService(WmsService):
     job_keys: ClassVar[tuple[str, ...]] = JOB_KEYS
     job_maps: ClassVar[tuple[str, ...]] = JOB_MAPS
     run_keys: ClassVar[tuple[str, ...]] = RUN_KEYS
+
+    def __init__(self) -> None:
+        self._seen: dict[tuple[str, int], float] = {}
+        """When a run was last in the queue."""
 
     def check(self, workflow: Workflow, ctx: Context) -> list[Problem]:
         """Return what HTCondor cannot do as asked."""
@@ -113,7 +118,7 @@ class HTCondorService(WmsService):
         )
 
     def _refuse_if_alive(self, run: RunPaths) -> None:
-        alive = self.alive(run)
+        alive = self._alive(run, fresh=True)
         if isinstance(alive, Unreachable):
             raise UnreachableError(f"whether '{run.root}' still runs cannot be told: {alive.why}")
         if alive:
@@ -126,7 +131,10 @@ class HTCondorService(WmsService):
         return self._reading(run).events(mark)
 
     def alive(self, run: RunPaths) -> bool | Unreachable:
-        """Return whether DAGMan, or a job of its, is in the queue."""
+        """Return whether DAGMan, or a job of its, is in the queue, by an answer that is a few seconds old at most."""
+        return self._alive(run, fresh=False)
+
+    def _alive(self, run: RunPaths, *, fresh: bool) -> bool | Unreachable:
         book = read_book(run)
         last = book.last
         if last is None:
@@ -135,8 +143,26 @@ class HTCondorService(WmsService):
         end = last_word(dagman_log(run, number, newest=number), last.cluster)
         if end is not None and not end.removed:
             return False
+        # Whoever watches a run looks several times a second, which is no reason to ask the schedd as often.
+        if not fresh and time.monotonic() - self._seen.get((str(run.root), last.cluster), -_OLD_S) < _OLD_S:
+            return True
         found = _client(run).jobs(f"({_dagman(run, last.cluster)}) || ({_below(last.cluster)})", ("ClusterId",))
-        return found if isinstance(found, Unreachable) else bool(found)
+        if isinstance(found, Unreachable):
+            return found
+        if found:
+            self._seen[str(run.root), last.cluster] = time.monotonic()
+        return bool(found)
+
+    def find(self, reference: str) -> Path | None:
+        """Return the directory of a run by what the schedd calls it: in the queue, or in what has left it."""
+        meant = ids.condor_id(reference)
+        try:
+            return looking.directory_of(CondorClient(schedd=meant.schedd), meant) if meant else None
+        except UnreachableError:
+            raise
+        except ServiceError:
+            # There is no HTCondor here whose number it could be.
+            return None
 
     def log_places(self, run: RunPaths) -> LogPlaces | None:
         """Return where logs lie: their names have the numbers HTCondor gave."""
@@ -171,7 +197,7 @@ class HTCondorService(WmsService):
     def cancel(self, run: RunPaths, selection: Selection) -> CancelOutcome:
         """Remove the run, or some of its jobs, from the queue, and see that they are gone."""
         book = read_book(run)
-        if book.last is None or self.alive(run) is False:
+        if book.last is None or self._alive(run, fresh=True) is False:
             return CancelOutcome(ended=0)
         if selection.everything:
             return orders.cancel_all(run, _client(run), book, selection, _dagman(run, book.last.cluster))
@@ -180,7 +206,7 @@ class HTCondorService(WmsService):
     def steer(self, run: RunPaths, steering: Steering) -> bool:
         """Hold, release, pause or throttle, as far as HTCondor can."""
         book = read_book(run)
-        if book.last is None or self.alive(run) is False:
+        if book.last is None or self._alive(run, fresh=True) is False:
             end = self._end(run)
             what = end.state if end else JobState.UNKNOWN
             raise SubmissionRefusedError(

@@ -1,0 +1,116 @@
+"""Turns the edges and barriers of a workflow into lines of a DAG, and into ranks by which DAGMan chooses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from longshore.model.ordering import Barrier, barriers, numbered
+
+if TYPE_CHECKING:
+    from longshore.model.workflow import Workflow
+
+NONE: Final = "d_none"
+"""The description of nodes without a job."""
+_MOST: Final = 500
+"""Names in a line, and the number on both sides of a set of edges beyond which a node of its own gathers them."""
+_NOOP: Final = f"SUBMIT-DESCRIPTION {NONE} {{\n  executable = /bin/true\n}}\n"
+
+
+class Order(msgspec.Struct, frozen=True):
+    """What comes before what, by numbers of jobs; the final job is in none of it.
+
+    Attributes
+    ----------
+    parents
+        Per job.
+    barriers
+        What stands between groups of jobs that run one after another.
+    rank
+        Per job how long the chain behind it is: with others ready, the longer one goes first.
+    """
+
+    parents: Sequence[tuple[int, ...]]
+    barriers: Sequence[Barrier]
+    rank: Sequence[int]
+
+    @property
+    def levels(self) -> int:
+        """How many ranks there are: what users say of priorities goes before them."""
+        return max(self.rank, default=0) + 1
+
+
+def order_of(workflow: Workflow) -> Order:
+    """The order among the jobs of a workflow."""
+    names = [job.name for job in workflow]
+    if workflow.final:
+        names.pop()
+    index = {name: number for number, name in enumerate(names)}
+    parents = [tuple([index[parent] for parent in workflow.parents(name)]) for name in names]
+    stand = list(barriers([numbered(each, index) for each in workflow.orderings], parents))
+    return Order(parents, stand, _ranks(parents, stand))
+
+
+def _ranks(parents: Sequence[Sequence[int]], stand: Sequence[Barrier]) -> list[int]:
+    rank = [0] * len(parents)
+    behind: dict[int, list[Barrier]] = {}
+    for barrier in stand:
+        for job in barrier.after:
+            behind.setdefault(job, []).append(barrier)
+    # Jobs come in an order that obeys the barriers as well, so that those behind one have their ranks already.
+    known: dict[str, int] = {}
+    for job in range(len(parents) - 1, -1, -1):
+        for barrier in behind.get(job, ()):
+            if barrier.name not in known:
+                known[barrier.name] = max([rank[following] for following in barrier.before], default=-1) + 1
+            rank[job] = max(rank[job], known[barrier.name])
+        height = rank[job] + 1
+        for parent in parents[job]:
+            if rank[parent] < height:  # noqa: PLR1730 - max() takes three times as long, for every edge there is
+                rank[parent] = height
+    return rank
+
+
+def edges(order: Order) -> Iterator[str]:
+    """Lines ``PARENT ... CHILD ...``: jobs with the same parents share one, so that the text grows with the edges."""
+    children: dict[tuple[int, ...], list[int]] = {}
+    for job, before in enumerate(order.parents):
+        if before:
+            children.setdefault(before, []).append(job)
+    yield "\n"
+    gathered = [
+        (before, after)
+        for before, after in children.items()
+        if len(before) > 1 and len(after) > 1 and len(before) + len(after) > _MOST
+    ]
+    if gathered or order.barriers:
+        yield _NOOP
+    for number, (before, after) in enumerate(gathered):
+        del children[before]
+        yield from _through(f"g{number}", before, after)
+    for number, barrier in enumerate(order.barriers, len(gathered)):
+        yield f"# {_comment(barrier.title)}\n"
+        yield from _through(f"g{number}", barrier.after, barrier.before)
+    for before, after in children.items():
+        # One of the two is a single job, or both are few.
+        for first in _chunks(before):
+            yield from (f"PARENT {first} CHILD {some}\n" for some in _chunks(after))
+
+
+def _through(node: str, before: Sequence[int], after: Sequence[int]) -> Iterator[str]:
+    """A node without a job between jobs: two short lists in the place of their product."""
+    yield f"JOB {node} {NONE} NOOP\n"
+    yield from (f"PARENT {some} CHILD {node}\n" for some in _chunks(before))
+    yield from (f"PARENT {node} CHILD {some}\n" for some in _chunks(after))
+
+
+def _comment(text: str) -> str:
+    return "".join(sign if sign.isprintable() else "_" for sign in text)
+
+
+def _chunks(jobs: Sequence[int]) -> list[str]:
+    if len(jobs) <= _MOST:
+        return [" ".join([f"j{job}" for job in jobs])]
+    return [" ".join([f"j{job}" for job in jobs[start : start + _MOST]]) for start in range(0, len(jobs), _MOST)]

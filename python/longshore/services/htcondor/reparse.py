@@ -1,0 +1,220 @@
+"""Turns the text of a DAG back into its nodes, edges and descriptions, and says what DAGMan would choke on.
+
+``condor_submit_dag`` takes a DAG that names a node which is not there; DAGMan then ends at once, whenever it starts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+import msgspec
+
+_VARS: Final = re.compile(r'(?:(?:My\.|\+)?(\w+))="((?:[^"\\]|\\.)*)"(?:\s+|$)', re.ASCII)
+_PLACED: Final = frozenset({"PREPEND", "APPEND"})
+_OTHERS: Final = frozenset({"CONFIG", "INCLUDE", "SET_JOB_ATTR", "MAXJOBS", "DOT", "NODE_STATUS_FILE", "ENV"})
+_OF_NODES: Final = frozenset({"PRIORITY", "CATEGORY", "ABORT-DAG-ON", "RETRY"})
+_ALL: Final = "ALL_NODES"
+
+
+class Fault(msgspec.Struct, frozen=True):
+    """Something that cannot be right.
+
+    Attributes
+    ----------
+    line
+        Number of the line, from 1; 0 for the DAG as a whole.
+    message
+        What is wrong.
+    """
+
+    line: int
+    message: str
+
+
+class Description(msgspec.Struct, kw_only=True):
+    """A submit description, and the largest values of the variables that nodes give it.
+
+    Attributes
+    ----------
+    line
+        Number of the line in which it begins.
+    text
+        Its lines.
+    worst
+        Per variable the value that is longest when it is quoted.
+    nodes
+        How many nodes use it.
+    """
+
+    line: int
+    text: str = ""
+    worst: dict[str, str] = msgspec.field(default_factory=dict)
+    nodes: int = 0
+
+
+class Reparsed(msgspec.Struct, kw_only=True):
+    """A DAG as it was read.
+
+    Attributes
+    ----------
+    nodes
+        Name of the description per node.
+    final
+        Name of the node that runs after all others.
+    parents
+        Names of the parents per node that has some.
+    descriptions
+        The descriptions, per name.
+    faults
+        What cannot be right, in the order of the lines.
+    """
+
+    nodes: dict[str, str] = msgspec.field(default_factory=dict)
+    final: str | None = None
+    parents: dict[str, list[str]] = msgspec.field(default_factory=dict)
+    descriptions: dict[str, Description] = msgspec.field(default_factory=dict)
+    faults: list[Fault] = msgspec.field(default_factory=list)
+
+
+def reparse(lines: Iterable[str]) -> Reparsed:
+    """Read a DAG.
+
+    Parameters
+    ----------
+    lines
+        Its lines; of those of files it includes, only what the caller puts in their place.
+    """
+    found = Reparsed()
+    numbered = enumerate(lines, 1)
+    for number, line in numbered:
+        words = line.split(None, 2)
+        if not words or words[0].startswith("#"):
+            continue
+        command = words[0].upper()
+        if command == "SUBMIT-DESCRIPTION":
+            _read_description(found, number, words, numbered)
+        else:
+            _read_line(found, number, command, line)
+    found.faults += _of_whole(found)
+    return found
+
+
+def _read_description(found: Reparsed, number: int, words: list[str], rest: Iterator[tuple[int, str]]) -> None:
+    name = words[1] if len(words) > 1 else ""
+    if name in found.descriptions:
+        found.faults.append(Fault(number, f"there are two descriptions '{name}'"))
+    text: list[str] = []
+    for _, line in rest:
+        if line.strip() == "}":
+            found.descriptions[name] = Description(line=number, text="".join(text))
+            return
+        text.append(f"{line.strip()}\n")
+    found.faults.append(Fault(number, f"the description '{name}' has no end"))
+
+
+def _read_line(found: Reparsed, number: int, command: str, line: str) -> None:
+    words = line.split()
+    if command in {"JOB", "FINAL", "SERVICE", "PROVISIONER"}:
+        _read_node(found, number, command, words)
+    elif command == "PARENT":
+        _read_edges(found, number, words)
+    elif command == "VARS":
+        _read_vars(found, number, line)
+    elif command in _OF_NODES:
+        _known(found, number, words[1:2])
+    elif command == "SCRIPT":
+        _known(found, number, words[2:3])
+    elif command not in _OTHERS:
+        found.faults.append(Fault(number, f"'{words[0]}' is no command of a DAG"))
+
+
+def _read_node(found: Reparsed, number: int, command: str, words: list[str]) -> None:
+    name, description = (*words[1:3], "", "")[:2]
+    if not description:
+        found.faults.append(Fault(number, f"the node '{name}' has no description"))
+    if name in found.nodes:
+        found.faults.append(Fault(number, f"there are two nodes '{name}'"))
+    if command == "FINAL":
+        if found.final:
+            found.faults.append(Fault(number, f"'{name}' is a second final node, beside '{found.final}'"))
+        found.final = name
+    found.nodes[name] = description
+    if description in found.descriptions:
+        found.descriptions[description].nodes += 1
+
+
+def _read_edges(found: Reparsed, number: int, words: list[str]) -> None:
+    try:
+        middle = [word.upper() for word in words].index("CHILD")
+    except ValueError:
+        middle = len(words)
+    before, after = words[1:middle], words[middle + 1 :]
+    if not before or not after:
+        found.faults.append(Fault(number, "an edge has no parent, or no child"))
+    _known(found, number, [*before, *after])
+    if found.final in {*before, *after}:
+        found.faults.append(Fault(number, f"the final node '{found.final}' is in an edge"))
+    for child in after:
+        found.parents.setdefault(child, []).extend(before)
+
+
+def _read_vars(found: Reparsed, number: int, line: str) -> None:
+    _, _, rest = line.strip().partition(" ")
+    node, _, rest = rest.partition(" ")
+    _known(found, number, [node])
+    place = next((word for word in _PLACED if rest.startswith(f"{word} ")), "")
+    rest = rest[len(place) :].strip()
+    description = found.descriptions.get(found.nodes.get(node, ""))
+    position = 0
+    while position < len(rest):
+        got = _VARS.match(rest, position)
+        if got is None:
+            found.faults.append(Fault(number, f"the variables of '{node}' cannot be read from: {rest[position:][:60]}"))
+            return
+        value = re.sub(r"\\(.)", r"\1", got[2])
+        if description is not None and _weight(value) > _weight(description.worst.get(got[1], "")):
+            description.worst[got[1]] = value
+        elif description is not None:
+            description.worst.setdefault(got[1], value)
+        position = got.end()
+
+
+def _weight(value: str) -> tuple[int, int]:
+    """How likely a value is to break something: by its quotes, then by its length."""
+    return sum(map(value.count, "'\"\\$")), len(value)
+
+
+def _known(found: Reparsed, number: int, names: Iterable[str]) -> None:
+    missing = [name for name in names if name not in found.nodes and name.upper() != _ALL]
+    found.faults += [Fault(number, f"there is no node '{name}'") for name in missing]
+
+
+def _of_whole(found: Reparsed) -> Iterator[Fault]:
+    for name, description in found.nodes.items():
+        if description and description not in found.descriptions:
+            yield Fault(0, f"the node '{name}' has the description '{description}', which is not there")
+    for child, parents in found.parents.items():
+        if len(set(parents)) < len(parents):
+            twice = next(parent for parent in parents if parents.count(parent) > 1)
+            yield Fault(0, f"the edge from '{twice}' to '{child}' is there twice")
+    if ring := _in_ring(found):
+        yield Fault(0, f"the nodes {', '.join(ring[:5])} wait for each other in a ring, or for such a ring")
+
+
+def _in_ring(found: Reparsed) -> list[str]:
+    """Nodes that never get their turn, if any."""
+    waits = {child: set(parents) for child, parents in found.parents.items()}
+    children: dict[str, list[str]] = {}
+    for child, parents in waits.items():
+        for parent in parents:
+            children.setdefault(parent, []).append(child)
+    left = {child: len(parents) for child, parents in waits.items()}
+    ready = [name for name in found.nodes if name not in left]
+    while ready:
+        for child in children.get(ready.pop(), ()):
+            left[child] -= 1
+            if not left[child]:
+                ready.append(child)
+    return [f"'{name}'" for name, count in left.items() if count and name in found.nodes]

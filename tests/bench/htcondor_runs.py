@@ -1,0 +1,207 @@
+"""Prints what it costs to understand a run of HTCondor's from its logs, and what runs cost beside a DAG by hand.
+
+Usage: python -m tests.bench.htcondor_runs [--only NAMES] [--jobs N] [--rounds N] [--noops N]
+
+NAMES, with commas: report, live, noops. It starts a pool of its own on loopback; see tests/live/condor-up.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.bench.report import rounds
+from tests.e2e.conftest import wfformat
+from tests.live.condor_pools import CondorPool, condor
+from tests.live.condor_runs import SITE
+
+from longshore.contract.context import RunPaths
+from longshore.model.event import FORMAT, Life
+from longshore.services.htcondor.books import Book, Handed, write_book
+
+SIZE = 100_172
+_POLL_S = 0.1
+_USAGE = """\
+\t\tUsr 0 00:00:07, Sys 0 00:00:01  -  Run Remote Usage
+\t\tUsr 0 00:00:00, Sys 0 00:00:00  -  Run Local Usage
+\t\tUsr 0 00:00:07, Sys 0 00:00:01  -  Total Remote Usage
+\t\tUsr 0 00:00:00, Sys 0 00:00:00  -  Total Local Usage
+\t0  -  Run Bytes Sent By Job
+\t0  -  Run Bytes Received By Job
+\t0  -  Total Bytes Sent By Job
+\t0  -  Total Bytes Received By Job
+\tPartitionable Resources :    Usage  Request Allocated
+\t   Cpus                 :     0.97        1         1
+\t   Disk (KB)            :   125        1024      1024
+\t   GPUs                 :                           0
+\t   Memory (MB)          :   318        2048      2048
+\t   TimeExecute (s)      :     9
+\t   TimeSlotBusy (s)     :     9
+"""
+
+
+def environment(pool: CondorPool, folder: Path) -> dict[str, str]:
+    """The pool, and a home of the bench's own."""
+    home = {name: str(folder / name) for name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME")}
+    return {**pool.env, **home, "PYTHONPATH": os.pathsep.join(sys.path)}
+
+
+def longshore(*words: str, env: dict[str, str], cwd: Path) -> str:
+    """Run a command of ours, and return what it printed."""
+    line = [sys.executable, "-m", "longshore", *words]
+    return subprocess.run(line, env=env, cwd=cwd, check=True, capture_output=True, text=True).stdout
+
+
+# -------------------------------------------------------------------------------------------------------------- report
+
+
+def records(size: int) -> Iterator[str]:
+    """The log of a DAG whose jobs all succeeded, a few of them at their second attempt."""
+    second = 0
+    for job in range(size):
+        cluster, second = job + 2, second + (job % 20 == 0)
+        at = f"2026-11-22 {6 + second // 3600:02}:{second // 60 % 60:02}:{second % 60:02}"
+        head = f"({cluster:03}.000.000) {at}"
+        where = f"<10.0.{job % 250}.7:9618?addrs=10.0.{job % 250}.7-9618&alias=node{job % 250}.example.org>"
+        start = (
+            f"001 {head} Job executing on host: {where}\n\tSlotName: slot1_{job % 64}@node{job % 250}.example.org\n"
+            f'\tCondorScratchDir = "/var/lib/condor/execute/dir_{job}"\n\tCpus = 1\n\tDisk = 1024\n\tGPUs = 0\n'
+            "\tMemory = 2048\n...\n"
+        )
+        node = f'    [ DAGNodeName = "j{job}"; JobBatchName = "big" ]'
+        yield f"000 {head} Job submitted from host: {where}\n{node}\n...\n"
+        yield start
+        if job % 250 == 7:
+            yield (
+                f"004 {head} Job was evicted.\n\t(0) Job terminated and was requeued\n{_USAGE}"
+                "\t(1) Normal termination (return value 3)\n...\n"
+            )
+            yield start
+        yield f"005 {head} Job terminated.\n\t(1) Normal termination (return value 0)\n{_USAGE}...\n"
+
+
+def report(folder: Path, pool: CondorPool, number: int) -> None:
+    """Print what the first report of a large run costs, and what later ones cost."""
+    env = environment(pool, folder)
+    tasks = {f"t{job:06}": (f"label{job % 10}", [f"t{job - 10:06}"] if job >= 10 else []) for job in range(SIZE)}
+    (folder / "graph.json").write_text(json.dumps(wfformat(tasks)), "utf-8")
+    text = f"{SITE}wfformat: graph.json\nsubmitPath: big\nrequestMemory: 2048\nrunQuantumCommand: 'true'\n"
+    (folder / "big.yaml").write_text(text, "utf-8")
+    longshore("prepare", "big.yaml", env=env, cwd=folder)
+    run = RunPaths(folder / "big")
+    with (run.wms / "run.dag.nodes.log").open("w", encoding="utf-8") as file:
+        file.writelines(records(SIZE))
+    end = f"005 (001.000.000) 2026-11-22 09:00:00 Job terminated.\n\t(1) Normal termination (return value 0)\n{_USAGE}"
+    (run.wms / "run.dag.dagman.log").write_text(f"{end}...\n", "utf-8")
+    life = Life(v=FORMAT, life=1, t=time.time(), host="ap.example.org", pid=1, boot="", by="submit")
+    write_book(run, Book(handed=(Handed(life=life, cluster=1, schedd="ap.example.org"),)))
+    size = (run.wms / "run.dag.nodes.log").stat().st_size
+    print(f"report of {SIZE} jobs from a log of {size / 1e6:.0f} MB")
+    os.environ.update({name: env[name] for name in ("CONDOR_CONFIG", "PYTHONPATH")})
+    again = [sys.executable, "-m", "longshore", "report", "--id", str(run.root)]
+    # A shell that forgets first what was read.
+    first = ["sh", "-c", f'rm -rf {run.cache}; exec "$@"', "sh", *again]
+    rounds("first: reads the log", first, folder, number)
+    rounds("again", again, folder, number)
+
+
+# ---------------------------------------------------------------------------------------------------------------- live
+
+
+def by_hand(folder: Path, pool: CondorPool, jobs: int) -> float:
+    """Seconds that a DAG takes which somebody wrote by hand, from its submission to its end."""
+    folder.mkdir()
+    nodes = "".join(f"JOB n{job} one\n" for job in range(jobs))
+    description = "executable = /bin/true\n  request_cpus = 1\n  request_memory = 50\n  request_disk = 1M\n"
+    more = "  should_transfer_files = NO\n  output = out.$(Cluster)\n  error = out.$(Cluster)\n"
+    (folder / "hand.dag").write_text(f"SUBMIT-DESCRIPTION one {{\n  {description}{more}}}\n{nodes}", "utf-8")
+    began = time.monotonic()
+    subprocess.run(["condor_submit_dag", "hand.dag"], cwd=folder, env=pool.env, check=True, capture_output=True)
+    log = folder / "hand.dag.dagman.log"
+    while not log.exists() or "\n005 (" not in f"\n{log.read_text('utf-8')}":
+        time.sleep(_POLL_S)
+    return time.monotonic() - began
+
+
+def ours(folder: Path, pool: CondorPool, jobs: int) -> float:
+    """Seconds that the same takes with us, from ``submit`` to a report that it succeeded."""
+    folder.mkdir()
+    env = environment(pool, folder)
+    tasks = {f"t{job}": ("A", list[str]()) for job in range(jobs)}
+    (folder / "graph.json").write_text(json.dumps(wfformat(tasks)), "utf-8")
+    asked = "requestMemory: 50\nrequestDisk: 1\nrunQuantumCommand: /bin/true\n"
+    text = f"{SITE}wfformat: graph.json\nsubmitPath: run\n{asked}"
+    (folder / "run.yaml").write_text(text, "utf-8")
+    began = time.monotonic()
+    said = longshore("submit", "run.yaml", "--wait", "--json", env=env, cwd=folder)
+    seconds = time.monotonic() - began
+    assert '"SUCCEEDED"' in said
+    return seconds
+
+
+def live(folder: Path, pool: CondorPool, jobs: int, number: int) -> None:
+    """Print how much longer runs take than a DAG by hand in the same pool."""
+    print(f"{jobs} jobs of /bin/true in a pool of 8 pretended processors, {number} rounds, in turn")
+    hand, here = [], []
+    for each in range(number):
+        hand.append(by_hand(folder / f"hand{each}", pool, jobs))
+        here.append(ours(folder / f"ours{each}", pool, jobs))
+        print(f"  round {each + 1}: by hand {hand[-1]:6.1f} s, submit to SUCCEEDED {here[-1]:6.1f} s", flush=True)
+    one, other = statistics.median(hand), statistics.median(here)
+    print(f"  median: by hand {one:.1f} s, ours {other:.1f} s, {other / one:.2f} times as long (at most 1.1)")
+
+
+def noops(folder: Path, pool: CondorPool, size: int) -> None:
+    """Print what DAGMan makes of a DAG of nodes that do nothing."""
+    env = environment(pool, folder)
+    tasks = {f"t{job:06}": (f"label{job % 10}", [f"t{job - 1000:06}"] if job >= 1000 else []) for job in range(size)}
+    (folder / "noops.json").write_text(json.dumps(wfformat(tasks)), "utf-8")
+    text = f"{SITE}wfformat: noops.json\nsubmitPath: noops\nrunQuantumCommand: 'true'\n"
+    (folder / "noops.yaml").write_text(text, "utf-8")
+    longshore("prepare", "noops.yaml", env=env, cwd=folder)
+    wms = folder / "noops" / "wms"
+    lines = (wms / "run.dag").read_text("utf-8").splitlines()
+    (wms / "run.dag").write_text(
+        "".join(f"{line} NOOP\n" if line.startswith("JOB j") else f"{line}\n" for line in lines)
+    )
+    began = time.monotonic()
+    subprocess.run(["condor_submit_dag", "run.dag"], cwd=wms, env=pool.env, check=True, capture_output=True)
+    log = wms / "run.dag.dagman.log"
+    while not log.exists() or "\n005 (" not in f"\n{log.read_text('utf-8')}":
+        time.sleep(_POLL_S)
+    ended = "return value 0" in log.read_text("utf-8")
+    print(f"a DAG of {size} NOOPs: {time.monotonic() - began:.1f} s, {'well' if ended else 'BADLY'}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default="report,live,noops")
+    parser.add_argument("--jobs", type=int, default=500)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--noops", type=int, default=100_000)
+    options = parser.parse_args()
+    chosen = options.only.split(",")
+    folder = Path(tempfile.mkdtemp(prefix="longshore-bench-"))
+    try:
+        with condor(folder / "pool") as pool:
+            if "report" in chosen:
+                report(folder, pool, options.rounds)
+            if "live" in chosen:
+                live(folder, pool, options.jobs, options.rounds)
+            if "noops" in chosen:
+                noops(folder, pool, options.noops)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()

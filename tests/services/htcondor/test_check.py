@@ -1,0 +1,178 @@
+"""What becomes of every key of a configuration, and what is refused with its reason."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.services.htcondor.rendering import context, job, rendered
+
+from longshore.config.profile import ATTRIBUTE_KEYS, REQUEST_KEYS
+from longshore.contract.context import Context, PingReport, Problem
+from longshore.model.job import JobSettings
+from longshore.model.ordering import JobGroup, Ordering
+from longshore.model.request import MIB, Request
+from longshore.model.rules import Bounds, JobRules, Keep, RetryOn, SuccessIf
+from longshore.model.workflow import Workflow
+from longshore.services.htcondor.check import LEFT_TO_HTCONDOR, REACHES, REFUSED, check
+from longshore.services.htcondor.settings import DAGMAN, JOB_KEYS, JOB_MAPS, dagman_settings
+
+GIB = 1024 * MIB
+OF_JOBS = {
+    *(*REQUEST_KEYS, *ATTRIBUTE_KEYS, *JOB_KEYS, *(name.partition(".")[0] for name in JOB_MAPS)),
+    *("environment", "numberOfRetries", "retryUnlessExit", "retryOn", "retryDelay", "retryDelayMax", "retryOnLost"),
+    *("retryOnPreempted", "memoryMultiplier", "memoryGrowth", "memoryLimit", "requestMemoryMax", "walltimeMultiplier"),
+    *("requestWalltimeMax", "enforceMemory", "memoryGrace", "maxLogSize", "successIf", "keepTmp", "keepLogs"),
+    *("resumeTasks", "killGrace", "killSignals", "maxFastFailures", "fastFailureTime", "limitThreads", "directives"),
+    *("workingDirectory", "container", "inheritEnvironment", "fileSystem", "setup", "htcondor"),
+}
+
+
+def test_of_every_key_of_a_job_something_is_known() -> None:
+    assert {*REACHES, *REFUSED, *LEFT_TO_HTCONDOR} == OF_JOBS
+    assert not set(REACHES) & set(REFUSED)
+    assert not set(REFUSED) & set(LEFT_TO_HTCONDOR)
+
+
+def _problems(ctx: Context | None = None, **settings: Any) -> list[Problem]:
+    return check(Workflow("w", [job("a", **settings)], []), ctx or context())
+
+
+def test_what_is_ordinary_is_no_problem() -> None:
+    assert _problems(attributes={"priority": 3, "category": "x"}, own={"profile.condor": {"+X": "1"}}) == []
+
+
+@pytest.mark.parametrize(
+    ("settings", "fatal", "words"),
+    [
+        ({"attributes": {"queue": "long"}}, False, "'queue' of 'a' has no effect: HTCondor has no queues"),
+        ({"rules": JobRules(success_if=SuccessIf(exit=(0, 3)))}, True, "DAGMan takes the exit code 0"),
+        ({"rules": JobRules(retry_on=RetryOn(log="x"))}, True, "'retryOn.log'"),
+        ({"rules": JobRules(bounds=Bounds(log_b=5))}, False, "'maxLogSize'"),
+        ({"rules": JobRules(bounds=Bounds(tmp=Keep.ALL))}, False, "'keepTmp'"),
+        ({"rules": JobRules(bounds=Bounds(logs=Keep.FAILED))}, False, "'keepLogs'"),
+        ({"own": {"nodeCount": 2}}, True, "'htcondor' has no key 'nodeCount'"),
+        ({"own": {"profile.condor": {"log": "x"}}}, True, "'profile.condor' cannot set 'log'"),
+        ({"own": {"profile.condor": {"no good": "x"}}}, True, "the name of no command"),
+        ({"own": {"profile.condor": {"rank": "a\nb"}}}, True, "'rank' must be one line"),
+        ({"own": {"directives": ["queue 3"]}}, True, "'directives' cannot set 'queue 3'"),
+        ({"own": {"attrs": {"x": [1]}}}, True, "'attrs.x' must be text"),
+    ],
+)
+def test_what_cannot_be_done_is_told(settings: dict[str, Any], fatal: bool, words: str) -> None:
+    (problem,) = _problems(**settings)
+    assert problem.fatal is fatal
+    assert words in problem.message
+
+
+def test_a_request_that_no_machine_holds_is_refused() -> None:
+    probe = PingReport(service="htcondor", ok=True, message="", capacity={"cpus": 8, "memory": 16 * GIB})
+    ctx = context()
+    ctx = type(ctx)(settings={}, site=ctx.site, paths=ctx.paths, templates={}, probe=probe)
+    large = Request(cpus=9, memory_b=17 * GIB, resources={"gpus": 1})
+    problems = _problems(ctx, request=large)
+    assert [problem.key for problem in problems] == ["requestCpus", "requestMemory"]
+    assert "asks for 17408 MiB of 'memory', and the largest machine of the pool has 16384 MiB" in problems[1].message
+
+
+def test_groups_that_go_on_after_failures_do_not_here() -> None:
+    groups = tuple(JobGroup(key=(name,), jobs=(name,)) for name in ("a", "b"))
+    for blocking, count in ((False, 1), (True, 0)):
+        ordering = Ordering(name="o", dimensions=("x",), blocking=blocking, groups=groups)
+        problems = check(Workflow("w", [job("a"), job("b")], [], orderings=[ordering]), context())
+        assert [problem.fatal for problem in problems] == [False] * count
+
+
+def test_files_are_not_moved() -> None:
+    (problem,) = _problems(context({"fileSystem": "transfer"}))
+    assert problem.fatal
+    assert "'fileSystem: transfer' of the site 'pool'" in problem.message
+
+
+# ------------------------------------------------------------------------------------------------ settings of the run
+
+
+@pytest.mark.parametrize(
+    ("given", "words", "hint"),
+    [
+        ({"DAGMAN_MAX_JOBS_IDEL": 3}, "no setting of DAGMan", "Did you mean 'DAGMAN_MAX_JOBS_IDLE'?"),
+        ({"DAGMAN_MAX_JOBS_IDLE": "many"}, "must be a whole number", ""),
+        ({"DAGMAN_USE_JOIN_NODES": 3}, "must be true or false", ""),
+        ({"DAGMAN_DEFAULT_NODE_LOG": "x"}, "cannot set 'DAGMAN_DEFAULT_NODE_LOG'", "Leave it out."),
+        ([1], "'wmsConfig' must be a map", ""),
+    ],
+)
+def test_settings_of_dagman_are_typed(given: Any, words: str, hint: str) -> None:
+    (problem,) = _problems(context(run={"wmsConfig": given}))
+    assert words in problem.message
+    assert problem.hint.startswith(hint)
+
+
+def test_dagman_is_told_what_the_configuration_says() -> None:
+    given = {"dagman_max_jobs_idle": 7, "DAGMAN_GENERATE_SUBDAG_SUBMITS": True}
+    assert dagman_settings(context(run={"wmsConfig": given})) == [
+        ("DAGMAN_GENERATE_SUBDAG_SUBMITS", "true"),
+        ("DAGMAN_MANAGER_JOB_APPEND_GETENV", "TRUE"),
+        ("DAGMAN_MAX_JOBS_IDLE", "7"),
+    ]
+    assert all(name.isupper() for name in DAGMAN)
+
+
+@pytest.mark.parametrize("given", [{"heavy": "x"}, {"heavy": 0}, {"heavy": True}, [3]])
+def test_numbers_of_jobs_of_a_category_are_numbers(given: Any) -> None:
+    (problem,) = _problems(context({"htcondor": {"maxJobs": given}}))
+    assert "'htcondor.maxJobs" in problem.message
+
+
+# ---------------------------------------------------------------------------------------------------- what is written
+
+
+def _description(ctx: Context | None = None, **settings: Any) -> str:
+    return rendered(Workflow("w", [job("a", **settings)], []), ctx or context())["wms/run.dag"]
+
+
+def test_own_words_come_last_and_so_win() -> None:
+    own = {
+        "attrs": {"Night": "x y", "Deep": True},
+        "profile.condor": {"+Proj": '"s"', "request_memory": "5GB", "stream_output": True, "rank": None},
+        "directives": ["use_oauth_services = box"],
+        "overwriteJobFiles": True,
+    }
+    text = _description(own=own, request=Request(memory_b=100 * MIB))
+    lines = [line.strip() for line in text[: text.index("\n}")].splitlines()]
+    assert lines[-5:] == [
+        *('My.Night = "x y"', "My.Deep = true", '+Proj = "s"', "request_memory = 5GB", "stream_output = true")
+    ] or lines[-6:] == [
+        *('My.Night = "x y"', "My.Deep = true", '+Proj = "s"', "request_memory = 5GB", "stream_output = true"),
+        "use_oauth_services = box",
+    ]
+    assert "$(n).$(Cluster).log" in text
+
+
+@pytest.mark.parametrize(
+    ("rule", "expected"),
+    [
+        ("none", "getenv = HOME, LANG, LOGNAME, PATH, SHELL, TZ, USER\n"),
+        (["LSST_*", "GITHUB_TOKEN"], "!*ENCRYPTION_KEY*, LSST_*, GITHUB_TOKEN\n"),
+        ("all", "!*TOKEN*, *\n"),
+    ],
+)
+def test_names_are_inherited_and_values_never_written(rule: Any, expected: str) -> None:
+    assert expected in _description(context(executor={"inherit": rule}))
+
+
+def test_nobody_is_written_to_unless_somebody_is_named() -> None:
+    assert "notif" not in _description()
+    assert "notification = Complete" in _description(attributes={"mailTo": "x@y", "whenToMail": "complete"})
+
+
+def test_a_job_that_ends_the_run_is_not_tried_again_first() -> None:
+    text = _description(attributes={"abortOnValue": 9}, number_of_retries=3)
+    assert "member(ExitCode, {9})" in text
+    assert "ABORT-DAG-ON j0 9\n" in text
+
+
+def test_settings_of_a_job_hold_for_its_kind_alone() -> None:
+    settings = JobSettings(label="a")
+    assert "request_memory" not in _description()
+    assert settings.request.memory_b is None
