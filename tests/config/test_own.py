@@ -55,6 +55,30 @@ cluster: {a: {directives: ["--cluster"]}}
     assert own(text, "c")["directives"] == ["-N 1"]
 
 
+def test_single_keys_and_further_maps_go_along() -> None:
+    words = Words("htcondor", keys=("nodeset", "overwrite"), maps=("attrs", "profile.condor"))
+    text = """
+nodeset: "{who}_set"
+who: me
+overwrite: true
+profile: {condor: {+Project: '"x"', rank: Memory}, panda: {queue: q}}
+site: {here: {profile: {condor: {rank: Disk}}, overwrite: null}}
+attrs: {Night: 1}
+pipetask: {a: {attrs: {Visit: "{visit}"}, profile: {condor: {+Project: null}}}}
+"""
+    config = Config(parse_yaml(text, "x.yaml", rank=LayerRank.FILE))
+    found = compile_profile(config, "a", site="here", free=frozenset({"visit"}), env={}, words=words)
+    assert dict(found.own_of({"visit": 7})) == {
+        "nodeset": "me_set",
+        "overwrite": None,
+        "profile.condor": {"+Project": None, "rank": "Disk"},
+        "attrs": {"Night": 1, "Visit": "7"},
+    }
+    wrong = Config(parse_yaml("{profile: {condor: 3}}", "x.yaml", rank=LayerRank.FILE))
+    with pytest.raises(ConfigError, match=r"'profile\.condor' must be a map"):
+        compile_profile(wrong, "a", free=frozenset(), env={}, words=words)
+
+
 def test_a_container_is_one_sections_affair() -> None:
     text = "{container: apptainer exec a.sif, pipetask: {a: {container: [podman, run]}, b: {container: null}}}"
     assert own(text)["container"] == ["podman", "run"]

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.house import slurm_reference
+from tests.house import htcondor_reference, slurm_reference
 from tests.house.reference import PAGE, page
 
 from longshore.cli.options import INTERRUPTED
@@ -89,6 +89,12 @@ def test_every_exit_status_is_explained_and_no_other() -> None:
 
 def test_the_reference_of_the_configuration_is_up_to_date() -> None:
     assert PAGE.read_text("utf-8") == page(), "run: python -m tests.house.reference"
+
+
+def test_the_reference_of_htcondor_is_up_to_date() -> None:
+    assert htcondor_reference.PAGE.read_text("utf-8") == htcondor_reference.page(), (
+        "run: python -m tests.house.htcondor_reference"
+    )
 
 
 def test_the_reference_of_slurm_is_up_to_date() -> None:

@@ -42,4 +42,4 @@ def test_what_the_page_says_to_type_works(
             check=False,
         )
         assert done.returncode == 0, f"{text}\n{done.stdout}\n{done.stderr}"
-    assert typed == 4
+    assert typed == 5

@@ -7,7 +7,7 @@ gather many edges; ``final`` is the job that runs after all others.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from longshore.contract.context import Context
@@ -96,29 +96,47 @@ def _kind(sorter: Sorter, kind: Kind, ctx: Context, order: Order, *, name: str, 
 
 def _nodes(kind: Kind, shape: Shape, ctx: Context, order: Order) -> Iterator[str]:
     """The lines of each job: its node, its variables, its priority."""
-    own = [[_shown(shape, index, name)] for index, name in zip(kind.indices, kind.names, strict=True)]
+    own = _own(kind, shape, ctx)
+    commands = _commands(shape)
+    if shape.index is not None:
+        yield f"VARS {FINAL} {own[0]}\n"
+        return
+    rank, base, description = order.rank, round(shape.settings.priority) * order.levels, shape.name
+    for index, words in zip(kind.indices, own, strict=True):
+        first = rank[index] + base
+        priority = f"PRIORITY j{index} {first}\n" if first else ""
+        more = commands.format(node=f"j{index}") if commands else ""
+        yield f"JOB j{index} {description}\nVARS j{index} {words}\n{priority}{more}"
+
+
+def _own(kind: Kind, shape: Shape, ctx: Context) -> list[str]:
+    """The variables of each job, of which most need little."""
+    folder, subfolder = describe.FOLDER, joblog.subfolder
+    names = (
+        [f'{describe.NAME}="{name}"' for name in kind.names]
+        if shape.plain
+        else list(map(_name_vars, kind.indices, kind.names))
+    )
+    own = [f'{name} {folder}="{subfolder(index)}"' for index, name in zip(kind.indices, names, strict=True)]
     for macro, text in ((describe.ARGUMENTS, shape.arguments), (describe.VARIABLES, shape.variables)):
         if text.own:
-            for words, piece in zip(own, text.own, strict=True):
-                words.append(f'{macro}="{quoting.in_vars(quoting.in_description(piece))}"')
-    asked, commands, description = _Asked(shape.settings, ctx), _commands(shape), shape.name
-    base = asked.priority * order.levels
-    for index, words, request, tasks in zip(kind.indices, own, kind.requests, kind.tasks, strict=True):
-        more = asked.of(request)
-        if tasks != 1:
-            more += f' {describe.TASKS}="{tasks}"'
-        if shape.index is None:
-            node, rank = f"j{index}", order.rank[index] + base
-            job = f"JOB {node} {description}\n"
-        else:
-            node, rank, job = FINAL, 0, ""
-        priority = f"PRIORITY {node} {rank}\n" if rank else ""
-        yield f"{job}VARS {node} {' '.join(words)}{more}\n{priority}{commands.format(node=node) if commands else ''}"
+            own = [f'{words} {macro}="{piece}"' for words, piece in zip(own, _escaped(text.own), strict=True)]
+    if len(set(map(id, kind.requests))) > 1:
+        asked = _Asked(shape.settings, ctx)
+        own = [words + asked.of(request) for words, request in zip(own, kind.requests, strict=True)]
+    if set(kind.tasks) != {1}:
+        own = [
+            words if tasks == 1 else f'{words} {describe.TASKS}="{tasks}"'
+            for words, tasks in zip(own, kind.tasks, strict=True)
+        ]
+    return own
 
 
-def _shown(shape: Shape, index: int, name: str) -> str:
-    folder = f'{describe.FOLDER}="{joblog.subfolder(index)}"'
-    return f'{describe.NAME}="{name}" {folder}' if shape.plain else f"{_name_vars(index, name)} {folder}"
+def _escaped(pieces: Sequence[str]) -> Sequence[str]:
+    together = "".join(pieces)
+    if '"' not in together and "\\" not in together:
+        return pieces
+    return [quoting.in_vars(quoting.in_description(piece)) for piece in pieces]
 
 
 def _name_vars(index: int, name: str) -> str:
@@ -150,7 +168,6 @@ class _Asked:
         self._usual = describe.amounts(settings.request, settings, ctx)
         self._known: dict[int, str] = {id(settings.request): ""}
         self._kept: list[Request] = []
-        self.priority = round(settings.priority)
 
     def of(self, request: Request) -> str:
         """Its macros."""

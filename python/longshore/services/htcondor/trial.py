@@ -1,4 +1,4 @@
-"""Refuses a DAG that DAGMan would choke on: reads it back, and tries its descriptions with the bindings."""
+"""Refuses a DAG that DAGMan or the schedd would choke on: reads it back, and tries its descriptions."""
 
 from __future__ import annotations
 
