@@ -13,7 +13,7 @@ from longshore.app.begin import Begun, begin
 from longshore.app.checks import check, check_commands
 from longshore.app.prepare import prepare
 from longshore.app.profiles import Profiles
-from longshore.errors import LongshoreError, PreparationError
+from longshore.errors import FilesError, LongshoreError, PreparationError
 from longshore.model.cluster import Cluster, ClusteredGraph
 from longshore.model.dag import Dag
 from longshore.model.file import File
@@ -125,6 +125,14 @@ runQuantumCommand: 'true'
         "run.yaml:7:3: 'pipetask.Bee' matches nothing: no task has the label 'Bee'. Labels are 'A', 'B', 'C'."
     ]
     assert not list(folder.glob("submit*"))
+
+
+def test_a_command_of_a_pipeline_has_its_place(folder: Path) -> None:
+    begun(folder, "pipeline:\n  tasks:\n    a: {command: nosuch x}\n    b: {command: ./gone}\n")
+    with pytest.raises(FilesError) as caught:
+        prepare(Path("run.yaml"), options={}, sets=(), run_id="k00000", now=0.0, tell=Told())
+    assert [str(each.origin) for each in caught.value.faults] == ["run.yaml:3:18", "run.yaml:4:18"]
+    assert "Correct 'command', or begin it with 'sh -c'" in caught.value.faults[0].hint
 
 
 def clustered(*tasks: Task) -> ClusteredGraph:

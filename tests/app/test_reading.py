@@ -270,7 +270,7 @@ def test_of_a_run_without_a_journal_nothing_is_known(written: Written, details: 
     written.run.engine_lock.unlink()
     card = written.opened.card
     prepared = report_run(written.opened, details=details, now=NOW)
-    assert prepared.notes == ("prepared, and never handed over",)
+    assert prepared.notes == (f"prepared, and never handed over: longshore submit {written.run.root}",)
     assert prepared.counts[JobState.READY] == 3
     handed = Submission(id=card.id, by="submit", at=NOW, user="ada", host="here")
     opened = OpenRun(run=written.run, card=msgspec.structs.replace(card, submissions=(handed,)))

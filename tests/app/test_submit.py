@@ -10,7 +10,8 @@ from typing import Any, ClassVar
 import pytest
 from tests.app.told import Told
 
-from longshore.app.submit import Submitted, submit
+from longshore.app.handover import Submitted
+from longshore.app.submit import submit
 from longshore.contract.context import RunPaths
 from longshore.errors import FilesError, SubmissionRefusedError
 from longshore.model.submission import Submission

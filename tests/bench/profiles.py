@@ -108,8 +108,8 @@ def values(clustered: ClusteredGraph, config: Config) -> None:
     kinds = kinds_of(clustered, config)
     shared: Shared = {}
     nodes = clustered.dag.nodes
-    each = zip(nodes, map(kinds.__getitem__, compositions(nodes)), strict=True)
-    collections.deque((make_job(cluster, profile, shared, "") for cluster, profile in each), maxlen=0)
+    each = zip(nodes, compositions(nodes), strict=True)
+    collections.deque((make_job(cluster, kind, kinds[kind], shared, "") for cluster, kind in each), maxlen=0)
 
 
 def workflow(clustered: ClusteredGraph, config: Config) -> None:

@@ -2,7 +2,7 @@
 
 Usage: python -m tests.bench.slurm [--only NAMES] [--jobs N] [--pending N] [--rounds N] [--seconds N] [--accounting]
 
-NAMES, with commas: array, pending. It starts a cluster of its own on loopback, which wants root.
+NAMES, with commas: task, array, pending. It starts a cluster of its own on loopback, which wants root.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import resource
+import shlex
 import shutil
 import statistics
 import subprocess
@@ -31,6 +33,8 @@ from longshore.world.rundir import read_snapshot
 
 _COUNTED = ("sbatch", "squeue", "sacct", "scontrol", "scancel")
 _POLL_S = 0.2
+_TASKS = 200
+"""How often the program that runs a job is started to see what it takes."""
 
 
 class Bench:
@@ -108,22 +112,54 @@ class Bench:
             time.sleep(_POLL_S)
         return time.monotonic() - began
 
-    def run_s(self, jobs: int) -> tuple[float, float]:
-        """Seconds that a run of as many jobs takes, with and without its preparation."""
+    def run_s(self, jobs: int) -> tuple[float, float, float]:
+        """Seconds that a run of as many jobs takes, with and without its preparation, and those of its engine's."""
         began = time.monotonic()
         run = self.submit(jobs)
         prepared = time.monotonic()
-        finish(run)
-        return time.monotonic() - began, time.monotonic() - prepared
+        engine_s = finish(run)
+        return time.monotonic() - began, time.monotonic() - prepared, engine_s
 
 
-def finish(run: Path) -> None:
-    """Wait for the end of a run."""
+def finish(run: Path) -> float:
+    """Wait for the end of a run; returns the seconds of a processor that its engine had been seen to use."""
+    used_s = 0.0
     while True:
         snapshot = read_snapshot(RunPaths(run))
         if snapshot is not None and snapshot.finished:
-            return
+            return used_s
+        if snapshot is not None:
+            used_s = cpu_s(engine_of(run)) or used_s
         time.sleep(_POLL_S)
+
+
+def task(bench: Bench, options: argparse.Namespace) -> None:
+    """What the script of a batch takes for each member, beside a script that does nothing; without Slurm."""
+    run = bench.submit(_TASKS)
+    finish(run)
+    (table,) = (run / "batches").glob("*.tsv")
+    script, ends = run / "task.sh", run / "task-ends"
+    ends.mkdir()
+    words = f"-e {shlex.quote(str(ends))} {shlex.quote(str(table))} && . {shlex.quote(str(run / 'wms/longshore-job'))}"
+    script.write_text(f'#!/bin/sh\nset -- -m "$1" {words}\n', "utf-8")
+    nothing = run / "nothing.sh"
+    nothing.write_text("#!/bin/sh\ntrue\n", "utf-8")
+    for name, path in (("a job's script", script), ("one that does nothing", nothing)):
+        processes, used_s = taken_by(path)
+        print(f"{name}: {processes:.1f} processes, {1000 * used_s:.1f} ms of a processor (mean of {_TASKS})")
+
+
+def taken_by(script: Path) -> tuple[float, float]:
+    """Processes and seconds of a processor that each of so many calls of a script takes."""
+    # In a namespace of its own, the number of the last process is the number of processes.
+    loop = f'i=0; while [ $i -lt {_TASKS} ]; do i=$((i + 1)); /bin/sh "$0" $i; done; sh -c "echo \\$\\$"'
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    words = ["unshare", "--pid", "--fork", "/bin/sh", "-c", loop, str(script)]
+    said = subprocess.run(words, check=True, capture_output=True, text=True).stdout
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    used_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    # The loop's shell, and the one that tells.
+    return (int(said.split()[-1]) - 2) / _TASKS, used_s / _TASKS
 
 
 def array(bench: Bench, options: argparse.Namespace) -> None:
@@ -133,12 +169,19 @@ def array(bench: Bench, options: argparse.Namespace) -> None:
     calls: Counter[str] = Counter()
     for _ in range(options.rounds):
         bare.append(bench.bare_s(options.jobs))
-        whole, seconds = bench.run_s(options.jobs)
+        whole, seconds, engine_s = bench.run_s(options.jobs)
         ours.append(whole)
         calls = bench.calls()
         print(
-            f"  bare array {bare[-1]:.1f} s, run {whole:.1f} s ({seconds:.1f} s without preparing it); {shown(calls)}"
+            f"  bare array {bare[-1]:.1f} s, run {whole:.1f} s ({seconds:.1f} s without preparing it, of which the "
+            f"engine used {engine_s:.1f} s of a processor); {shown(calls)}"
         )
+    # The interval between two questions is 2 s at the least: no more calls of each than that.
+    most = max(ours) / 2 + 2
+    print(
+        f"calls that ask: {calls['squeue']} squeue, {calls['sacct']} sacct, at most one each interval, "
+        f"which would be {most:.0f}; that hand over: {calls['sbatch']} sbatch"
+    )
     share = statistics.median(ours) / statistics.median(bare)
     print(
         f"{options.jobs} jobs of true: bare array {statistics.median(bare):.1f} s, run {statistics.median(ours):.1f} s "
@@ -183,14 +226,14 @@ def shown(calls: Counter[str]) -> str:
 def main() -> None:
     """Run what was asked for."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", default="array,pending")
+    parser.add_argument("--only", default="task,array,pending")
     parser.add_argument("--jobs", type=int, default=1000)
     parser.add_argument("--pending", type=int, default=10_000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=int, default=120)
     parser.add_argument("--accounting", action="store_true")
     options = parser.parse_args()
-    parts = {"array": array, "pending": pending}
+    parts = {"task": task, "array": array, "pending": pending}
     with (
         tempfile.TemporaryDirectory() as folder,
         slurm(Path(folder) / "pool", accounting=options.accounting) as pool,

@@ -100,7 +100,7 @@ def test_parts(key: str, most: object, partition: Partition) -> None:
         ({"one": {"pipetasks": ["a"]}}, "'cluster.one.pipetasks' must be text", ""),
     ],
 )
-def test_what_is_wrong_is_said_with_its_place(cluster: object, words: str, hint: str) -> None:
+def test_rows_37_and_44_what_is_wrong_is_said_with_its_place(cluster: object, words: str, hint: str) -> None:
     with pytest.raises(ConfigError) as caught:
         rules(cluster)
     assert words in str(caught.value)

@@ -128,6 +128,10 @@ def test_nothing_in_a_section_is_nothing_said(text: str) -> None:
     assert (rules.success_if, rules.retry_on) == (None, None)
 
 
+ONE_OF_STATES = "'successIf.state' must be one of SUCCEEDED, EXIT, SIGNAL, OOM, WALLTIME, OUTPUT"
+MIN_ABOVE_MAX = "has a 'min' of 3 above its 'max' of 1"
+BACKSLASH = "Signs that are meant as they are need a backslash; single quotes in YAML leave it alone."
+
 WRONG = {
     "successIf: {exti: 0}": ("1:19", "'successIf' has no 'exti'", "Did you mean 'exit'?"),
     "successIf: {zzz: 0}": (
@@ -158,7 +162,7 @@ WRONG = {
     "successIf: {log: 'a(b'}": (
         "1:18",
         "'successIf.log' is no regular expression: missing ), unterminated subpattern at character 2 of 'a(b'",
-        "Signs that are meant as they are need a backslash; single quotes in YAML leave it alone.",
+        BACKSLASH,
     ),
     "successIf: {value: {min: 1}}": ("1:20", "'successIf.value' needs a 'regex'", ""),
     "successIf: {value: {regex: x, mix: 1}}": ("1:36", "'successIf.value' has no 'mix'", "It has regex, min, max."),
@@ -174,31 +178,19 @@ WRONG = {
         "'successIf.exit' must be an exit code from 0 to 255 or a list of such, not '[0, 300]'",
         "",
     ),
-    "successIf: {state: DONE}": (
-        "1:20",
-        "'successIf.state' must be one of SUCCEEDED, EXIT, SIGNAL, OOM, WALLTIME, OUTPUT, not 'DONE'",
-        "",
-    ),
-    "successIf: {state: [walltim]}": (
-        "1:20",
-        "'successIf.state' must be one of SUCCEEDED, EXIT, SIGNAL, OOM, WALLTIME, OUTPUT, not 'walltim'",
-        "Did you mean 'WALLTIME'?",
-    ),
+    "successIf: {state: DONE}": ("1:20", f"{ONE_OF_STATES}, not 'DONE'", ""),
+    "successIf: {state: [walltim]}": ("1:20", f"{ONE_OF_STATES}, not 'walltim'", "Did you mean 'WALLTIME'?"),
     "successIf: {state: []}": ("1:20", "'successIf.state' names nothing", "Name at least one, or leave the key out."),
     "successIf: {exit: []}": ("1:19", "'successIf.exit' names nothing", "Name at least one, or leave the key out."),
     "retryOn: {signal: []}": ("1:19", "'retryOn.signal' names nothing", "Name at least one, or leave the key out."),
-    "successIf: {value: {regex: x, min: 3, max: 1}}": (
-        "1:20",
-        "'successIf.value' has a 'min' of 3 above its 'max' of 1",
-        "",
-    ),
+    "successIf: {value: {regex: x, min: 3, max: 1}}": ("1:20", f"'successIf.value' {MIN_ABOVE_MAX}", ""),
     "successIf: {file: [a]}": ("1:19", "'successIf.file' must be the path of a file, not '['a']'", ""),
     "retryOn: {signal: [KIL]}": ("1:19", "'retryOn.signal' must name signals, not 'KIL'", "Did you mean 'KILL'?"),
     "retryOn: {only: maybe}": ("1:17", "'retryOn.only' must be true or false, not 'maybe'", ""),
     "retryOn: {log: '*'}": (
         "1:16",
         "'retryOn.log' is no regular expression: nothing to repeat at character 1 of '*'",
-        "Signs that are meant as they are need a backslash; single quotes in YAML leave it alone.",
+        BACKSLASH,
     ),
     "memoryGrace: much": ("1:14", "'memoryGrace' must be an amount of memory or disk, not 'much'", None),
     "memoryGrace: '-5%'": ("1:14", "'memoryGrace' must be 0% or more, not '-5%'", ""),

@@ -92,7 +92,9 @@ def test_yaml_that_is_no_text(content: bytes, cli: Cli, tmp_path: Path, left_beh
     assert not left_behind()
 
 
-@pytest.mark.parametrize(("name", "error"), [("nope.yaml", "there is no file 'nope.yaml'"), (".", "'.' is not a file")])
+@pytest.mark.parametrize(
+    ("name", "error"), [("nope.yaml", "there is no file 'nope.yaml'"), ("nope/", "there is no file 'nope'")]
+)
 def test_no_yaml(name: str, error: str, cli: Cli, left_behind: LeftBehind) -> None:
     ran = cli("submit", name)
     assert ran.returncode == CONFIGURATION

@@ -17,7 +17,7 @@ from longshore.graph.graphfile import read_graph_file
 from longshore.origin import Origin
 
 CONFIGURATION, PREPARATION = 3, 7
-ODD = 'it\'s "$HOME" `id` {visit} <ENV> \\ \t*\n%s'
+ODD = 'it\'s "$HOME" `id` {visit} <ENV:HOME> \\ \t*\n%s'
 PIPELINE = {
     "dimensions": {"visit": [1, 2], "name": [ODD, "b"]},
     "datasets": {"said": "out/{visit}.txt"},

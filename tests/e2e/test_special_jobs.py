@@ -151,6 +151,42 @@ def test_a_program_is_looked_for_where_the_environment_of_the_job_says(
     assert not left_behind()
 
 
+def test_a_workflow_in_place_of_the_final_job_is_refused(
+    cli: Cli, write_run: WriteRun, left_behind: LeftBehind
+) -> None:
+    text = COMMON + "finalJob: {implementation: WORKFLOW, command1: 'echo x'}\n"
+    for stage in ("transform", "submit"):
+        ran = cli(stage, write_run(text))
+        assert ran.returncode == 3
+        assert "run.yaml:6:28: 'finalJob.implementation' must be" in ran.stderr
+        assert "JOB" in ran.stderr
+    assert not left_behind()
+
+
+@pytest.mark.parametrize(("when", "noted"), [("NEVER", False), ("SUBMIT", True)])
+def test_when_a_final_job_is_set_up_is_read_and_ignored(cli: Cli, write_run: WriteRun, when: str, noted: bool) -> None:
+    text = COMMON + f"finalJob: {{implementation: JOB, whenSetup: {when}, command1: 'echo x'}}\n"
+    ran = cli("prepare", write_run(text))
+    assert ran.returncode == 0, ran.stderr
+    assert (f"run.yaml:6:44: 'finalJob.whenSetup: {when}' is of no effect" in ran.stderr) is noted
+
+
+@pytest.mark.parametrize(
+    ("chain", "line"),
+    [("", "gather -j 1"), ('updateOutputChain: "", ', "gather -j 1"), ("updateOutputChain: --mine, ", "")],
+)
+def test_an_empty_option_leaves_nothing_in_a_command(cli: Cli, write_run: WriteRun, chain: str, line: str) -> None:
+    text = (
+        COMMON + f"finalJob: {{{chain}command1: 'gather -j {{requestCpus}} {{updateOutputChain}}', requestCpus: 1}}\n"
+    )
+    ran = cli("prepare", write_run(text), "--json")
+    if not chain:
+        assert ran.returncode == 3, "nothing defines it"
+        return
+    script = Path(ran.json["submit_dir"], "final_job.bash").read_text("utf-8")
+    assert script.splitlines()[-1].strip() == (line or "gather -j 1 --mine")
+
+
 def test_a_gap_at_the_beginning_is_no_final_job_but_an_error(cli: Cli, write_run: WriteRun) -> None:
     for stage in ("transform", "submit"):
         ran = cli(stage, write_run(COMMON + "finalJob: {command2: 'echo x'}\n"))

@@ -341,7 +341,15 @@ def test_a_refusal_for_good_spends_an_attempt_and_is_judged() -> None:
     assert (state.attempts[0], state.tries[0], state.lost[0]) == (1, 1, 0)
     end = state.undecided[0]
     assert isinstance(end, Ended)
-    assert (end.cause, end.reason) == (Cause.SUBMIT, "no such queue")
+    assert (end.cause, end.reason, end.hopeless) == (Cause.SUBMIT, "no such queue", False)
+
+
+def test_a_refusal_that_would_come_again_is_not_tried_again() -> None:
+    state = handed_over(answered=False)
+    state.apply(Refused(b="b", why="no such queue", spent=True, hopeless=True))
+    end = state.undecided[0]
+    assert isinstance(end, Ended)
+    assert end.hopeless
 
 
 def test_a_refusal_for_now_spends_nothing() -> None:

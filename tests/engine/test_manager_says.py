@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from longshore.contract.context import RunPaths, Unreachable
-from longshore.contract.executor import Batch, Limits, Mark, Polled, Refused, SubmitAnswer, Urgency, Waiting
+from longshore.contract.executor import (
+    Batch,
+    Found,
+    Limits,
+    Mark,
+    Polled,
+    Refused,
+    SubmitAnswer,
+    Unsure,
+    Urgency,
+    Waiting,
+)
 from longshore.engine.journal import read_events
 from longshore.engine.loop import Engine
 from longshore.engine.settings import EngineSettings
@@ -29,6 +40,8 @@ class _Executor(FakeExecutor):
         """How often it was asked before each batch."""
         self.told: list[Mapping[str, Urgency]] = []
         self.refuses: str | None = None
+        self.refusal = Refused("no such partition", for_all=True)
+        self.late: Refused | None = None
         self.opens: int | None = None
         self.note = ""
         self.waiting: Waiting | None = None
@@ -36,9 +49,16 @@ class _Executor(FakeExecutor):
     def submit(self, batch: Batch) -> SubmitAnswer:
         self.batches.append(batch)
         self.rounds.append(self.polls)
+        if self.late:
+            return Unsure("it does not answer yet")
         if self.refuses and any(member.name == self.refuses for member in batch.members):
-            return Refused("no such partition", for_all=True)
+            return self.refusal
         return super().submit(batch)
+
+    def find(self, tags: Iterable[str]) -> Found | Unreachable:
+        if self.late:
+            return Found({}, dict.fromkeys(tags, self.late))
+        return super().find(tags)
 
     def poll(self, since: Mark) -> Polled | Unreachable:
         self.polls += 1
@@ -61,6 +81,21 @@ def engine(folder: Path, *, limits: Limits | None = None) -> tuple[Engine, _Exec
     executor = _Executor(manager, limits=limits)
     run = write_run(folder / "run", FAN, profiles={"a": {"number_of_retries": 5}})
     return Engine(run, executor, EngineSettings(), clock=clock, by="submit", say=said.append), executor, run, said
+
+
+def test_a_refusal_that_would_come_again_fails_its_jobs_at_once(tmp_path: Path) -> None:
+    made, executor, _, _ = engine(tmp_path, limits=Limits(max_active=1))
+    executor.refuses, executor.refusal = "a_0", Refused("no such partition", hopeless=True)
+    assert made.run() is JobState.FAILED
+    assert sum(member.name == "a_0" for batch in executor.batches for member in batch.members) == 1
+
+
+def test_what_the_manager_says_late_counts_as_if_it_had_been_said_at_once(tmp_path: Path) -> None:
+    made, executor, _, _ = engine(tmp_path)
+    executor.late = Refused("no such partition", hopeless=True)
+    assert made.run() is JobState.FAILED
+    assert sorted(member.name for batch in executor.batches for member in batch.members) == ["a_0", "a_1", "a_3"]
+    assert all(member.attempt == 1 for batch in executor.batches for member in batch.members)
 
 
 def test_a_refusal_for_all_ends_the_run_at_once(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from longshore.config.merge import Node, plain, tree
 from longshore.errors import ConfigError, CycleError, FilesError, GraphError, LongshoreError
 from longshore.graph.chosen import PipelineKind, kind_of_pipeline, needed_files, subset
 from longshore.graph.description import FileKind
-from longshore.graph.pipeline import Pipeline, missing, read_pipeline
+from longshore.graph.pipeline import Pipeline, PipelineSettings, missing, read_pipeline
 from longshore.graph.tables import Table, match_glob, parse_csv
 from longshore.origin import Origin
 
@@ -75,9 +75,9 @@ def changed(*path: str, to: object) -> dict[str, Any]:
 
 
 def read(pipeline: object, query: str = "", **options: Any) -> Pipeline:
-    return read_pipeline(
-        tree(pipeline, HERE), options.pop("tables", TABLES), query, Origin("run.yaml", 3, 5), **options
-    )
+    tables = options.pop("tables", TABLES)
+    settings = PipelineSettings(query=query, query_origin=Origin("run.yaml", 3, 5), **options)
+    return read_pipeline(tree(pipeline, HERE), tables, settings)
 
 
 def names(pipeline: Pipeline, label: str = "") -> list[str]:
@@ -514,7 +514,7 @@ def test_no_pipeline_is_an_unexpected_error(pipeline: object) -> None:
     try:
         kind_of_pipeline(node)
         needed_files(node)
-        read_pipeline(node, TABLES, limit=1000)
+        read_pipeline(node, TABLES, PipelineSettings(limit=1000))
         subset(node, ["stack", "single"])
     except LongshoreError as error:
         assert str(error)  # noqa: PT017

@@ -57,3 +57,19 @@ class TestSlurmService(ServiceConformance):
     def context(self, service: WmsService, root: Path) -> Context:
         site = Site(name="conformance", settings={"slurm": {"pollInterval": 0.5}})
         return msgspec.structs.replace(super().context(service, root), site=site)
+
+
+class TestNativeSlurm(TestSlurmService):
+    """The same service where Slurm itself runs the graph; of its runs, only the whole can be cancelled."""
+
+    cancels_parts = False
+
+    @pytest.fixture
+    def slurm_pool(self, slurm_without_accounting: SlurmPool, monkeypatch: pytest.MonkeyPatch) -> SlurmPool:
+        monkeypatch.setenv("SLURM_CONF", str(slurm_without_accounting.conf))
+        return slurm_without_accounting
+
+    def context(self, service: WmsService, root: Path) -> Context:
+        native = {"mode": "native", "engineJob": {"mem": "300M"}}
+        site = Site(name="conformance", settings={"slurm": native})
+        return msgspec.structs.replace(super().context(service, root), site=site)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -78,6 +79,47 @@ def test_tasks_and_components_are_started_together(logs: Submit) -> None:
     )
     assert sorted(said["mpi"].splitlines()) == [f"{number} of 4 in it" for number in range(4)]
     assert sorted(said["het"].splitlines()) == ["0", "1", "2"]
+
+
+def test_a_launcher_stands_in_front_of_a_container(
+    logs: Submit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Programs that do of it what counts here: as many tasks as are asked for, and a box around each.
+    programs = {
+        "mpirun": '[ "$1" = -n ] || exit 64; n=$2; shift 2; while [ $((n -= 1)) -ge 0 ]; do RANK=$n "$@" || exit; done',
+        "apptainer": '[ "$1 $2" = "exec image.sif" ] || exit 64; shift 2; BOX=it exec "$@"',
+    }
+    for name, text in programs.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n", "utf-8")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    said = logs(
+        {"mpi": "echo $RANK of $SLURM_NTASKS on $SLURM_JOB_NUM_NODES in $BOX"},
+        container="apptainer exec image.sif",
+        slurm={"nodeCount": 4, "tasksPerNode": 2, "tasks": 8, "launcher": "mpirun"},
+    )
+    assert sorted(said["mpi"].splitlines()) == [f"{number} of 8 on 4 in it" for number in range(8)]
+
+
+def test_reservation_key_of_the_work_and_mail(logs: Submit, slurm_pool: SlurmPool) -> None:
+    words = ("starttime=now", "duration=5", "users=root", "nodes=n1", "flags=ignore_jobs")
+    slurm_pool.run("scontrol", "create", "reservation", "reservationname=night", *words)
+    try:
+        said = logs(
+            {"a": 'echo "$SLURM_JOB_RESERVATION $SLURMD_NODENAME $SLURM_JOB_ID"'},
+            slurm={"reserv": "night", "wckey": "survey", "mailUser": "jdoe@example.org", "mailType": ["END", "FAIL"]},
+        )
+    finally:
+        slurm_pool.run("scontrol", "delete", "reservationname=night", check=False)
+    reservation, node, number = said["a"].split()
+    assert (reservation, node) == ("night", "n1")
+    shown = slurm_pool.run("scontrol", "--oneliner", "show", "job", number)
+    assert "MailUser=jdoe@example.org MailType=END,FAIL" in shown
+    if slurm_pool.accounting:
+        keys = slurm_pool.run(
+            "sacct", "--noheader", "--parsable2", "--allocations", f"--jobs={number}", "--format=wckey"
+        )
+        assert keys.split() == ["survey"]
 
 
 def test_resources_are_licences_or_generic(logs: Submit, slurm_pool: SlurmPool) -> None:

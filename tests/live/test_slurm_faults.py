@@ -39,7 +39,7 @@ def wait_for(path: Path) -> str:
 )
 def test_a_refusal_is_told_in_slurms_own_words(kept_site: SlurmSite, profile: str, slurm: str, words: str) -> None:
     kept_site.describe(profile, slurm)
-    ran = kept_site.submit("numberOfRetries: 0\nrunQuantumCommand: 'true'\n")
+    ran = kept_site.submit("numberOfRetries: 3\nrunQuantumCommand: 'true'\n")
     if ran.returncode != 19:
         # Told before anything was handed over, by whoever asked the cluster.
         assert "nowhere" in ran.stderr or "nobody" in ran.stderr or "best" in ran.stderr
@@ -67,7 +67,8 @@ def test_a_refusal_ends_the_run_where_that_is_wanted(bare_site: SlurmSite) -> No
     assert len(bare_site.attempts(run, failed[0])) == 1
 
 
-def test_a_controller_that_is_down_fails_nothing(bare_site: SlurmSite) -> None:
+@pytest.mark.parametrize("by", [signal.SIGTERM, signal.SIGKILL], ids=["ended", "killed"])
+def test_a_controller_that_is_down_fails_nothing(bare_site: SlurmSite, by: signal.Signals) -> None:
     notes, go, later = (bare_site.folder / name for name in ("notes", "go", "later"))
     run = bare_site.begin(
         f"numberOfRetries: 0\nrunQuantumCommand: echo {{jobName}} >> {notes}; {wait_for(go)}\n"
@@ -75,7 +76,11 @@ def test_a_controller_that_is_down_fails_nothing(bare_site: SlurmSite) -> None:
         {"a": ("A", []), "b": ("B", ["a"]), "c": ("C", [])},
     )
     until(lambda: notes.exists() and len(notes.read_text("utf-8").split()) == 2, "both run")
-    with stopped(bare_site.pool, "slurmctld"):
+    # A controller that is killed remembers what it had written down, which takes it some seconds.
+    since, state = time.time(), bare_site.pool.root / "state" / "job_state"
+    bare_site.pool.run("sbatch", "--hold", "--output=/dev/null", "--wrap=true")
+    until(lambda: state.stat().st_mtime > since, "the controller has written that they run")
+    with stopped(bare_site.pool, "slurmctld", by):
         # Its jobs go on, and end, while nobody is there to ask; what follows them cannot be handed over.
         go.touch()
         until(
@@ -118,6 +123,26 @@ def test_a_batch_whose_answer_was_lost_is_not_handed_over_twice(bare_site: Slurm
     )
     assert ran.returncode == 0, ran.stderr
     assert (tmp_path / "calls").read_text("utf-8").split() == ["called"]
+    assert sorted((bare_site.folder / "notes").read_text("utf-8").split()) == ["t0", "t1", "t2"]
+
+
+def test_an_sbatch_that_hangs_does_not_keep_the_engine(bare_site: SlurmSite, tmp_path: Path) -> None:
+    bin_, go = tmp_path / "bin", tmp_path / "go"
+    bin_.mkdir()
+    (bin_ / "sbatch").write_text(
+        f'#!/bin/sh\ncase "$*" in *--version*) ;; *) {wait_for(go)} ;; esac\nexec "{shutil.which("sbatch")}" "$@"\n',
+        "utf-8",
+    )
+    (bin_ / "sbatch").chmod(0o755)
+    env = {"PATH": f"{bin_}{os.pathsep}{os.environ['PATH']}"}
+    run = bare_site.begin("runQuantumCommand: echo {jobName} >> ${PWD}/notes\n", many(3), env=env)
+    until(lambda: any("sbatch has not answered" in note for note in bare_site.report(run)["notes"]), "it hangs")
+    # Orders are obeyed meanwhile.
+    assert bare_site.cli("pause", run).returncode == 0
+    until(lambda: any("paused" in note for note in bare_site.report(run)["notes"]), "it is paused")
+    assert bare_site.cli("unpause", run).returncode == 0
+    go.touch()
+    assert bare_site.ended(run)["state"] == "SUCCEEDED"
     assert sorted((bare_site.folder / "notes").read_text("utf-8").split()) == ["t0", "t1", "t2"]
 
 
@@ -213,16 +238,18 @@ def test_an_engine_killed_with_a_thousand_jobs_in_the_queue(bare_site: SlurmSite
 class stopped:  # noqa: N801 - it is read as a statement
     """A daemon of a pool that is ended while the block lasts, and comes back after it.
 
-    It may write its state down: a controller that cannot forgets what it started last, and starts it again.
+    Unless it is killed, it writes its state down: a controller that cannot forgets what it started last, and starts it
+    again.
     """
 
-    def __init__(self, pool: SlurmPool, daemon: str) -> None:
+    def __init__(self, pool: SlurmPool, daemon: str, by: signal.Signals = signal.SIGTERM) -> None:
         self._pool = pool
         self._daemon = daemon
+        self._by = by
 
     def __enter__(self) -> None:
         pid = self._pool.pid(self._daemon)
-        os.kill(pid, signal.SIGTERM)
+        os.kill(pid, self._by)
         until(lambda: not _lives(pid), f"the end of {self._daemon}")
 
     def __exit__(self, *_: object) -> None:

@@ -109,6 +109,14 @@ def test_what_descends_from_a_failure_is_never_started(run: Run) -> None:
 def test_it_can_be_cancelled_and_run_again_under_an_engine(run: Run) -> None:
     assert run.submit(f"echo {{jobName}}; [ -e {run.root}/go ] || sleep 60").returncode == 0
     run.until(lambda: run.counts().get("RUNNING") == 3, "nothing runs")
+    # While Slurm runs it, it is looked into like any other.
+    run.until(lambda: run.cli("logs", run.root, "a0").stdout == "a0\n", "there is no log")
+    assert "a0 (" in (said := run.cli("explain", run.root, "a0").stdout), said
+    assert "RUNNING" in said
+    assert "UNREADY" in run.cli("explain", run.root, "c").stdout
+    lines = run.cli("events", run.root).stdout.splitlines()
+    assert sum('"started"' in line for line in lines) == 3
+    assert not any('"ended"' in line for line in lines)
     assert run.cli("pause", run.root).returncode == 6, "there is no engine to pause"
     assert run.cli("cancel", run.root).returncode == 0
     run.until(lambda: run.report()["state"] == "DELETED", "it is not cancelled")

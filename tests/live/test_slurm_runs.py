@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -81,6 +82,33 @@ def test_more_memory_until_it_is_enough(slurm_site: SlurmSite) -> None:
     assert [each["request"]["memory_b"] >> 20 for each in (first, second)] == [50, 200]
 
 
+def has_failed(site: SlurmSite, run: Path) -> bool:
+    """Whether a run is over, and went badly."""
+    return bool(site.report(run)["state"] == "FAILED")
+
+
+@pytest.mark.slow
+def test_a_job_whose_time_is_over(bare_site: SlurmSite, kept_site: SlurmSite) -> None:
+    # Slurm's shortest time is a minute, and so both kinds of cluster are waited for at once.
+    text = "numberOfRetries: 3\nrequestWalltime: 60\nrunQuantumCommand: sleep 300\n"
+    meek = "trap 'exit 0' TERM; while :; do sleep 0.2; done"
+    kept_site.describe()
+    kept = kept_site.begin(
+        f'{text}pipetask: {{B: {{runQuantumCommand: "{meek}"}}}}\n', {"a": ("A", []), "b": ("B", [])}, name="kept"
+    )
+    bare_site.describe()
+    bare = bare_site.begin(text, name="bare")
+    for site, run in ((kept_site, kept), (bare_site, bare)):
+        until(partial(has_failed, site, run), f"the end of {run}", patience_s=200)
+        # With the same time it would come no further.
+        (attempt,) = site.attempts(run, "a")
+        assert attempt["cause"] == "WALLTIME", attempt
+        assert attempt["run_s"] >= 55
+    # Accounting knows better than a job that ended well because it was told to end.
+    (attempt,) = kept_site.attempts(kept, "b")
+    assert (attempt["cause"], attempt["exit_code"]) == ("WALLTIME", 0)
+
+
 def test_cancelled_runs_leave_nothing_in_the_queue(slurm_site: SlurmSite) -> None:
     # Sixteen processors: some wait.
     run = slurm_site.begin("runQuantumCommand: sleep 600\n", many(20))
@@ -113,34 +141,35 @@ def test_a_killed_engine_is_followed_by_one_that_adopts_what_runs(slurm_site: Sl
     assert len(slurm_site.attempts(run, "t0")) == 1
 
 
-def test_a_restart_runs_only_what_did_not_succeed(bare_site: SlurmSite) -> None:
-    ran = bare_site.submit(
+def test_a_restart_runs_only_what_did_not_succeed(slurm_site: SlurmSite) -> None:
+    ran = slurm_site.submit(
         "numberOfRetries: 0\nrunQuantumCommand: echo {jobName} >> ${PWD}/notes\n"
         "pipetask: {B: {runQuantumCommand: 'test -e ${PWD}/mended && echo {jobName} >> ${PWD}/notes'}}\n",
         CHAIN,
     )
     assert ran.returncode == 19, ran.stderr
     run = ran.json["submit_dir"]
-    (bare_site.folder / "mended").touch()
-    again = bare_site.cli("restart", run, "--json")
+    (slurm_site.folder / "mended").touch()
+    again = slurm_site.cli("restart", run, "--json")
     assert again.returncode == 0, again.stderr
-    assert bare_site.ended(run)["state"] == "SUCCEEDED"
-    assert sorted((bare_site.folder / "notes").read_text("utf-8").split()) == ["a", "b", "c", "d"]
+    assert slurm_site.ended(run)["state"] == "SUCCEEDED"
+    assert sorted((slurm_site.folder / "notes").read_text("utf-8").split()) == ["a", "b", "c", "d"]
 
 
-def test_a_real_workflow(bare_site: SlurmSite) -> None:
-    instance = DATA / "helloworld-forkjoin-10-chameleon.json"
-    path = bare_site.folder / "run.yaml"
+@pytest.mark.parametrize("name", ["helloworld-forkjoin-10-chameleon"])
+def test_a_real_workflow(slurm_site: SlurmSite, name: str) -> None:
+    instance = DATA / f"{name}.json"
+    path = slurm_site.folder / "run.yaml"
     path.write_text(
         f"computeSite: cluster\nwfformat: {instance}\nreplay: {{timeScale: 0, outputScale: 0.000001}}\n"
         "requestMemory: 20\n",
         "utf-8",
     )
-    ran = bare_site.cli("submit", path, "--wait", "--json", timeout=300)
+    ran = slurm_site.cli("submit", path, "--wait", "--json", timeout=300)
     assert ran.returncode == 0, ran.stderr
     tasks = json.loads(instance.read_text("utf-8"))["workflow"]["specification"]["tasks"]
     run = Path(ran.json["submit_dir"])
-    assert bare_site.report(run)["counts"]["SUCCEEDED"] == len(tasks)
+    assert slurm_site.report(run)["counts"]["SUCCEEDED"] == len(tasks)
     made = {name.lstrip("/") for task in tasks for name in task.get("outputFiles", [])}
     assert not [name for name in made if not (run / "data" / name).is_file()]
 

@@ -6,12 +6,13 @@ import json
 import zipfile
 from collections import Counter
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from longshore.errors import FilesError, GraphError, LongshoreError
+from longshore.errors import CycleError, FilesError, GraphError, LongshoreError
 from longshore.graph.quantumgraph import RUN_GRAPH, task_graph
 from longshore.model.file import File
 from longshore.origin import Origin
@@ -120,3 +121,34 @@ def test_an_edge_to_nowhere(tmp_path: Path) -> None:
     with pytest.raises(GraphError, match=f"leads to nowhere: there is no '{nobody}'") as caught:
         task_graph(read_quantum_graph(path), name="p", file=File(name=RUN_GRAPH, path="g.qg"), origin=Origin(str(path)))
     assert caught.value.origin == Origin(str(path))
+
+
+def test_a_ring(tmp_path: Path) -> None:
+    def turned(graph: dict[str, Any]) -> dict[str, Any]:
+        parent, child = graph["edges"][0]
+        return {**graph, "edges": [*graph["edges"], [child, parent]]}
+
+    path = changed(tmp_path / "g.qg", "thin_graph", turned)
+    with pytest.raises(CycleError) as caught:
+        task_graph(read_quantum_graph(path), name="p", file=File(name="f", path="g.qg"), origin=Origin(str(path)))
+    first, second, last = caught.value.ring
+    assert first == last
+    assert {first.partition(" ")[0], second.partition(" ")[0]} == {"isr", "calibrate"}
+    assert str(caught.value) == f"{path}: the graph has a cycle: '{first}' -> '{second}' -> '{last}'"
+
+
+def test_another_version_is_named_with_that_which_is_read(tmp_path: Path) -> None:
+    path = changed(tmp_path / "g.qg", "header", lambda header: {**header, "version": 99})
+    from lsst.pipe.base.quantum_graph import FORMAT_VERSION
+
+    installed = version("lsst-pipe-base")
+    assert str(refused(path)) == (
+        f"run.yaml:3:1: '{path}' has format 99; lsst-pipe-base {installed} reads up to {FORMAT_VERSION}\n"
+        "Make it with the packages that are installed here, or install newer ones."
+    )
+
+
+def test_a_graph_in_the_older_format_says_how_it_is_converted(tmp_path: Path) -> None:
+    path = tmp_path / "g.qgraph"
+    path.write_bytes(b"tasks: {}\n")
+    assert "pipetask update-graph-run OLD.qgraph OUTPUT_RUN NEW.qg" in refused(path).hint

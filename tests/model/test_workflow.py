@@ -8,6 +8,7 @@ import networkx as nx
 import pytest
 
 from longshore.errors import CycleError, GraphError
+from longshore.model.dag import Dag
 from longshore.model.file import File
 from longshore.model.job import Job, JobSettings
 from longshore.model.workflow import Workflow
@@ -118,6 +119,23 @@ def test_garbage_collection_is_left_as_it_was(collecting: bool) -> None:
         assert gc.isenabled() is collecting
     finally:
         (gc.enable if before else gc.disable)()
+
+
+def test_the_graph_of_networkx_is_a_picture_and_made_when_asked_for() -> None:
+    workflow = Workflow("w", DIAMOND, EDGES)
+    assert workflow.graph is workflow.graph
+    with pytest.raises(nx.NetworkXError):
+        workflow.graph.remove_node("a1")
+    assert "a1" in workflow
+    assert "x1" not in workflow
+    assert "f1" in Workflow("w", DIAMOND, EDGES, final=job("f1"))
+
+
+def test_jobs_can_come_as_a_graph() -> None:
+    dag = Dag.by_name(DIAMOND, EDGES)
+    workflow = Workflow("w", dag)
+    assert [each.name for each in workflow] == ["a1", "b1", "c1", "d1"]
+    assert workflow.parents("d1") == ["b1", "c1"]
 
 
 def test_the_graph_is_that_of_the_jobs() -> None:

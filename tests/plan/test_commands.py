@@ -11,16 +11,20 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from longshore.model.job import JobSettings
 from longshore.model.request import MIB, Request
+from longshore.model.task import Command
 from longshore.plan.commands import (
     SHELL,
     argv_of,
     as_assignment,
     as_line,
+    in_full,
     job_variables,
     program_of,
     with_files,
     with_inherited,
+    with_own_lines,
     with_variables,
 )
 
@@ -238,3 +242,48 @@ def test_all_values_of_a_job_reach_it_as_variables() -> None:
 def test_what_is_not_asked_for_has_no_variable() -> None:
     variables = job_variables(name="a", label="l", attempt=1, request=Request(), run_dir="/")
     assert not [name for name in variables if name.endswith("_MB")]
+
+
+@pytest.mark.parametrize("command", ["exit 3", ("sh", "-c", "exit 3")])
+def test_lines_around_a_command_share_a_shell_and_the_last_is_always_run(command: Command) -> None:
+    script = with_own_lines(command, "MINE=set", 'echo "after $MINE"')
+    done = subprocess.run([SHELL, "-c", str(script)], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (3, "after set\n")
+
+
+@pytest.mark.parametrize(
+    ("command", "before", "after", "status", "said"),
+    [
+        (("echo", "it's"), "", "", 0, "it's\n"),
+        (("echo", "it's"), "true", "", 0, "it's\n"),
+        ("echo $MINE", "MINE=1", "true", 0, "1\n"),
+        ("echo one", "false", "echo after", 1, ""),
+        ("echo one", "", "sh -c 'exit 4'", 4, "one\n"),
+        ("sh -c 'exit 5'", "true", "sh -c 'exit 4'", 5, ""),
+        ("echo one # a remark", "true # another", "echo two # a third", 0, "one\ntwo\n"),
+    ],
+)
+def test_what_the_lines_around_a_command_come_to(
+    command: Command, before: str, after: str, status: int, said: str
+) -> None:
+    line = as_line(with_own_lines(command, before, after))
+    done = subprocess.run([SHELL, "-c", line], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (status, said)
+
+
+def test_a_command_in_full_is_set_up_first_and_started_by_its_launcher() -> None:
+    settings = JobSettings(
+        label="a", setup=("module load x",), launcher="srun", attributes={"preCmdline": "a", "postCmdline": "b"}
+    )
+    assert str(in_full(("work", "1"), settings)).splitlines() == [
+        "module load x",
+        "a",
+        '_status=$?; [ "$_status" -eq 0 ] || exit "$_status"',
+        "(",
+        "srun work 1",
+        ")",
+        "_status=$?",
+        "b",
+        '_after=$?; [ "$_status" -eq 0 ] || exit "$_status"; exit "$_after"',
+    ]
+    assert in_full(("work", "1"), JobSettings(label="a")) == ("work", "1")

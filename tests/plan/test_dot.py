@@ -58,6 +58,12 @@ def test_jobs_and_what_the_final_one_waits_for() -> None:
     ]
 
 
+def test_names_that_differ_in_a_line_feed_alone_stay_apart() -> None:
+    jobs = [job("a\nb", "l"), job("a b", "l"), job(r"a\nb", "l")]
+    lines = b"".join(dot_of_jobs(Workflow("w", jobs, []))).decode().splitlines()[2:-1]
+    assert [line.partition(" [")[0] for line in lines] == [r'  "a\nb"', '  "a b"', r'  "a\\nb"']
+
+
 @pytest.mark.skipif(shutil.which("dot") is None, reason="Graphviz is not installed")
 def test_graphviz_reads_it() -> None:
     subprocess.run(["dot", "-Tplain"], input=b"".join(dot_of_jobs(workflow())), capture_output=True, check=True)

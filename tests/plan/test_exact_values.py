@@ -15,10 +15,10 @@ from longshore.config.profile import compile_profile
 from longshore.config.search import Config
 from longshore.contract.clustering import ClusteringSettings
 from longshore.model.dag import Dag
-from longshore.model.task import Task, TaskGraph
+from longshore.model.task import Command, Task, TaskGraph
 from longshore.origin import Origin
 from longshore.plan.clustering.single import single_task
-from longshore.plan.commands import argv_of, as_line
+from longshore.plan.commands import argv_of, as_line, with_files, with_variables
 from longshore.plan.special import SpecialJobs
 from longshore.plan.transform import profiles_of, transform
 
@@ -27,7 +27,10 @@ TELL = (sys.executable, "-I", "-S", "-c", "import sys; sys.stdout.write('\\0'.jo
 # What an operating system can hand to a program: any text without NUL.
 words = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=20)
 hostile = words | st.sampled_from(
-    ["a b", "it's", '"', "$HOME", "`id`", "\n", "*", "~", "-n", ";exit", "a\tb", "{x}", "%s", "\\"]
+    [
+        *("a b", "it's", '"', "$HOME", "`id`", "\n", "*", "~", "-n", ";exit", "a\tb", "{x}", "%s", "\\"),
+        *("<ENV:HOME>", "a<ENV:HOME>'b", "<FILE:raw>", "'<FILE:raw>", "ENV:HOME", "FILE:raw"),
+    ]
 )
 
 
@@ -41,6 +44,11 @@ def jobs_of(command: Any, data_id: dict[str, Any], paths: dict[str, tuple[str, .
     return workflow["t"]
 
 
+def filled(command: Command) -> Command:
+    """A command with what is filled in later."""
+    return with_variables(with_files(command, {"raw": "/no where"}), {"HOME": "/no/home"})
+
+
 def told(argv: tuple[str, ...]) -> list[str]:
     """What a program was given, as it tells itself."""
     done = subprocess.run(argv, capture_output=True, check=True, cwd=Path("/"))
@@ -52,15 +60,24 @@ def told(argv: tuple[str, ...]) -> list[str]:
 def test_in_a_line_for_the_shell(value: str, files: list[str]) -> None:
     line = " ".join(map(as_line, [(word,) for word in TELL])).replace("{", "{{").replace("}", "}}")
     job = jobs_of(f"{line} {{x}} {{many}}", {"x": value}, {"many": tuple(files)})
-    assert told(argv_of(job.command)) == [value, *files]
+    assert told(argv_of(filled(job.command))) == [value, *files]
 
 
 @settings(max_examples=60, deadline=None)
 @given(value=hostile, files=st.lists(hostile, min_size=1, max_size=3))
 def test_in_a_list_of_words(value: str, files: list[str]) -> None:
     job = jobs_of([*TELL, "{x}", "{many}", "<{x}>"], {"x": value}, {"many": tuple(files)})
-    assert told(argv_of(job.command)) == [value, *files, f"<{value}>"]
-    assert told(("/bin/sh", "-c", as_line(job.command))) == [value, *files, f"<{value}>"]
+    assert told(argv_of(filled(job.command))) == [value, *files, f"<{value}>"]
+    assert told(("/bin/sh", "-c", as_line(filled(job.command)))) == [value, *files, f"<{value}>"]
+
+
+@settings(max_examples=40, deadline=None)
+@given(value=hostile)
+def test_beside_what_is_filled_in_later(value: str) -> None:
+    job = jobs_of([*TELL, "<ENV:HOME>/{x}", "<FILE:raw>", "x={x}<FILE:raw> it's"], {"x": value}, {})
+    env = {"HOME": "/no/home"}
+    done = subprocess.run(argv_of(filled(job.command)), capture_output=True, check=True, cwd=Path("/"), env=env)
+    assert done.stdout.decode().split("\0") == [f"/no/home/{value}", "/no where", f"x={value}/no where it's"]
 
 
 @given(value=st.integers(-(10**9), 10**9))
@@ -73,4 +90,4 @@ def test_a_number_keeps_its_format(value: int) -> None:
 def test_a_format_is_applied_before_the_shell_sees_it(value: str) -> None:
     line = " ".join(map(as_line, [(word,) for word in TELL])).replace("{", "{{").replace("}", "}}")
     job = jobs_of(f"{line} {{x:.3}} {{x:>25}} {{n:>4}}", {"x": value, "n": 7}, {})
-    assert told(argv_of(job.command)) == [f"{value:.3}", f"{value:>25}", "   7"]
+    assert told(argv_of(filled(job.command))) == [f"{value:.3}", f"{value:>25}", "   7"]

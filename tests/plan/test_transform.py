@@ -290,3 +290,14 @@ def test_a_job_of_one_task_takes_its_id() -> None:
     settings = {"runQuantumCommand": ["run", "{qgraphNodeId}", "{visit}"], "environment": {"NODE": "{qgraphNodeId}"}}
     job = made(clustered, settings)["u1"]
     assert (job.command, job.environment) == (("run", "u1", "1"), {"NODE": "u1"})
+
+
+def test_tasks_are_counted_per_label() -> None:
+    single = made(single_task(tasks(), ClusteringSettings()), {})
+    assert single["isr_1"].quanta_counts == {"isr": 1}
+    assert single.quanta_counts() == {"isr": 2, "cal": 2}
+    final = Job(name="last", label="last", command="x", settings=JobSettings(label="last"), quanta=None)
+    packed = made(together(tasks()), {}, SpecialJobs(final=final))
+    assert packed["v1"].quanta_counts == {"cal": 1, "isr": 1}
+    assert packed.quanta_counts() == {"cal": 2, "isr": 2}
+    assert packed["last"].quanta_counts == {}

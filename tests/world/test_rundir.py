@@ -350,3 +350,19 @@ def test_files_beside_no_run_stay_with_what_ends_well(tmp_path: Path) -> None:
     with add_to_new_folder(target, ("one",), there=False):
         (target / "one").write_text("1", "utf-8")
     assert names(tmp_path) == ["a", "a/run", "a/run/one"]
+
+
+@pytest.mark.parametrize(
+    ("target", "said"),
+    [
+        ("/proc/run", "'/proc/run': No such file or directory"),
+        ("/dev/null/run", "'/dev/null/run': '/dev/null': Not a directory"),
+        ("/tmp/" + "a" * 300, "aaa...aaa"),
+    ],
+)
+def test_why_a_run_directory_cannot_be_written_is_said_in_a_line_that_can_be_read(target: str, said: str) -> None:
+    with pytest.raises(FilesError) as caught, new_run_directory(Path(target)):
+        pass
+    assert said in caught.value.message
+    assert "draft" not in caught.value.message
+    assert len(caught.value.message) < 400

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -47,12 +47,16 @@ class Begun:
         Where the run directory will be.
     ctx
         What the service may know, with what its probe found.
+    options, sets
+        What the command line said.
     """
 
     configuration: Configuration
     service: WmsService
     run: RunPaths
     ctx: Context
+    options: Mapping[str, str] = field(default_factory=dict)
+    sets: tuple[str, ...] = ()
 
 
 def begin(path: Path, *, options: Mapping[str, str], sets: tuple[str, ...], now: float, tell: Teller) -> Begun:
@@ -77,12 +81,17 @@ def begin(path: Path, *, options: Mapping[str, str], sets: tuple[str, ...], now:
     tell_warnings(warnings, tell)
     configuration = name_run(configuration)
     service = find_service(configuration.service, origin=configuration.service_origin)
-    configuration = _with_site(configuration, service)
-    for note in (*configuration.place.notes, *_left_out(configuration), *_unheeded(configuration, service)):
+    configuration = with_site(configuration, service)
+    for note in (*configuration.place.notes, *_left_out(configuration, service), *_unheeded(configuration, service)):
         tell.note(note)
     run = RunPaths(Path(configuration.text("submitPath")).absolute())
     return Begun(
-        configuration=configuration, service=service, run=run, ctx=service_context(configuration, service, run)
+        configuration=configuration,
+        service=service,
+        run=run,
+        ctx=service_context(configuration, service, run),
+        options=options,
+        sets=sets,
     )
 
 
@@ -99,6 +108,12 @@ def name_run(configuration: Configuration) -> Configuration:
             raise ConfigError(
                 f"'{key}' must have a value", origin=configuration.origin(key), hint="It has a default: leave it out."
             )
+        if odd := re.search(r"[\x00-\x1f\x7f]", configuration.text(key)):
+            raise ConfigError(
+                f"'{key}' has the sign {odd[0]!a} in it, which names of files should not have",
+                origin=configuration.origin(key),
+                hint="Programs that read the path line by line would not find it.",
+            )
     left = re.search(r"\$\{?[A-Za-z_]\w*\}?", configuration.text("submitPath"))
     if left:
         raise ConfigError(
@@ -109,7 +124,7 @@ def name_run(configuration: Configuration) -> Configuration:
     return configuration.with_defined(uniqProcName=configuration.text("outputRun").replace("/", "_"))
 
 
-def _with_site(configuration: Configuration, service: WmsService) -> Configuration:
+def with_site(configuration: Configuration, service: WmsService) -> Configuration:
     """The configuration at the site ``local`` where none is chosen and jobs run here.
 
     Raises
@@ -128,8 +143,9 @@ def _with_site(configuration: Configuration, service: WmsService) -> Configurati
     )
 
 
-def _left_out(configuration: Configuration) -> list[str]:
-    _, names = inherited(configuration.env, configuration.place.settings.get("inheritEnvironment", "all"))
+def _left_out(configuration: Configuration, service: WmsService) -> list[str]:
+    rule = configuration.place.settings.get("inheritEnvironment", "all")
+    _, names = inherited(configuration.env.keys() - service.always_inherited, rule)
     if not names:
         return []
     what = f"jobs do not inherit {', '.join(names)}"
@@ -240,13 +256,19 @@ def _guest_settings(place: Placed, service: WmsService) -> dict[str, Any]:
     return found
 
 
+def template_files(place: Placed) -> dict[str, Path]:
+    """The templates that a site has of its own."""
+    folder = Path(place.origin.file).parent if place.origin else Path()
+    named: dict[str, str] = place.settings.get("templates") or {}
+    return {name: folder / Path(path).expanduser() for name, path in named.items()}
+
+
 def _templates_of(place: Placed) -> dict[str, str]:
     """Texts of the templates that a site has of its own."""
-    folder = Path(place.origin.file).parent if place.origin else Path()
     texts: dict[str, str] = {}
-    for name, path in (place.settings.get("templates") or {}).items():
+    for name, path in template_files(place).items():
         try:
-            texts[name] = (folder / Path(path).expanduser()).read_text("utf-8")
+            texts[name] = path.read_text("utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise FilesError(
                 f"the template '{name}' of the site '{place.name}' cannot be read: {error}", origin=place.origin

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import suppress
+from types import MappingProxyType
 from typing import Final
 
 import msgspec
@@ -13,14 +14,17 @@ import msgspec
 from longshore.app.begin import Begun, tell_warnings
 from longshore.app.lint import in_file_order
 from longshore.app.peek import peek
-from longshore.app.problems import gathered, refuse
+from longshore.app.problems import MOST_ALIKE, gathered, refuse
 from longshore.app.profiles import beyond_limits, capped
-from longshore.app.programs import missing_programs
+from longshore.app.programs import COMMAND, missing_programs
 from longshore.app.teller import Teller
 from longshore.config.combine import ClusterProfile
+from longshore.config.merge import Node
 from longshore.config.sections import unmatched
-from longshore.contract.context import Problem, file_name
+from longshore.contract.context import Problem, RunPaths, file_name
+from longshore.errors import RunUnreadableError
 from longshore.model.cluster import ClusteredGraph, Composition
+from longshore.model.codec import decode_file, decode_header, decode_job, job_lines
 from longshore.model.file import File
 from longshore.model.job import Job
 from longshore.model.workflow import Workflow
@@ -33,7 +37,9 @@ _SHORT: Final = 50
 """Characters of a name that are not too long for a file's, whatever they are."""
 
 
-def check(begun: Begun, workflow: Workflow, tell: Teller) -> None:
+def check(
+    begun: Begun, workflow: Workflow, tell: Teller, *, commands: Mapping[str, Node] = MappingProxyType({})
+) -> None:
     """Refuse what can never run, and tell what else there is to know.
 
     Parameters
@@ -44,6 +50,8 @@ def check(begun: Begun, workflow: Workflow, tell: Teller) -> None:
         Its jobs.
     tell
         Takes notes.
+    commands
+        What the payload says that jobs run, per label.
 
     Raises
     ------
@@ -51,7 +59,7 @@ def check(begun: Begun, workflow: Workflow, tell: Teller) -> None:
         Something is wrong: a request, a file, or both and other things.
     """
     found = gathered(_problems(begun, workflow), workflow)
-    refuse((_placed(problem, begun) for problem in found), tell)
+    refuse((_placed(problem, begun, commands) for problem in found), tell)
 
 
 def check_commands(clustered: ClusteredGraph, profiles: Mapping[Composition, ClusterProfile], tell: Teller) -> None:
@@ -106,6 +114,33 @@ def tell_of_labels(begun: Begun, clustered: ClusteredGraph, tell: Teller) -> Non
     tell_warnings(in_file_order(found, configuration), tell)
 
 
+def inputs_gone(run: RunPaths) -> Iterator[Problem]:
+    """What a prepared run reads, what none of its jobs makes, and what is not there any more; the first few of many.
+
+    Parameters
+    ----------
+    run
+        The run directory.
+
+    Raises
+    ------
+    RunUnreadableError
+        The workflow is torn.
+    """
+    try:
+        with run.workflow.open("rb") as lines:
+            header = decode_header(lines.readline(), path=str(run.workflow))
+            made = {name for line in job_lines(lines, header) for name in decode_job(line).outputs}
+            files = {file.name: file for file in map(decode_file, lines)}
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise RunUnreadableError(f"'{run.workflow}' has a line that is no job and no file: {error}") from error
+    outside = _outside(files, made)
+    gone = sorted(outside[name] for name in _absent(outside))
+    for number, path in enumerate(gone[:MOST_ALIKE], 1):
+        more = f" (and {len(gone) - number:,} more like it)" if number == MOST_ALIKE and len(gone) > number else ""
+        yield Problem(message=f"its input '{path}' is not there any more{more}")
+
+
 def _problems(begun: Begun, workflow: Workflow) -> Iterator[Problem]:
     yield from begun.service.check(workflow, begun.ctx)
     yield from beyond_limits(begun, workflow)
@@ -118,11 +153,15 @@ def _problems(begun: Begun, workflow: Workflow) -> Iterator[Problem]:
         yield from _missing_inputs(jobs, workflow.files)
 
 
-def _placed(problem: Problem, begun: Begun) -> Problem:
+def _placed(problem: Problem, begun: Begun, commands: Mapping[str, Node]) -> Problem:
     """The problem, with the place where what it is about was written."""
     if problem.origin or not (problem.key and problem.label):
         return problem
     origin = begun.configuration.written(problem.key, problem.label)
+    if origin is None and problem.key == COMMAND and problem.label in commands:
+        # A pipeline says it under another name.
+        hint = problem.hint.replace(f"'{COMMAND}'", "'command'")
+        return msgspec.structs.replace(problem, origin=commands[problem.label].origin, hint=hint)
     return msgspec.structs.replace(problem, origin=origin)
 
 
@@ -177,10 +216,7 @@ def _written_twice(jobs: Sequence[Job], files: Mapping[str, File]) -> Iterator[P
 def _missing_inputs(jobs: Sequence[Job], files: Mapping[str, File]) -> Iterator[Problem]:
     """Files that jobs read, that none makes, and that are not there."""
     made = {name for job in jobs for name in job.outputs}
-    # A relative path lies in the run directory, and is the business of whoever puts it there.
-    outside = {name: file.path for name, file in files.items() if name not in made and file.path.startswith("/")}
-    if not outside:
-        return
+    outside = _outside(files, made)
     absent = _absent(outside)
     for job in jobs if absent else ():
         for name in job.inputs:
@@ -192,6 +228,12 @@ def _missing_inputs(jobs: Sequence[Job], files: Mapping[str, File]) -> Iterator[
                     hint="Put it there, or correct what names it.",
                     code="files",
                 )
+
+
+def _outside(files: Mapping[str, File], made: Container[str]) -> dict[str, str]:
+    """Paths of the files that no job makes, by their names."""
+    # A relative path lies in the run directory, and is the business of whoever puts it there.
+    return {name: file.path for name, file in files.items() if name not in made and file.path.startswith("/")}
 
 
 def _absent(paths: Mapping[str, str]) -> set[str]:

@@ -257,20 +257,11 @@ def read_configuration(
     """
     env = {**os.environ, "PWD": str(current_directory())}
     _refuse_odd_name(path.absolute())
-    loaded = load_layers(path, env=env)
-    defaults = _shipped_layer("defaults", LayerRank.DEFAULTS, "etc", "defaults.yaml")
-    schema = msgspec.json.decode(shipped("etc", "schema", "config.json").read_bytes())
-    around = machine_and_user(env)
-    variables, findings = environment(env, schema, defaults.root)
-    given = (
-        defaults,
-        _computed(path, now),
-        *around.layers,
-        variables,
-        *loaded.layers,
+    said = (
         layer_from_mapping({"bps_cmdline": dict(options)}, "command line", LayerRank.COMMAND_LINE),
         set_layer(sets),
     )
+    given, files, findings = _given(path, said, now=now, env=env)
     # Service and site choose layers of their own, and so are looked up before these are there.
     first = Config(merge(given))
     with _noted(problems):
@@ -280,7 +271,7 @@ def read_configuration(
         path=path,
         layers=given,
         config=first,
-        files=(*loaded.files, *around.files),
+        files=files,
         env=env,
         service="local",
         service_origin=None,
@@ -293,6 +284,29 @@ def read_configuration(
     with _noted(problems):
         configuration = _with_backend_options(configuration)
     return configuration, findings
+
+
+def _given(
+    path: Path, said: tuple[Layer, ...], *, now: float, env: Mapping[str, str]
+) -> tuple[tuple[Layer, ...], tuple[FileRead, ...], list[Finding]]:
+    """The layers that depend on no site, weakest first; the files they were read from; and warnings.
+
+    Parameters
+    ----------
+    path, now
+        As for `read_configuration`.
+    said
+        The layers of the command line.
+    env
+        The environment.
+    """
+    loaded = load_layers(path, env=env)
+    defaults = _shipped_layer("defaults", LayerRank.DEFAULTS, "etc", "defaults.yaml")
+    schema = msgspec.json.decode(shipped("etc", "schema", "config.json").read_bytes())
+    around = machine_and_user(env)
+    variables, findings = environment(env, schema, defaults.root)
+    given = (defaults, _computed(path, now), *around.layers, variables, *loaded.layers, *said)
+    return given, (*loaded.files, *around.files), findings
 
 
 def _with_backend_options(configuration: Configuration) -> Configuration:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from longshore.app.begin import begin
 from longshore.app.job_events import JobEvents, PartState, event_lines
-from longshore.app.lsst import is_lsst
+from longshore.app.lsst import is_lsst, reads_graph_file
 from longshore.app.packing import pack
 from longshore.app.run_jobs import RunJobs
 from longshore.app.runs import OpenRun, open_run
@@ -39,7 +39,10 @@ def draw_configuration(path: Path, *, sets: tuple[str, ...], tell: Teller) -> Pi
     """
     begun = begin(path, options={}, sets=sets, now=time.time(), tell=tell)
     configuration = begun.configuration
-    if is_lsst(configuration.config, site=configuration.site, env=configuration.env, beside=path.parent):
+    of_file = reads_graph_file(configuration.text("graphFile"), configuration.text("graphSource"))
+    if not of_file and is_lsst(
+        configuration.config, site=configuration.site, env=configuration.env, beside=path.parent
+    ):
         raise PreparationError(
             "a quantum graph is only there once a run is prepared",
             origin=Origin(str(path)),

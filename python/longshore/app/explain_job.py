@@ -259,7 +259,7 @@ class _Look:
         place = self._state.place(job)
         waits_for = self._waits_for()
         causes = self._causes
-        attempts = self._attempts([job, *causes])
+        attempts = self._read.attempts([job, *causes])
         mine = attempts.of(job)
         settings = table.settings(job)
         code = fold.code[place]
@@ -363,12 +363,6 @@ class _Look:
                 elif self._code(parent) in _BLOCKED:
                     stack.append(parent)
         return sorted(found)
-
-    def _attempts(self, jobs: Iterable[int]) -> Attempts:
-        attempts = Attempts(set(jobs))
-        for event in self._read.events:
-            attempts.take(event)
-        return attempts
 
     def _other(self, job: int, attempts: Attempts | None = None) -> Other:
         all_of_them = attempts.of(job) if attempts else []

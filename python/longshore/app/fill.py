@@ -6,7 +6,6 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import yaml
@@ -20,6 +19,7 @@ from longshore.contract.context import RunPaths
 from longshore.model.codec import workflow_lines
 from longshore.model.job import Job
 from longshore.model.workflow import Workflow
+from longshore.origin import Origin
 from longshore.plan.special import FINAL, FINAL_SCRIPT, final_script
 from longshore.world.rundir import write_lines, write_rendered
 
@@ -64,8 +64,8 @@ def fill(draft: RunPaths, plan: Plan, mark: str) -> None:
     begun, workflow = plan.begun, plan.workflow
     configuration = begun.configuration
     _write_inputs(draft, plan)
-    (draft.root / f"{workflow.name}_config.yaml").write_text(_effective(configuration), "utf-8")
-    origins = dict(_origins(configuration.config.root))
+    config_file(draft, workflow.name).write_text(_effective(configuration), "utf-8")
+    origins = {key: msgspec.to_builtins(origin) for key, origin in origins_of(configuration.config.root)}
     draft.origins.write_bytes(msgspec.json.format(msgspec.json.encode(origins), indent=1) + b"\n")
     write_lines(draft.workflow, workflow_lines(workflow))
     write_saved(draft.root, plan.saved)
@@ -80,6 +80,20 @@ def fill(draft: RunPaths, plan: Plan, mark: str) -> None:
         path.chmod(path.stat().st_mode | 0o111)
     draft.journal.mkdir()
     write_rendered(draft, begun.service.render(workflow, msgspec.structs.replace(begun.ctx, mark=mark)))
+
+
+def config_file(run: RunPaths, name: str) -> Path:
+    """The file with the configuration that came of all layers."""
+    return run.root / f"{name}_config.yaml"
+
+
+def origins_of(node: Node, key: str = "") -> Iterator[tuple[str, Origin]]:
+    """Where each value below a node was written, by its key."""
+    if isinstance(node.value, dict) and node.value:
+        for name, below in node.value.items():
+            yield from origins_of(below, f"{key}.{name}")
+    else:
+        yield key.removeprefix("."), node.origin
 
 
 def _made(path: Path) -> Path:
@@ -140,11 +154,3 @@ def _write_inputs(draft: RunPaths, plan: Plan) -> None:
 def _effective(configuration: Configuration) -> str:
     text: str = yaml.safe_dump(plain(configuration.config.root), sort_keys=False, allow_unicode=True, width=120)
     return text
-
-
-def _origins(node: Node, key: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
-    if isinstance(node.value, dict) and node.value:
-        for name, below in node.value.items():
-            yield from _origins(below, f"{key}.{name}")
-    else:
-        yield key.removeprefix("."), msgspec.to_builtins(node.origin)

@@ -34,15 +34,22 @@ class History:
 
     def take(self, events: Iterable[Event]) -> None:
         """Take events in, in their order."""
-        asked, ends = self._asked, self.ends
+        # Most events are of the first four kinds, and there are hundreds of thousands.
+        asked, ends, attempt, start, host = self._asked, self.ends, self._attempt, self._start, self._host
         for event in events:
-            if isinstance(event, Submitting):
+            if isinstance(event, Started):
+                job = event.j
+                attempt[job] = event.a
+                start[job] = math.nan if event.at is None else event.at
+                # Hundreds of thousands of jobs run on a few hosts.
+                host[job] = self._hosts.setdefault(event.host, event.host) if event.host else None
+            elif isinstance(event, Ended):
+                ends[event.j] = event
+            elif isinstance(event, Submitting):
                 asked[event.b] = event.jobs
             elif isinstance(event, Submitted):
                 asked.pop(event.b, None)
-            elif isinstance(event, Started):
-                self._started(event)
-            elif isinstance(event, Ended | Lost):
+            elif isinstance(event, Lost):
                 ends[event.j] = event
             elif isinstance(event, Refused):
                 self._refused(event)
@@ -74,13 +81,6 @@ class History:
         """
         end = self.ends[job]
         return end if end is not None and end.a == attempt else None
-
-    def _started(self, event: Started) -> None:
-        job = event.j
-        self._attempt[job] = event.a
-        self._start[job] = math.nan if event.at is None else event.at
-        # Hundreds of thousands of jobs run on a few hosts.
-        self._host[job] = self._hosts.setdefault(event.host, event.host) if event.host else None
 
     def _refused(self, event: Refused) -> None:
         members = self._asked.pop(event.b, ())

@@ -18,7 +18,7 @@ from longshore.app.runs import OpenRun, readable
 from longshore.contract.context import Unreachable
 from longshore.engine.fold import RunState
 from longshore.engine.journal import lives, read_lines
-from longshore.errors import RunUnreadableError, UnreachableError
+from longshore.errors import LongshoreError, RunUnreadableError, UnreachableError
 from longshore.model.attempt import Attempt
 from longshore.model.codec import decode_event, encode_line
 from longshore.model.event import Ended, Event, Lost, Refused, Started, Submitted, Submitting
@@ -60,6 +60,13 @@ class JobEvents:
         with collection_paused(), _told():
             self.events: list[Event] = [_whole(line) for line in _concerning(lines, jobs)]
             """The events that concern the jobs, or the whole run, in order."""
+
+    def attempts(self, jobs: Iterable[int]) -> Attempts:
+        """Every attempt of some of the jobs."""
+        attempts = Attempts(frozenset(jobs))
+        for event in self.events:
+            attempts.take(event)
+        return attempts
 
     def active(self) -> dict[int, Request]:
         """The request of every job of the whole run that was handed over and is not over."""
@@ -116,7 +123,7 @@ def event_lines(opened: OpenRun) -> list[bytes]:
         The workload manager does not say what happened.
     """
     with readable(opened.run):
-        if lives(opened.run.journal):
+        if lives(opened.run.journal) and _is_whole(opened):
             everything: list[bytes] = []
             for _, lines in read_lines(opened.run.journal):
                 everything += lines
@@ -131,6 +138,14 @@ def event_lines(opened: OpenRun) -> list[bytes]:
             "happened since"
         )
     return found
+
+
+def _is_whole(opened: OpenRun) -> bool:
+    try:
+        return opened.service.journal_is_whole(opened.run)
+    except LongshoreError:
+        # Its service is not installed here: what is written down is all there is.
+        return True
 
 
 def failed_once(lines: Iterable[bytes]) -> list[int]:

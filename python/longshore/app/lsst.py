@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
 from longshore.app.graphfile import is_of_quantum_graph
-from longshore.config.merge import Layer, LayerRank
+from longshore.app.imported import pipeline_in
+from longshore.config.interpolate import expand_env
+from longshore.config.merge import Layer, LayerRank, Node
 from longshore.config.search import Config
 from longshore.errors import ConfigError
 from longshore.graph.chosen import PipelineKind, kind_of_pipeline
+from longshore.graph.imports import imports_of
 from longshore.world.etc import shipped
 from longshore.world.yamlfile import read_yaml
 
@@ -36,6 +40,11 @@ def source_by_name(name: str) -> str:
     return next((source for ending, source in _ENDINGS.items() if file.endswith(ending)), "")
 
 
+def reads_graph_file(name: str, source: str) -> bool:
+    """Whether what ``graphFile`` names is a graph file, given ``graphSource``."""
+    return bool(name) and (source.strip() or source_by_name(name)) == _GRAPH_FILE
+
+
 def is_lsst(config: Config, *, site: str, env: Mapping[str, str], beside: Path) -> bool:
     """Whether the payload is a quantum graph, or what one is made of.
 
@@ -57,9 +66,10 @@ def is_lsst(config: Config, *, site: str, env: Mapping[str, str], beside: Path) 
         if text("qgraphFile"):
             return True
         if file := text("graphFile"):
-            source = text("graphSource").strip() or source_by_name(file)
-            given = next((path for path in (Path(file), beside / file) if path.is_file()), None)
-            return source == _QUANTUM_GRAPH or bool(source == _GRAPH_FILE and given and is_of_quantum_graph(given))
+            if reads_graph_file(file, source := text("graphSource")):
+                given = next((path for path in (Path(file), beside / file) if path.is_file()), None)
+                return given is not None and is_of_quantum_graph(given)
+            return (source.strip() or source_by_name(file)) == _QUANTUM_GRAPH
         pipeline = text("pipelineYaml").partition("#")[0]
         if pipeline:
             return is_lsst_pipeline(pipeline, beside)
@@ -91,6 +101,25 @@ def lsst_layer() -> Layer:
 @lru_cache(maxsize=16)
 def _kind(path: Path, _changed_ns: int) -> PipelineKind:
     # Asked for each site; the second argument is there so that a file that was changed is read again.
-    node = read_yaml(path)
-    inner = node.value.get("pipeline") if isinstance(node.value, dict) and len(node.value) == 1 else None
-    return kind_of_pipeline(inner or node)
+    return _kind_of(path, ())
+
+
+def _kind_of(path: Path, trail: tuple[Path, ...]) -> PipelineKind:
+    if path in trail:
+        return PipelineKind.COMMANDS  # whose reader tells of the ring
+    node = pipeline_in(read_yaml(path))
+    kind = kind_of_pipeline(node)
+    if kind is PipelineKind.LSST and not _has_tasks(node):
+        # It is what it imports, as far as that is at hand: LSST's own lie where variables of a release lead to.
+        env = {**os.environ, "PWD": str(Path.cwd())}
+        for item in imports_of(node):
+            name = expand_env(str(item.location.value), env)
+            found = next((each for each in (Path(name), path.parent / name) if each.is_file()), None)
+            if found and _kind_of(found, (*trail, path)) is PipelineKind.COMMANDS:
+                return PipelineKind.COMMANDS
+    return kind
+
+
+def _has_tasks(node: Node) -> bool:
+    tasks = node.value.get("tasks") if isinstance(node.value, dict) else None
+    return tasks is not None and bool(tasks.value)

@@ -77,7 +77,7 @@ def _settings(configuration: Configuration, graph: TaskGraph, algorithm: str) ->
     packs = algorithm != "single_quantum_clustering"
     return ClusteringSettings(
         rules=cluster_rules(config, current=current, env=env, dimensions=dimensions) if packs else (),
-        name_template=_template(configuration, "templateDataId", dimensions),
+        name_template=dimension_template(configuration, "templateDataId", dimensions),
         node_ids=configuration.flag("useNodeIdInClusterName"),
         target_s=_target_s(configuration),
         run_s=_run_times(configuration, graph) if algorithm == "runtime" else lambda _task: None,
@@ -85,7 +85,7 @@ def _settings(configuration: Configuration, graph: TaskGraph, algorithm: str) ->
     )
 
 
-def _template(configuration: Configuration, key: str, dimensions: frozenset[str]) -> str:
+def dimension_template(configuration: Configuration, key: str, dimensions: frozenset[str]) -> str:
     """A text with everything filled in but dimensions, which stay in braces."""
     scope = Scope(current={"curr_site": configuration.site}, env=configuration.env, free=dimensions | {"label"})
     hit = configuration.config.lookup(key, scope)

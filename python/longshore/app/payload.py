@@ -14,7 +14,9 @@ def payload_path(configuration: Configuration, key: str) -> Path:
     return find_file(configuration, configuration.text(key), f"'{key}'", configuration.origin(key))
 
 
-def find_file(configuration: Configuration, name: str, what: str, origin: Origin | None) -> Path:
+def find_file(
+    configuration: Configuration, name: str, what: str, origin: Origin | None, *, beside: Path | None = None
+) -> Path:
     """Path of a file that is named somewhere: seen from the current directory first, then from the user's file.
 
     Parameters
@@ -25,13 +27,15 @@ def find_file(configuration: Configuration, name: str, what: str, origin: Origin
         The name as it is written, its variables filled in.
     what, origin
         What names the file, and where.
+    beside
+        The folder that is looked into in place of that of the user's file.
 
     Raises
     ------
     FilesError
         It is in neither place.
     """
-    places = (Path(name), configuration.path.parent / name)
+    places = (Path(name), (beside or configuration.path.parent) / name)
     for path in places:
         if path.is_file():
             return path

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import glob
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from longshore.app.configuration import Configuration
+from longshore.app.imported import ImportReader, pipeline_in
 from longshore.app.payload import find_file, read_file
 from longshore.config.interpolate import Template, with_fields_as_text
 from longshore.config.merge import Node
@@ -15,7 +17,8 @@ from longshore.config.settings import count
 from longshore.errors import ConfigError, PreparationError
 from longshore.graph.chosen import PipelineKind, kind_of_pipeline, needed_files, subset
 from longshore.graph.description import FileKind, NeededFile
-from longshore.graph.pipeline import DEFAULT_LIMIT, Pipeline, missing, read_pipeline
+from longshore.graph.imports import with_parameters
+from longshore.graph.pipeline import DEFAULT_LIMIT, Pipeline, PipelineSettings, missing, read_pipeline
 from longshore.graph.tables import Table, captured, match_glob, parse_table, wildcards
 from longshore.origin import Origin
 from longshore.world.yamlfile import read_yaml
@@ -34,7 +37,7 @@ def inline_pipeline(configuration: Configuration) -> tuple[Pipeline, tuple[Path,
     node = configuration.config.at(_INLINE)
     if node is None:
         raise ConfigError("'pipeline' must stand at the root", origin=configuration.origin(_INLINE))
-    return _read(configuration, node, _INLINE, ())
+    return _read(configuration, node, _INLINE, configuration.path)
 
 
 def pipeline_file(configuration: Configuration, key: str = "pipelineYaml") -> tuple[Pipeline, tuple[Path, ...]]:
@@ -50,23 +53,50 @@ def pipeline_file(configuration: Configuration, key: str = "pipelineYaml") -> tu
     origin = configuration.origin(key)
     name, marked, labels = configuration.text(key).partition("#")
     path = find_file(configuration, name, f"'{key}'", origin)
-    node = read_yaml(path)
-    inner = node.value.get(_INLINE) if isinstance(node.value, dict) and len(node.value) == 1 else None
-    node = inner or node
-    if marked:
-        node = subset(node, [label.strip() for label in labels.split(",")], origin)
-    return _read(configuration, node, key, (path,))
+    names = [label.strip() for label in labels.split(",")] if marked else None
+    pipeline, files = _read(configuration, pipeline_in(read_yaml(path)), key, path, names)
+    return pipeline, (path, *files)
 
 
 def _read(
-    configuration: Configuration, node: Node, key: str, files: tuple[Path, ...]
+    configuration: Configuration, node: Node, key: str, path: Path, names: list[str] | None = None
 ) -> tuple[Pipeline, tuple[Path, ...]]:
+    """The pipeline, some of its labels where they are named, and the files it was read from but its own."""
+    imports = ImportReader(partial(_imported, configuration))
+    node = imports.whole(node, path)
+    if names is not None:
+        node = subset(node, names, configuration.origin(key))
     if kind_of_pipeline(node) is PipelineKind.LSST:
         raise PreparationError(
             f"'{key}' holds a pipeline of LSST's tasks, which can only be read from a file of its own",
             origin=node.origin,
             hint="Put it into one, and name that with 'pipelineYaml'.",
         )
+    node = with_parameters(node)
+    tables, read = _tables(configuration, node)
+    folder = configuration.env["PWD"]
+    most = configuration.search("maxTasks")
+    settings = PipelineSettings(
+        query=configuration.text("dataQuery"),
+        query_origin=configuration.origin("dataQuery"),
+        limit=count(most, "maxTasks", configuration.origin("maxTasks"), least=1) if most else DEFAULT_LIMIT,
+        name=configuration.text("payloadName"),
+        directory=folder,
+        expand=lambda text, names: _template(configuration, text, names),
+    )
+    pipeline = read_pipeline(node, tables, settings)
+    _refuse_missing(pipeline, folder)
+    return pipeline, (*imports.files, *read)
+
+
+def _imported(configuration: Configuration, name: Node, beside: Path) -> Path:
+    """The file of an imported pipeline: seen from the current directory first, then from that of the importing one."""
+    written = with_fields_as_text(_template(configuration, name, frozenset()).parts)
+    return find_file(configuration, written, "an import", name.origin, beside=beside)
+
+
+def _tables(configuration: Configuration, node: Node) -> tuple[dict[str, Table], list[Path]]:
+    """The tables that a pipeline needs, and the files they were read from."""
     tables: dict[str, Table] = {}
     read: list[Path] = []
     for needed in needed_files(node):
@@ -77,20 +107,7 @@ def _read(
             read.append(path)
         else:
             tables[needed.name] = _found(configuration, needed)
-    folder = configuration.env["PWD"]
-    most = configuration.search("maxTasks")
-    pipeline = read_pipeline(
-        node,
-        tables,
-        configuration.text("dataQuery"),
-        configuration.origin("dataQuery"),
-        limit=count(most, "maxTasks", configuration.origin("maxTasks"), least=1) if most else DEFAULT_LIMIT,
-        name=configuration.text("payloadName"),
-        directory=folder,
-        expand=lambda text, names: _template(configuration, text, names),
-    )
-    _refuse_missing(pipeline, folder)
-    return pipeline, (*files, *read)
+    return tables, read
 
 
 def _template(configuration: Configuration, text: Node, names: frozenset[str]) -> Template:

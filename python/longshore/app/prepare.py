@@ -7,21 +7,23 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
 
 from longshore import __version__
 from longshore.app.acquired import Acquired, tell_of_graph
 from longshore.app.begin import Begun, begin, run_attributes
 from longshore.app.checks import check, check_commands, tell_of_labels
 from longshore.app.fill import Plan, fill, final_arguments, final_programs
+from longshore.app.handover import Ready
+from longshore.app.logfolders import log_folders
+from longshore.app.made_from import made_from
 from longshore.app.ordering import wanted_orderings
 from longshore.app.packing import pack
 from longshore.app.profiles import Profiles
 from longshore.app.saved import saved_stages
 from longshore.app.sources import acquire
 from longshore.app.teller import Teller
-from longshore.config.finaljob import WhenRun, when_run
-from longshore.config.merge import PACKAGED, Node
+from longshore.config.finaljob import WhenRun, vain_setup, when_run
+from longshore.config.merge import Node
 from longshore.config.profile import JobProfile
 from longshore.contract.context import RunPaths
 from longshore.graph.quantumgraph import RUN_GRAPH
@@ -32,10 +34,8 @@ from longshore.model.submission import RunCard
 from longshore.model.workflow import Workflow
 from longshore.plan.special import FINAL, INIT, SpecialJobs, final_job, init_job
 from longshore.plan.transform import transform
-from longshore.world.rundir import FORMAT, new_run_directory, write_card
+from longshore.world.rundir import FORMAT, new_run_directory, write_card, write_made_from
 from longshore.world.share import give_to_group, permissions
-
-_NO_EFFECT: Final = ("subDirTemplate",)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +51,19 @@ class Prepared:
     def run(self) -> RunPaths:
         """Its directory."""
         return self.begun.run
+
+    @property
+    def ready(self) -> Ready:
+        """What hands it over."""
+        configuration = self.begun.configuration
+        return Ready(
+            run=self.run,
+            card=self.card,
+            service=self.begun.service,
+            site=configuration.site,
+            umask=configuration.place.umask,
+            made=self.made,
+        )
 
 
 def prepare(
@@ -111,7 +124,7 @@ def make_workflow(begun: Begun, clustered: ClusteredGraph, acquired: Acquired, t
     PreparationError
         Jobs have no command, ask for more than there is, or something they need is missing.
     """
-    for note in _without_effect(begun):
+    for note in vain_setup(begun.configuration.config):
         tell.note(note)
     begun = replace(begun, configuration=begun.configuration.with_current(acquired.values))
     tell_of_labels(begun, clustered, tell)
@@ -127,9 +140,10 @@ def make_workflow(begun: Begun, clustered: ClusteredGraph, acquired: Acquired, t
             attributes=run_attributes(begun.configuration),
             special=_special_jobs(begun, acquired, profiles),
             orderings=wanted_orderings(begun.configuration, clustered, tell),
+            log_folders=log_folders(begun, clustered, tell),
         )
         profiles.tell(tell)
-        check(begun, workflow, tell)
+        check(begun, workflow, tell, commands=acquired.commands)
     return workflow
 
 
@@ -159,17 +173,6 @@ def _special_jobs(begun: Begun, acquired: Acquired, profiles: Profiles) -> Speci
     final = final_job(profiles.of(FINAL, searchobj=config.at("finalJob"), with_command=False), arguments, inputs)
     last = when is WhenRun.SUCCESS
     return SpecialJobs(init=init, last=final if last else None, final=None if last else final)
-
-
-def _without_effect(begun: Begun) -> list[str]:
-    """What the user wrote that this version has no ears for."""
-    config = begun.configuration.config
-    written = []
-    for key in _NO_EFFECT:
-        node = config.at(key)
-        if node is not None and node.value and node.origin.layer not in PACKAGED:
-            written.append(f"'{key}'")
-    return [f"without effect in this version: {', '.join(written)}"] if written else []
 
 
 def plan_of(begun: Begun, acquired: Acquired, clustered: ClusteredGraph, workflow: Workflow) -> Plan:
@@ -217,6 +220,7 @@ def write(plan: Plan, *, run_id: str, now: float) -> Prepared:
         if group := place.settings.get("group"):
             give_to_group(draft.root, group)
         fill(draft, plan, card.mark)
+        write_made_from(draft, made_from(plan, draft))
         write_card(draft, card)
     return Prepared(begun=begun, card=card, made=plan.made)
 

@@ -16,6 +16,7 @@ from longshore.model.file import File
 from longshore.model.job import Job
 from longshore.plan.commands import program_of, with_inherited
 
+COMMAND: Final = "runQuantumCommand"
 _CORRECT: Final = "Correct 'runQuantumCommand', or begin it with 'sh -c' if an earlier job makes the program."
 _NOT_FOUND: Final = "is not on the PATH"
 _LONGEST_FIRST_LINE: Final = 256
@@ -90,6 +91,27 @@ def started_programs(jobs: Iterable[Job], configuration: Configuration) -> list[
     ]
 
 
+def found_programs(jobs: Iterable[Job], configuration: Configuration) -> list[Path]:
+    """The programs that jobs start, as far as they are there and outside of the run directory, each once.
+
+    Parameters
+    ----------
+    jobs
+        The jobs.
+    configuration
+        Has the environment.
+    """
+    found: dict[Path, None] = {}
+    for started in started_programs(jobs, configuration):
+        name = started.program
+        if name is None or started.is_found_later or ("/" in name and not f"{started.folder}{name}".startswith("/")):
+            continue
+        place = Path(started.folder, name) if "/" in name else Path(shutil.which(name, path=started.path) or "")
+        if place.is_file():
+            found[place] = None
+    return list(found)
+
+
 def missing_programs(jobs: Iterable[Job], files: Mapping[str, File], configuration: Configuration) -> Iterator[Problem]:
     """What cannot be started: a program or its interpreter is missing, or the directory that it is to run in.
 
@@ -124,7 +146,7 @@ def missing_programs(jobs: Iterable[Job], files: Mapping[str, File], configurati
                     message=f"job '{job.name}' runs '{program}', which {why}",
                     job=job.name,
                     jobs=started.jobs,
-                    key="runQuantumCommand",
+                    key=COMMAND,
                     hint=hint,
                     code="files",
                 )

@@ -88,7 +88,7 @@ def made_graph(begun: Begun, tell: Teller) -> Acquired:
         _run(begun, _CREATE, words, graph, tell)
     files = () if pipeline is None else (pipeline,)
     try:
-        return _read(begun, name, files, (name, _CREATE.output))
+        return _read(begun, name, files, (name, _CREATE.output), tell)
     except PreparationError as error:
         if error.code == PreparationError.code:
             # The graph is well, for all anybody knows; what reads it is missing.
@@ -130,14 +130,19 @@ def given_graph(begun: Begun, key: str, tell: Teller) -> Acquired:
         _copy(given, original if words else copy, configuration.origin(key))
         if words:
             _run(begun, _UPDATE, words, copy, tell)
-    return _read(begun, name, (), (name, *((original.name, _UPDATE.output) if words else ())))
+    return _read(begun, name, (), (name, *((original.name, _UPDATE.output) if words else ())), tell)
 
 
-def _read(begun: Begun, name: str, files: tuple[Path, ...], made: tuple[str, ...]) -> Acquired:
+def _read(begun: Begun, name: str, files: tuple[Path, ...], made: tuple[str, ...], tell: Teller) -> Acquired:
     path = begun.run.root / name
     record = read_quantum_graph(path)
     # BPS's word for it: where jobs do not share the submit host's files, the workload manager carries it to them.
     shared = begun.configuration.flag("bpsUseShared")
+    if not (shared or begun.service.carries_files):
+        tell.note(
+            f"'bpsUseShared: false' has no effect: the service '{begun.service.name}' carries no files to its jobs, "
+            "which read the quantum graph in the run directory"
+        )
     file = File(name=RUN_GRAPH, path=name, shared=shared, transfer=not shared)
     graph = task_graph(record, name=begun.configuration.text("payloadName"), file=file, origin=Origin(str(path)))
     named = f"<FILE:{RUN_GRAPH}>"

@@ -206,7 +206,8 @@ class Reading:
             return
         life = whole.tally.life
         if life is None:
-            yield "its engine has not begun" if alive is True else "prepared, and never handed over"
+            prepared = f"prepared, and never handed over: longshore submit {self._opened.run.root}"
+            yield "its engine has not begun" if alive is True else prepared
             return
         if snapshot and alive is not True and (lacking := self._lacking(snapshot, whole.last)):
             yield from lacking

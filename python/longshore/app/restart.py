@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from longshore.app.handover import refuse_if_only_prepared
 from longshore.app.layout import Layout
 from longshore.app.run_jobs import RunJobs, some
 from longshore.app.runs import OpenRun, of_one_run, readable
@@ -73,6 +74,7 @@ def what_to_restart(opened: OpenRun, changes: Changes) -> Again:
     SubmissionRefusedError
         The run still runs, or nothing that is named runs again.
     """
+    refuse_if_only_prepared(opened.run, opened.card)
     _refuse_if_running(opened)
     changes, selected = _looked_up(opened, changes)
     layout = Layout(opened.run, parents=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from longshore.app.handover import refuse_if_only_prepared
 from longshore.app.runs import OpenRun, open_run
 from longshore.app.status import status_run
 from longshore.errors import LongshoreError
@@ -49,6 +50,7 @@ def resume(opened: OpenRun, *, take_over: bool = False, force: bool = False) -> 
     SubmissionRefusedError
         Its engine is alive, or may be on another host; or no other could be started, or the last few achieved nothing.
     """
+    refuse_if_only_prepared(opened.run, opened.card)
     submission = opened.service.resume(opened.run, take_over=take_over, force=force)
     if submission is None:
         return Resumed(notes=("nothing to resume: every job of the run is over",))

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from longshore.app.job_events import Attempts, JobEvents, event_lines
+from longshore.app.job_events import JobEvents, event_lines
 from longshore.app.run_jobs import RunJobs
 from longshore.app.runs import OpenRun
 from longshore.config.secret import looks_secret
@@ -17,7 +17,7 @@ from longshore.model.attempt import Attempt
 from longshore.model.event import Event, Retry
 from longshore.model.request import Request
 from longshore.model.task import Command
-from longshore.plan.commands import as_line, job_variables, with_files, with_launcher, with_setup
+from longshore.plan.commands import as_line, in_full, job_variables, with_files
 from longshore.plan.script import ByHand, script
 from longshore.sites.environment import is_secret
 
@@ -98,39 +98,32 @@ def show_job(opened: OpenRun, reference: str, *, attempt: int | None = None) -> 
     """
     table = RunJobs(opened)
     job = table.find(reference)
-    settings, stored = table.settings(job), table.stored(job)
-    events = JobEvents(event_lines(opened), {job}).events
-    known = _attempts(events, job)
+    read = JobEvents(event_lines(opened), {job})
+    known = read.attempts([job]).of(job)
     number = _chosen(table.names[job], known, attempt)
-    request = _request(events, job, number, known) or settings.request
-    run_dir = str(opened.run.root)
-    variables = job_variables(name=stored.name, label=settings.label, attempt=number, request=request, run_dir=run_dir)
-    environment = {**settings.environment, **stored.env, **variables}
-    hidden = frozenset(name for name, value in environment.items() if is_secret(name) or looks_secret(name, value))
+    request = _request(read.events, job, number, known) or table.settings(job).request
+    return _shown(opened, table, job, number=number, request=request, attempts=len(known))
+
+
+def _shown(opened: OpenRun, table: RunJobs, job: int, *, number: int, request: Request, attempts: int) -> ShownJob:
+    """The job as an attempt runs it, of which number and request are known."""
+    settings, stored = table.settings(job), table.stored(job)
     files = {name: file.path for name, file in table.all_files().items()} if table.header.files else {}
+    by_hand = _by_hand(opened, table, job, number=number, request=request, files=files)
     command = with_files(stored.c, files)
-    folder = settings.working_directory or run_dir
-    by_hand = ByHand(
-        title=f"Attempt {number} of job '{stored.name}' of run '{table.id}'.",
-        command=with_setup(with_launcher(command, settings.launcher), settings.setup),
-        environment=environment,
-        working_directory=folder,
-        hidden=hidden,
-        umask=_umask(opened),
-    )
     return ShownJob(
         run=table.id,
         name=stored.name,
         index=job,
         label=settings.label,
         attempt=number,
-        attempts=len(known),
+        attempts=attempts,
         command=command,
         line=as_line(command),
         setup=settings.setup,
-        environment={name: None if name in hidden else value for name, value in environment.items()},
+        environment={name: None if name in by_hand.hidden else value for name, value in by_hand.environment.items()},
         request=request,
-        working_directory=folder,
+        working_directory=by_hand.working_directory,
         inputs=_used(stored.inputs, files),
         outputs=_used(stored.outputs, files),
         tags=stored.tags,
@@ -147,11 +140,21 @@ def show_job(opened: OpenRun, reference: str, *, attempt: int | None = None) -> 
     )
 
 
-def _attempts(events: Sequence[Event], job: int) -> list[Attempt]:
-    attempts = Attempts({job})
-    for event in events:
-        attempts.take(event)
-    return attempts.of(job)
+def _by_hand(
+    opened: OpenRun, table: RunJobs, job: int, *, number: int, request: Request, files: Mapping[str, str]
+) -> ByHand:
+    """What a script needs that runs the attempt."""
+    settings, stored, run_dir = table.settings(job), table.stored(job), str(opened.run.root)
+    variables = job_variables(name=stored.name, label=settings.label, attempt=number, request=request, run_dir=run_dir)
+    environment = {**settings.environment, **stored.env, **variables}
+    return ByHand(
+        title=f"Attempt {number} of job '{stored.name}' of run '{table.id}'.",
+        command=in_full(with_files(stored.c, files), settings),
+        environment=environment,
+        working_directory=settings.working_directory or run_dir,
+        hidden=frozenset(name for name, value in environment.items() if is_secret(name) or looks_secret(name, value)),
+        umask=_umask(opened),
+    )
 
 
 def _chosen(name: str, known: Sequence[Attempt], attempt: int | None) -> int:

@@ -12,9 +12,9 @@ from typing import Final
 from longshore.app.begin import Begun, begin, run_attributes
 from longshore.app.checks import check
 from longshore.app.fill import Plan
+from longshore.app.handover import Submitted, hand_over
 from longshore.app.prepare import Prepared, fitted_profile, write
 from longshore.app.sources import KEYS
-from longshore.app.submit import Submitted, hand_over
 from longshore.app.teller import Keeping, Teller
 from longshore.config.merge import Node
 from longshore.config.search import Config, Expander, Scope
@@ -68,7 +68,7 @@ def submitcmd(
         forget(run_id)
         raise
     if not dry_run:
-        return hand_over(prepared, keeping)
+        return hand_over(prepared.ready, keeping)
     forget(run_id)
     return prepared
 

@@ -121,7 +121,12 @@ def error_text(error: LongshoreError) -> str:
     if len(error.faults) <= 1:
         return _fault_text(error.origin, error.message, error.hint)
     faults = error.faults[:_MOST_FAULTS]
-    shown = [_fault_text(fault.origin, fault.message, fault.hint) for fault in faults]
+    # The way out of several in a row is said behind the last of them.
+    following = [*(fault.hint for fault in faults[1:]), ""]
+    shown = [
+        _fault_text(fault.origin, fault.message, fault.hint if fault.hint != after else "")
+        for fault, after in zip(faults, following, strict=True)
+    ]
     left = len(error.faults) - len(faults)
     more = f", {left} of which are not shown; --json gives all" if left else ""
     return "\n".join([*shown, f"longshore: error: {len(error.faults)} problems in all{more}"])

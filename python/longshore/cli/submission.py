@@ -11,7 +11,7 @@ import click
 from longshore.cli.options import INTERRUPTED, SERVICE, Progress
 
 if TYPE_CHECKING:
-    from longshore.app.submit import Submitted
+    from longshore.app.handover import Submitted
     from longshore.model.report import RunReport
 
 _KEYS: Final = {
@@ -36,7 +36,18 @@ _KEYS: Final = {
 """Configuration key per option; the same as BPS's."""
 
 
-CONFIG_FILE: Final = click.argument("config_file", metavar="FILE", type=click.Path(path_type=Path, readable=False))
+class _File(click.Path):
+    """A path, but not nothing at all: that would be the current directory."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Refuse nothing."""
+        if not value:
+            self.fail("no file is named: the word is empty", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+FILE: Final = _File(path_type=Path, readable=False)
+CONFIG_FILE: Final = click.argument("config_file", metavar="FILE", type=FILE)
 
 _OF_PAYLOADS: Final = (
     click.option("-b", "--butler-config", metavar="PATH", help="Butler repository of the payload."),

@@ -20,7 +20,7 @@ from longshore.cli.submission import CONFIG_FILE, named_values, script_options, 
 @click.pass_context
 def command(ctx: click.Context, /, config_file: Path, **options: Any) -> None:
     """Run one script of your own as a job: the section customJob of FILE, no graph needed."""
-    from longshore.app.submit import Submitted
+    from longshore.app.handover import Submitted
     from longshore.app.submitcmd import submitcmd
     from longshore.cli.logs import Teller
 

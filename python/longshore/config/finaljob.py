@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from typing import Final
 
@@ -38,6 +38,13 @@ def when_run(config: Config) -> WhenRun:
         return WhenRun.NEVER
     if not isinstance(section.value, dict):
         raise ConfigError("'finalJob' must be a map", origin=section.origin)
+    made = section.value.get("implementation")
+    if made is not None and made.value is not None and str(made.value).upper() != "JOB":
+        raise ConfigError(
+            f"'finalJob.implementation' must be JOB, not '{made.value}': the final job is one job, and no workflow",
+            origin=made.origin,
+            hint="A script that it runs (command1, command2, ...) may do several things.",
+        )
     node = section.value.get("whenRun")
     if node is None or node.value is None:
         return WhenRun.ALWAYS if any(_COMMAND.fullmatch(key) for key in section.value) else WhenRun.NEVER
@@ -47,6 +54,13 @@ def when_run(config: Config) -> WhenRun:
         raise ConfigError(
             f"'finalJob.whenRun' must be {', '.join(WhenRun)}, not '{node.value}'", origin=node.origin
         ) from None
+
+
+def vain_setup(config: Config) -> Iterator[str]:
+    """A note where the section says when the files of the final job are made: BPS has that key, and it does nothing."""
+    node = config.at("finalJob", "whenSetup")
+    if node is not None and node.value is not None and str(node.value).upper() != "NEVER":
+        yield f"{node.origin}: 'finalJob.whenSetup: {node.value}' is of no effect: its script is made with the run"
 
 
 def final_commands(config: Config, *, current: Mapping[str, str], env: Mapping[str, str]) -> list[str]:

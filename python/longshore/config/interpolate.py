@@ -58,32 +58,43 @@ def parse(text: str) -> Parts:
     """
     if "{" not in text and "}" not in text:
         return (text,) if text else ()
-    return joined(_pieces(text))
+    return joined(part for part, _ in _pieces(text))
 
 
-def _pieces(text: str) -> Iterator[Part]:
+def with_values(text: str, values: Mapping[str, Any], origin: Origin | None = None) -> str:
+    """The text with the fields that values are given for replaced by these; all else stays as it is written."""
+    if "{" not in text:
+        return text
+    return "".join(
+        format_value(values[part.name], part, origin) if isinstance(part, Field) and part.name in values else written
+        for part, written in _pieces(text)
+    )
+
+
+def _pieces(text: str) -> Iterator[tuple[Part, str]]:
+    """Literals and fields, each with how it is written."""
     at = 0
     # Braces that are text and still open: what closes them is text as well, even when two stand together, as in
     # `{for (i in a) {print i}}`.
     opened = 0
     while token := _TOKEN.search(text, at):
-        yield text[at : token.start()]
+        yield (before := text[at : token.start()]), before
         at = token.end()
         found = token.group()
         if token["name"]:
-            yield Field(token["name"], token["spec"] or "")
+            yield Field(token["name"], token["spec"] or ""), found
         elif found == "{{":
-            yield "{"
+            yield "{", found
         elif found == "}}" and not opened:
-            yield "}"
+            yield "}", found
         elif found[0] == "}":
             opened = max(opened - 1, 0)
             at = token.start() + 1
-            yield "}"
+            yield "}", "}"
         else:
             opened += 1
-            yield found
-    yield text[at:]
+            yield found, found
+    yield text[at:], text[at:]
 
 
 def joined(parts: Iterable[Part]) -> Parts:

@@ -40,6 +40,7 @@ ATTRIBUTE_KEYS: Final = (
 DEFAULT_MEMORY_RETRIES: Final = 5
 """Retries when memory is to grow and nobody says how often (BPS: ``DEFAULT_MEM_RETRIES``)."""
 
+_LARGEST_EXIT: Final = 255
 _NOWHERE: Final = Origin("")
 
 
@@ -299,9 +300,20 @@ class _Compiler:
                 raise ConfigError(f"'{key}' must be one value, not {shown(value)}", origin=origin)
             if value is not None and value != "":
                 given[key] = value
+        if "abortOnValue" in given:
+            given["abortOnValue"] = self._exit_code("abortOnValue", given["abortOnValue"])
         if "concurrencyLimit" in given:
             self._check_limits(str(given["concurrencyLimit"]))
         return given
+
+    def _exit_code(self, key: str, value: Any) -> int:
+        """An exit code that is no success."""
+        code: int = count(value, key, self.given[key], least=1)
+        if code > _LARGEST_EXIT:
+            raise ConfigError(
+                f"'{key}' must be an exit code from 1 to {_LARGEST_EXIT}, not {shown(value)}", origin=self.given[key]
+            )
+        return code
 
     def _check_limits(self, text: str) -> None:
         try:

@@ -22,6 +22,16 @@ class RunPaths(msgspec.Struct, frozen=True):
         return self.root / "run.json"
 
     @property
+    def made_from(self) -> Path:
+        """``made-from.json``: what it was prepared from."""
+        return self.root / "made-from.json"
+
+    @property
+    def submitting(self) -> Path:
+        """``submitting.json``: somebody began to hand it over; it goes when that is done."""
+        return self.root / "submitting.json"
+
+    @property
     def workflow(self) -> Path:
         """``workflow.jsonl``: the jobs, one a line."""
         return self.root / "workflow.jsonl"

@@ -132,6 +132,8 @@ class Refused(msgspec.Struct, frozen=True):
     why: str
     for_all: bool = False
     """Whether the run is to be given up for it: what is not over yet is cancelled."""
+    hopeless: bool = False
+    """Whether the same would be refused again: its jobs are not tried again."""
 
 
 class Throttled(msgspec.Struct, frozen=True):
@@ -204,6 +206,9 @@ class Found(msgspec.Struct, frozen=True):
     taken: Mapping[str, frozenset[tuple[int, int]]]
     """Per tag, the members (job, attempt) that reached the manager. A tag or member that is absent never did, and never
     will: an executor that cannot be certain of that answers `Unreachable`."""
+    late: Mapping[str, Refused | Throttled] = msgspec.field(default_factory=dict)
+    """Per tag of a batch that was not taken, what the manager said of it after `submit` had answered `Unsure`; it
+    counts as if it had been said then."""
 
 
 class CancelOutcome(msgspec.Struct, frozen=True, kw_only=True):

@@ -108,6 +108,8 @@ class WmsService(ABC):
     """Short name, as in ``wmsServiceClass: local``."""
     runs_here: ClassVar[bool] = False
     """Whether jobs run on the host that submits them, so that their programs can be looked for beforehand."""
+    carries_files: ClassVar[bool] = False
+    """Whether it carries files of the workflow that are marked for transfer to its jobs, and from them."""
     own_map: ClassVar[str] = ""
     """Key of a map of its own that labels and jobs can have too, in `JobSettings.own`; empty where there is none."""
     raw_lines: ClassVar[tuple[str, ...]] = ("directives",)
@@ -118,6 +120,8 @@ class WmsService(ABC):
     """Keys of further maps for jobs, such as ``profile.condor``; each goes with its own map under that key."""
     run_keys: ClassVar[tuple[str, ...]] = ()
     """Keys for the run as a whole that only this service heeds: it finds their values in ``ctx.settings["run"]``."""
+    always_inherited: ClassVar[frozenset[str]] = frozenset()
+    """Variables that jobs inherit whatever ``inheritEnvironment`` says, because the manager's programs need them."""
 
     @abstractmethod
     def check(self, workflow: Workflow, ctx: Context) -> list[Problem]:
@@ -134,6 +138,10 @@ class WmsService(ABC):
             It asks which options there are.
         """
         return {}
+
+    def journal_is_whole(self, run: RunPaths) -> bool:
+        """Return whether the journal of a run, where it has one, tells all that happened; if not, `events` is asked."""
+        return True
 
     def launcher(self, own: Mapping[str, Any]) -> str:
         """Return a line of shell that goes in front of each command, given `JobSettings.own`; pure.

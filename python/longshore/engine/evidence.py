@@ -93,8 +93,7 @@ class Evidence:
         )
 
     def _log(self, end: Ended) -> Path:
-        name = self._jobs[end.j].name
-        return self._run.root / self._run.log_of(end.j, name, self._jobs.settings(end.j).label, end.a)
+        return self._run.root / self._jobs.log_of(end.j, self._jobs[end.j], end.a)
 
     def _path(self, job: int, text: str) -> str | None:
         stored, settings = self._jobs[job], self._jobs.settings(job)

@@ -14,6 +14,7 @@ from longshore.engine.barriers import Barriers
 from longshore.engine.codes import ACTIVE, MOVING, OVER, SHOWN, Code, shown_counts
 from longshore.engine.policy import COUNTED_APART
 from longshore.engine.steering import Steered, apply_steer, ask
+from longshore.model.dag import sparse_children
 from longshore.model.event import (
     Deleted,
     Ended,
@@ -38,7 +39,6 @@ from longshore.model.state import Cause, JobState, run_state
 __all__ = ["SHOWN", "Code", "RunState"]
 
 _ENDED_BADLY = (Code.FAILED, Code.DELETED, Code.PRUNED)
-
 
 # What is done several times per job is done with plain numbers: comparing members of an enumeration takes most of the
 # time of a fold otherwise.
@@ -80,7 +80,7 @@ class RunState(Steered):
         self.final = size - 1 if final else -1
         self.labels = labels
         self.parents = parents
-        self.children: list[list[int]] = _children(parents)
+        self.children: list[list[int]] = sparse_children(parents)
         self.code = bytearray(size)
         self.waiting = array("l", map(len, parents))
         """Parents that have not succeeded, and barriers that are not open."""
@@ -187,12 +187,12 @@ class RunState(Steered):
         row[before] -= 1
         row[code] += 1
         self.code[job] = code
-        if job != self.final:
-            self.open += _IS_OVER[before] - _IS_OVER[code]
-        if _IS_OVER[code] and job in self.barriers.behind:
-            self.barriers.crossed.append(job)
         if code == _READY:
             self.freed.append(job)
+        if _IS_OVER[code] or _IS_OVER[before]:  # once per job, and all else several times
+            self.open += (job != self.final) * (_IS_OVER[before] - _IS_OVER[code])
+            if _IS_OVER[code] and job in self.barriers.behind:
+                self.barriers.crossed.append(job)
 
     def _ready(self, job: int) -> None:
         for event in self.set_later.pop(job, ()):
@@ -251,7 +251,8 @@ class RunState(Steered):
                 continue
             self._leave(job)
             if event.spent:
-                self._end_badly(job, Ended(t=event.t, j=job, a=attempt, cause=Cause.SUBMIT, reason=event.why))
+                end = Ended(t=event.t, j=job, a=attempt, cause=Cause.SUBMIT, reason=event.why, hopeless=event.hopeless)
+                self._end_badly(job, end)
             else:
                 self.attempts[job] -= 1
                 self._take_back(job)
@@ -334,6 +335,11 @@ class RunState(Steered):
             self.held.discard(event.j)
             self._become(event.j, Code.FAILED)
             self._prune_below(event.j)
+            if event.aborts:
+                self.paused = ""
+                for job in range(self.size):
+                    if job != self.final:
+                        self._delete(job)
             self._release_final()
 
     def _prune(self, job: int) -> None:
@@ -418,18 +424,6 @@ class RunState(Steered):
 
     def _finished(self, event: Finished) -> None:
         self.finished = event
-
-
-def _children(parents: Sequence[Sequence[int]]) -> list[list[int]]:
-    # Most jobs of a wide run have no children; they all share one list, which nobody changes.
-    nobody: list[int] = []
-    children: list[list[int]] = [nobody] * len(parents)
-    for child, these in enumerate(parents):
-        for parent in these:
-            if children[parent] is nobody:
-                children[parent] = []
-            children[parent].append(child)
-    return children
 
 
 _APPLY: dict[type, Callable[[RunState, Any], None]] = {

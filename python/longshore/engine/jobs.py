@@ -11,7 +11,7 @@ from functools import cached_property
 
 import msgspec
 
-from longshore.contract.context import RunPaths, log_path
+from longshore.contract.context import RunPaths
 from longshore.contract.executor import Member
 from longshore.engine.bounds import limits_of
 from longshore.engine.pool import NO_IDENTITIES, Identities
@@ -21,7 +21,8 @@ from longshore.model.job import JobSettings
 from longshore.model.ordering import Barrier, barriers
 from longshore.model.request import Request
 from longshore.plan.allotment import identity_variables, thread_variables
-from longshore.plan.commands import job_variables, with_files, with_inherited, with_launcher, with_setup, with_variables
+from longshore.plan.commands import in_full, job_variables, with_files, with_inherited, with_variables
+from longshore.plan.logfolders import log_place
 from longshore.plan.tasks import VARIABLE, record_of
 from longshore.world.rundir import open_workflow
 
@@ -111,13 +112,18 @@ class JobTable:
             job=job,
             attempt=attempt,
             name=stored.name,
-            command=with_setup(with_launcher(command, settings.launcher), settings.setup),
+            command=in_full(command, settings),
             environment=environment,
             working_directory=folder,
-            log=log_path(job, stored.name, settings.label, attempt),
+            log=self.log_of(job, stored, attempt),
             shared=self._shared_by(job, request) if request == settings.request else {},
             limits=limits_of(settings.rules.bounds, request),
         )
+
+    def log_of(self, job: int, stored: StoredJob, attempt: int) -> str:
+        """Path of an attempt's log, relative to the run directory."""
+        label = self.settings(job).label
+        return log_place(self.header.log_folders, job, stored.name, label, attempt, tags=stored.tags)
 
     def _shared_by(self, job: int, request: Request) -> Mapping[str, str]:
         """What the environments of all attempts of a profile have alike, as long as their request is the profile's."""

@@ -333,6 +333,9 @@ class Engine:
         for job, batch in self.state.active.items():
             members.setdefault(batch, []).append((job, self.state.attempts[job]))
         for batch in sorted(doubtful):
+            if batch in found.late and batch in self.state.batches:
+                self._take_answer(self.state.batches[batch], found.late[batch])
+                continue
             taken = found.taken.get(batch, frozenset())
             if taken and batch in self.state.batches:
                 self._note_event(Submitted(b=batch, id=batch))
@@ -377,7 +380,7 @@ class Engine:
             case Accepted():
                 self._note_event(Submitted(b=start.b, id=answer.id))
             case Refused():
-                self._note_event(BatchRefused(b=start.b, why=answer.why, spent=True))
+                self._note_event(BatchRefused(b=start.b, why=answer.why, spent=True, hopeless=answer.hopeless))
                 if answer.for_all:
                     self._give_up(start, answer.why)
             case Throttled():

@@ -17,6 +17,7 @@ from longshore.model.job import JobSettings
 from longshore.model.request import MIB, Request
 from longshore.model.rules import Backoff, RetryOn
 from longshore.model.state import Cause
+from longshore.model.task import Scalar
 
 COUNTED_APART: Final = frozenset({Cause.OOM, Cause.WALLTIME, Cause.PREEMPTED})
 """Causes whose ends are counted per job, for a rule of their own."""
@@ -40,6 +41,8 @@ class RetryRules(msgspec.Struct, frozen=True, kw_only=True):
         How memory grows; see `longshore.engine.growth`. ``None`` for the factor: it does not.
     walltime_factor, walltime_most_s
         How time grows.
+    abort_on
+        Exit code that ends the run; ``None`` for none.
     backoff
         How long a job waits before it is tried again; ``None`` for not at all.
     """
@@ -48,6 +51,7 @@ class RetryRules(msgspec.Struct, frozen=True, kw_only=True):
     unless_exit: tuple[int, ...] = ()
     retries_on_lost: int = 1
     retries_on_preempted: int = 20
+    abort_on: int | None = None
     on: RetryOn | None = None
     memory_factor: float | None = None
     memory_most_b: int | None = None
@@ -99,6 +103,7 @@ def rules_of(settings: JobSettings, *, retries_on_lost: int, capacity: Mapping[s
         unless_exit=settings.retry_unless_exit,
         retries_on_lost=retries_on_lost,
         retries_on_preempted=rules.retries_on_preempted,
+        abort_on=_number(settings.attributes.get("abortOnValue")),
         on=rules.retry_on,
         memory_factor=float(factor) if isinstance(factor, int | float) and factor > 1 else None,
         memory_most_b=min((each for each in known if each is not None), default=None),
@@ -107,6 +112,10 @@ def rules_of(settings: JobSettings, *, retries_on_lost: int, capacity: Mapping[s
         walltime_most_s=growth.walltime_most_s,
         backoff=rules.backoff if rules.backoff.first_s else None,
     )
+
+
+def _number(value: Scalar | None) -> int | None:
+    return None if value is None else int(value)
 
 
 def first_request(request: Request, rules: RetryRules) -> Request:
@@ -145,6 +154,8 @@ def judge(
         if past.lost <= rules.retries_on_lost:
             return Retry(j=end.j, a=end.a + 1, cause=Cause.LOST)
         return Failed(j=end.j, why=f"lost {past.lost} times, and retryOnLost is {rules.retries_on_lost}: {end.why}")
+    if rules.abort_on is not None and end.exit == rules.abort_on:
+        return Failed(j=end.j, why=f"exit code {end.exit} ends the run (abortOnValue)", aborts=True)
     if end.hopeless:
         return Failed(j=end.j, why=f"trying again cannot mend it{_said(end)}")
     asked = asked or Request()

@@ -16,7 +16,7 @@ import msgspec
 
 from longshore.contract.context import Context, PingReport, Problem, RenderedFile, RunPaths, Unreachable
 from longshore.contract.executor import CancelOutcome, Executor, Mark
-from longshore.contract.service import Changes, Selection, Steering, WmsService
+from longshore.contract.service import Changes, LogPlaces, Selection, Steering, WmsService
 from longshore.engine import orders
 from longshore.engine import settings as engine_settings
 from longshore.engine.follow import read_since
@@ -177,6 +177,12 @@ class EngineService(WmsService):
     def alive(self, run: RunPaths) -> bool | Unreachable:
         """Return whether an engine holds the run's lock, or another host's engine wrote a snapshot a moment ago."""
         return has_engine_here(run) or beats_elsewhere(run)
+
+    def log_places(self, run: RunPaths) -> LogPlaces | None:
+        """Return where logs lie, where the user has folders of their own for them."""
+        from longshore.engine.logplaces import places_of
+
+        return places_of(run)
 
     def ping(self, ctx: Context) -> PingReport:
         """Return what the executor finds."""

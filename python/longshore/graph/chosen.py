@@ -90,7 +90,9 @@ def subset(node: Node, names: Iterable[str], origin: Origin | None = None) -> No
     node = without_deleted(node)
     top = entries(node, "the pipeline")
     tasks = entries(top.get("tasks"), "'tasks'")
-    subsets = {name: _labels(name, item, tasks) for name, item in entries(top.get("subsets"), "'subsets'").items()}
+    subsets = {
+        name: labels_of_subset(name, item, tasks) for name, item in entries(top.get("subsets"), "'subsets'").items()
+    }
     kept: set[str] = set()
     for name in names:
         if name in subsets:
@@ -102,15 +104,16 @@ def subset(node: Node, names: Iterable[str], origin: Origin | None = None) -> No
     datasets = dict(entries(top.get("datasets"), "'datasets'"))
     for label, task in tasks.items():
         if label not in kept:
-            for name, path in _defined(task):
+            for name, path in defined_in_place(task):
                 datasets.setdefault(name, path)
-    remaining = {label: _without_after(task, tasks.keys() - kept) for label, task in tasks.items() if label in kept}
+    remaining = {label: without_after(task, tasks.keys() - kept) for label, task in tasks.items() if label in kept}
     datasets_origin = top["datasets"].origin if "datasets" in top else node.origin
     changed = {"tasks": Node(remaining, top["tasks"].origin), "datasets": Node(dict(datasets), datasets_origin)}
     return Node({**top, **changed}, node.origin)
 
 
-def _labels(name: str, node: Node, tasks: Iterable[str]) -> list[str]:
+def labels_of_subset(name: str, node: Node, tasks: Iterable[str]) -> list[str]:
+    """The labels of a subset, each of which is there."""
     # LSST's own form is a map with the labels under `subset`.
     items = node.value if isinstance(node.value, dict) else {"subset": node}
     if "subset" not in items:
@@ -122,7 +125,7 @@ def _labels(name: str, node: Node, tasks: Iterable[str]) -> list[str]:
     return list(labels)
 
 
-def _defined(task: Node) -> Iterable[tuple[str, Node]]:
+def defined_in_place(task: Node) -> Iterable[tuple[str, Node]]:
     """Datasets that a task defines where it names them."""
     items = task.value if isinstance(task.value, dict) else {}
     for section in ("inputs", "outputs"):
@@ -131,7 +134,7 @@ def _defined(task: Node) -> Iterable[tuple[str, Node]]:
             yield from ((name, path) for name, path in defined.items() if path.value is not None)
 
 
-def _without_after(task: Node, dropped: set[str]) -> Node:
+def without_after(task: Node, dropped: set[str]) -> Node:
     """A task that no longer waits for those that were dropped."""
     if not isinstance(task.value, dict) or "after" not in task.value:
         return task

@@ -182,10 +182,17 @@ def known_keys(items: Mapping[str, Node], known: Collection[str], what: str, hin
 
 def _named(node: Node | None, section: str) -> Iterator[tuple[str, Node]]:
     for name, item in entries(node, f"'{section}'").items():
-        yield _identifier(name, section, item.origin), item
+        yield identifier(name, section, item.origin), item
 
 
-def _identifier(name: str, section: str, origin: Origin) -> str:
+def identifier(name: str, section: str, origin: Origin) -> str:
+    """A name that commands and paths can use.
+
+    Raises
+    ------
+    ConfigError
+        It is none.
+    """
     if not _IDENTIFIER.fullmatch(name):
         hint = "Names are letters, digits and underscores, and do not begin with a digit."
         raise ConfigError(f"{shown(name)} cannot be a name in '{section}'", origin=origin, hint=hint)
@@ -209,7 +216,7 @@ def _dimensions(node: Node | None) -> dict[str, DimensionEntry]:
     for entry in list(declared.values()):
         if entry.file and entry.file.kind is FileKind.GLOB:
             for name in captured(entry.file.name, entry.origin):
-                _identifier(name, "dimensions", entry.origin)
+                identifier(name, "dimensions", entry.origin)
                 implied = DimensionEntry(name=name, origin=entry.origin, file=entry.file, column=name, implied=True)
                 declared.setdefault(name, implied)
     return declared

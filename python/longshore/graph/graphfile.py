@@ -291,7 +291,7 @@ class _Builder:
     """Makes tasks of their lines, in which equal things become one."""
 
     def __init__(self, count: int, files: Sequence[str]) -> None:
-        self._numbers = range(count) if count < 256 else list(range(count))
+        self._numbers = list(range(count))
         self._files = files
         self._labels: dict[str, str] = {}
         self._texts: dict[str, str] = {}

@@ -10,7 +10,7 @@ from longshore.graph.description import TaskEntry
 from longshore.graph.dimensions import Dimension, Row
 from longshore.graph.templates import PathTemplate
 from longshore.graph.universe import Universe
-from longshore.model.task import Task
+from longshore.model.task import DataId, Task
 
 
 class TasksOfLabel:
@@ -68,6 +68,7 @@ class TasksOfLabel:
         own = self.entry.dimensions
         values = zip(*self._columns(lambda dimension: dimension.values), strict=True) if own else [()]
         label = self.entry.label
+        nothing: DataId = {}
         inputs, outputs = list(self.inputs.values()), list(self.outputs.values())
         datasets = [*self.inputs, *self.outputs]
         flat = zip(_flat(inputs, len(names)), _flat(outputs, len(names)), strict=True)
@@ -80,6 +81,7 @@ class TasksOfLabel:
                 inputs=read,
                 outputs=written,
                 paths=dict(zip(datasets, these, strict=True)),
+                implied=nothing,
             )
 
     def _columns(self, table: Callable[[Dimension], Sequence[Any]]) -> list[Iterator[Any]]:

@@ -13,7 +13,7 @@ from longshore.config.merge import Node
 from longshore.errors import FilesError, GraphError
 from longshore.graph.conditions import bind
 from longshore.graph.description import Description, describe
-from longshore.graph.dimensions import Row, read_dimensions, read_relations, resolver
+from longshore.graph.dimensions import Dimension, Row, read_dimensions, read_relations, resolver
 from longshore.graph.labels import TasksOfLabel
 from longshore.graph.query import parse_query
 from longshore.graph.tables import Table
@@ -68,25 +68,11 @@ class Pipeline(msgspec.Struct, frozen=True, kw_only=True):
     external: Sequence[External]
 
 
-def read_pipeline(
-    node: Node,
-    tables: Mapping[str, Table],
-    query: str | None = None,
-    query_origin: Origin | None = None,
-    *,
-    limit: int = DEFAULT_LIMIT,
-    name: str = "pipeline",
-    directory: str = "",
-    expand: Expand = only_parse,
-) -> Pipeline:
-    """Make the task graph of a pipeline.
+class PipelineSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What else a graph is made by.
 
-    Parameters
+    Attributes
     ----------
-    node
-        The pipeline.
-    tables
-        The table of each of the pipeline's needed files, per path or pattern as it was written.
     query
         The ``dataQuery``; nothing lets everything pass.
     query_origin
@@ -99,6 +85,27 @@ def read_pipeline(
         The directory that relative paths are seen from. Without it they stay relative, and no directories are named.
     expand
         Makes templates of paths; it can fill in what is not a dimension.
+    """
+
+    query: str = ""
+    query_origin: Origin | None = None
+    limit: int = DEFAULT_LIMIT
+    name: str = "pipeline"
+    directory: str = ""
+    expand: Expand = only_parse
+
+
+def read_pipeline(node: Node, tables: Mapping[str, Table], settings: PipelineSettings | None = None) -> Pipeline:
+    """Make the task graph of a pipeline.
+
+    Parameters
+    ----------
+    node
+        The pipeline.
+    tables
+        The table of each of the pipeline's needed files, per path or pattern as it was written.
+    settings
+        What else the graph is made by.
 
     Raises
     ------
@@ -109,30 +116,41 @@ def read_pipeline(
     CycleError
         Tasks wait for each other.
     """
+    settings = settings or PipelineSettings()
     description = describe(node)
     # Hundreds of thousands of records are made and none is dropped: looking for garbage among them took a third of the
     # time (measured: 1.6 s, not 1.0 s, for 100,000 tasks).
     with collection_paused():
-        dimensions = read_dimensions(description, tables, limit=limit * _ROWS_PER_TASK)
-        relations = read_relations(description, dimensions, tables)
-        conditions = bind(parse_query(query or "", query_origin), resolver(dimensions, query_origin), query_origin)
+        dimensions = read_dimensions(description, tables, limit=settings.limit * _ROWS_PER_TASK)
         names = frozenset(dimensions)
         templates = {
-            entry.name: path_template(entry.name, expand(entry.path, names), dimensions)
+            entry.name: path_template(entry.name, settings.expand(entry.path, names), dimensions)
             for entry in description.datasets.values()
         }
         check_commands(description, {name: template.dimensions for name, template in templates.items()})
         try:
-            universe = Universe(
-                dimensions, relations, conditions, limit=limit * _ROWS_PER_TASK, query_origin=query_origin
-            )
-            _check_count(description, universe, limit)
+            universe = _universe(description, dimensions, tables, settings)
             kinds = [TasksOfLabel(task, universe, templates) for task in description.tasks.values()]
             universe.refuse_empty()
         except GraphError as error:
             error.origin = error.origin or description.origin
             raise
-        return _pipeline(description, universe, kinds, templates, name=name, directory=directory)
+        return _pipeline(description, universe, kinds, templates, settings)
+
+
+def _universe(
+    description: Description,
+    dimensions: Mapping[str, Dimension],
+    tables: Mapping[str, Table],
+    settings: PipelineSettings,
+) -> Universe:
+    """The combinations of values that there are, which do not come to too many tasks."""
+    origin = settings.query_origin
+    relations = read_relations(description, dimensions, tables)
+    conditions = bind(parse_query(settings.query, origin), resolver(dimensions, origin), origin)
+    universe = Universe(dimensions, relations, conditions, limit=settings.limit * _ROWS_PER_TASK, query_origin=origin)
+    _check_count(description, universe, settings.limit)
+    return universe
 
 
 def missing(pipeline: Pipeline, absent: Collection[str]) -> FilesError | None:
@@ -169,19 +187,18 @@ def _pipeline(
     universe: Universe,
     kinds: Sequence[TasksOfLabel],
     templates: Mapping[str, PathTemplate],
-    *,
-    name: str,
-    directory: str,
+    settings: PipelineSettings,
 ) -> Pipeline:
     names = _unique([each for kind in kinds for each in kind.names()])
     position = iter(names)
     tasks = [task for kind in kinds for task in kind.tasks([next(position) for _ in kind.rows])]
     makers = _makers(tasks, kinds, templates)
     edges = [*_edges_by_files(tasks, makers), *_edges_by_order(kinds, universe)]
+    directory = settings.directory
     prefix = directory.rstrip("/") + "/" if directory else ""
     columns = [column for kind in kinds for column in (*kind.inputs.values(), *kind.outputs.values())]
     graph = TaskGraph(
-        name=name,
+        name=settings.name,
         dag=Dag(tasks, edges),
         files={
             path: File(name=path, path=path if path.startswith("/") else prefix + path)

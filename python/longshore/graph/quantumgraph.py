@@ -97,6 +97,7 @@ def _tasks(record: QuantumGraphRecord, inputs: tuple[str, ...]) -> Iterator[Task
     # Quanta of several labels have the same data ID, and one map of it does for all of them.
     known: dict[tuple[Sequence[str], tuple[Scalar, ...]], DataId] = {}
     nothing: DataId = {}
+    no_paths: dict[str, tuple[str, ...]] = {}
     for label, of_label in record.labels.items():
         required, implied = of_label.required, of_label.implied
         size, whole = len(required), len(required) + len(implied)
@@ -114,6 +115,7 @@ def _tasks(record: QuantumGraphRecord, inputs: tuple[str, ...]) -> Iterator[Task
                 implied=_data_id(known, implied, values[size:]) if implied else nothing,
                 node_id=uuid,
                 inputs=inputs,
+                paths=no_paths,
             )
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from longshore.model.workflow import Workflow
 
 FORMAT: Final = 2
-"""Version of ``workflow.jsonl``; one without orders is of version 1, which has none."""
+"""Version of ``workflow.jsonl``; one without orders and folders of logs is of version 1, which has neither."""
 
 
 class Header(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -40,6 +40,8 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     attributes: Mapping[str, str]
     orderings: tuple[StoredOrdering, ...] = ()
     """Groups of jobs that run one after another."""
+    log_folders: str = ""
+    """Folder of a job's logs below that of all, with dimensions in braces; empty for the usual one."""
 
 
 class StoredJob(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
@@ -117,7 +119,7 @@ def workflow_lines(workflow: Workflow) -> Iterator[bytes]:
     index = {job.name: number for number, job in enumerate(jobs)}
     yield encode_line(
         Header(
-            v=FORMAT if workflow.orderings else 1,
+            v=FORMAT if workflow.orderings or workflow.log_folders else 1,
             name=workflow.name,
             jobs=len(jobs),
             files=len(workflow.files),
@@ -125,6 +127,7 @@ def workflow_lines(workflow: Workflow) -> Iterator[bytes]:
             settings=tuple(distinct),
             attributes=workflow.attributes,
             orderings=tuple(numbered(each, index) for each in workflow.orderings),
+            log_folders=workflow.log_folders,
         )
     )
     for job in jobs:

@@ -168,6 +168,18 @@ def children_of(parents: Sequence[Sequence[int]]) -> list[list[int]]:
     return children
 
 
+def sparse_children(parents: Sequence[Sequence[int]]) -> list[list[int]]:
+    """The children of each node of a right graph; those that have none share a list, which is not to be changed."""
+    nobody: list[int] = []
+    children: list[list[int]] = [nobody] * len(parents)
+    for child, these in enumerate(parents):
+        for parent in these:
+            if children[parent] is nobody:
+                children[parent] = []
+            children[parent].append(child)
+    return children
+
+
 def _no_node(parent: int, child: int, size: int) -> GraphError:
     return GraphError(f"the edge {parent} -> {child} leads to nowhere: there are {size} nodes, counted from 0")
 

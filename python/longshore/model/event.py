@@ -81,6 +81,8 @@ class Refused(_Numbered, frozen=True, kw_only=True, gc=False, tag="refused"):
     b: str
     why: str
     spent: bool = False
+    hopeless: bool = False
+    """Whether the same would be refused again: attempts that count are not followed by others."""
     jobs: tuple[tuple[int, int], ...] | None = None
 
 
@@ -142,6 +144,8 @@ class Failed(_Numbered, frozen=True, kw_only=True, gc=False, tag="failed"):
 
     j: int
     why: str
+    aborts: bool = False
+    """Whether it ends the run: all that is not over is cancelled, but for the final job."""
 
 
 class Steer(_Numbered, frozen=True, kw_only=True, gc=False, tag="steer"):

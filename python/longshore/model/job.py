@@ -124,3 +124,10 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     """Variables of this job alone; they win over those of `settings`."""
     tasks: int = 1
     """Number of tasks it runs."""
+    quanta: tuple[tuple[str, int], ...] | None = ()
+    """Number of its tasks per label, where there are several; ``None`` for a job that is no task's."""
+
+    @property
+    def quanta_counts(self) -> dict[str, int]:
+        """Number of its tasks per label (BPS: ``quanta_counts``)."""
+        return dict(self.quanta or {}) if self.quanta != () else {self.label: self.tasks}

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 
 _MICROS = 1_000_000
+_MILLIS = tuple(f".{milli:03}Z" for milli in range(1000))
 
 
 def timestamp(at: float | None, *, exact: bool = False) -> str | None:
@@ -27,7 +28,7 @@ def timestamp(at: float | None, *, exact: bool = False) -> str | None:
     text = _second(second)
     if text is None:
         return None
-    return f"{text}.{micros // 1000:03}Z" if exact else f"{text}Z"
+    return text + _MILLIS[micros // 1000] if exact else f"{text}Z"
 
 
 def moment(at: float | None) -> str:

@@ -1,4 +1,4 @@
-"""The generic workflow: jobs, their order and files, and an optional final job, over a networkx graph."""
+"""The generic workflow: jobs, their order and files, an optional final job, and a networkx graph for who wants one."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class Workflow:
     name
         The run's name (BPS: ``uniqProcName``).
     jobs
-        The jobs, without the final one.
+        The jobs, without the final one, or a graph of them.
     edges
-        Pairs (parent name, child name).
+        Pairs (parent name, child name); none with a graph, which has its own.
     final
         A job that runs after all others, whatever became of them.
     files
@@ -39,6 +39,8 @@ class Workflow:
     orderings
         Groups of jobs that run one after another. They are in no edge: the jobs come in an order that obeys them, and
         what renders or runs the workflow sees to the rest.
+    log_folders
+        Folder of a job's logs below that of all, with dimensions in braces; empty for the usual one.
 
     Raises
     ------
@@ -50,15 +52,16 @@ class Workflow:
     def __init__(
         self,
         name: str,
-        jobs: Iterable[Job],
-        edges: Iterable[tuple[str, str]],
+        jobs: Iterable[Job] | Dag[Job],
+        edges: Iterable[tuple[str, str]] = (),
         *,
         final: Job | None = None,
         files: Mapping[str, File] | None = None,
         attributes: Mapping[str, str] | None = None,
         orderings: Sequence[Ordering] = (),
+        log_folders: str = "",
     ) -> None:
-        dag = Dag.by_name(jobs, edges)
+        dag = self._dag = jobs if isinstance(jobs, Dag) else Dag.by_name(jobs, edges)
         if final and final.name in dag.index:
             raise GraphError(f"the final job and another are both named '{final.name}'")
         self.name = name
@@ -66,16 +69,28 @@ class Workflow:
         self.files: Mapping[str, File] = MappingProxyType(dict(files or {}))
         self.attributes: Mapping[str, str] = MappingProxyType(dict(attributes or {}))
         self.orderings = tuple(orderings)
-        self._dag = dag
+        self.log_folders = log_folders
         self._order = _obeying(dag, self.orderings) if self.orderings else dag.order
+
+    @cached_property
+    def graph(self) -> nx.DiGraph[str]:
+        """The graph of job names, made when it is first asked for; the record of each is its node attribute ``job``.
+
+        It is a picture of the workflow, and frozen.
+        """
+        return _frozen(self._dag, self._order)
 
     def __len__(self) -> int:
         return len(self._dag) + (self.final is not None)
 
+    def __contains__(self, name: str) -> bool:
+        """Whether there is a job of that name."""
+        return name in self._dag.index or (self.final is not None and name == self.final.name)
+
     def __iter__(self) -> Iterator[Job]:
         """Iterate over the jobs, parents first, the final job last."""
         nodes = self._dag.nodes
-        yield from (nodes[number] for number in self._order)
+        yield from [nodes[number] for number in self._order]
         if self.final:
             yield self.final
 
@@ -92,24 +107,27 @@ class Workflow:
         except KeyError:
             return None
 
-    @cached_property
-    def graph(self) -> nx.DiGraph[str]:
-        """The graph of job names, made when it is asked for; the record of each is its node attribute ``job``."""
-        return _build(self._dag, self._order)
-
     def parents(self, name: str) -> list[str]:
         """Names of the jobs that must succeed before this one (none for the final job, which waits for all)."""
-        position = self._dag.index.get(name)
-        return [] if position is None else [self._dag.nodes[parent].name for parent in self._dag.parents[position]]
+        dag = self._dag
+        place = dag.index.get(name)
+        return [] if place is None else [dag.nodes[parent].name for parent in dag.parents[place]]
+
+    def quanta_counts(self) -> dict[str, int]:
+        """Number of tasks per label, labels in the order their first task may run."""
+        counts: Counter[str] = Counter()
+        for job in self:
+            counts.update(job.quanta_counts)
+        return dict(counts)
 
     def counts(self) -> dict[str, int]:
         """Number of jobs per label, labels in the order their first job may run."""
         return dict(Counter(job.label for job in self))
 
 
-def _build(dag: Dag[Job], order: Iterable[int]) -> nx.DiGraph[str]:
+def _frozen(dag: Dag[Job], order: Iterable[int]) -> nx.DiGraph[str]:
     """The networkx graph of a dag, nodes in topological order."""
-    import networkx as nx
+    import networkx as nx  # few commands need it, and it takes long to import
 
     graph: nx.DiGraph[str] = nx.DiGraph()
     # Building millions of small dictionaries with the collector on takes more than twice as long (measured: 14.8 s, not
@@ -118,7 +136,8 @@ def _build(dag: Dag[Job], order: Iterable[int]) -> nx.DiGraph[str]:
         nodes = dag.nodes
         graph.add_nodes_from((nodes[number].name, {"job": nodes[number]}) for number in order)
         graph.add_edges_from((nodes[parent].name, nodes[child].name) for parent, child in dag.edges())
-    return graph
+    frozen: nx.DiGraph[str] = nx.freeze(graph)
+    return frozen
 
 
 def _obeying(dag: Dag[Job], orderings: Sequence[Ordering]) -> list[int]:

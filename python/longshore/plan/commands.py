@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 from typing import Final
 
+from longshore.model.job import JobSettings
 from longshore.model.request import MIB, Request
 from longshore.model.task import Command
 from longshore.plan.allotment import variable_name
@@ -23,6 +24,7 @@ _DELAYED: Final = re.compile(r"<ENV:([A-Za-z_]\w*)>", re.ASCII)
 
 _FILE_MARK: Final = "<FILE:"
 _FILE: Final = re.compile(r"<FILE:([^<>]+)>")
+_FILE_WHOLE: Final = re.compile(r"(<FILE:[^<>]+>)")
 """BPS's way of naming a file of the workflow before it is known where that will be."""
 
 _BUILT_IN: Final = re.compile(
@@ -30,7 +32,7 @@ _BUILT_IN: Final = re.compile(
     r"|getopts|hash|if|in|jobs|kill|local|newgrp|printf|pwd|r|read|readonly|return|set|shift|source|test|then|time|times|trap"
     r"|type|ulimit|umask|unalias|unset|until|wait|while"
 )
-"""Words that only a shell understands, or understands in its own way (POSIX 2.4, 2.14 and 1.6; `r` repeats a command in some)."""
+"""Words that only a shell understands, or in its own way (POSIX 2.4, 2.14 and 1.6; in mksh `r` repeats a command)."""
 
 
 def argv_of(command: Command) -> tuple[str, ...]:
@@ -122,6 +124,23 @@ def _filled(text: str, environment: Mapping[str, str]) -> str:
     return _DELAYED.sub(lambda found: environment.get(found[1], ""), text)
 
 
+def marks_in(text: str) -> int:
+    """How often a text names what is filled in later."""
+    return len(_DELAYED.findall(text)) + len(_FILE.findall(text)) if _MARK in text or _FILE_MARK in text else 0
+
+
+def exactly(text: str) -> str:
+    """A text as one word for a POSIX shell, in which nothing is filled in later either."""
+    # In single quotes, for there is a sign in it that needs them.
+    return shlex.quote(text).replace(_FILE_MARK, "<''FILE:")
+
+
+def to_be_filled(text: str) -> str:
+    """A text as one word for a POSIX shell, in which what it names is filled in."""
+    pieces = _FILE_WHOLE.split(text)
+    return "".join(piece if number % 2 else _quoted(piece) for number, piece in enumerate(pieces) if piece)
+
+
 def with_launcher(command: Command, launcher: str) -> Command:
     """A command behind a line of shell that starts it, as one line for a POSIX shell."""
     if not launcher:
@@ -139,6 +158,34 @@ def with_setup(command: Command, lines: Sequence[str]) -> Command:
     if not lines:
         return command
     return "\n".join([*lines, command if isinstance(command, str) else f"exec {as_line(command)}"])
+
+
+def with_own_lines(command: Command, before: str, after: str) -> Command:
+    """A command as a script with a line before it and one after it, in the shell that the lines share.
+
+    Parameters
+    ----------
+    command
+        The command.
+    before
+        Without its success the command is not run; what it sets is there for both.
+    after
+        Run whatever became of the command. How the script ends is said by the command, or by this if that succeeded.
+    """
+    if not before and not after:
+        return command
+    lines = [before, '_status=$?; [ "$_status" -eq 0 ] || exit "$_status"'] if before else []
+    if not after:
+        return "\n".join([*lines, command if isinstance(command, str) else f"exec {as_line(command)}"])
+    # In a shell of its own: an `exit` in it must not keep the line after it from being run.
+    lines += ["(", as_line(command), ")", "_status=$?", after]
+    return "\n".join([*lines, '_after=$?; [ "$_status" -eq 0 ] || exit "$_status"; exit "$_after"'])
+
+
+def in_full(command: Command, settings: JobSettings) -> Command:
+    """A command with all that a job runs around it: its launcher, the user's lines before and after it, the set-up."""
+    before, after = (str(settings.attributes.get(key, "")) for key in ("preCmdline", "postCmdline"))
+    return with_setup(with_own_lines(with_launcher(command, settings.launcher), before, after), settings.setup)
 
 
 def program_of(command: Command) -> str | None:

@@ -40,12 +40,17 @@ def _lines(
     yield f'digraph "{escaped(title)}" {{\n  node [shape=box];\n'.encode()
     for name, more in boxes:
         text = r"\n".join(map(escaped, dict.fromkeys((name, *more))))
-        yield f'  "{escaped(name)}" [label="{text}"];\n'.encode()
+        yield f'  "{_name(name)}" [label="{text}"];\n'.encode()
     for start, end in arrows:
-        yield f'  "{escaped(start)}" -> "{escaped(end)}";\n'.encode()
+        yield f'  "{_name(start)}" -> "{_name(end)}";\n'.encode()
     for start, end in dashed:
-        yield f'  "{escaped(start)}" -> "{escaped(end)}" [style=dashed];\n'.encode()
+        yield f'  "{_name(start)}" -> "{_name(end)}" [style=dashed];\n'.encode()
     yield b"}\n"
+
+
+def _name(text: str) -> str:
+    """The name of a box: unlike what stands in it, it must stay another than all others."""
+    return r"\n".join(map(escaped, text.split("\n")))
 
 
 def _last(workflow: Workflow) -> Iterator[tuple[str, str]]:

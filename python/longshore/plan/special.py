@@ -99,6 +99,7 @@ def _job(name: str, profile: JobProfile, command: str | tuple[str, ...], inputs:
         label=name,
         command=command,
         settings=profile.settings,
+        quanta=None,
         inputs=inputs,
         environment={variable: template.render(values) for variable, template in profile.environment.items()},
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import posixpath
-import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
@@ -19,6 +18,7 @@ from longshore.model.dag import Dag
 from longshore.model.job import Job, JobSettings
 from longshore.model.task import Command, Task
 from longshore.model.workflow import Workflow
+from longshore.plan.commands import exactly, marks_in, to_be_filled
 from longshore.plan.ordering import barrier_names, explained, orderings_of
 from longshore.plan.special import SpecialJobs
 from longshore.plan.tasks import joined
@@ -105,6 +105,7 @@ def transform(
     attributes: Mapping[str, str],
     special: SpecialJobs,
     orderings: Sequence[OrderingRule] = (),
+    log_folders: str = "",
 ) -> Workflow:
     """Make the workflow.
 
@@ -122,6 +123,8 @@ def transform(
         The jobs that belong to no task.
     orderings
         Which groups of jobs run one after another.
+    log_folders
+        As the workflow has it.
 
     Raises
     ------
@@ -133,40 +136,48 @@ def transform(
     shared: Shared = {}
     nodes = clustered.dag.nodes
     directory = clustered.source.directory
-    kinds = map(profiles.__getitem__, compositions(nodes))
-    jobs = (make_job(cluster, profile, shared, directory) for cluster, profile in zip(nodes, kinds, strict=True))
-    edges = ((nodes[parent].name, nodes[child].name) for parent, child in clustered.dag.edges())
+    kinds = compositions(nodes)
+    jobs = (
+        make_job(cluster, kind, profiles[kind], shared, directory) for cluster, kind in zip(nodes, kinds, strict=True)
+    )
     ordered = orderings_of(orderings, clustered.dag) if orderings else ()
     try:
         return Workflow(
             name,
-            chain(filter(None, [special.init]), jobs, filter(None, [special.last])),
-            chain(edges, _special_edges(clustered.dag, special)),
+            _graph(clustered.dag, jobs, special),
             final=special.final,
             files=clustered.source.files,
             attributes=attributes,
             orderings=ordered,
+            log_folders=log_folders,
         )
     except CycleError as error:
         raise explained(error, orderings, barrier_names(ordered)) from None
 
 
-def _special_edges(dag: Dag[Cluster], special: SpecialJobs) -> Iterator[tuple[str, str]]:
-    """The init job before all that wait for nothing, the last one after all that nothing waits for."""
-    for position, cluster in enumerate(dag.nodes):
-        if special.init and not dag.parents[position]:
-            yield special.init.name, cluster.name
-        if special.last and not dag.children[position]:
-            yield cluster.name, special.last.name
+def _graph(clusters: Dag[Cluster], jobs: Iterable[Job], special: SpecialJobs) -> Dag[Job]:
+    """The graph of jobs: the init job before all that wait for nothing, the last one after all nothing waits for."""
+    if special.init is None and special.last is None:
+        return clusters.alike(jobs)
+    first = 0 if special.init is None else 1
+    numbers = list(range(first, first + len(clusters)))
+    parents = [[numbers[parent] for parent in these] for these in clusters.parents]
+    if special.init is not None:
+        parents = [[], *(these or [0] for these in parents)]
+    if special.last is not None:
+        parents.append([number for number, these in zip(numbers, clusters.children, strict=True) if not these])
+    return Dag(chain(filter(None, [special.init]), jobs, filter(None, [special.last])), parents=parents)
 
 
-def make_job(cluster: Cluster, profile: ClusterProfile, shared: Shared, directory: str) -> Job:
+def make_job(cluster: Cluster, kind: Composition, profile: ClusterProfile, shared: Shared, directory: str) -> Job:
     """The job of a cluster.
 
     Parameters
     ----------
     cluster
         The cluster.
+    kind
+        What it consists of.
     profile
         What clusters of its kind are made from.
     shared
@@ -188,6 +199,7 @@ def make_job(cluster: Cluster, profile: ClusterProfile, shared: Shared, director
         outputs=_once(cluster, "outputs"),
         environment=_environment(cluster, profile, values, directory) if profile.variables else {},
         tasks=len(values),
+        quanta=kind.tasks if len(values) > 1 else (),
     )
 
 
@@ -296,7 +308,8 @@ def _command_of(task: Task, profile: JobProfile, values: _Values, directory: str
     if task.paths:
         own = {**values, **_seen_from(task.paths, directory, profile.settings.working_directory), "label": task.label}
     if isinstance(template, tuple):
-        return tuple(chain.from_iterable(_words(word, own) for word in template))
+        words = tuple(chain.from_iterable(_words(word, own) for word in template))
+        return _exact_line(template, own) if _gains_marks(template, words) else words
     # Only what the line uses is made fit for it: of a hundred thousand jobs, quoting takes most of the time.
     used = {name: _for_shell(own[name]) for name in template.names if name in own}
     return template.render(used, quote=_quote)
@@ -328,6 +341,28 @@ def _words(word: Template, values: Mapping[str, Any]) -> Sequence[str]:
     return (word.render(alone),)
 
 
+def _gains_marks(template: Sequence[Template], words: Sequence[str]) -> bool:
+    """Whether values bring in, or make with what is beside them, what looks as if it were to be filled in later."""
+    found = sum(map(marks_in, words))
+    return bool(found) and found > sum(
+        marks_in(part) for word in template for part in word.parts if isinstance(part, str)
+    )
+
+
+def _exact_line(template: Sequence[Template], values: Mapping[str, Any]) -> str:
+    """The words as a line for the shell, in which values are told apart from what is to be filled in."""
+    line = []
+    for word in template:
+        pieces = (
+            to_be_filled(part)
+            if isinstance(part, str)
+            else " ".join(map(exactly, _words(Template((part,), word.origin), values)))
+            for part in word.parts
+        )
+        line.append("".join(pieces) or "''")
+    return f"exec {' '.join(line)}"
+
+
 class _Quoted(str):
     """Text that already is as a shell must see it."""
 
@@ -340,7 +375,7 @@ class _Quoted(str):
 
 def _for_shell(value: Any) -> Any:
     """A value of a line for the shell: several files are several words."""
-    return _Quoted(" ".join(map(shlex.quote, value))) if isinstance(value, tuple) else value
+    return _Quoted(" ".join(map(exactly, value))) if isinstance(value, tuple) else value
 
 
 def _quote(text: str) -> str:
@@ -348,7 +383,7 @@ def _quote(text: str) -> str:
     return text if isinstance(text, _Quoted) else _quoted(text)
 
 
-_quoted = lru_cache(maxsize=4096)(shlex.quote)
+_quoted = lru_cache(maxsize=4096)(exactly)
 """Jobs of one dimension or another have most of their values in common."""
 
 

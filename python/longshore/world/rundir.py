@@ -17,11 +17,17 @@ from longshore.contract.context import RenderedFile, RunPaths
 from longshore.contract.executor import Waiting
 from longshore.errors import FilesError, RunNotFoundError, RunUnreadableError
 from longshore.model.codec import Header, decode_header, job_lines
+from longshore.model.madefrom import MadeFrom, Started
 from longshore.model.snapshot import Snapshot
 from longshore.model.submission import RunCard
 
 FORMAT: Final = 1
 """Version of the run directory's layout."""
+MADE_FROM: Final = 1
+"""Version of ``made-from.json``."""
+
+_LONGEST_SHOWN: Final = 240
+"""Characters of a path in a message."""
 
 _Record = TypeVar("_Record")
 
@@ -196,6 +202,50 @@ def read_card(run: RunPaths) -> RunCard:
     return _decode(text, RunCard, run.card)
 
 
+def write_made_from(run: RunPaths, made: MadeFrom) -> None:
+    """Write ``made-from.json``, whole or not at all."""
+    _write_whole(run.made_from, msgspec.json.format(msgspec.json.encode(made), indent=1) + b"\n")
+
+
+def read_made_from(run: RunPaths) -> MadeFrom | None:
+    """Read ``made-from.json``; ``None`` where there is none.
+
+    Raises
+    ------
+    RunUnreadableError
+        It cannot be read, or is of a newer format.
+    """
+    try:
+        text = run.made_from.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise RunUnreadableError(f"'{run.made_from}' cannot be read: {error.strerror}") from error
+    found = _decode(text, _MadeFromVersion, run.made_from).v
+    if found > MADE_FROM:
+        raise RunUnreadableError(
+            f"'{run.made_from}' has format {found}; this Longshore reads up to {MADE_FROM}",
+            hint="Use the version that wrote it, or a newer one.",
+        )
+    return _decode(text, MadeFrom, run.made_from)
+
+
+def note_submitting(run: RunPaths, started: Started) -> None:
+    """Write ``submitting.json`` before a run is handed over."""
+    _write_whole(run.submitting, msgspec.json.encode(started) + b"\n")
+
+
+def read_submitting(run: RunPaths) -> Started | None:
+    """Read ``submitting.json``; ``None`` where nobody began to hand the run over, or that is done."""
+    try:
+        return msgspec.json.decode(run.submitting.read_bytes(), type=Started)
+    except FileNotFoundError:
+        return None
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+        # Somebody did, whoever it was.
+        return Started(at=0.0, user="", host="")
+
+
 @contextmanager
 def handed_over_alone(run: RunPaths) -> Iterator[None]:
     """Hold off whoever else would hand the run over, as far as its file system can.
@@ -262,6 +312,10 @@ class _Version(msgspec.Struct):
     format: int
 
 
+class _MadeFromVersion(msgspec.Struct):
+    v: int
+
+
 def _decode(text: bytes, kind: type[_Record], path: Path) -> _Record:
     try:
         return msgspec.json.decode(text, type=kind)
@@ -288,11 +342,20 @@ def _refuse_if_there(target: Path) -> None:
 
 
 def _cannot_write(target: Path, error: OSError) -> FilesError:
-    where = error.filename or target
+    named, where = _short(str(target)), str(error.filename or target)
+    # The draft is our own affair, and what cannot be done with it cannot be done with the directory.
+    below = "" if where == str(target) or f"/.{target.name[:200]}.draft-" in where else f"'{_short(where)}': "
     hint = "Choose another place with 'submitPath'."
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        hint = f"Make room on that disk, or choose another place with 'submitPath'. '{target}' was not made."
-    return FilesError(f"cannot write the run directory '{target}': '{where}': {error.strerror or error}", hint=hint)
+        hint = f"Make room on that disk, or choose another place with 'submitPath'. '{named}' was not made."
+    # What is there where a folder is to be made may be something else.
+    why = "Not a directory" if below and isinstance(error, FileExistsError) else error.strerror or error
+    return FilesError(f"cannot write the run directory '{named}': {below}{why}", hint=hint)
+
+
+def _short(path: str) -> str:
+    """A path as a message can bear it."""
+    return path if len(path) <= _LONGEST_SHOWN else f"{path[: _LONGEST_SHOWN // 2]}...{path[-_LONGEST_SHOWN // 2 :]}"
 
 
 def _first_missing(folder: Path) -> Path | None:

@@ -73,7 +73,7 @@ def test_who_wants_it() -> None:
 @pytest.mark.parametrize(
     ("slurm", "words"),
     [
-        ({"engineAs": "pilot"}, "must be process or job, not 'pilot'"),
+        ({"engineAs": "pilot"}, "must be 'process' or 'job', not 'pilot'"),
         ({"engineAs": "job", "engineJob": 3}, "'slurm.engineJob' must be a map"),
         ({"engineAs": "job", "engineJob": {"time": "soon"}}, r"slurm\.engineJob\.time"),
     ],

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import threading
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,7 +12,7 @@ from typing import Any
 import pytest
 
 from longshore.contract.context import RunPaths, Unreachable
-from longshore.contract.executor import Accepted, Batch, Limits, Member, Refused, Throttled, Unsure, Urgency
+from longshore.contract.executor import Accepted, Batch, Found, Limits, Member, Refused, Throttled, Unsure, Urgency
 from longshore.errors import ConfigError
 from longshore.model.request import MIB, Request
 from longshore.services.slurm.client import SlurmClient
@@ -30,9 +32,13 @@ class _Shell:
         self.given: list[tuple[tuple[str, ...], str]] = []
         self.sbatch: list[Answer] = []
         self.queue = ""
+        self.goes_on = threading.Event()
+        """Programs hang until it is set."""
+        self.goes_on.set()
 
     def run(self, argv: Sequence[str], *, env: Mapping[str, str], timeout_s: float, stdin: str = "") -> Answer:
         self.given.append((tuple(argv), stdin))
+        assert self.goes_on.wait(30)
         if argv[0] == "sbatch":
             return self.sbatch.pop(0)
         out = CONFIG if "config" in argv else self.queue if argv[0] == "squeue" else ""
@@ -122,11 +128,14 @@ def test_a_refusal_is_one_of_the_jobs_or_of_the_run(tmp_path: Path) -> None:
     err = "sbatch: error: Batch job submission failed: Invalid partition name specified"
     said = _Site(tmp_path / "a").submit("a", 1, answer(1, err=err))
     assert isinstance(said, Refused)
-    assert not said.for_all
+    assert (said.for_all, said.hopeless) == (False, True)
     assert "Invalid partition name specified" in said.why
     said = _Site(tmp_path / "b", onSubmitError="run").submit("a", 1, answer(1, err=err))
     assert isinstance(said, Refused)
     assert said.for_all
+    said = _Site(tmp_path / "c").submit("a", 1, answer(1, err="sbatch: error: the site's own plugin is unwell"))
+    assert isinstance(said, Refused)
+    assert (said.for_all, said.hopeless) == (False, False)
 
 
 def test_what_a_refusal_ends_is_checked() -> None:
@@ -162,6 +171,65 @@ def test_what_waits_shows_up_when_it_is_looked_up(tmp_path: Path) -> None:
     assert found.taken == {"k1-1-1": frozenset({(0, 1), (1, 1)})}
 
 
+def found(site: _Site, *tags: str) -> Found:
+    """What is found of batches as soon as it is known."""
+    deadline = time.monotonic() + 30
+    while isinstance(said := site.executor.find(tags), Unreachable):
+        assert time.monotonic() < deadline, said.why
+        time.sleep(0.01)
+    return said
+
+
+def test_an_sbatch_that_hangs_keeps_nobody_waiting(tmp_path: Path) -> None:
+    site = _Site(tmp_path)
+    site.shell.goes_on.clear()
+    said = site.submit("a", 2, answer(0, out="29"))
+    assert isinstance(said, Unsure)
+    assert "has not answered yet" in said.why
+    # Meanwhile nothing else is handed over, and nothing follows from silence.
+    assert site.executor.openings() == 0
+    assert isinstance(site.submit("b", 1), Throttled)
+    assert isinstance(site.executor.find(["a"]), Unreachable)
+    site.shell.goes_on.set()
+    assert found(site, "a") == Found({"a": frozenset({(0, 1), (1, 1)})})
+    assert site.executor.openings() is None
+    assert len(site.scripts) == 1
+
+
+def test_what_is_refused_late_is_refused(tmp_path: Path) -> None:
+    site = _Site(tmp_path)
+    for tag, err, kind in (("a", "Invalid partition name specified", Refused), ("b", LIMIT, Throttled)):
+        site.shell.goes_on.clear()
+        assert isinstance(site.submit(tag, 1, answer(1, err=err)), Unsure)
+        site.shell.goes_on.set()
+        said = found(site, tag)
+        assert said.taken == {}
+        assert isinstance(said.late[tag], kind)
+    assert list(site.run.batches.glob("*.json")) == []
+
+
+def test_what_hangs_and_is_never_answered_is_looked_up(tmp_path: Path) -> None:
+    site = _Site(tmp_path)
+    site.shell.goes_on.clear()
+    assert isinstance(site.submit("k1-1-1", 1, answer(None)), Unsure)
+    site.shell.queue = "29|29|PENDING|None|N/A||k1-1-1\n"
+    site.shell.goes_on.set()
+    assert found(site, "k1-1-1") == Found({"k1-1-1": frozenset({(0, 1)})})
+
+
+def test_a_cancellation_that_hangs_keeps_nobody_waiting(tmp_path: Path) -> None:
+    site = _Site(tmp_path)
+    assert site.submit("a", 2, answer(0, out="29")) == Accepted("29")
+    site.shell.goes_on.clear()
+    outcome = site.executor.cancel([(0, 1), (1, 1)], grace_s=1.0)
+    assert (outcome.ended, len(outcome.alive)) == (0, 1)
+    site.shell.goes_on.set()
+    # What was asked for first is still under way, or just done.
+    site.executor.cancel([(0, 1), (1, 1)], grace_s=1.0)
+    site.executor.poll("")
+    assert {argv for argv, _ in site.shell.given if argv[0] == "scancel"} == {("scancel", "29")}
+
+
 def test_a_rate_is_held_by_all_runs_of_a_user(tmp_path: Path) -> None:
     limits = {"submit_per_s": 1 / 3600}
     first, second = _Site(tmp_path / "a", limits=limits), _Site(tmp_path / "b", limits=limits)
@@ -185,7 +253,10 @@ def test_urgency_becomes_nice_where_the_site_wants_it(tmp_path: Path) -> None:
     site.submit("a", 1, answer(0, out="7"), urgency=urgent)
     assert "#SBATCH --nice=400" in site.scripts[0]
     site.executor.reprioritise({"a": Urgency(pressure_s=300.0, end_at=ORIGIN + 500.0), "gone": urgent})
-    assert site.shell.given[-1] == (("scontrol",), "update JobId=7 Nice=200\n")
+    deadline = time.monotonic() + 30
+    while (("scontrol",), "update JobId=7 Nice=200\n") not in site.shell.given:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
     plain = _Site(tmp_path / "b")
     plain.submit("a", 1, answer(0, out="7"), urgency=urgent)
     assert "--nice" not in plain.scripts[0]

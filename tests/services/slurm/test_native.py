@@ -120,7 +120,7 @@ def test_dependencies_name_arrays_where_all_of_one_is_meant() -> None:
 def test_who_wants_it() -> None:
     assert not wants_native({})
     assert wants_native({"slurm": {"mode": "native"}})
-    with pytest.raises(ConfigError, match="must be engine or native, not 'dag'"):
+    with pytest.raises(ConfigError, match="must be 'engine' or 'native', not 'dag'"):
         wants_native({"slurm": {"mode": "dag"}})
     with pytest.raises(ConfigError, match="means nothing"):
         wants_native({"slurm": {"mode": "native", "engineAs": "job"}})

@@ -15,9 +15,11 @@ from longshore.config.merge import plain
 from longshore.contract.context import Context, PingReport, Problem, RunPaths, Site
 from longshore.errors import ConfigError
 from longshore.model.job import Job, JobSettings
+from longshore.model.ordering import JobGroup, Ordering
 from longshore.model.request import MIB, Request
 from longshore.model.workflow import Workflow
 from longshore.services.slurm.asked import ALONE, INDEXED, OF_SITES, SPELLINGS
+from longshore.services.slurm.check import needs_engine
 from longshore.services.slurm.service import SlurmService
 from longshore.world.etc import shipped, template_texts
 from longshore.world.yamlfile import read_yaml
@@ -96,16 +98,26 @@ def test_jobs_of_one_run_have_one_cluster() -> None:
 @pytest.mark.parametrize(
     ("slurm", "words"),
     [
-        ({"engineAs": "pilot"}, "must be process or job"),
+        ({"engineAs": "pilot"}, "must be 'process' or 'job'"),
         ({"engineAs": "job", "engineJob": {"partitio": "x"}}, "no key 'partitio'"),
         ({"engineAs": "job", "engineJob": {"partition": "a\nb"}}, "no room"),
-        ({"mode": "dag"}, "must be engine or native"),
+        ({"mode": "dag"}, "must be 'engine' or 'native'"),
     ],
 )
 def test_an_engine_that_cannot_be(slurm: Mapping[str, Any], words: str) -> None:
     (found,) = problems(context({"slurm": slurm}))
     assert found.fatal
     assert words in found.message
+
+
+def test_a_native_run_cannot_obey_an_order() -> None:
+    job = Job(name="a", label="a", command="true", settings=JobSettings(label="a"))
+    ordering = Ordering(name="by_visit", dimensions=("visit",), groups=(JobGroup(key=(1,), jobs=("a",)),))
+    workflow = Workflow("w", [job], [], orderings=(ordering,))
+    (found,) = needs_engine(workflow, context({"slurm": {"mode": "native"}}))
+    assert found.fatal
+    assert "'ordering' wants ('by_visit')" in found.message
+    assert not list(needs_engine(workflow, context()))
 
 
 def test_what_a_native_run_gives_up_is_said() -> None:

@@ -21,6 +21,7 @@ from longshore.services.slurm.parse import (
     kept_fields,
     moment,
     queue_rows,
+    refused_for_good,
     seconds,
     shown_row,
     submitted_id,
@@ -78,6 +79,28 @@ def test_an_id_on_a_line_of_its_own_is_found_behind_any_banner(before: str, numb
 )
 def test_a_failed_submission_is_refused_throttled_or_unsure(said: str, meant: Verdict) -> None:
     assert verdict(said) is meant
+
+
+@pytest.mark.parametrize(
+    ("said", "for_good"),
+    [
+        ("sbatch: error: Batch job submission failed: Invalid partition name specified", True),
+        ("sbatch: error: Batch job submission failed: Invalid qos specification", True),
+        (
+            "sbatch: error: Batch job submission failed: Invalid account or account/partition combination specified",
+            True,
+        ),
+        ("sbatch: error: Memory specification can not be satisfied", True),
+        ("sbatch: error: Batch job submission failed: Requested node configuration is not available", True),
+        ("sbatch: unrecognized option '--nonsense'", True),
+        # A site's own plugin, or a controller in trouble: nobody knows whether it would say so again.
+        ("sbatch: error: Batch job submission failed: Unspecified error", False),
+        ("sbatch: error: Batch job submission failed: I/O error writing script/environment to file", False),
+    ],
+)
+def test_what_is_refused_for_good(said: str, *, for_good: bool) -> None:
+    assert verdict(said) is Verdict.REFUSED
+    assert refused_for_good(said) is for_good
 
 
 def test_rows_of_the_queue() -> None:

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
-from longshore.contract.context import Context, RenderedFile, log_path
+from longshore.contract.context import Context, RenderedFile
 from longshore.model.job import Job
 from longshore.plan.allotment import thread_variables
-from longshore.plan.commands import as_assignment, as_line, job_variables, with_files, with_setup
+from longshore.plan.commands import as_assignment, as_line, in_full, job_variables, with_files
+from longshore.plan.logfolders import log_place
 
 if TYPE_CHECKING:
     from longshore.model.workflow import Workflow
@@ -49,9 +50,9 @@ def table(workflow: Workflow, ctx: Context) -> Iterator[str]:
             surroundings = shared[key] = _surroundings(job, run_dir)
         around = None if job.environment else surroundings.around_name
         before, after = around or _around_name(job, run_dir)
-        command = with_setup(with_files(job.command, paths), job.settings.setup)
+        command = in_full(with_files(job.command, paths), job.settings)
         name, line = _one_line(job.name), _one_line(as_line(command))
-        log = _one_line(folders + log_path(number, job.name, job.label, 1))
+        log = _one_line(folders + log_place(workflow.log_folders, number, job.name, job.label, 1, tags=job.tags))
         own = _one_line(shlex.quote(f"{_NAME}={job.name}"))
         yield f"{number}\t{name}\t1\t{surroundings.folder}\t{log}\t{before}{own}{after}\t{line}\n"
 

@@ -235,10 +235,7 @@ _UNHEEDED: Final = (
     "accountingUser",
     "mailTo",
     "whenToMail",
-    "abortOnValue",
     "abortReturnValue",
-    "preCmdline",
-    "postCmdline",
 )
 """What a job can ask for that this service does not do."""
 

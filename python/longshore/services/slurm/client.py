@@ -26,7 +26,8 @@ LOG: Final = logging.getLogger("longshore.slurm")
 _OURS: Final = re.compile(r"(SLURM|SBATCH|SQUEUE|SACCT|SCANCEL|SALLOC|SRUN|SINFO|PMI|PMIX)_?\w*")
 _KEPT: Final = frozenset({"SLURM_CONF"})
 """What of the environment of an enclosing job or of a user's habits may reach Slurm's programs."""
-_NEEDED: Final = frozenset({"PATH", "SLURM_CONF"})
+NEEDED: Final = frozenset({"PATH", "SLURM_CONF"})
+"""What sbatch is given of the environment, and jobs inherit with it, whatever a site says of that."""
 _ASK_S: Final = 60.0
 _SUBMIT_S: Final = 90.0
 """Longer than Slurm's own MessageTimeout, so that a late reply is still a reply."""
@@ -68,8 +69,8 @@ class SlurmClient:
         self._kept: tuple[str, ...] | None = None
         """Fields of accounting that are kept, of those that this version has; ``None`` until it was asked."""
         names, _ = inherited(self._env, inherit)
-        # Jobs inherit what sbatch is given; without these two, it would not even be found, or find its cluster.
-        self._to_submit = {name: self._env[name] for name in self._env if name in names or name in _NEEDED}
+        # Without these two, sbatch would not even be found, or find its cluster.
+        self._to_submit = {name: self._env[name] for name in self._env if name in names or name in NEEDED}
         self.calls: dict[str, int] = {}
         """How often each program was run."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -12,13 +13,14 @@ import msgspec
 from longshore.contract.context import Unreachable
 from longshore.model.event import Ended, Lost
 from longshore.model.state import Cause
-from longshore.services.slurm.books import Books
+from longshore.services.slurm.books import Attempt, Books
 from longshore.services.slurm.client import SlurmClient
 from longshore.services.slurm.outcome import ended, said_out_of_memory
 from longshore.services.slurm.pace import Pace
 from longshore.services.slurm.parse import AccountRow, ClusterFacts, TaskId, shown_row
 from longshore.services.slurm.states import Phase, phase_of
 from longshore.services.slurm.watch import GRACE_S, Watched
+from longshore.world.aside import Aside
 
 LOG: Final = logging.getLogger("longshore.slurm")
 
@@ -26,8 +28,25 @@ _WRITES_S: Final = 1.0
 """How long the cluster is given to write an end down before accounting is asked for it."""
 _LAG_S: Final = 10.0
 """How far accounting may be behind the queue."""
+_MOMENT_S: Final = 0.5
+"""How long an answer is waited for before the engine goes on."""
 _OUTPUT_B: Final = 1 << 18
 """How much of what Slurm wrote about a batch is searched, from its end."""
+
+
+class _Said(msgspec.Struct, frozen=True):
+    """What Slurm says of tasks that are over.
+
+    Attributes
+    ----------
+    accounts
+        Accounting's rows.
+    shown
+        The controller's word for those of which it was asked; ``None`` where it knows them no more.
+    """
+
+    accounts: Mapping[TaskId, AccountRow] | Unreachable
+    shown: Mapping[TaskId, AccountRow | Unreachable | None]
 
 
 class Ends:
@@ -56,23 +75,26 @@ class Ends:
         self._pace = pace
         self.gathers = gathers and self._accounting
         self._asked_at = -1e9
+        self._asking: Aside[_Said] = Aside()
+        """What Slurm is asked of ends: accounting that is busy may take a minute to answer."""
+        self._asked: list[Attempt] = []
 
     def of(self, members: list[Watched], now: float) -> Iterator[Ended | Lost]:
         """The ends of attempts that are over, of those of which Slurm says by now how they ended."""
         # What ended a moment ago is not in accounting yet, and asking twice is worse than asking late.
         due = [member for member in members if not self._accounting or now - member.wanted_at >= _WRITES_S]
-        if not due or now - self._asked_at < self._pace.floor_s:
-            return
-        self._asked_at = now
-        accounts = self._accounts(due)
-        for member in due:
-            if (end := self._of_one(member, accounts, now)) is not None:
-                yield end
+        if due and not self._asking.busy and now - self._asked_at >= self._pace.floor_s:
+            self._asked_at, self._asked = now, [member.attempt for member in due]
+            self._asking.ask(partial(self._ask, [(member.task, member.record is None) for member in due]))
+        for said in self._asking.take(timeout_s=_MOMENT_S):
+            asked = set(self._asked)
+            for member in due:
+                if member.attempt in asked and (end := self._of_one(member, said, now)) is not None:
+                    yield end
 
-    def _of_one(
-        self, member: Watched, accounts: Mapping[TaskId, AccountRow] | Unreachable, now: float
-    ) -> Ended | Lost | None:
+    def _of_one(self, member: Watched, said: _Said, now: float) -> Ended | Lost | None:
         """How one ended; ``None`` while that is not certain."""
+        accounts = said.accounts
         silent = isinstance(accounts, Unreachable)
         account = None if isinstance(accounts, Unreachable) or not member.task else accounts.get(member.task)
         if account is not None and phase_of(account.state) is not Phase.OVER:
@@ -85,7 +107,8 @@ class Ends:
             return None if waits else self._end(member, "", None)
         state = member.row.state if member.row and member.said_over else ""
         if member.record is None and account is None:
-            shown = self._shown(member)
+            # What was not asked, because it had a record then, is asked the next time.
+            shown = said.shown.get(member.task, Unreachable(why="")) if member.task else None
             if isinstance(shown, Unreachable):
                 return None
             if shown is None:
@@ -118,24 +141,35 @@ class Ends:
         )
         return _waited_too_long(end, member) if member.expired and member.record is None else end
 
-    def _accounts(self, members: list[Watched]) -> Mapping[TaskId, AccountRow] | Unreachable:
+    def _ask(self, wanted: list[tuple[TaskId | None, bool]]) -> _Said:
+        """What accounting says of tasks, and the controller of those that left no record and that accounting lacks."""
+        accounts = self._accounts([task for task, _ in wanted if task])
+        shown: dict[TaskId, AccountRow | Unreachable | None] = {}
+        for task, silent in wanted:
+            account = None if isinstance(accounts, Unreachable) or not task else accounts.get(task)
+            if task and silent and (account is None or phase_of(account.state) is not Phase.OVER):
+                found = shown[task] = self._shown(task)
+                if isinstance(found, Unreachable):
+                    # Who does not answer for one does not answer for the others.
+                    break
+        return _Said(accounts, shown)
+
+    def _accounts(self, tasks: list[TaskId]) -> Mapping[TaskId, AccountRow] | Unreachable:
         if not self._accounting:
             return {}
-        told = self._client.accounts(member.task for member in members if member.task)
+        told = self._client.accounts(tasks)
         if isinstance(told, Unreachable):
             LOG.warning("sacct does not answer: %s", told.why)
         return told
 
-    def _shown(self, member: Watched) -> AccountRow | Unreachable | None:
-        """What the controller still knows of a member that left no record."""
-        if member.task is None:
-            return None
+    def _shown(self, task: TaskId) -> AccountRow | Unreachable | None:
+        """What the controller still knows of a task."""
         if self._pace.silence:
             return Unreachable(why=self._pace.silence)
-        fields = self._client.shown(member.task)
+        fields = self._client.shown(task)
         if fields is None or isinstance(fields, Unreachable):
             return fields
-        return shown_row(member.task, fields) if phase_of(fields.get("JobState", "")) is Phase.OVER else None
+        return shown_row(task, fields) if phase_of(fields.get("JobState", "")) is Phase.OVER else None
 
 
 def _waited_too_long(end: Ended, member: Watched) -> Ended:

@@ -21,7 +21,7 @@ from longshore.services.slurm.asked import components, left_out, raw_lines
 from longshore.services.slurm.client import SlurmClient
 from longshore.services.slurm.parse import TaskId, queue_rows, submitted_id
 from longshore.services.slurm.render import Script, job_name, rendered
-from longshore.services.slurm.script import combined
+from longshore.services.slurm.script import choice, combined
 from longshore.services.slurm.states import Phase, phase_of
 from longshore.world.newest import since_boot
 from longshore.world.rundir import read_card, read_snapshot
@@ -47,20 +47,12 @@ class _Book(msgspec.Struct, frozen=True):
 
 
 def wants_job(settings: Mapping[str, Any]) -> bool:
-    """Whether the engine of a run with these settings of its executor is a job.
-
-    Raises
-    ------
-    ConfigError
-        What is said of it is wrong.
-    """
+    """Whether the engine of a run with these settings of its executor is a job; raises where that is said wrongly."""
     slurm = settings.get("slurm") or {}
-    where = slurm.get("engineAs") or "process"
-    if where not in ("process", "job"):
-        raise ConfigError(f"'slurm.engineAs' must be process or job, not '{where}'")
-    if where == "job":
-        engine_request(slurm)
-    return bool(where == "job")
+    if choice(slurm, "engineAs", "process", "job") == "process":
+        return False
+    engine_request(slurm)
+    return True
 
 
 def engine_request(slurm: Mapping[str, Any]) -> tuple[Request, dict[str, Any]]:

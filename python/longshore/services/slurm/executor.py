@@ -33,9 +33,10 @@ from longshore.services.slurm.books import Attempt, Books
 from longshore.services.slurm.client import SlurmClient
 from longshore.services.slurm.ends import Ends
 from longshore.services.slurm.handing import Handing
+from longshore.services.slurm.orders import Order, Orders
 from longshore.services.slurm.outcome import ended
 from longshore.services.slurm.pace import pace_of
-from longshore.services.slurm.parse import ClusterFacts, TaskId
+from longshore.services.slurm.parse import ClusterFacts
 from longshore.services.slurm.script import Scripts, is_heterogeneous
 from longshore.services.slurm.watch import Watch
 from longshore.world.aside import Aside
@@ -49,6 +50,8 @@ _LOOK_S: Final = 0.5
 """Least time between two looks at the records that jobs leave."""
 _MOMENT_S: Final = 0.1
 """How long an answer of the queue is waited for before it is left to come."""
+_CANCEL_S: Final = 2.0
+"""How long scancel is waited for before the engine goes on."""
 
 
 class _Open(msgspec.Struct, frozen=True):
@@ -88,6 +91,7 @@ class SlurmExecutor(Executor):
         self._gathers = slurm.get("gather") is not False
         self._asking: Aside[Told | None] = Aside()
         """What is asked of the queue: a controller that is down takes half a minute to say nothing."""
+        self._orders = Orders()
         self._open: _Open | None = None
         self._looked_at = -1e9
         self._polls = 0
@@ -166,7 +170,13 @@ class SlurmExecutor(Executor):
 
     def reprioritise(self, urgencies: Mapping[str, Urgency]) -> None:
         """Have waiting batches started in another order, where the site lets us say so."""
-        self._served.handing.renice(urgencies)
+        if values := self._served.handing.renice(urgencies):
+            # Nothing hangs on it: it is not done again.
+            self._orders.give(Order(partial(self._renice, values), lambda: bool(values)))
+            self._orders.turn(since_boot())
+
+    def _renice(self, values: dict[int, int]) -> None:
+        self._client.renice(values)
 
     def find(self, tags: Iterable[str]) -> Found | Unreachable:
         """Look batches up: in what was written down, else by name in the queue and in accounting."""
@@ -178,6 +188,7 @@ class SlurmExecutor(Executor):
         """Return what is new: from the jobs' own records at each look, from Slurm once an interval."""
         watch = self._served.watch
         self._polls += 1
+        self._orders.turn(since_boot())
         events: list[MemberEvent] = []
         now = since_boot()
         if now - self._looked_at >= _LOOK_S:
@@ -225,7 +236,12 @@ class SlurmExecutor(Executor):
         events += watch.from_records()
         if late := watch.expire(time.time()):
             LOG.info("%d jobs waited longer than 'maxpendtime' lets them, and are cancelled", len(late))
-            self._client.cancel_waiting(member.task for member in late if member.task)
+            self._orders.give(
+                Order(
+                    lambda: self._client.cancel_waiting([member.task for member in late if member.task]),
+                    lambda: any(member.waits and member.attempt in watch.members for member in late),
+                )
+            )
             pace.want(since_boot())
         return ""
 
@@ -241,21 +257,18 @@ class SlurmExecutor(Executor):
 
     def cancel(self, attempts: Iterable[Attempt], *, grace_s: float) -> CancelOutcome:
         """Have Slurm end attempts: it sends TERM, and KILL after its own KillWait."""
-        watched = self._served.watch.members
-        members = [watched[attempt] for attempt in attempts if attempt in watched]
-        tasks: list[TaskId] = []
-        for book in {member.book.tag: member.book for member in members}.values():
-            mine = [member for member in members if member.book.tag == book.tag]
-            all_of_it = sum(member.book.tag == book.tag for member in watched.values())
-            if book.id is not None and len(mine) == all_of_it:
-                tasks.append(TaskId(book.id))
-            else:
-                tasks += [member.task for member in mine if member.task]
-        failed = self._client.cancel(tasks) if tasks else None
+        watch = self._served.watch
+        wanted = [attempt for attempt in attempts if attempt in watch.members]
+        tasks = watch.tasks_of(wanted)
+        order = Order(lambda: self._client.cancel(tasks), lambda: any(attempt in watch.members for attempt in wanted))
+        if tasks:
+            self._orders.give(order, first=True)
+            self._orders.turn(since_boot(), timeout_s=_CANCEL_S)
         self._pace.want(since_boot())
-        if failed is not None:
-            return CancelOutcome(ended=0, alive=(f"scancel: {failed.why}",))
-        return CancelOutcome(ended=len(members))
+        if self._orders.has(order):
+            # It is run again until they are gone.
+            return CancelOutcome(ended=0, alive=(f"{len(wanted)} jobs, of which scancel has not taken the order yet",))
+        return CancelOutcome(ended=len(wanted))
 
     def settled(self, attempts: Iterable[Attempt]) -> None:
         """Remove what was kept for the sake of ends that the journal knows."""

@@ -6,7 +6,8 @@ import logging
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from typing import Final
+from functools import partial
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -32,13 +33,18 @@ from longshore.services.slurm.parse import (
     Verdict,
     connection_broke,
     queue_rows,
+    refused_for_good,
     submitted_id,
     takes_fewer,
     verdict,
 )
 from longshore.services.slurm.script import Scripts
 from longshore.services.slurm.watch import Watch
+from longshore.world.aside import Aside
 from longshore.world.newest import since_boot
+from longshore.world.shell import Answer
+
+_Number: TypeAlias = int | Unreachable | None
 
 LOG: Final = logging.getLogger("longshore.slurm")
 
@@ -49,6 +55,8 @@ _MOST_BACK_OFF_S: Final = 60.0
 """Pause after a batch that was not taken: twice as long each time, up to this."""
 _SMALLER_S: Final = 1.0
 """Pause before a smaller batch is tried where a larger one was too large."""
+_MOMENT_S: Final = 1.0
+"""How long sbatch is waited for before the engine goes on; what it says later is taken when it is looked up."""
 
 
 class Handing:
@@ -101,9 +109,15 @@ class Handing:
         self._stops_run = scripts.stops_run
         self._asked: dict[str, float] = {}
         """Since when a batch is looked up, in seconds since boot."""
+        self._handing_over: Aside[Answer] = Aside()
+        self._handed: BatchBook | None = None
+        """The batch of which sbatch was told last."""
+        self._looking_up: Aside[tuple[str, _Number]] = Aside()
 
     def openings(self) -> int | None:
         """How many batches may be handed over at this moment; ``None`` for any number."""
+        if self._handing_over.busy:
+            return 0
         return self._turns.free() if self._turns else None
 
     def submit(self, batch: Batch) -> SubmitAnswer:
@@ -111,12 +125,14 @@ class Handing:
         if self._pace.silence:
             # Asking once more, and for half a minute, would keep the engine from all else.
             return Throttled(f"the workload manager does not answer: {self._pace.silence}", _BACK_OFF_S)
+        if self._handing_over.busy and self._handed:
+            return Throttled(f"sbatch has not answered yet for the batch '{self._handed.tag}'", _MOMENT_S)
         if self._turns and (wait_s := self._turns.take()):
             return Throttled("other runs of yours submit as often as this site allows", wait_s)
         try:
             script = self._scripts.text(batch)
         except ConfigError as error:
-            return Refused(error.message, for_all=self._stops_run)
+            return Refused(error.message, for_all=self._stops_run, hopeless=True)
         book = BatchBook(
             tag=batch.tag,
             name=self._scripts.name(batch.tag),
@@ -129,10 +145,18 @@ class Handing:
             self._books.write(book, render.table(batch.members, self._run))
         except OSError as error:
             return Throttled(f"the batch cannot be written down: {error.strerror}", _BACK_OFF_S)
-        return self._sbatch(book, script)
+        self._handed = book
+        self._handing_over.ask(partial(self._client.submit, script))
+        answer = self._hear(book, timeout_s=_MOMENT_S)
+        return answer or Unsure(f"sbatch has not answered yet for the batch '{book.tag}'")
 
-    def _sbatch(self, book: BatchBook, script: str) -> SubmitAnswer:
-        answer = self._client.submit(script)
+    def _hear(self, book: BatchBook, *, timeout_s: float = 0.0) -> SubmitAnswer | None:
+        """What sbatch says of the batch that it was told of last, once it says something."""
+        for answer in self._handing_over.take(timeout_s=timeout_s):
+            return self._judge(book, answer)
+        return None
+
+    def _judge(self, book: BatchBook, answer: Answer) -> SubmitAnswer:
         found = submitted_id(answer.out) if answer.ok else None
         if found:
             self._taken(book, found[0])
@@ -158,7 +182,8 @@ class Handing:
                 return Throttled(f"Slurm takes no more for now: {answer.why}", pause_s)
             case _:
                 self._books.forget(book.tag)
-                return Refused(f"Slurm refuses it: {answer.why}", for_all=self._stops_run)
+                hopeless = refused_for_good(answer.err or answer.out)
+                return Refused(f"Slurm refuses it: {answer.why}", for_all=self._stops_run, hopeless=hopeless)
 
     def _taken(self, book: BatchBook, number: int) -> None:
         known = msgspec.structs.replace(book, id=number)
@@ -170,21 +195,28 @@ class Handing:
             # The job's name finds it again.
             LOG.warning("the id %s of batch '%s' cannot be written down: %s", number, book.tag, error.strerror)
 
-    def renice(self, urgencies: Mapping[str, Urgency]) -> None:
-        """Tell Slurm how urgent batches became that wait, all in one call."""
+    def renice(self, urgencies: Mapping[str, Urgency]) -> dict[int, int]:
+        """The nice values of batches that wait, by how urgent they became."""
         values: dict[int, int] = {}
         for tag, urgency in sorted(urgencies.items()):
             nice = None if self._scripts.has_own_nice else self._scripts.nice(urgency)
             book = self._books.read(tag) if nice is not None else None
             if book is not None and book.id is not None and nice is not None:
                 values[book.id] = nice
-        if values:
-            self._client.renice(values)
+        return values
 
     def find(self, tags: Iterable[str]) -> Found | Unreachable:
         """Look batches up: in what was written down, else by name in the queue and in accounting."""
         taken: dict[str, frozenset[Attempt]] = {}
+        late: dict[str, Refused | Throttled] = {}
         for tag in tags:
+            if self._handing_over.busy and self._handed and self._handed.tag == tag:
+                said = self._hear(self._handed)
+                if said is None:
+                    return Unreachable(why=f"sbatch has not answered yet for the batch '{tag}'")
+                if isinstance(said, Refused | Throttled):
+                    late[tag] = said
+                    continue
             book = self._books.read(tag)
             if book is None:
                 continue
@@ -197,14 +229,23 @@ class Handing:
                     continue
                 self._taken(book, number)
             taken[tag] = frozenset(book.members)
-        return Found(taken)
+        return Found(taken, late)
 
-    def _look_up(self, book: BatchBook) -> int | Unreachable | None:
+    def _look_up(self, book: BatchBook) -> _Number:
         """Slurm's id of a batch whose submission was never answered."""
         if self._pace.silence:
             return Unreachable(why=self._pace.silence)
-        # Only a question put after sbatch had its time knows of what sbatch did.
-        self._asked.setdefault(book.tag, since_boot())
+        if not self._looking_up.busy:
+            # Only a question put after sbatch had its time knows of what sbatch did.
+            self._asked.setdefault(book.tag, since_boot())
+            self._looking_up.ask(lambda: (book.tag, self._searched(book)))
+        for tag, number in self._looking_up.take(timeout_s=_MOMENT_S):
+            if tag == book.tag:
+                return number
+        return Unreachable(why=f"'{book.name}' is being looked up, for sbatch did not answer")
+
+    def _searched(self, book: BatchBook) -> _Number:
+        """Slurm's id of a batch, by its name."""
         told = self._client.queue(
             max_age_s=self._pace.floor_s, not_before=self._asked[book.tag], floor_s=self._pace.floor_s
         )

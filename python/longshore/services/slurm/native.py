@@ -31,7 +31,7 @@ from longshore.services.slurm.parse import (
     TaskId,
     submitted_id,
 )
-from longshore.services.slurm.script import Scripts, is_heterogeneous
+from longshore.services.slurm.script import Scripts, choice, is_heterogeneous
 from longshore.services.slurm.states import Phase, phase_of
 from longshore.world.host import boot_id, host_name, user_name
 from longshore.world.rundir import read_card
@@ -51,12 +51,11 @@ def wants_native(settings: Mapping[str, Any]) -> bool:
         What is said of it is wrong.
     """
     slurm = settings.get("slurm") or {}
-    mode = slurm.get("mode") or "engine"
-    if mode not in ("engine", "native"):
-        raise ConfigError(f"'slurm.mode' must be engine or native, not '{mode}'")
-    if mode == "native" and slurm.get("engineAs") == "job":
+    if choice(slurm, "mode", "engine", "native") == "engine":
+        return False
+    if slurm.get("engineAs") == "job":
         raise ConfigError("'slurm.engineAs: job' means nothing with 'slurm.mode: native', which has no engine")
-    return bool(mode == "native")
+    return True
 
 
 class Native:

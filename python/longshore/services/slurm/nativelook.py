@@ -26,6 +26,9 @@ _OLD_S: Final = 5.0
 """Age up to which an answer about the queue will do."""
 _LAG_S: Final = 30.0
 """How far accounting may be behind what jobs themselves wrote down."""
+_LOOKS: Final = 20
+_LOOK_S: Final = 0.1
+"""How often, and after which time, is looked again for an answer that another process is just getting."""
 _SETTLE_S: Final = 10.0
 """What is gone from the queue so soon after it was handed over may not have been in it yet."""
 
@@ -181,6 +184,11 @@ class NativeLook:
         """What is in the queue, asked by one process of this host for all."""
         handed_over = since_boot() - max(0.0, time.time() - self._native.at)
         told = self._client.queue(max_age_s=_OLD_S, not_before=handed_over)
+        for _ in range(_LOOKS):
+            if told is not None:
+                break
+            time.sleep(_LOOK_S)
+            told = self._client.queue(max_age_s=_OLD_S, not_before=handed_over)
         if told is None or told.text is None:
             return Unreachable(why=told.why if told else "somebody else is asking Slurm at this moment")
         return {row.id: row for row in queue_rows(told.text)}

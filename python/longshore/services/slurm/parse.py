@@ -126,6 +126,21 @@ def verdict(said: str) -> Verdict:
     return Verdict.THROTTLED if _NOT_NOW.search(said) else Verdict.REFUSED
 
 
+_FOR_GOOD: Final = re.compile(
+    r"Invalid (partition|qos|account|wckey|license|feature|generic resource|job array|node name|trackable resource)"
+    r"|Invalid --|Requested reservation is invalid|Requested time limit is invalid"
+    r"|Requested node configuration is not available|Memory specification can ?not be satisfied"
+    r"|Node count specification invalid|More processors requested than permitted|(unrecognized|invalid) option"
+    r"|does not look like a batch script|Access/permission denied|not permitted to use this (partition|account|qos)",
+    re.IGNORECASE,
+)
+
+
+def refused_for_good(said: str) -> bool:
+    """Whether what was refused would be refused again: it names what is not there, or more than there is."""
+    return bool(_FOR_GOOD.search(said))
+
+
 def takes_fewer(said: str) -> bool:
     """Whether a batch was not taken because of how many tasks it has beside those that are there."""
     return bool(_TOO_MANY.search(said))

@@ -159,16 +159,32 @@ def longest_wait_s(own: Mapping[str, Any]) -> float | None:
 
 
 def on_submit_error(slurm: Mapping[str, Any]) -> str:
-    """What a refusal ends: the ``job``, or the ``run``.
+    """What a refusal ends: the ``job``, or the ``run``."""
+    return choice(slurm, "onSubmitError", "job", "run")
+
+
+def choice(slurm: Mapping[str, Any], name: str, usual: str, other: str) -> str:
+    """Which of two words a key of the map ``slurm:`` has.
+
+    Parameters
+    ----------
+    slurm
+        The map.
+    name
+        The key.
+    usual
+        What holds where the key is not there.
+    other
+        What it can say instead.
 
     Raises
     ------
     ConfigError
         It says something else.
     """
-    said = slurm.get("onSubmitError", "job")
-    if said not in {"job", "run"}:
-        raise ConfigError(f"'slurm.onSubmitError' must be 'job' or 'run', not '{said}'")
+    said = slurm.get(name) or usual
+    if said not in (usual, other):
+        raise ConfigError(f"'slurm.{name}' must be '{usual}' or '{other}', not '{said}'")
     return str(said)
 
 

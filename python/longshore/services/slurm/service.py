@@ -23,7 +23,7 @@ from longshore.model.submission import Submission
 from longshore.services.slurm.asked import component_count
 from longshore.services.slurm.backend import backend_values
 from longshore.services.slurm.check import OWN_MAP, needs_engine, of_site, of_the_site, too_large, unfit
-from longshore.services.slurm.client import SlurmClient
+from longshore.services.slurm.client import NEEDED, SlurmClient
 from longshore.services.slurm.enginejob import TEMPLATE as ENGINE_TEMPLATE
 from longshore.services.slurm.enginejob import EngineJob, wants_job
 from longshore.services.slurm.executor import SlurmExecutor
@@ -46,6 +46,7 @@ class SlurmService(EngineService):
     name: ClassVar[str] = "slurm"
     own_map: ClassVar[str] = OWN_MAP
     raw_lines: ClassVar[tuple[str, ...]] = ("directives", "sbatch")
+    always_inherited: ClassVar[frozenset[str]] = NEEDED
 
     def executor(self, settings: Mapping[str, Any]) -> Executor:
         """Return the executor."""
@@ -153,6 +154,10 @@ class SlurmService(EngineService):
                 hint="scontrol and scancel change what waits in Slurm's queue.",
             )
         return super().steer(run, steering)
+
+    def journal_is_whole(self, run: RunPaths) -> bool:
+        """Return whether an engine writes the journal, or somebody has written it at the end of a run without one."""
+        return self._native(run) is None
 
     def events(self, run: RunPaths, mark: Mark = "") -> tuple[Iterator[Event], Mark] | Unreachable:
         """Return what happened; of a run without an engine, what can be seen of it."""

@@ -173,6 +173,21 @@ class Watch:
             hint="scontrol release ID lets them go",
         )
 
+    def tasks_of(self, attempts: Iterable[Attempt]) -> list[TaskId]:
+        """What Slurm calls some attempts: whole batches where none of them is left out."""
+        tasks: list[TaskId] = []
+        by_tag: dict[str, list[Watched]] = {}
+        for attempt in attempts:
+            member = self.members[attempt]
+            by_tag.setdefault(member.book.tag, []).append(member)
+        for tag, mine in by_tag.items():
+            number = mine[0].book.id
+            if number is not None and len(mine) == sum(member.book.tag == tag for member in self.members.values()):
+                tasks.append(TaskId(number))
+            else:
+                tasks += [member.task for member in mine if member.task]
+        return tasks
+
     def expire(self, now: float) -> list[Watched]:
         """Those that by now (seconds since the epoch) have waited longer than they may, each once."""
         late = [

@@ -1,0 +1,200 @@
+"""Hands a prepared run to its service: once, whoever else tries the same, and so that it can be said again."""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from longshore.app.teller import Keeping
+from longshore.contract.context import RunPaths, Unreachable
+from longshore.contract.service import WmsService
+from longshore.errors import FilesError, LongshoreError, SubmissionRefusedError, UnreachableError
+from longshore.model.madefrom import Started
+from longshore.model.moment import timestamp
+from longshore.model.submission import RunCard
+from longshore.world.host import host_name, user_name
+from longshore.world.links import link_by_id
+from longshore.world.registry import Entry, entry_of, forget, register, state_folder
+from longshore.world.rundir import (
+    handed_over_alone,
+    note_submitting,
+    read_card,
+    read_submitting,
+    remove_run_directory,
+    write_card,
+)
+from longshore.world.share import permissions
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ready:
+    """A run that only waits to be handed over.
+
+    Attributes
+    ----------
+    site, umask
+        What holds where it goes.
+    made
+        Names of files in its directory that stay if it is refused.
+    keep
+        Whether all of it stays then.
+    """
+
+    run: RunPaths
+    card: RunCard
+    service: WmsService
+    site: str
+    umask: int | None
+    made: tuple[str, ...] = ()
+    keep: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Submitted:
+    """A run that was handed over.
+
+    Attributes
+    ----------
+    reference
+        What the user can name it by: its id, or its directory where ids cannot be remembered.
+    """
+
+    run: RunPaths
+    card: RunCard
+    reference: str
+    site: str
+    notes: tuple[str, ...]
+
+
+def hand_over(ready: Ready, tell: Keeping) -> Submitted:
+    """Hand a prepared run over.
+
+    Raises
+    ------
+    LongshoreError
+        It was not taken, and its directory is gone again unless it is to be kept; or somebody else was faster.
+    """
+    run = ready.run
+    with handed_over_alone(run):
+        card = read_card(run)
+        refuse_if_handed_over(run, card, ready.service)
+        registered, name = _registered(run, card)
+        tell.stage("handing the run over")
+        try:
+            with permissions(ready.umask):
+                _note_submitting(run)
+                submission = ready.service.submit(run)
+        except LongshoreError:
+            _take_back(ready, card, registered=registered)
+            raise
+        except KeyboardInterrupt:
+            # Too late to take it back: what runs already must not lose its directory.
+            tell.note(f"interrupted while the run was handed over; it may go on. To end it: longshore cancel {name}")
+            raise
+        card = msgspec.structs.replace(card, submissions=(submission,))
+        try:
+            with permissions(ready.umask):
+                write_card(run, card)
+                run.submitting.unlink(missing_ok=True)
+        except OSError as error:
+            tell.note(f"the run goes on, but '{run.card}' could not be brought up to date: {error.strerror}")
+    if registered and card.other_ids:
+        register(Entry.of(card, str(run.root)))
+    for note in submission.notes:
+        tell.note(note)
+    if not registered:
+        tell.note(f"'{state_folder()}' cannot be written: name this run by its directory, not by its id")
+    if card.id_links:
+        tell.note(link_by_id(Path(card.id_links), submission.id, run.root))
+    return Submitted(run=run, card=card, reference=name, site=ready.site, notes=tuple(tell.notes))
+
+
+def refuse_if_handed_over(run: RunPaths, card: RunCard, service: WmsService) -> None:
+    """Refuse to hand a run over twice.
+
+    Parameters
+    ----------
+    run, card, service
+        The run.
+
+    Raises
+    ------
+    SubmissionRefusedError
+        It was handed over.
+    UnreachableError
+        It may have been, and nobody can tell.
+    """
+    hint = (
+        f"To see how it stands: longshore report {run.root}; to run again what did not succeed: longshore restart "
+        f"{run.root}; to take it up where its engine died: longshore resume {run.root}"
+    )
+    if card.submissions:
+        last = card.submissions[-1]
+        when = f"{timestamp(last.at)} by '{last.user}' on '{last.host}'"
+        raise SubmissionRefusedError(f"'{run.root}' was submitted already, {when}", hint=hint)
+    if run.journal.is_dir() and any(run.journal.iterdir()):
+        raise SubmissionRefusedError(f"'{run.root}' was submitted already: its journal has begun", hint=hint)
+    started = read_submitting(run)
+    if started is None:
+        return
+    # Whoever was at it was killed; the service knows how far it came.
+    alive = service.alive(run)
+    by = f"'{started.user}' on '{started.host}' began to submit '{run.root}' and did not come to an end"
+    if isinstance(alive, Unreachable):
+        raise UnreachableError(f"{by}, and whether it runs cannot be asked for: {alive.why}", hint="Try again later.")
+    if alive:
+        raise SubmissionRefusedError(f"{by}: it runs", hint=hint)
+
+
+def refuse_if_only_prepared(run: RunPaths, card: RunCard) -> None:
+    """Refuse to take up, or run again, what nobody began to hand over.
+
+    Parameters
+    ----------
+    run, card
+        The run.
+
+    Raises
+    ------
+    SubmissionRefusedError
+        Nobody did.
+    """
+    begun = run.journal.is_dir() and any(run.journal.iterdir())
+    if not card.submissions and not begun and not run.submitting.exists():
+        raise SubmissionRefusedError(
+            f"'{run.root}' was prepared, and never submitted", hint=f"To submit it: longshore submit {run.root}"
+        )
+
+
+def _note_submitting(run: RunPaths) -> None:
+    try:
+        note_submitting(run, Started(at=time.time(), user=user_name(), host=host_name()))
+    except OSError as error:
+        raise FilesError(
+            f"'{run.root}' cannot be submitted, for nothing can be written there: {error.strerror}",
+            hint="Make that possible, and say it again: nothing was started.",
+        ) from error
+
+
+def _registered(run: RunPaths, card: RunCard) -> tuple[bool, str]:
+    """Whether the run can be named by its id from now on, and what it is to be named by."""
+    entry = Entry.of(card, str(run.root))
+    known = entry_of(card.id)
+    # Prepared by somebody else, a run may have the id of one of ours.
+    registered = (known is None or known.path == entry.path) and register(entry)
+    return registered, card.id if registered else str(run.root)
+
+
+def _take_back(ready: Ready, card: RunCard, *, registered: bool) -> None:
+    if ready.keep:
+        # What cannot be removed asks the service, the next time, whether the run goes on.
+        with suppress(OSError):
+            ready.run.submitting.unlink()
+    else:
+        remove_run_directory(ready.run, made=ready.made)
+    if registered or not ready.keep:
+        forget(card.id)

@@ -1,0 +1,49 @@
+"""Reads in which folders the user wants the logs of jobs."""
+
+from __future__ import annotations
+
+from longshore.app.begin import Begun
+from longshore.app.packing import dimension_template
+from longshore.app.teller import Teller
+from longshore.config.merge import PACKAGED
+from longshore.engine.service import EngineService
+from longshore.errors import ConfigError
+from longshore.model.cluster import ClusteredGraph
+from longshore.plan.logfolders import log_place
+
+KEY = "subDirTemplate"
+_OWN = frozenset({"jobName", "jobLabel"})
+
+
+def log_folders(begun: Begun, clustered: ClusteredGraph, tell: Teller) -> str:
+    """The template that somebody wrote; empty where nobody did, and logs lie where they usually do.
+
+    Parameters
+    ----------
+    begun
+        The run.
+    clustered
+        What jobs are made of.
+    tell
+        Is told where the workload manager names logs in its own way.
+
+    Raises
+    ------
+    ConfigError
+        It is no text, or the values of some job do not suit it.
+    """
+    origin = begun.configuration.origin(KEY)
+    if origin is None or origin.layer in PACKAGED:
+        return ""
+    clusters = clustered.dag.nodes
+    dimensions = frozenset(name for names in {tuple(cluster.tags) for cluster in clusters} for name in names)
+    template = dimension_template(begun.configuration, KEY, dimensions | _OWN)
+    if template and not isinstance(begun.service, EngineService):
+        tell.note(f"'{KEY}' is of no effect: '{begun.service.name}' says where logs lie")
+        return ""
+    try:
+        for cluster in {(cluster.label, *cluster.tags): cluster for cluster in clusters}.values():
+            log_place(template, 0, cluster.name, cluster.label, 1, tags=cluster.tags)
+    except ConfigError as error:
+        raise ConfigError(f"'{KEY}': {error.message}", origin=origin, hint=error.hint) from error
+    return template

@@ -1,0 +1,245 @@
+"""Joins a pipeline with those it imports, and puts its parameters in: what comes out is a pipeline without either."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from longshore.config.interpolate import parse, shown, with_values
+from longshore.config.merge import Node, plain, without_deleted
+from longshore.errors import ConfigError
+from longshore.graph.chosen import defined_in_place, labels_of_subset, without_after
+from longshore.graph.description import entries, identifier, known_keys, text, texts, unknown
+from longshore.origin import Origin
+
+_KEYS: Final = ("location", "include", "exclude", "labeledSubsetModifyMode")
+_MODES: Final = ("DROP", "EDIT")
+_SECTIONS: Final = ("dimensions", "relations", "datasets", "parameters", "subsets", "tasks")
+"""Sections whose items pass from an imported pipeline to the one that imports it."""
+
+
+class Import(msgspec.Struct, frozen=True, kw_only=True):
+    """A pipeline that another one imports.
+
+    Attributes
+    ----------
+    location
+        Path of its file.
+    include, exclude
+        Labels or subsets that are taken, or left out, with where they are written; ``None`` where nothing is said.
+    edits
+        Whether subsets lose the labels that are left out; else they are left out with them.
+    """
+
+    location: Node
+    include: Mapping[str, Origin] | None = None
+    exclude: Mapping[str, Origin] | None = None
+    edits: bool = False
+
+
+def imports_of(node: Node) -> list[Import]:
+    """What a pipeline imports, in its order.
+
+    Raises
+    ------
+    ConfigError
+        It is not written as it must be.
+    """
+    items = entries(without_deleted(node), "the pipeline").get("imports")
+    if items is None or items.value is None:
+        return []
+    return [_import(item) for item in (items.value if isinstance(items.value, list) else [items])]
+
+
+def _import(node: Node) -> Import:
+    if not isinstance(node.value, dict):
+        text(node, "what 'imports' names")
+        return Import(location=node)
+    what = "an import"
+    known_keys(node.value, _KEYS, what)
+    if "location" not in node.value:
+        raise ConfigError("an import has no 'location'", origin=node.origin, hint="Give it the path of a pipeline.")
+    text(node.value["location"], "'location' of an import")
+    include, exclude = (
+        texts(node.value[key], f"'{key}' of {what}") if key in node.value else None for key in ("include", "exclude")
+    )
+    if include is not None and exclude is not None:
+        raise ConfigError(
+            "an import has both 'include' and 'exclude'", origin=node.origin, hint="What is not included is left out."
+        )
+    return Import(location=node.value["location"], include=include, exclude=exclude, edits=_edits(node.value))
+
+
+def _edits(items: Mapping[str, Node]) -> bool:
+    mode = items.get("labeledSubsetModifyMode")
+    if mode is None or mode.value is None:
+        return False
+    if mode.value not in _MODES:
+        raise ConfigError(
+            f"'labeledSubsetModifyMode' must be {' or '.join(_MODES)}, not {shown(plain(mode))}", origin=mode.origin
+        )
+    return bool(mode.value == "EDIT")
+
+
+def part_of(node: Node, item: Import) -> tuple[Node, frozenset[str]]:
+    """The part of an imported pipeline, itself without imports, that is asked for, and the labels that are left out.
+
+    What tasks that are left out would make stays known as datasets.
+
+    Raises
+    ------
+    ConfigError
+        It has no such label or subset.
+    """
+    top = entries(without_deleted(node), "the pipeline")
+    tasks = entries(top.get("tasks"), "'tasks'")
+    subsets = entries(top.get("subsets"), "'subsets'")
+    named = item.include if item.include is not None else item.exclude
+    if named is None:
+        return node, frozenset()
+    members = {name: labels_of_subset(name, each, tasks) for name, each in subsets.items()}
+    labels: set[str] = set()
+    for name, origin in named.items():
+        if name not in members and name not in tasks:
+            where = f"the import of '{node.origin.file}'"
+            raise unknown("subset or task", name, [*members, *tasks], origin, where)
+        labels.update(members.get(name, (name,)))
+    kept = labels if item.include is not None else tasks.keys() - labels
+    datasets = dict(entries(top.get("datasets"), "'datasets'"))
+    for label in tasks.keys() - kept:
+        for name, path in defined_in_place(tasks[label]):
+            datasets.setdefault(name, path)
+    sections = {
+        "tasks": {label: task for label, task in tasks.items() if label in kept},
+        "subsets": dict(_subsets_of(subsets, members, kept, edits=item.edits)),
+        "datasets": datasets,
+    }
+    changed = {
+        key: Node(dict(value), top[key].origin if key in top else node.origin) for key, value in sections.items()
+    }
+    return Node({**top, **changed}, node.origin), frozenset(tasks.keys() - kept)
+
+
+def _subsets_of(
+    subsets: Mapping[str, Node], members: Mapping[str, Sequence[str]], kept: Collection[str], *, edits: bool
+) -> Iterable[tuple[str, Node]]:
+    """The subsets that are left, with the labels that are left of each."""
+    for name, node in subsets.items():
+        left = [label for label in members[name] if label in kept]
+        if len(left) == len(members[name]):
+            yield name, node
+        elif edits and left:
+            yield name, Node([Node(label, node.origin) for label in left], node.origin)
+
+
+def joined(node: Node, imported: Sequence[tuple[Node, frozenset[str]]]) -> Node:
+    """A pipeline with all that it imports, whose own definitions win.
+
+    Parameters
+    ----------
+    node
+        The pipeline.
+    imported
+        What it imports, each with the labels that are left out: tasks that came after these wait for them no longer.
+
+    Raises
+    ------
+    ConfigError
+        Two imported pipelines define one name in different ways, and this one does not.
+    """
+    top = entries(without_deleted(node), "the pipeline")
+    others = [entries(without_deleted(each), "the pipeline") for each, _ in imported]
+    found = {key: value for key, value in top.items() if key != "imports"}
+    for section in _SECTIONS:
+        own = entries(top.get(section), f"'{section}'")
+        items: dict[str, Node] = {}
+        for other in others:
+            for name, item in entries(other.get(section), f"'{section}'").items():
+                first = items.setdefault(name, item)
+                if name not in own and plain(first) != plain(item):
+                    raise _two(section, name, first, item)
+        items |= {name: _over(items.get(name), item, section) for name, item in own.items()}
+        if items or section in top:
+            found[section] = Node(items, top[section].origin if section in top else node.origin)
+    lost = {label for _, labels in imported for label in labels}
+    if "tasks" in found and lost:
+        tasks = entries(found["tasks"], "'tasks'")
+        kept = {label: without_after(task, lost - tasks.keys()) for label, task in tasks.items()}
+        found["tasks"] = Node(dict(kept), found["tasks"].origin)
+    return Node(found, node.origin)
+
+
+def _two(section: str, name: str, first: Node, second: Node) -> ConfigError:
+    kind = section.removesuffix("s")
+    return ConfigError(
+        f"two imported pipelines define the {kind} '{name}' in different ways",
+        origin=second.origin,
+        hint=f"The other one is at {first.origin}. Define it in the pipeline that imports them, or exclude one.",
+    )
+
+
+def _over(imported: Node | None, own: Node, section: str) -> Node:
+    """A definition of the importing pipeline; of a task it need only say what is different."""
+    if section != "tasks" or imported is None:
+        return own
+    if not isinstance(imported.value, dict) or not isinstance(own.value, dict):
+        return own
+    return Node({**imported.value, **own.value}, own.origin)
+
+
+# ---------------------------------------------------------------------------------------------------------- parameters
+
+
+def with_parameters(node: Node) -> Node:
+    """A pipeline with the values of its parameters in place of their names.
+
+    A text that is nothing but the name of one becomes its value, whatever that is; within a text it is put in as text.
+
+    Raises
+    ------
+    ConfigError
+        A parameter has no value or a wrong name, or a value that is no text stands within one.
+    """
+    top = entries(without_deleted(node), "the pipeline")
+    parameters = entries(top.get("parameters"), "'parameters'")
+    for name, value in parameters.items():
+        identifier(name, "parameters", value.origin)
+        for section in ("dimensions", "datasets"):
+            if name in entries(top.get(section), f"'{section}'"):
+                message = f"'{name}' is in '{section}' and cannot be a parameter as well"
+                raise ConfigError(message, origin=value.origin)
+        if value.value is None:
+            raise ConfigError(f"the parameter '{name}' has no value", origin=value.origin)
+    rest = {key: value for key, value in top.items() if key != "parameters"}
+    if not parameters:
+        return Node(rest, node.origin)
+    return Node({key: _filled(value, parameters) for key, value in rest.items()}, node.origin)
+
+
+def _filled(node: Node, parameters: Mapping[str, Node]) -> Node:
+    value = node.value
+    if isinstance(value, dict):
+        return Node({key: _filled(item, parameters) for key, item in value.items()}, node.origin)
+    if isinstance(value, list):
+        return Node([_filled(item, parameters) for item in value], node.origin)
+    if not isinstance(value, str) or "{" not in value:
+        return node
+    parts = parse(value)
+    used = {part.name for part in parts if not isinstance(part, str)} & parameters.keys()
+    if len(parts) == 1 and used and value == f"{{{(name := next(iter(used)))}}}":
+        return Node(parameters[name].value, node.origin)
+    return Node(
+        with_values(value, {name: _as_text(name, parameters[name], node) for name in used}, node.origin), node.origin
+    )
+
+
+def _as_text(name: str, parameter: Node, user: Node) -> Any:
+    if isinstance(parameter.value, dict | list):
+        raise ConfigError(
+            f"the parameter '{name}' is no text, and stands within one: {shown(plain(user))}",
+            origin=user.origin,
+            hint=f"Let the text be '{{{name}}}' and nothing else, or give the parameter a text.",
+        )
+    return parameter.value

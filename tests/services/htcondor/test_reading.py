@@ -1,0 +1,226 @@
+"""What HTCondor wrote about a run is told the same, at once or bit by bit, kept or not, over several submissions."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from longshore.contract.context import RunPaths
+from longshore.contract.service import StaleMark
+from longshore.engine.codes import SHOWN
+from longshore.engine.fold import RunState
+from longshore.engine.jobs import JobTable
+from longshore.model.codec import encode_line, workflow_lines
+from longshore.model.event import FORMAT, Event, Finished, Life, Restarted, Steer
+from longshore.model.job import Job, JobSettings
+from longshore.model.state import JobState
+from longshore.model.workflow import Workflow
+from longshore.services.htcondor import about
+from longshore.services.htcondor.books import Book, Handed, Ordered, backup_folder, read_book, write_book
+from longshore.services.htcondor.logplaces import CondorLogs
+from longshore.services.htcondor.reading import Reading
+from longshore.world.rundir import read_waiting, write_lines
+
+DATA = Path(__file__).resolve().parents[2] / "data" / "htcondor"
+OVER = """\
+001 (001.000.000) 2026-11-22 06:32:14 Job executing on host: <127.0.0.1:1>
+...
+005 (001.000.000) 2026-11-22 06:34:05 Job terminated.
+\t(1) Normal termination (return value 1)
+...
+"""
+
+
+@pytest.fixture(autouse=True)
+def _where_the_logs_were_written(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """They have the local time of a machine whose clock went by UTC."""
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+def job(name: str) -> Job:
+    return Job(name=name, label=name[0], command=("true",), settings=JobSettings(label=name[0]))
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunPaths:
+    """A run of eight jobs without order, handed over once, with a log of every kind of end."""
+    found = RunPaths(tmp_path / "run")
+    found.wms.mkdir(parents=True)
+    found.journal.mkdir()
+    workflow = Workflow("w", [job(f"a{number}") for number in range(7)], [], final=job("f"))
+    write_lines(found.workflow, workflow_lines(workflow))
+    shutil.copy(DATA / "mixed.nodes.log", found.wms / "run.dag.nodes.log")
+    (found.wms / "run.dag.dagman.log").write_text(OVER, "utf-8")
+    write_book(found, Book(handed=(handed(1),)))
+    return found
+
+
+def handed(cluster: int, **more: object) -> Handed:
+    life = Life(v=FORMAT, life=1, t=1795329133.0, host="ap", pid=cluster, boot="", by="restart" if more else "submit")
+    return Handed(life=life, cluster=cluster, schedd="ap", retries={1: 1}, **more)  # type: ignore[arg-type]
+
+
+def reading(run: RunPaths, *, gone: Callable[[], bool] = lambda: False) -> Reading:
+    return Reading(run, read_book(run), gone)
+
+
+def told(run: RunPaths, **more: Callable[[], bool]) -> list[Event]:
+    return list(reading(run, **more).events()[0])
+
+
+def shown(run: RunPaths, events: list[Event]) -> str:
+    jobs = JobTable(run)
+    jobs.close()
+    state = RunState(jobs.parents, jobs.label_of, final=jobs.header.final)
+    for event in events:
+        state.apply(event)
+    return " ".join(SHOWN[code].value for code in state.code)
+
+
+ALL = "SUCCEEDED FAILED FAILED SUCCEEDED DELETED SUCCEEDED DELETED FAILED"
+
+
+def test_all_at_once(run: RunPaths) -> None:
+    events = told(run)
+    assert shown(run, events) == ALL
+    end = events[-1]
+    assert isinstance(end, Finished)
+    assert (end.state, end.t) == (JobState.FAILED, 1795329245.0)
+    assert isinstance(events[0], Life)
+    assert [event.n for event in events[1:]] == list(range(1, len(events)))  # type: ignore[union-attr]
+
+
+def test_bit_by_bit_is_the_same(run: RunPaths) -> None:
+    whole = list(map(encode_line, told(run)))
+    shutil.rmtree(run.cache)
+    log = run.wms / "run.dag.nodes.log"
+    text, over = log.read_bytes(), run.wms / "run.dag.dagman.log"
+    over.rename(over.with_name("over"))
+    pieces: list[Event] = []
+    mark = ""
+    for end in range(0, len(text) + 900, 900):
+        with log.open("ab" if end else "wb") as file:
+            file.write(text[max(0, end - 900) : end])
+        events, mark = reading(run).events(mark)
+        pieces += events
+    over.with_name("over").rename(over)
+    events, mark = reading(run).events(mark)
+    pieces += events
+    assert list(map(encode_line, pieces)) == whole
+    events, again = reading(run).events(mark)
+    assert (list(events), again) == ([], mark)
+
+
+def test_where_nothing_can_be_kept_it_is_the_same(run: RunPaths) -> None:
+    whole = list(map(encode_line, told(run)))
+    shutil.rmtree(run.cache)
+    run.cache.write_text("in the way", "utf-8")
+    events, mark = reading(run).events()
+    assert list(map(encode_line, events)) == whole
+    events, _ = reading(run).events(mark)
+    assert list(events) == []
+    with pytest.raises(StaleMark):
+        reading(run).events("1:2")
+    assert list(reading(run).standing().attempts) == [1, 6, 3, 3, 0, 1, 3, 3]
+    run.cache.unlink()
+    with pytest.raises(StaleMark):
+        reading(run).events(mark)
+
+
+@pytest.mark.parametrize("how", ["torn state", "lost events", "events nobody counted", "another log"])
+def test_what_was_kept_and_is_damaged_is_made_anew(run: RunPaths, how: str) -> None:
+    (run.wms / "run.dag.dagman.log").unlink()
+    whole = list(map(encode_line, told(run)))
+    kept = run.cache / "htcondor"
+    if how == "torn state":
+        (kept / "state").write_bytes(b"\x81")
+    elif how == "lost events":
+        os.truncate(kept / "0001.jsonl", 100)
+    elif how == "events nobody counted":
+        with (kept / "0001.jsonl").open("ab") as file:
+            file.write(b'{"e":"half')
+    else:
+        log = run.wms / "run.dag.nodes.log"
+        log.write_bytes(log.read_bytes().replace(b"(002.", b"(902."))
+        whole = [line.replace(b'"2.0', b'"902.0') for line in whole]
+    assert list(map(encode_line, told(run))) == whole
+
+
+def test_dagman_that_is_gone_without_a_word(run: RunPaths) -> None:
+    (run.wms / "run.dag.dagman.log").unlink()
+    assert not any(isinstance(event, Finished) for event in told(run))
+    events = told(run, gone=lambda: True)
+    assert isinstance(events[-1], Finished)
+    assert events[-1].state is JobState.DELETED
+
+
+def test_what_is_held_is_left_for_reports(run: RunPaths) -> None:
+    (run.wms / "run.dag.dagman.log").unlink()
+    log = run.wms / "run.dag.nodes.log"
+    text = log.read_bytes()
+    log.write_bytes(text[: text.index(b"013 (006.000.000)")])
+    assert "HELD" in shown(run, told(run))
+    assert read_waiting(run).reasons == {"held by HTCondor: me (by user user)": (6,)}
+
+
+def test_orders_are_told_where_they_belong(run: RunPaths) -> None:
+    book = read_book(run)
+    steer = Steer(who="ada", act="cancel", t=1795329236.5)
+    write_book(run, Book(handed=book.handed, ordered=(Ordered(steer=steer, life=1),)))
+    events = told(run)
+    place = next(number for number, event in enumerate(events) if isinstance(event, Steer) and event.act == "cancel")
+    assert all(event.t <= 1795329236 for event in events[:place])
+    assert isinstance(events[-1], Finished)
+    assert events[-1].state is JobState.DELETED
+
+
+def test_a_restart_is_another_life(run: RunPaths) -> None:
+    before = told(run)
+    folder = backup_folder(run, 1)
+    folder.mkdir(parents=True)
+    for path in run.wms.glob("run.dag.*"):
+        path.rename(folder / path.name)
+    again = Restarted(jobs=(1, 7), who="ada", t=1795330000.0)
+    write_book(run, Book(handed=(handed(1), handed(40, restarted=again))))
+    stamp = " 2026-11-22 07:00:00 "
+    (run.wms / "run.dag.nodes.log").write_text(
+        "".join(
+            f"000 (0{cluster}.000.000){stamp}Job submitted\n    DAG Node: {node}\n...\n"
+            f"001 (0{cluster}.000.000){stamp}Job executing on host: <10.0.0.1:9618?alias=n1>\n...\n"
+            f"005 (0{cluster}.000.000){stamp}Job terminated.\n\t(1) Normal termination (return value 0)\n...\n"
+            for cluster, node in ((41, "j1"), (42, "final"))
+        ),
+        "utf-8",
+    )
+    (run.wms / "run.dag.dagman.log").write_text(OVER.replace("(001.", "(040."), "utf-8")
+    events = told(run)
+    assert list(map(encode_line, events[: len(before)])) == list(map(encode_line, before))
+    assert [event.life for event in events if isinstance(event, Life)] == [1, 2]
+    assert shown(run, events) == ALL.replace("FAILED", "SUCCEEDED", 1)[: -len("FAILED")] + "SUCCEEDED"
+    logs = CondorLogs(run, reading(run).standing())
+    assert logs.attempts(1) == 7
+    assert logs.path(1, "a1", "a", 7) == "logs/a/00/a1.41.1.log"
+    assert logs.path(1, "a1", "a", 4) == "logs/a/00/a1.7.1.log"
+    (run.root / "logs" / "a" / "00").mkdir(parents=True)
+    (run.root / "logs" / "a" / "00" / "a1.41.log").touch()
+    assert CondorLogs(run, reading(run).standing()).path(1, "a1", "a", 7) == "logs/a/00/a1.41.log"
+
+
+def test_what_is_said_of_dagman(run: RunPaths) -> None:
+    book = read_book(run)
+    first, second = about.lines(run, book, None)
+    assert first == "DAGMan: job 1.0 of the schedd 'ap', submitted 2026-11-22T06:32:13Z by submit"
+    assert second.startswith("Its log tells of what happened up to ")
+    held = about.lines(run, book, [{"JobStatus": 5, "HoldReason": "quota"}])
+    assert list(held)[-1] == "DAGMan itself is held: quota; to let it go on: longshore resume 1.0"
+    (run.wms / "run.dag.nodes.log").unlink()
+    assert "not there yet" in list(about.lines(run, book, []))[1]
