@@ -83,12 +83,6 @@ def test_groups_that_go_on_after_failures_do_not_here() -> None:
         assert [problem.fatal for problem in problems] == [False] * count
 
 
-def test_files_are_not_moved() -> None:
-    (problem,) = _problems(context({"fileSystem": "transfer"}))
-    assert problem.fatal
-    assert "'fileSystem: transfer' of the site 'pool'" in problem.message
-
-
 # ------------------------------------------------------------------------------------------------ settings of the run
 
 

@@ -84,6 +84,13 @@ def _kind(sorter: Sorter, kind: Kind, ctx: Context, order: Order, *, name: str, 
         index=kind.indices[0] if is_final else None,
         unset=kind.unset,
         exported=kind.exported,
+        carried={
+            describe.INPUTS: Text.of([files.inputs for files in kind.carried]),
+            describe.OUTPUTS: Text.of([files.outputs for files in kind.carried]),
+            describe.REMAPS: Text.of([files.remaps for files in kind.carried]),
+        }
+        if kind.carried
+        else {},
     )
     yield f"\nSUBMIT-DESCRIPTION {name} {{\n"
     yield from (f"  {line}\n" for line in describe.description(shape, ctx, sorter.attributes))
@@ -118,7 +125,8 @@ def _own(kind: Kind, shape: Shape, ctx: Context) -> list[str]:
         else list(map(_name_vars, kind.indices, kind.names))
     )
     own = [f'{name} {folder}="{subfolder(index)}"' for index, name in zip(kind.indices, names, strict=True)]
-    for macro, text in ((describe.ARGUMENTS, shape.arguments), (describe.VARIABLES, shape.variables)):
+    texts = {describe.ARGUMENTS: shape.arguments, describe.VARIABLES: shape.variables, **shape.carried}
+    for macro, text in texts.items():
         if text.own:
             own = [f'{words} {macro}="{piece}"' for words, piece in zip(own, _escaped(text.own), strict=True)]
     if len(set(map(id, kind.requests))) > 1:

@@ -18,6 +18,7 @@ from longshore.services.htcondor import joblog, quoting
 from longshore.services.htcondor.kinds import Text
 from longshore.services.htcondor.memory import MACROS, Attempts, commands, most_mib, requested, walltime
 from longshore.services.htcondor.settings import JobWords, getenv
+from longshore.services.htcondor.transfer import HERE
 
 NAME: Final = "n"
 FOLDER: Final = "o"
@@ -26,6 +27,10 @@ VARIABLES: Final = "e"
 """Macros of a node: name of the job, folder of its logs, what its arguments and its variables have of their own."""
 TASKS: Final = "q"
 """Macro of a node whose job runs several tasks: how many."""
+INPUTS: Final = "ti"
+OUTPUTS: Final = "to"
+REMAPS: Final = "tr"
+"""Macros of a node whose job has files carried: there, back, and where these go."""
 IN_PATHS: Final = "f"
 IN_VARIABLES: Final = "v"
 """Macros of a node whose job has odd signs in its name: the name in paths, and among variables."""
@@ -59,6 +64,8 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
         Variables of all jobs that these jobs have of their own.
     exported
         Variables that the command itself sets.
+    carried
+        Files that HTCondor carries, per macro; empty where jobs see the run directory.
     """
 
     settings: JobSettings
@@ -70,6 +77,7 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     index: int | None = None
     unset: frozenset[str] = frozenset()
     exported: frozenset[str] = frozenset()
+    carried: Mapping[str, Text] = msgspec.field(default_factory=dict)
 
 
 def description(shape: Shape, ctx: Context, attributes: Mapping[str, str]) -> Iterator[str]:
@@ -118,7 +126,11 @@ def _environment(shape: Shape, ctx: Context) -> str:
     threads = thread_variables(0) if settings.limit_threads else {}
     filled |= dict.fromkeys(threads.keys() - settings.environment.keys(), filled["LONGSHORE_JOB_CPUS"])
     ours = job_variables(
-        name="", label=settings.label, attempt=0, request=settings.request, run_dir=str(ctx.paths.root)
+        name="",
+        label=settings.label,
+        attempt=0,
+        request=settings.request,
+        run_dir=HERE if shape.carried else str(ctx.paths.root),
     )
     variables = {**threads, **settings.environment, **ours}
     names = [name for name in variables if name not in shape.unset and name not in shape.exported]
@@ -132,14 +144,30 @@ def _given(name: str, value: str) -> str:
 
 def _files(shape: Shape, ctx: Context, words: JobWords) -> Iterator[tuple[str, str]]:
     settings = shape.settings
-    yield "initialdir", settings.working_directory or str(ctx.paths.root)
-    yield "should_transfer_files", "NO"
+    if shape.carried:
+        yield "initialdir", str(ctx.paths.root)
+        yield "should_transfer_files", "YES"
+        yield "when_to_transfer_output", "ON_EXIT_OR_EVICT"
+        yield from _carried(shape)
+    else:
+        yield "initialdir", settings.working_directory or str(ctx.paths.root)
+        yield "should_transfer_files", "NO"
     name = f"$({NAME})" if shape.plain else f"$({IN_PATHS})"
     attempt = "" if words.overwrite else f".{joblog.ATTEMPT}"
     log = f"{ctx.paths.root}/{joblog.folder(settings.label, f'$({FOLDER})')}/{name}.$(Cluster){attempt}.log"
     # Both into one file: HTCondor opens it once when both are named alike.
     yield "output", log
     yield "error", log
+
+
+def _carried(shape: Shape) -> Iterator[tuple[str, str]]:
+    inputs, outputs, remaps = (_pieces(shape.carried[macro], macro) for macro in (INPUTS, OUTPUTS, REMAPS))
+    if inputs:
+        yield "transfer_input_files", inputs
+    # Without a list, everything that is new there would be carried back.
+    yield "transfer_output_files", outputs or '""'
+    if remaps:
+        yield "transfer_output_remaps", f'"{remaps}"'
 
 
 def _request(settings: JobSettings, ctx: Context, words: JobWords) -> Iterator[tuple[str, str]]:

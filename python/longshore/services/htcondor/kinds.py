@@ -14,7 +14,8 @@ from longshore.model.request import Request
 from longshore.model.task import Command
 from longshore.plan.commands import argv_of, as_assignment, as_line, exact_line, with_files, with_launcher, with_setup
 from longshore.plan.tasks import VARIABLE, record_of
-from longshore.services.htcondor import joblog, quoting
+from longshore.services.htcondor import joblog, quoting, transfer
+from longshore.services.htcondor.transfer import Carried
 
 if TYPE_CHECKING:
     from longshore.model.workflow import Workflow
@@ -65,6 +66,8 @@ class Kind(msgspec.Struct, kw_only=True):
     indices, names, commands, variables, requests, tasks
         Of each job: its number, its name, its command with what is in front of it, its own variables in HTCondor's
         syntax, what it asks for, and how many tasks it runs.
+    carried
+        Of each job the files that HTCondor carries; empty where jobs see the run directory.
     """
 
     settings: JobSettings
@@ -78,6 +81,7 @@ class Kind(msgspec.Struct, kw_only=True):
     variables: list[str] = msgspec.field(default_factory=list)
     requests: list[Request] = msgspec.field(default_factory=list)
     tasks: list[int] = msgspec.field(default_factory=list)
+    carried: list[Carried] = msgspec.field(default_factory=list)
 
 
 class Front(msgspec.Struct, frozen=True):
@@ -121,8 +125,14 @@ class Sorter:
     def __init__(self, workflow: Workflow, ctx: Context) -> None:
         self._workflow = workflow
         self.attributes = workflow.attributes
-        self._run_dir = str(ctx.paths.root)
-        self._paths = {name: file.path for name, file in workflow.files.items()}
+        self._root = str(ctx.paths.root)
+        self._carries = transfer.is_wanted(ctx)
+        self._run_dir = transfer.HERE if self._carries else self._root
+        self._paths = (
+            transfer.paths_there(workflow.files)
+            if self._carries
+            else {name: file.path for name, file in workflow.files.items()}
+        )
         self._fronts: dict[int, Front] = {}
         self._groups: dict[bytes, int] = {}
         self._kept: list[JobSettings] = []
@@ -139,7 +149,9 @@ class Sorter:
             variables, unset, exported = "", _NONE, front.exported
             if job.environment or (job.tasks > 1 and front.tasks):
                 variables, unset, command, exported = self._own(index, job, front)
-            key = (front.group, is_plain(job.name), command.__class__ is str, unset, exported, index == last)
+            files = transfer.carried(job, self._workflow.files, self._root) if self._carries else transfer.NOTHING
+            carries = (bool(files.inputs), bool(files.outputs))
+            key = (front.group, is_plain(job.name), command.__class__ is str, unset, exported, index == last, carries)
             kind = found.get(key)
             if kind is None:
                 kind = Kind(settings=settings, front=front, plain=key[1], unset=unset, exported=exported)
@@ -150,6 +162,8 @@ class Sorter:
             kind.variables.append(variables)
             kind.requests.append(settings.request)
             kind.tasks.append(job.tasks)
+            if self._carries:
+                kind.carried.append(files)
         return list(found.values())
 
     def _front(self, settings: JobSettings) -> Front:
