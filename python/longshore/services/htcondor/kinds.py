@@ -53,9 +53,9 @@ class Text(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, texts: Sequence[str]) -> Text:
         """Take texts apart."""
-        before, after = quoting.split(texts)
-        if all(text == texts[0] for text in texts):
+        if texts.count(texts[0]) == len(texts):
             return cls(texts[0], "", ())
+        before, after = quoting.split(texts)
         return cls(before, after, [text[len(before) : len(text) - len(after)] for text in texts])
 
 
