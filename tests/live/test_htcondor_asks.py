@@ -27,7 +27,7 @@ from longshore.model.workflow import Workflow
 from longshore.services.htcondor.render import folders, render
 from longshore.world.rundir import write_rendered
 
-pytestmark = pytest.mark.usefixtures("condor_pool")
+pytestmark = [pytest.mark.live, pytest.mark.usefixtures("condor_pool")]
 SHOW = "import json, os, sys; print(json.dumps([sys.argv[1:], {k: v for k, v in os.environ.items() if k[0] in 'LVT'}]))"
 EAT = "import sys, time; b = b'x' * (int(sys.argv[1]) << 20); time.sleep(float(sys.argv[2]))"
 _PATIENCE_S = 150.0

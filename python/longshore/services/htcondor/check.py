@@ -69,6 +69,7 @@ REFUSED: Final = {
     "keepTmp": "the scratch directories of jobs are HTCondor's, which removes them",
     "maxLogSize": "nobody looks at the sizes of logs while jobs run",
     "queue": "HTCondor has no queues: jobs go to the machines that fit them",
+    "subDirTemplate": "the logs of attempts lie by the labels of their jobs",
     "successIf": "DAGMan takes the exit code 0 for a success, and nothing else",
 }
 """Why other keys are refused, or have no effect."""
@@ -87,7 +88,7 @@ LEFT_TO_HTCONDOR: Final = {
 
 def check(workflow: Workflow, ctx: Context) -> list[Problem]:
     """Return what cannot be done, each kind of jobs being looked at once."""
-    problems = [*_of_run(ctx), *_of_orders(workflow), *transfer.problems(workflow, ctx)]
+    problems = [*_of_run(ctx), *_of_workflow(workflow), *transfer.problems(workflow, ctx)]
     judged: set[int] = set()
     for job in workflow:
         if id(job.settings) not in judged:
@@ -104,7 +105,9 @@ def _of_run(ctx: Context) -> Iterator[Problem]:
             yield Problem(message=error.message, hint=error.hint, origin=ctx.site.origin)
 
 
-def _of_orders(workflow: Workflow) -> Iterator[Problem]:
+def _of_workflow(workflow: Workflow) -> Iterator[Problem]:
+    if workflow.log_folders:
+        yield Problem(message=f"'subDirTemplate' has no effect here: {REFUSED['subDirTemplate']}", fatal=False)
     for ordering in workflow.orderings:
         if ordering.implementation is Implementation.GROUP and not ordering.blocking:
             yield Problem(

@@ -25,8 +25,8 @@ FOLDER: Final = "o"
 ARGUMENTS: Final = "a"
 VARIABLES: Final = "e"
 """Macros of a node: name of the job, folder of its logs, what its arguments and its variables have of their own."""
-TASKS: Final = "q"
-"""Macro of a node whose job runs several tasks: how many."""
+QUANTA: Final = "q"
+"""Macro of a node whose job runs other tasks than those of its kind: how many of which labels."""
 INPUTS: Final = "ti"
 OUTPUTS: Final = "to"
 REMAPS: Final = "tr"
@@ -64,6 +64,8 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
         Variables of all jobs that these jobs have of their own.
     exported
         Variables that the command itself sets.
+    quanta
+        How many tasks of which labels they run.
     carried
         Files that HTCondor carries, per macro; empty where jobs see the run directory.
     """
@@ -77,6 +79,7 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     index: int | None = None
     unset: frozenset[str] = frozenset()
     exported: frozenset[str] = frozenset()
+    quanta: Text
     carried: Mapping[str, Text] = msgspec.field(default_factory=dict)
 
 
@@ -237,7 +240,9 @@ def _attributes(shape: Shape, ctx: Context, attributes: Mapping[str, str]) -> It
     yield "LongshoreName", f'"$({NAME})"'
     yield "bps_job_name", f'"$({NAME})"'
     yield "bps_job_label", quoting.in_attribute(settings.label)
-    yield "bps_job_quanta", f'{quoting.in_attribute(settings.label)[:-1]}:$({TASKS}:1)"'
+    own = f"$({QUANTA})" if shape.quanta.own else ""
+    before, after = (quoting.in_attribute(text)[1:-1] for text in (shape.quanta.before, shape.quanta.after))
+    yield "bps_job_quanta", f'"{before}{own}{after}"'
     if settings.attributes.get("preemptible") is False:
         yield "Preemptible", "false"
     yield from ((name, quoting.in_attribute(value)) for name, value in attributes.items() if value)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -12,7 +12,16 @@ from longshore.contract.context import Context
 from longshore.model.job import Job, JobSettings
 from longshore.model.request import Request
 from longshore.model.task import Command
-from longshore.plan.commands import argv_of, as_assignment, as_line, exact_line, with_files, with_launcher, with_setup
+from longshore.plan.commands import (
+    argv_of,
+    as_assignment,
+    as_line,
+    exact_line,
+    with_files,
+    with_launcher,
+    with_own_lines,
+    with_setup,
+)
 from longshore.plan.tasks import VARIABLE, record_of
 from longshore.services.htcondor import joblog, quoting, transfer
 from longshore.services.htcondor.transfer import Carried
@@ -63,9 +72,9 @@ class Kind(msgspec.Struct, kw_only=True):
         Names of the variables that they have of their own.
     exported
         Names of those that the command itself sets.
-    indices, names, commands, variables, requests, tasks
+    indices, names, commands, variables, requests, quanta
         Of each job: its number, its name, its command with what is in front of it, its own variables in HTCondor's
-        syntax, what it asks for, and how many tasks it runs.
+        syntax, what it asks for, and how many tasks of which labels it runs.
     carried
         Of each job the files that HTCondor carries; empty where jobs see the run directory.
     """
@@ -80,7 +89,7 @@ class Kind(msgspec.Struct, kw_only=True):
     commands: list[Command] = msgspec.field(default_factory=list)
     variables: list[str] = msgspec.field(default_factory=list)
     requests: list[Request] = msgspec.field(default_factory=list)
-    tasks: list[int] = msgspec.field(default_factory=list)
+    quanta: list[str] = msgspec.field(default_factory=list)
     carried: list[Carried] = msgspec.field(default_factory=list)
 
 
@@ -95,8 +104,8 @@ class Front(msgspec.Struct, frozen=True):
         Lines of shell.
     launcher
         What starts the command.
-    behind
-        Lines of shell behind the command.
+    before, after
+        Lines of shell of the user's own around the command.
     exported
         Names of the variables that the lines set.
     tasks
@@ -106,7 +115,8 @@ class Front(msgspec.Struct, frozen=True):
     group: int
     lines: tuple[str, ...]
     launcher: str
-    behind: str
+    before: str
+    after: str
     exported: frozenset[str]
     tasks: bool
 
@@ -161,7 +171,7 @@ class Sorter:
             kind.commands.append(command)
             kind.variables.append(variables)
             kind.requests.append(settings.request)
-            kind.tasks.append(job.tasks)
+            kind.quanta.append(_quanta(job))
             if self._carries:
                 kind.carried.append(files)
         return list(found.values())
@@ -174,9 +184,10 @@ class Sorter:
         key = msgspec.json.encode(alike, order="sorted")
         front = Front(
             group=self._groups.setdefault(key, len(self._groups)),
-            lines=(*self._exports(unfit), *settings.setup, *_before(settings)),
+            lines=(*self._exports(unfit), *settings.setup),
             launcher=settings.launcher,
-            behind=str(settings.attributes.get("postCmdline") or ""),
+            before=str(settings.attributes.get("preCmdline") or ""),
+            after=str(settings.attributes.get("postCmdline") or ""),
             exported=frozenset(unfit),
             tasks=settings.rules.resume_tasks,
         )
@@ -228,11 +239,7 @@ class Sorter:
     def _line(self, command: Command, front: Front) -> str:
         """Program and arguments in HTCondor's syntax."""
         placed = with_launcher(self._known(with_files(command, self._paths)), front.launcher)
-        if front.behind:
-            # In a shell of its own, which may be left with 'exit'.
-            line = placed if isinstance(placed, str) else as_line(placed)
-            placed = f'(\n{line}\n)\n_status=$?\n{front.behind}\nexit "$_status"'
-        return program_line(with_setup(placed, front.lines))
+        return program_line(with_setup(with_own_lines(placed, front.before, front.after), front.lines))
 
     def _known(self, command: Command) -> Command:
         """The command with the run directory in the place of its variable."""
@@ -243,13 +250,6 @@ class Sorter:
 
 
 _NONE: Final[frozenset[str]] = frozenset()
-
-
-def _before(settings: JobSettings) -> Iterator[str]:
-    """Lines that run before a command, which is not run where they fail."""
-    if line := settings.attributes.get("preCmdline"):
-        yield str(line)
-        yield '_status=$?; [ "$_status" -eq 0 ] || exit "$_status"'
 
 
 def _out_of_marks(before: str, after: str) -> tuple[str, str]:
@@ -272,6 +272,13 @@ def _can_wait(before: str, after: str, own: Sequence[str], *, is_line: bool) -> 
         return " " in before.strip(" ")
     # A word that is empty has to be quoted.
     return _BETWEEN in before and (all(own) or before[-1] != _BETWEEN or after[:1] not in {"", _BETWEEN})
+
+
+def _quanta(job: Job) -> str:
+    """How many tasks of which labels a job runs, as BPS writes it."""
+    if job.quanta == ():
+        return f"{job.label}:{job.tasks}"
+    return ";".join(f"{label}:{count}" for label, count in job.quanta_counts.items())
 
 
 def _shape_of(request: Request) -> Request:
