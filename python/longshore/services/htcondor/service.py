@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 _WHERE: Final = PurePosixPath("wms", "where.json")
 _STANDING: Final = ("JobStatus", "HoldReason", "HoldReasonCode")
 _OLD_S: Final = 3.0
+_SILENT_S: Final = 10.0
 _HELD: Final = 5
 """``JobStatus`` of a job on hold."""
 
@@ -58,6 +59,8 @@ class HTCondorService(WmsService):
     def __init__(self) -> None:
         self._seen: dict[tuple[str, int], float] = {}
         """When a run was last in the queue."""
+        self._silent: dict[str, tuple[float, Unreachable]] = {}
+        """When the schedd of a run did not answer, and why."""
 
     def check(self, workflow: Workflow, ctx: Context) -> list[Problem]:
         """Return what HTCondor cannot do as asked."""
@@ -146,7 +149,7 @@ class HTCondorService(WmsService):
         # Whoever watches a run looks several times a second, which is no reason to ask the schedd as often.
         if not fresh and time.monotonic() - self._seen.get((str(run.root), last.cluster), -_OLD_S) < _OLD_S:
             return True
-        found = _client(run).jobs(f"({_dagman(run, last.cluster)}) || ({_below(last.cluster)})", ("ClusterId",))
+        found = self._jobs(run, f"({_dagman(run, last.cluster)}) || ({_below(last.cluster)})", ("ClusterId",))
         if isinstance(found, Unreachable):
             return found
         if found:
@@ -177,8 +180,18 @@ class HTCondorService(WmsService):
         number = len(book.handed)
         found = None
         if last_word(dagman_log(run, number, newest=number), last.cluster) is None:
-            found = _client(run).jobs(_dagman(run, last.cluster), about.ASKED)
+            found = self._jobs(run, _dagman(run, last.cluster), about.ASKED)
         return tuple(about.lines(run, book, found))
+
+    def _jobs(self, run: RunPaths, constraint: str, attributes: Sequence[str]) -> list[Mapping[str, Any]] | Unreachable:
+        """Jobs in the queue; a schedd that did not answer just now is not waited for once more."""
+        at, silent = self._silent.get(str(run.root)) or (0.0, None)
+        if silent is not None and time.monotonic() - at < _SILENT_S:
+            return silent
+        found = _client(run).jobs(constraint, attributes)
+        if isinstance(found, Unreachable):
+            self._silent[str(run.root)] = time.monotonic(), found
+        return found
 
     def _reading(self, run: RunPaths) -> Reading:
         return Reading(run, read_book(run), lambda: self.alive(run) is False)
