@@ -13,8 +13,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from longshore.errors import CycleError, GraphError
-from longshore.graph.graphfile import KNOWN, GraphFile, read_graph_file, read_header
-from longshore.graph.graphlines import KIND, VERSION, graph_lines
+from longshore.graph.graphfile import GraphFile, read_graph_file, read_header
+from longshore.graph.graphlines import KIND, KNOWN, VERSION, graph_lines
 from longshore.model.dag import Dag
 from longshore.model.file import File
 from longshore.model.task import Command, Scalar, Task, TaskGraph
@@ -210,6 +210,19 @@ def test_cut_within_a_line() -> None:
 def test_cut_before_the_last_line_feed_is_whole() -> None:
     *lines, last = lines_of(A, B)
     assert len(read_graph_file([*lines, last.rstrip()], PLACE).graph.dag) == 2
+
+
+def test_a_header_that_counts_what_no_file_can_hold() -> None:
+    assert "it has 1 of its 1,000,000,000,000,000,000 tasks" in str(refused(lines_of(A, tasks=10**18)))
+    first = msgspec.json.encode({"kind": KIND, "version": VERSION, "tasks": 1, "files": 10**18}) + b"\n"
+    assert "it has 0 of its 1,000,000,000,000,000,000 files" in str(refused([first]))
+
+
+def test_parents_far_down_in_the_file() -> None:
+    size = 9_000
+    tasks: list[Any] = [{"name": str(number), "label": "x", "parents": [number + 1]} for number in range(size - 1)]
+    graph = read(*tasks, {"name": "last", "label": "x"}).graph
+    assert graph.dag.order == list(range(size - 1, -1, -1))
 
 
 def test_more_than_is_counted() -> None:

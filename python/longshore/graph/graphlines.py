@@ -90,6 +90,15 @@ class StoredProgram(msgspec.Struct, frozen=True, kw_only=True, gc=False, forbid_
     text: str
 
 
+KNOWN: Final[Mapping[str, tuple[str, ...]]] = {
+    "header": GraphHeader.__struct_fields__,
+    "file": StoredFile.__struct_fields__,
+    "task": StoredTask.__struct_fields__,
+    "program": StoredProgram.__struct_fields__,
+}
+"""Keys that each kind of line may have."""
+
+
 def graph_lines(
     graph: TaskGraph, *, commands: Mapping[str, Command] | None = None, values: Mapping[str, str] | None = None
 ) -> Iterator[bytes]:

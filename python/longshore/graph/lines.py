@@ -1,0 +1,142 @@
+"""Turns lines of JSON into records, a batch at a time, and says which line is wrong."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from typing import Any, Final, NoReturn, TypeVar
+
+import msgspec
+
+from longshore.config.search import did_you_mean
+from longshore.errors import GraphError
+from longshore.graph.graphlines import KNOWN, GraphHeader
+from longshore.origin import Origin
+
+_BATCH: Final = 4096
+"""Lines that are taken together: enough that Python's own work per line does not count."""
+_NUL: Final = b"\\u0000"
+AGAIN: Final = "Copy or make it again."
+"""The way out where a file is damaged."""
+
+T = TypeVar("T", bound=msgspec.Struct)
+
+
+class Lines:
+    """Lines of a file, taken a batch at a time, of which it is known where they are."""
+
+    def __init__(self, lines: Iterable[bytes], origin: Origin, line: int = 1) -> None:
+        self.lines = iter(lines)
+        self.file = origin.file
+        self.line = line
+        """Number of the first line of the batch that was taken last."""
+        self.next = line
+
+    def of(self, what: str, count: int, kind: type[T]) -> list[T]:
+        """That many records."""
+        return [record for batch in self.batches(what, count, kind) for record in batch]
+
+    def batches(self, what: str, count: int, kind: type[T]) -> Iterator[list[T]]:
+        """That many records, in batches."""
+        decoder = msgspec.json.Decoder(kind)
+        taken = 0
+        while taken < count:
+            lines = list(islice(self.lines, min(_BATCH, count - taken)))
+            self.line = self.next
+            self.next += len(lines)
+            if not lines:
+                raise GraphError(
+                    f"the file is cut short: it has {taken:,} of its {count:,} {what}s",
+                    origin=Origin(self.file, self.line, 1),
+                    hint=AGAIN,
+                )
+            yield self._decoded(lines, decoder, what)
+            taken += len(lines)
+
+    def _decoded(self, lines: list[bytes], decoder: msgspec.json.Decoder[T], what: str) -> list[T]:
+        whole = b"".join(lines)
+        try:
+            # NUL is told of in words of our own; programs may hold it, and are few.
+            if _NUL not in whole and len(records := decoder.decode_lines(whole)) == len(lines):
+                return records
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            pass  # one of them is wrong, and found below
+        return [self._one(line, decoder.decode, what, number) for number, line in enumerate(lines, self.line)]
+
+    def _one(self, line: bytes, decode: Callable[[bytes], T], what: str, number: int) -> T:
+        try:
+            record = decode(line)
+        except msgspec.ValidationError as error:
+            self._refuse(what, str(error), number)
+        except msgspec.DecodeError as error:
+            self._malformed(what, line, str(error), number)
+        except UnicodeDecodeError:
+            origin = Origin(self.file, number, _not_utf8(line))
+            raise GraphError("this is not UTF-8, as JSON has to be", origin=origin) from None
+        except RecursionError:
+            raise GraphError(f"this {what} is nested too deeply", origin=Origin(self.file, number, 1)) from None
+        if _NUL in line and what != "program" and _has_nul(msgspec.json.decode(line)):
+            message = f"this {what} holds the character NUL, which no name and no command can have"
+            raise GraphError(message, origin=Origin(self.file, number, 1))
+        return record
+
+    def _refuse(self, what: str, error: str, number: int) -> NoReturn:
+        """JSON, but no such record."""
+        hint = ""
+        if found := re.fullmatch(r"Object contains unknown field `(.*)`", error):
+            known = KNOWN[what]
+            hint = did_you_mean(found[1], known) or f"Known are {', '.join(known)}."
+        message = f"this is no {what}: {reason_of(error)}"
+        raise GraphError(message, origin=Origin(self.file, number, 1), hint=hint)
+
+    def _malformed(self, what: str, line: bytes, error: str, number: int) -> NoReturn:
+        """No JSON."""
+        if not line.strip():
+            message = f"this line is empty, and should be a {what}"
+            raise GraphError(message, origin=Origin(self.file, number, 1), hint="Take it out.")
+        if found := re.fullmatch(r"JSON is malformed: (.*) \(byte (\d+)\)", error):
+            column = len(line[: int(found[2])].decode(errors="replace")) + 1
+            raise GraphError(f"this is not JSON: {found[1]}", origin=Origin(self.file, number, column))
+        column = len(line.rstrip().decode(errors="replace")) + 1
+        raise GraphError(
+            f"the line of this {what} is cut short: its JSON has no end",
+            origin=Origin(self.file, number, column),
+            hint=AGAIN,
+        )
+
+    def refuse_more(self, header: GraphHeader) -> None:
+        """Refuse lines that the header does not count."""
+        self.line = self.next
+        for line in self.lines:
+            if line.strip():
+                counted = f"{header.files:,} files, {header.tasks:,} tasks and {header.programs:,} programs"
+                raise GraphError(
+                    f"there is more in the file than the {counted} that its first line counts",
+                    origin=Origin(self.file, self.line, 1),
+                )
+            self.line += 1
+
+
+def _not_utf8(line: bytes) -> int:
+    """The column of the first byte that is no UTF-8."""
+    try:
+        line.decode()
+    except UnicodeDecodeError as error:
+        return len(line[: error.start].decode()) + 1
+    return 1
+
+
+def reason_of(error: str) -> str:
+    """What msgspec says is wrong, the place in front."""
+    reason, _, where = error.replace("`", "'").partition(" - at '$")
+    where = where.removesuffix("'").removeprefix(".")
+    return (f"'{where}': " if where else "") + reason[:1].lower() + reason[1:]
+
+
+def _has_nul(value: Any) -> bool:
+    if isinstance(value, dict):
+        return any(_has_nul(item) for pair in value.items() for item in pair)
+    if isinstance(value, list):
+        return any(map(_has_nul, value))
+    return isinstance(value, str) and "\0" in value
