@@ -252,6 +252,13 @@ def test_a_signal_is_passed_on_and_the_end_recorded(tmp_path: Path, shell: str, 
     assert list((tmp_path / "t").iterdir()) == []
 
 
+def test_no_signal_is_lost_while_a_job_begins(tmp_path: Path, shell: str) -> None:
+    line = "trap 'exit 9' TERM; kill -s TERM $PPID; while :; do sleep 0.02; done"
+    path = write(tmp_path, job("other", "true"), job("x", line))
+    for number in range(20):
+        assert run(shell, "-m", 2, "-e", tmp_path / f"ends{number}", path).returncode == 9
+
+
 def test_it_says_how_it_is_used(tmp_path: Path, shell: str) -> None:
     path = write(tmp_path, job("x", "true"))
     for words in ((), (path,), (path, "x", "y"), ("-m", "1"), ("-m", "1", "-e", tmp_path, path, "x"), ("-q",)):

@@ -206,7 +206,7 @@ def test_a_directory_to_run_in_that_is_not_there(cli: Cli, write_run: WriteRun, 
 
 
 SERVICES = [
-    ("slrum", "there is no service 'slrum'; there are: local"),
+    ("slrum", "there is no service 'slrum'; there are: htcondor, local, slurm"),
     ("sge", "this version has no service 'sge'"),
     ("lsst.ctrl.bps.parsl.ParslService", "no service 'lsst.ctrl.bps.parsl.ParslService'"),
     ("lsst.ctrl.bps.panda.PanDAService", "no service 'lsst.ctrl.bps.panda.PanDAService'"),
@@ -333,7 +333,7 @@ def test_a_path_that_is_no_text(cli: Cli, write_run: WriteRun, tmp_path: Path, l
 # ------------------------------------------------------------------------------------------------------- command line
 
 USAGE_ERRORS = [
-    (["submit"], "missing argument 'FILE'", "longshore submit -h"),
+    (["submit"], "missing argument 'FILE|RUN_DIR'", "longshore submit -h"),
     (["submit", "run.yaml", "--nope"], "no option '--nope'", "longshore submit -h"),
     (["report", "--jsno"], "no option '--jsno'", "Did you mean '--json'?"),
     (["report", "--log-level", "DEBUG"], "no option '--log-level'", "before the command"),

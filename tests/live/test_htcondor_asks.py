@@ -18,6 +18,7 @@ import pytest
 from tests.live.condor_pools import CondorPool
 
 from longshore.contract.context import Context, RunPaths, Site
+from longshore.model.file import File
 from longshore.model.job import Job, JobSettings
 from longshore.model.ordering import Implementation, JobGroup, Ordering
 from longshore.model.request import MIB, Request
@@ -26,7 +27,7 @@ from longshore.model.workflow import Workflow
 from longshore.services.htcondor.render import folders, render
 from longshore.world.rundir import write_rendered
 
-pytestmark = pytest.mark.usefixtures("condor_pool")
+pytestmark = [pytest.mark.live, pytest.mark.usefixtures("condor_pool")]
 SHOW = "import json, os, sys; print(json.dumps([sys.argv[1:], {k: v for k, v in os.environ.items() if k[0] in 'LVT'}]))"
 EAT = "import sys, time; b = b'x' * (int(sys.argv[1]) << 20); time.sleep(float(sys.argv[2]))"
 _PATIENCE_S = 150.0
@@ -235,3 +236,51 @@ def test_attempts_follow_the_rules(condor_pool: CondorPool, tmp_path: Path) -> N
     assert ads["mended"][0] == "2"
     assert handed.logs("finalJob") == ["last\n"]
     assert os.access(handed.root / "wms" / "final-status", os.X_OK)
+
+
+def test_files_are_carried_and_machines_started_beside(condor_pool: CondorPool, tmp_path: Path) -> None:
+    root = tmp_path / "run"
+    files = {
+        "table": File(name="table", path="table.txt"),
+        **{f"out{number}": File(name=f"out{number}", path=f"out{number}.txt") for number in (1, 2)},
+    }
+    jobs = [
+        Job(
+            name=f"copy_{number}",
+            label="copy",
+            command=f"pwd; sleep 1; cat <FILE:table> - </dev/null >out{number}.txt; echo {number} >><FILE:out{number}>",
+            settings=JobSettings(label="copy"),
+            inputs=("table",),
+            outputs=(f"out{number}",),
+        )
+        for number in (1, 2)
+    ]
+    final = Job(
+        name="finalJob",
+        label="finalJob",
+        command=("<ENV:LONGSHORE_JOB_RUN_DIR>/last.sh", "a b"),
+        settings=JobSettings(label="finalJob"),
+    )
+    started = {
+        "provisioningScript": "#!/bin/bash\ncat settings/x\nsleep 100\n",
+        "provisioningMaxWallTime": "1:00",
+        "provisioningScriptConfig": "one=1\n",
+        "provisioningScriptConfigPath": "settings/x",
+    }
+    handed = Handed(
+        condor_pool,
+        root,
+        Workflow("carried", jobs, [], final=final, files=files),
+        site={"fileSystem": "transfer"},
+        run={"provisionResources": True, "provisioning": started},
+    )
+    (root / "table.txt").write_text("from here\n")
+    (root / "last.sh").write_text('#!/bin/sh\necho last "$1" in $LONGSHORE_JOB_RUN_DIR\n')
+    (root / "last.sh").chmod(0o755)
+    assert handed.submit().wait() == 0
+    for number in (1, 2):
+        assert (root / f"out{number}.txt").read_text() == f"from here\n{number}\n"
+        assert handed.logs(f"copy_{number}")[0].strip() != str(root)
+    assert handed.logs("finalJob") == ["last a b in .\n"]
+    assert (root / "wms" / "provisioningJob.log").read_text() == "one=1\n"
+    assert condor_pool.queue("ClusterId", constraint=f"DAGManJobId == {handed.cluster}") == []

@@ -35,9 +35,7 @@ def test_a_pool_that_is_stopped_and_started_finishes_the_run(
     with condor(tmp_path / "pool") as pool:
         monkeypatch.setenv("CONDOR_CONFIG", str(pool.config))
         site = CondorSite(cli=condor_site.cli, pool=pool, folder=tmp_path)
-        run = site.begin(
-            "runQuantumCommand: echo {jobName} >> ${PWD}/notes; sleep 3\n", {"a": ("A", []), "b": ("B", ["a"])}
-        )
+        run = site.begin(TEXT, {"a": ("A", []), "b": ("B", ["a"])})
         until(lambda: site.counts(run).get("RUNNING"), "the first job runs")
         pool.stop()
         ran = site.cli("report", run, "--json")
@@ -48,6 +46,7 @@ def test_a_pool_that_is_stopped_and_started_finishes_the_run(
         refused = site.cli("submit", site.write("runQuantumCommand: 'true'\n", name="other"), "--json")
         assert refused.returncode == 4
         assert "does not answer" in json.loads(refused.stdout)["error"]["message"]
+        (tmp_path / "go").touch()
         pool.start()
         assert site.ended(run)["state"] == "SUCCEEDED"
         # Nobody knows of the first how far it had come: it ran again, and the second only once.

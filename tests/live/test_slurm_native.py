@@ -106,6 +106,16 @@ def test_what_descends_from_a_failure_is_never_started(run: Run) -> None:
     assert [path.read_text("utf-8") for path in run.root.glob("logs/finalJob/*/*.log")] == ["+ echo last\nlast\n"]
 
 
+def test_arrays_whose_members_correspond_fail_one_by_one(run: Run) -> None:
+    done = run.submit("echo {jobName}; [ {jobName} != a1 ]", "--wait")
+    assert done.returncode != 0
+    # One after each, in one array: what fails ends its own descendants alone.
+    assert "8 jobs are in 4 arrays" in " ".join(done.json["notes"])
+    assert run.counts() == {"SUCCEEDED": 4, "FAILED": 1, "PRUNED": 3}
+    run.until(run.is_collected, "nobody writes the journal")
+    assert sorted(path.parts[-1] for path in run.root.glob("logs/B/*/*")) == ["b0.1.log", "b2.1.log"]
+
+
 def test_it_can_be_cancelled_and_run_again_under_an_engine(run: Run) -> None:
     assert run.submit(f"echo {{jobName}}; [ -e {run.root}/go ] || sleep 60").returncode == 0
     run.until(lambda: run.counts().get("RUNNING") == 3, "nothing runs")

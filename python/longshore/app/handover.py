@@ -79,11 +79,12 @@ def hand_over(ready: Ready, tell: Keeping) -> Submitted:
         It was not taken, and its directory is gone again unless it is to be kept; or somebody else was faster.
     """
     run = ready.run
+    # Said before anything is waited for: somebody else may be handing over a hundred thousand jobs of it.
+    tell.stage("handing the run over")
     with handed_over_alone(run):
         card = read_card(run)
         refuse_if_handed_over(run, card, ready.service)
         registered, name = _registered(run, card)
-        tell.stage("handing the run over")
         try:
             with permissions(ready.umask):
                 _note_submitting(run)

@@ -53,7 +53,7 @@ def transform(config_file: Path, **options: Any) -> None:
 @submission_options
 @JSON
 def prepare(config_file: Path, **options: Any) -> None:
-    """Write the run directory, ready to look into, and stop. Nothing runs."""
+    """Write the run directory, ready to look into, and stop. Nothing runs until 'submit RUN_DIR' hands it over."""
     _run("prepare", config_file, options)
 
 

@@ -9,13 +9,13 @@ from tests.services.htcondor.rendering import context, job, rendered
 
 from longshore.config.profile import ATTRIBUTE_KEYS, REQUEST_KEYS
 from longshore.contract.context import Context, PingReport, Problem
-from longshore.model.job import JobSettings
+from longshore.model.job import Job, JobSettings
 from longshore.model.ordering import JobGroup, Ordering
 from longshore.model.request import MIB, Request
 from longshore.model.rules import Bounds, JobRules, Keep, RetryOn, SuccessIf
 from longshore.model.workflow import Workflow
 from longshore.services.htcondor.check import LEFT_TO_HTCONDOR, REACHES, REFUSED, check
-from longshore.services.htcondor.settings import DAGMAN, JOB_KEYS, JOB_MAPS, dagman_settings
+from longshore.services.htcondor.settings import DAGMAN, JOB_KEYS, JOB_MAPS, dagman_settings, max_jobs
 
 GIB = 1024 * MIB
 OF_JOBS = {
@@ -24,7 +24,7 @@ OF_JOBS = {
     *("retryOnPreempted", "memoryMultiplier", "memoryGrowth", "memoryLimit", "requestMemoryMax", "walltimeMultiplier"),
     *("requestWalltimeMax", "enforceMemory", "memoryGrace", "maxLogSize", "successIf", "keepTmp", "keepLogs"),
     *("resumeTasks", "killGrace", "killSignals", "maxFastFailures", "fastFailureTime", "limitThreads", "directives"),
-    *("workingDirectory", "container", "inheritEnvironment", "fileSystem", "setup", "htcondor"),
+    *("workingDirectory", "container", "inheritEnvironment", "fileSystem", "setup", "htcondor", "subDirTemplate"),
 }
 
 
@@ -75,18 +75,37 @@ def test_a_request_that_no_machine_holds_is_refused() -> None:
     assert "asks for 17408 MiB of 'memory', and the largest machine of the pool has 16384 MiB" in problems[1].message
 
 
+def test_logs_lie_where_they_lie() -> None:
+    workflow = Workflow("w", [job("a")], [], log_folders="{label}/{visit}")
+    (problem,) = check(workflow, context())
+    assert not problem.fatal
+    assert "'subDirTemplate' has no effect here" in problem.message
+
+
+def test_tasks_are_counted_by_their_labels() -> None:
+    settings = JobSettings(label="a")
+    jobs = [
+        job("one", label="a"),
+        *(
+            Job(
+                name=f"of_{many}", label="a", command="true", settings=settings, tasks=3, quanta=(("x", many), ("y", 2))
+            )
+            for many in (1, 5)
+        ),
+    ]
+    text = rendered(Workflow("w", jobs, []), context())["wms/run.dag"]
+    assert 'My.bps_job_quanta = "a:1"' in text
+    assert 'My.bps_job_quanta = "x:$(q);y:2"' in text
+    assert 'q="5"' in text
+    assert 'SET_JOB_ATTR bps_run_quanta = "a:1;x:6;y:4"' in text
+
+
 def test_groups_that_go_on_after_failures_do_not_here() -> None:
     groups = tuple(JobGroup(key=(name,), jobs=(name,)) for name in ("a", "b"))
     for blocking, count in ((False, 1), (True, 0)):
         ordering = Ordering(name="o", dimensions=("x",), blocking=blocking, groups=groups)
         problems = check(Workflow("w", [job("a"), job("b")], [], orderings=[ordering]), context())
         assert [problem.fatal for problem in problems] == [False] * count
-
-
-def test_files_are_not_moved() -> None:
-    (problem,) = _problems(context({"fileSystem": "transfer"}))
-    assert problem.fatal
-    assert "'fileSystem: transfer' of the site 'pool'" in problem.message
 
 
 # ------------------------------------------------------------------------------------------------ settings of the run
@@ -176,3 +195,8 @@ def test_settings_of_a_job_hold_for_its_kind_alone() -> None:
     settings = JobSettings(label="a")
     assert "request_memory" not in _description()
     assert settings.request.memory_b is None
+
+
+def test_numbers_of_the_run_hold_unless_the_services_own_map_has_others() -> None:
+    ctx = context({"htcondor": {"maxJobs": {"heavy": 2}}}, max_jobs={"heavy": 9, "light work": 3})
+    assert max_jobs(ctx) == {"heavy": 2, "light_work": 3}

@@ -127,6 +127,14 @@ def test_moments_without_a_zone_are_local(tmp_path: Path, monkeypatch: pytest.Mo
     assert [record.at for record in records] == [1795329135.0 + 3 * 3600, 1795329136.0 + 3 * 3600]
 
 
+def test_what_only_looks_like_a_record_is_none(tmp_path: Path) -> None:
+    good = "000 (001.000.000) 2026-11-22 06:32:15 Job submitted"
+    path = written(tmp_path, good, good.replace("000 (", "abc ("), good.replace("001.", "x."), good)
+    log = EventLog(path)
+    assert [record.kind for record in log.read()] == [0, 0]
+    assert log.torn == 2
+
+
 @given(st.binary(max_size=300))
 def test_no_text_is_too_odd(tmp_path_factory: pytest.TempPathFactory, text: bytes) -> None:
     path = tmp_path_factory.mktemp("odd") / "odd.log"

@@ -54,7 +54,7 @@ def test_a_description_that_nobody_can_read_is_refused(own: dict[str, Any], word
     with pytest.raises(SubmissionRefusedError, match="of the submit description 'd_a'") as caught:
         _try(_one(**own))
     assert words in caught.value.message
-    assert "line 8" in caught.value.message
+    assert "line 9" in caught.value.message
 
 
 def test_a_dag_that_nobody_can_run_is_refused() -> None:

@@ -15,7 +15,7 @@ from longshore.model.request import Request
 from longshore.model.state import Cause, JobState
 from longshore.services.slurm.books import BatchBook
 from longshore.services.slurm.native import wants_native
-from longshore.services.slurm.nativeread import Cancellation, Seen, dependency, derived
+from longshore.services.slurm.nativeread import Cancellation, Seen, arrays, dependency, derived
 
 DIAMOND = ((), (0,), (0,), (1, 2))
 ME = Cancellation(who="me", at=9.0)
@@ -112,9 +112,67 @@ def test_dependencies_name_arrays_where_all_of_one_is_meant() -> None:
     array = BatchBook(tag="a", name="a", members=((0, 1), (1, 1), (2, 1)), at=0.0, id=7)
     single = BatchBook(tag="b", name="b", members=((3, 1),), at=0.0, id=9)
     books = {0: (array, 0), 1: (array, 1), 2: (array, 2), 3: (single, 0)}
-    assert dependency((0, 1, 2, 3), books) == "afterok:7:9"
-    assert dependency((1, 3), books) == "afterok:7_1:9"
-    assert dependency((), books) == ""
+    assert dependency([(0, 1, 2, 3)], books) == "afterok:7:9"
+    assert dependency([(1, 3), (1, 3)], books) == "afterok:7_1:9"
+    assert dependency([(1,)], books) == "afterok:7_1"
+    assert dependency([()], books) == ""
+
+
+def test_arrays_whose_members_correspond_wait_for_each_other_one_by_one() -> None:
+    array = BatchBook(tag="a", name="a", members=((0, 1), (1, 1)), at=0.0, id=7)
+    other = BatchBook(tag="b", name="b", members=((2, 1), (3, 1)), at=0.0, id=9)
+    books = {0: (array, 0), 1: (array, 1), 2: (other, 0), 3: (other, 1)}
+    assert dependency([(0, 2), (1, 3)], books) == "aftercorr:7:9"
+
+
+@pytest.mark.parametrize(
+    ("keys", "found"),
+    [
+        # Three that wait for nothing, one after each, and one after all.
+        (
+            [(0, ()), (0, ()), (0, ()), (1, (0,)), (1, (1,)), (1, (2,)), (2, (3, 4, 5))],
+            [[0, 1, 2], [3, 4, 5], [6]],
+        ),
+        # Two after the same are an array by themselves.
+        ([(0, ()), (0, ()), (1, (0,)), (1, (0,)), (1, (1,)), (1, (1,))], [[0, 1], [2, 3], [4, 5]]),
+        # One of them has no child: those behind it are out of place.
+        ([(0, ()), (0, ()), (0, ()), (1, (0,)), (1, (2,))], [[0, 1, 2], [3], [4]]),
+        # Two chains of which one is told after the other.
+        ([(0, ()), (1, (0,)), (0, ()), (1, (2,))], [[0, 2], [1], [3]]),
+        # Each waits for two.
+        ([(0, ()), (0, ()), (1, ()), (1, ()), (2, (0, 2)), (2, (1, 3))], [[0, 1], [2, 3], [4, 5]]),
+    ],
+)
+def test_what_goes_as_one_array(keys: list[tuple[int, tuple[int, ...]]], found: list[list[int]]) -> None:
+    assert arrays(keys, [True] * len(keys), 1000) == found
+
+
+def test_arrays_are_no_larger_than_allowed_and_without_those_that_go_alone() -> None:
+    keys: list[tuple[int, tuple[int, ...]]] = [(0, ())] * 5
+    assert arrays(keys, [True, True, False, True, True], 2) == [[0, 1], [2], [3, 4]]
+
+
+@given(st.data())
+def test_arrays_come_after_all_that_their_members_wait_for(data: Any) -> None:
+    size = data.draw(st.integers(1, 12))
+    keys = [
+        (data.draw(st.integers(0, 1)), tuple(sorted(data.draw(st.sets(st.integers(0, job - 1), max_size=2)))))
+        if job
+        else (0, ())
+        for job in range(size)
+    ]
+    found = arrays(keys, data.draw(st.lists(st.booleans(), min_size=size, max_size=size)), 3)
+    assert sorted(job for group in found for job in group) == list(range(size))
+    place = {job: (number, at) for number, group in enumerate(found) for at, job in enumerate(group)}
+    for number, group in enumerate(found):
+        assert len(group) <= 3
+        assert len({keys[job][0] for job in group}) == 1
+        for at, job in enumerate(group):
+            above = [place[parent] for parent in keys[job][1]]
+            assert all(before < number for before, _ in above)
+            # Either all wait for the same, or each for what is at its own place of larger arrays.
+            if keys[job][1] != keys[group[0]][1]:
+                assert all(there == at and len(found[before]) > 1 for before, there in above)
 
 
 def test_who_wants_it() -> None:

@@ -11,6 +11,7 @@ from longshore.model.job import JobSettings
 from longshore.model.ordering import Implementation
 from longshore.model.request import MIB
 from longshore.model.rules import Keep
+from longshore.services.htcondor import transfer
 from longshore.services.htcondor.provisioning import provisioning
 from longshore.services.htcondor.settings import OWN_MAP, JobWords, dagman_settings, max_jobs
 
@@ -27,6 +28,7 @@ REACHES: Final = {
     "concurrencyLimit": "concurrency_limits",
     "container": "what stands in front of the command",
     "directives": "lines of the submit description, behind all others",
+    "fileSystem": "should_transfer_files; with transfer, the files of each job are carried to it and back",
     "environment": "environment; a value that HTCondor's syntax cannot hold is set in front of the command",
     "htcondor": "whom to talk to, and how many jobs of a category run at once",
     "inheritEnvironment": "getenv: names and patterns, and no values",
@@ -63,11 +65,11 @@ REACHES: Final = {
 }
 """What of a submit description, or of the DAG, each key of a job becomes."""
 REFUSED: Final = {
-    "fileSystem": "jobs that do not see the run directory: files are not moved for them",
     "keepLogs": "HTCondor writes the logs, and they stay",
     "keepTmp": "the scratch directories of jobs are HTCondor's, which removes them",
     "maxLogSize": "nobody looks at the sizes of logs while jobs run",
     "queue": "HTCondor has no queues: jobs go to the machines that fit them",
+    "subDirTemplate": "the logs of attempts lie by the labels of their jobs",
     "successIf": "DAGMan takes the exit code 0 for a success, and nothing else",
 }
 """Why other keys are refused, or have no effect."""
@@ -86,7 +88,7 @@ LEFT_TO_HTCONDOR: Final = {
 
 def check(workflow: Workflow, ctx: Context) -> list[Problem]:
     """Return what cannot be done, each kind of jobs being looked at once."""
-    problems = [*_of_run(ctx), *_of_orders(workflow)]
+    problems = [*_of_run(ctx), *_of_workflow(workflow), *transfer.problems(workflow, ctx)]
     judged: set[int] = set()
     for job in workflow:
         if id(job.settings) not in judged:
@@ -101,15 +103,11 @@ def _of_run(ctx: Context) -> Iterator[Problem]:
             read(ctx)
         except ConfigError as error:
             yield Problem(message=error.message, hint=error.hint, origin=ctx.site.origin)
-    if ctx.site.settings.get("fileSystem") == "transfer":
-        yield Problem(
-            message=f"'fileSystem: transfer' of the site '{ctx.site.name}' means {REFUSED['fileSystem']}",
-            origin=ctx.site.origin,
-            hint="Put the run directory where the machines see it: 'submitPath'.",
-        )
 
 
-def _of_orders(workflow: Workflow) -> Iterator[Problem]:
+def _of_workflow(workflow: Workflow) -> Iterator[Problem]:
+    if workflow.log_folders:
+        yield Problem(message=f"'subDirTemplate' has no effect here: {REFUSED['subDirTemplate']}", fatal=False)
     for ordering in workflow.orderings:
         if ordering.implementation is Implementation.GROUP and not ordering.blocking:
             yield Problem(

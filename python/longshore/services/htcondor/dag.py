@@ -54,6 +54,7 @@ def _head(workflow: Workflow, ctx: Context) -> Iterator[str]:
     yield f"CONFIG {CONFIG}\n"
     yield f"SET_JOB_ATTR LongshoreRun = {quoting.in_attribute(ctx.mark)}\n"
     attributes = {**workflow.attributes, "bps_wms_service": "longshore", "bps_wms_workflow": "htcondor"}
+    attributes["bps_run_quanta"] = ";".join(f"{label}:{count}" for label, count in workflow.quanta_counts().items())
     attributes["bps_job_summary"] = ";".join(f"{label}:{count}" for label, count in workflow.counts().items())
     for name, value in attributes.items():
         if value:
@@ -84,6 +85,14 @@ def _kind(sorter: Sorter, kind: Kind, ctx: Context, order: Order, *, name: str, 
         index=kind.indices[0] if is_final else None,
         unset=kind.unset,
         exported=kind.exported,
+        quanta=Text.of(kind.quanta),
+        carried={
+            describe.INPUTS: Text.of([files.inputs for files in kind.carried]),
+            describe.OUTPUTS: Text.of([files.outputs for files in kind.carried]),
+            describe.REMAPS: Text.of([files.remaps for files in kind.carried]),
+        }
+        if kind.carried
+        else {},
     )
     yield f"\nSUBMIT-DESCRIPTION {name} {{\n"
     yield from (f"  {line}\n" for line in describe.description(shape, ctx, sorter.attributes))
@@ -118,17 +127,18 @@ def _own(kind: Kind, shape: Shape, ctx: Context) -> list[str]:
         else list(map(_name_vars, kind.indices, kind.names))
     )
     own = [f'{name} {folder}="{subfolder(index)}"' for index, name in zip(kind.indices, names, strict=True)]
-    for macro, text in ((describe.ARGUMENTS, shape.arguments), (describe.VARIABLES, shape.variables)):
+    texts = {
+        describe.ARGUMENTS: shape.arguments,
+        describe.VARIABLES: shape.variables,
+        describe.QUANTA: shape.quanta,
+        **shape.carried,
+    }
+    for macro, text in texts.items():
         if text.own:
             own = [f'{words} {macro}="{piece}"' for words, piece in zip(own, _escaped(text.own), strict=True)]
     if len(set(map(id, kind.requests))) > 1:
         asked = _Asked(shape.settings, ctx)
         own = [words + asked.of(request) for words, request in zip(own, kind.requests, strict=True)]
-    if set(kind.tasks) != {1}:
-        own = [
-            words if tasks == 1 else f'{words} {describe.TASKS}="{tasks}"'
-            for words, tasks in zip(own, kind.tasks, strict=True)
-        ]
     return own
 
 

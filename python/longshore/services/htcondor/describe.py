@@ -18,14 +18,19 @@ from longshore.services.htcondor import joblog, quoting
 from longshore.services.htcondor.kinds import Text
 from longshore.services.htcondor.memory import MACROS, Attempts, commands, most_mib, requested, walltime
 from longshore.services.htcondor.settings import JobWords, getenv
+from longshore.services.htcondor.transfer import HERE
 
 NAME: Final = "n"
 FOLDER: Final = "o"
 ARGUMENTS: Final = "a"
 VARIABLES: Final = "e"
 """Macros of a node: name of the job, folder of its logs, what its arguments and its variables have of their own."""
-TASKS: Final = "q"
-"""Macro of a node whose job runs several tasks: how many."""
+QUANTA: Final = "q"
+"""Macro of a node whose job runs other tasks than those of its kind: how many of which labels."""
+INPUTS: Final = "ti"
+OUTPUTS: Final = "to"
+REMAPS: Final = "tr"
+"""Macros of a node whose job has files carried: there, back, and where these go."""
 IN_PATHS: Final = "f"
 IN_VARIABLES: Final = "v"
 """Macros of a node whose job has odd signs in its name: the name in paths, and among variables."""
@@ -59,6 +64,10 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
         Variables of all jobs that these jobs have of their own.
     exported
         Variables that the command itself sets.
+    quanta
+        How many tasks of which labels they run.
+    carried
+        Files that HTCondor carries, per macro; empty where jobs see the run directory.
     """
 
     settings: JobSettings
@@ -70,6 +79,8 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     index: int | None = None
     unset: frozenset[str] = frozenset()
     exported: frozenset[str] = frozenset()
+    quanta: Text
+    carried: Mapping[str, Text] = msgspec.field(default_factory=dict)
 
 
 def description(shape: Shape, ctx: Context, attributes: Mapping[str, str]) -> Iterator[str]:
@@ -118,7 +129,11 @@ def _environment(shape: Shape, ctx: Context) -> str:
     threads = thread_variables(0) if settings.limit_threads else {}
     filled |= dict.fromkeys(threads.keys() - settings.environment.keys(), filled["LONGSHORE_JOB_CPUS"])
     ours = job_variables(
-        name="", label=settings.label, attempt=0, request=settings.request, run_dir=str(ctx.paths.root)
+        name="",
+        label=settings.label,
+        attempt=0,
+        request=settings.request,
+        run_dir=HERE if shape.carried else str(ctx.paths.root),
     )
     variables = {**threads, **settings.environment, **ours}
     names = [name for name in variables if name not in shape.unset and name not in shape.exported]
@@ -132,14 +147,30 @@ def _given(name: str, value: str) -> str:
 
 def _files(shape: Shape, ctx: Context, words: JobWords) -> Iterator[tuple[str, str]]:
     settings = shape.settings
-    yield "initialdir", settings.working_directory or str(ctx.paths.root)
-    yield "should_transfer_files", "NO"
+    if shape.carried:
+        yield "initialdir", str(ctx.paths.root)
+        yield "should_transfer_files", "YES"
+        yield "when_to_transfer_output", "ON_EXIT_OR_EVICT"
+        yield from _carried(shape)
+    else:
+        yield "initialdir", settings.working_directory or str(ctx.paths.root)
+        yield "should_transfer_files", "NO"
     name = f"$({NAME})" if shape.plain else f"$({IN_PATHS})"
     attempt = "" if words.overwrite else f".{joblog.ATTEMPT}"
     log = f"{ctx.paths.root}/{joblog.folder(settings.label, f'$({FOLDER})')}/{name}.$(Cluster){attempt}.log"
     # Both into one file: HTCondor opens it once when both are named alike.
     yield "output", log
     yield "error", log
+
+
+def _carried(shape: Shape) -> Iterator[tuple[str, str]]:
+    inputs, outputs, remaps = (_pieces(shape.carried[macro], macro) for macro in (INPUTS, OUTPUTS, REMAPS))
+    if inputs:
+        yield "transfer_input_files", inputs
+    # Without a list, everything that is new there would be carried back.
+    yield "transfer_output_files", outputs or '""'
+    if remaps:
+        yield "transfer_output_remaps", f'"{remaps}"'
 
 
 def _request(settings: JobSettings, ctx: Context, words: JobWords) -> Iterator[tuple[str, str]]:
@@ -209,7 +240,9 @@ def _attributes(shape: Shape, ctx: Context, attributes: Mapping[str, str]) -> It
     yield "LongshoreName", f'"$({NAME})"'
     yield "bps_job_name", f'"$({NAME})"'
     yield "bps_job_label", quoting.in_attribute(settings.label)
-    yield "bps_job_quanta", f'{quoting.in_attribute(settings.label)[:-1]}:$({TASKS}:1)"'
+    own = f"$({QUANTA})" if shape.quanta.own else ""
+    before, after = (quoting.in_attribute(text)[1:-1] for text in (shape.quanta.before, shape.quanta.after))
+    yield "bps_job_quanta", f'"{before}{own}{after}"'
     if settings.attributes.get("preemptible") is False:
         yield "Preemptible", "false"
     yield from ((name, quoting.in_attribute(value)) for name, value in attributes.items() if value)

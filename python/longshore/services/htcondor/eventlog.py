@@ -136,7 +136,7 @@ class EventLog:
         at = self._seconds.get(text[bracket + 2 : bracket + 22])
         if at is not None:
             names = text[5:bracket].split(b".")
-            if len(names) == 3:
+            if len(names) == 3 and text[:3].isdigit() and names[0].isdigit() and names[1].isdigit():
                 return Record(int(text[:3]), int(names[0]), int(names[1]), at, text[bracket + 22 :])
         record = self._any_record(text)
         if (

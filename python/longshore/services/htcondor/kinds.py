@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -12,9 +12,19 @@ from longshore.contract.context import Context
 from longshore.model.job import Job, JobSettings
 from longshore.model.request import Request
 from longshore.model.task import Command
-from longshore.plan.commands import argv_of, as_assignment, as_line, exact_line, with_files, with_launcher, with_setup
+from longshore.plan.commands import (
+    argv_of,
+    as_assignment,
+    as_line,
+    exact_line,
+    with_files,
+    with_launcher,
+    with_own_lines,
+    with_setup,
+)
 from longshore.plan.tasks import VARIABLE, record_of
-from longshore.services.htcondor import joblog, quoting
+from longshore.services.htcondor import joblog, quoting, transfer
+from longshore.services.htcondor.transfer import Carried
 
 if TYPE_CHECKING:
     from longshore.model.workflow import Workflow
@@ -62,9 +72,11 @@ class Kind(msgspec.Struct, kw_only=True):
         Names of the variables that they have of their own.
     exported
         Names of those that the command itself sets.
-    indices, names, commands, variables, requests, tasks
+    indices, names, commands, variables, requests, quanta
         Of each job: its number, its name, its command with what is in front of it, its own variables in HTCondor's
-        syntax, what it asks for, and how many tasks it runs.
+        syntax, what it asks for, and how many tasks of which labels it runs.
+    carried
+        Of each job the files that HTCondor carries; empty where jobs see the run directory.
     """
 
     settings: JobSettings
@@ -77,7 +89,8 @@ class Kind(msgspec.Struct, kw_only=True):
     commands: list[Command] = msgspec.field(default_factory=list)
     variables: list[str] = msgspec.field(default_factory=list)
     requests: list[Request] = msgspec.field(default_factory=list)
-    tasks: list[int] = msgspec.field(default_factory=list)
+    quanta: list[str] = msgspec.field(default_factory=list)
+    carried: list[Carried] = msgspec.field(default_factory=list)
 
 
 class Front(msgspec.Struct, frozen=True):
@@ -91,8 +104,8 @@ class Front(msgspec.Struct, frozen=True):
         Lines of shell.
     launcher
         What starts the command.
-    behind
-        Lines of shell behind the command.
+    before, after
+        Lines of shell of the user's own around the command.
     exported
         Names of the variables that the lines set.
     tasks
@@ -102,7 +115,8 @@ class Front(msgspec.Struct, frozen=True):
     group: int
     lines: tuple[str, ...]
     launcher: str
-    behind: str
+    before: str
+    after: str
     exported: frozenset[str]
     tasks: bool
 
@@ -121,8 +135,14 @@ class Sorter:
     def __init__(self, workflow: Workflow, ctx: Context) -> None:
         self._workflow = workflow
         self.attributes = workflow.attributes
-        self._run_dir = str(ctx.paths.root)
-        self._paths = {name: file.path for name, file in workflow.files.items()}
+        self._root = str(ctx.paths.root)
+        self._carries = transfer.is_wanted(ctx)
+        self._run_dir = transfer.HERE if self._carries else self._root
+        self._paths = (
+            transfer.paths_there(workflow.files)
+            if self._carries
+            else {name: file.path for name, file in workflow.files.items()}
+        )
         self._fronts: dict[int, Front] = {}
         self._groups: dict[bytes, int] = {}
         self._kept: list[JobSettings] = []
@@ -139,7 +159,9 @@ class Sorter:
             variables, unset, exported = "", _NONE, front.exported
             if job.environment or (job.tasks > 1 and front.tasks):
                 variables, unset, command, exported = self._own(index, job, front)
-            key = (front.group, is_plain(job.name), command.__class__ is str, unset, exported, index == last)
+            files = transfer.carried(job, self._workflow.files, self._root) if self._carries else transfer.NOTHING
+            carries = (bool(files.inputs), bool(files.outputs))
+            key = (front.group, is_plain(job.name), command.__class__ is str, unset, exported, index == last, carries)
             kind = found.get(key)
             if kind is None:
                 kind = Kind(settings=settings, front=front, plain=key[1], unset=unset, exported=exported)
@@ -149,7 +171,9 @@ class Sorter:
             kind.commands.append(command)
             kind.variables.append(variables)
             kind.requests.append(settings.request)
-            kind.tasks.append(job.tasks)
+            kind.quanta.append(_quanta(job))
+            if self._carries:
+                kind.carried.append(files)
         return list(found.values())
 
     def _front(self, settings: JobSettings) -> Front:
@@ -160,9 +184,10 @@ class Sorter:
         key = msgspec.json.encode(alike, order="sorted")
         front = Front(
             group=self._groups.setdefault(key, len(self._groups)),
-            lines=(*self._exports(unfit), *settings.setup, *_before(settings)),
+            lines=(*self._exports(unfit), *settings.setup),
             launcher=settings.launcher,
-            behind=str(settings.attributes.get("postCmdline") or ""),
+            before=str(settings.attributes.get("preCmdline") or ""),
+            after=str(settings.attributes.get("postCmdline") or ""),
             exported=frozenset(unfit),
             tasks=settings.rules.resume_tasks,
         )
@@ -214,11 +239,7 @@ class Sorter:
     def _line(self, command: Command, front: Front) -> str:
         """Program and arguments in HTCondor's syntax."""
         placed = with_launcher(self._known(with_files(command, self._paths)), front.launcher)
-        if front.behind:
-            # In a shell of its own, which may be left with 'exit'.
-            line = placed if isinstance(placed, str) else as_line(placed)
-            placed = f'(\n{line}\n)\n_status=$?\n{front.behind}\nexit "$_status"'
-        return program_line(with_setup(placed, front.lines))
+        return program_line(with_setup(with_own_lines(placed, front.before, front.after), front.lines))
 
     def _known(self, command: Command) -> Command:
         """The command with the run directory in the place of its variable."""
@@ -229,13 +250,6 @@ class Sorter:
 
 
 _NONE: Final[frozenset[str]] = frozenset()
-
-
-def _before(settings: JobSettings) -> Iterator[str]:
-    """Lines that run before a command, which is not run where they fail."""
-    if line := settings.attributes.get("preCmdline"):
-        yield str(line)
-        yield '_status=$?; [ "$_status" -eq 0 ] || exit "$_status"'
 
 
 def _out_of_marks(before: str, after: str) -> tuple[str, str]:
@@ -258,6 +272,13 @@ def _can_wait(before: str, after: str, own: Sequence[str], *, is_line: bool) -> 
         return " " in before.strip(" ")
     # A word that is empty has to be quoted.
     return _BETWEEN in before and (all(own) or before[-1] != _BETWEEN or after[:1] not in {"", _BETWEEN})
+
+
+def _quanta(job: Job) -> str:
+    """How many tasks of which labels a job runs, as BPS writes it."""
+    if job.quanta == ():
+        return f"{job.label}:{job.tasks}"
+    return ";".join(f"{label}:{count}" for label, count in job.quanta_counts.items())
 
 
 def _shape_of(request: Request) -> Request:

@@ -287,7 +287,7 @@ def run_value(ctx: Context, key: str, otherwise: Any = None) -> Any:
 
 
 def max_jobs(ctx: Context) -> dict[str, int]:
-    """How many jobs of each category DAGMan lets be in the queue at once.
+    """How many jobs of each category DAGMan lets be in the queue at once: as its own map says, else the run.
 
     Raises
     ------
@@ -298,7 +298,7 @@ def max_jobs(ctx: Context) -> dict[str, int]:
     given = own.get("maxJobs") or {} if isinstance(own, Mapping) else {}
     if not isinstance(given, Mapping):
         raise ConfigError(f"'{OWN_MAP}.maxJobs' must be a map, not {given!r}", hint="For example {heavy: 20}.")
-    found = {}
+    found = {category(name): int(most) for name, most in ctx.settings.get("max_jobs", {}).items()}
     for name, value in given.items():
         if isinstance(value, bool) or not re.fullmatch(r"[1-9]\d*", str(value)):
             raise ConfigError(f"'{OWN_MAP}.maxJobs.{name}' must be a whole number above 0, not '{value}'")

@@ -25,7 +25,7 @@ from longshore.services.slurm import enginejob, render
 from longshore.services.slurm.books import BatchBook, Books
 from longshore.services.slurm.client import SlurmClient
 from longshore.services.slurm.nativelook import NativeBook, NativeLook
-from longshore.services.slurm.nativeread import Cancellation, dependency, derived
+from longshore.services.slurm.nativeread import Cancellation, arrays, dependency, derived
 from longshore.services.slurm.parse import (
     ClusterFacts,
     TaskId,
@@ -142,7 +142,7 @@ class Native:
             if is_final:
                 after = f"afterany:{':'.join(map(str, taken))}" if taken else ""
             else:
-                after = dependency(jobs.parents[members[0]], books)
+                after = dependency([jobs.parents[job] for job in members], books)
             options = [f"--dependency={after}", "--kill-on-invalid-dep=yes"] if after else ["--hold"]
             book = self._submit_batch(scripts, batch, options)
             assert book.id is not None
@@ -319,19 +319,11 @@ class Native:
 
 
 def _groups(jobs: JobTable, alone: Callable[[Mapping[str, Any]], bool], most: int) -> Iterator[list[int]]:
-    """Jobs that can go as one array, parents before children: those of one profile that wait for the same jobs."""
+    """Jobs that can go as one array, in the order in which these are handed over."""
     last = len(jobs) - 1 if jobs.header.final else -1
-    open_groups: dict[tuple[object, ...], list[int]] = {}
-    order: list[list[int]] = []
-    for job, parents in enumerate(jobs.parents):
-        settings = jobs.settings(job)
-        key = (jobs.profile_of[job], tuple(sorted(parents)))
-        group = open_groups.get(key)
-        if group is None or len(group) >= most or job == last or alone(settings.own):
-            group = open_groups[key] = []
-            order.append(group)
-        group.append(job)
-    yield from order
+    keys = [(jobs.profile_of[job], tuple(sorted(parents))) for job, parents in enumerate(jobs.parents)]
+    only = [job != last and not alone(jobs.settings(job).own) for job in range(len(jobs))]
+    yield from arrays(keys, only, most)
 
 
 def _name_of(event: Event) -> tuple[object, ...]:

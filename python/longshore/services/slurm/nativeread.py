@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
@@ -119,22 +120,64 @@ def _why(end: Ended | Lost) -> str:
     return f"{said}; jobs that Slurm runs by itself are not tried again"
 
 
-def dependency(parents: Sequence[int], books: Mapping[int, tuple[BatchBook, int]]) -> str:
+def arrays(keys: Sequence[tuple[int, tuple[int, ...]]], joins: Sequence[bool], most: int) -> list[list[int]]:
+    """Jobs that can go as one array, parents before children.
+
+    These are jobs of one profile that wait for the same jobs; and those of one profile each of which waits for the jobs
+    at its own place in other arrays.
+
+    Parameters
+    ----------
+    keys
+        Profile and parents of each job; a job's parents come before it.
+    joins
+        Whether it may be in an array.
+    most
+        Largest size of an array.
+    """
+    alike = Counter(keys)
+    found: list[list[int]] = []
+    places: list[tuple[int, int]] = []
+    """Array of each job, and its place in there."""
+    newest: dict[tuple[int, tuple[int, ...]] | tuple[int, tuple[int, ...], str], int] = {}
+    for job, key in enumerate(keys):
+        profile, parents = key
+        above, at = [places[parent][0] for parent in parents], {places[parent][1] for parent in parents}
+        name: tuple[int, tuple[int, ...]] | tuple[int, tuple[int, ...], str] = key
+        beside = (profile, tuple(above), "beside")
+        is_alone = alike[key] == 1 and len(at) == 1 and len(set(above)) == len(above)
+        if is_alone and all(len(found[each]) > 1 for each in above):
+            here = found[newest[beside]] if beside in newest else []
+            name = beside if at == {len(here)} and len(here) < most else key
+        group = newest.get(name)
+        if group is None or len(found[group]) >= most or not joins[job]:
+            group = len(found)
+            found.append([])
+            if joins[job]:
+                newest[name] = group
+        places.append((group, len(found[group])))
+        found[group].append(job)
+    return found
+
+
+def dependency(parents: Sequence[Sequence[int]], books: Mapping[int, tuple[BatchBook, int]]) -> str:
     """What ``sbatch --dependency`` is told of the parents of a batch's members.
 
     Parameters
     ----------
     parents
-        Indices of the parents, the same for all members.
+        Indices of the parents of each member: the same for all, or at the member's own place in other batches.
     books
         Batch of each job that was handed over, and its position therein.
     """
     positions: dict[str, list[int]] = {}
     found: dict[str, BatchBook] = {}
-    for job in parents:
+    for job in parents[0]:
         book, position = books[job]
         positions.setdefault(book.tag, []).append(position)
         found[book.tag] = book
+    if any(set(each) != set(parents[0]) for each in parents):
+        return f"aftercorr:{':'.join(str(book.id) for book in found.values())}"
     names: list[str] = []
     for tag, these in positions.items():
         book = found[tag]
