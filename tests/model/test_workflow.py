@@ -146,3 +146,13 @@ def test_the_graph_is_that_of_the_jobs() -> None:
     assert workflow.graph.nodes["a"]["job"] is workflow["a"] is workflow.get("a")
     assert workflow.graph is workflow.graph
     assert workflow.get("d") is None
+
+
+def test_links_are_the_numbers_of_parents_in_the_order_of_jobs() -> None:
+    workflow = Workflow("w", [job("a"), job("b"), job("c")], [("c", "a"), ("a", "b"), ("c", "b")], final=job("z"))
+    assert [each.name for each in workflow] == ["c", "a", "b", "z"]
+    assert [set(these) for these in workflow.links()] == [set(), {0}, {0, 1}, set()]
+    names = [each.name for each in workflow]
+    assert [[names[parent] for parent in these] for these in workflow.links()] == [
+        workflow.parents(name) for name in names
+    ]

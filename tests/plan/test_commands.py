@@ -287,3 +287,9 @@ def test_a_command_in_full_is_set_up_first_and_started_by_its_launcher() -> None
         '_after=$?; [ "$_status" -eq 0 ] || exit "$_status"; exit "$_after"',
     ]
     assert in_full(("work", "1"), JobSettings(label="a")) == ("work", "1")
+
+
+@given(st.text(alphabet="/binshc -\t;ex it$true=%", max_size=20) | st.just("/bin/sh -c x"))
+def test_the_program_of_a_line_is_its_first_word_unless_a_shell_runs_it(line: str) -> None:
+    words = argv_of(line)
+    assert program_of(line) == (None if words[:2] == ("/bin/sh", "-c") else words[0])

@@ -116,7 +116,7 @@ def workflow_lines(workflow: Workflow) -> Iterator[bytes]:
         # Jobs of one profile share one object, so identity is enough, and hashing its maps is not needed.
         if settings.setdefault(id(job.settings), len(distinct)) == len(distinct):
             distinct.append(job.settings)
-    index = {job.name: number for number, job in enumerate(jobs)}
+    index = {job.name: number for number, job in enumerate(jobs)} if workflow.orderings else {}
     yield encode_line(
         Header(
             v=FORMAT if workflow.orderings or workflow.log_folders else 1,
@@ -130,12 +130,12 @@ def workflow_lines(workflow: Workflow) -> Iterator[bytes]:
             log_folders=workflow.log_folders,
         )
     )
-    for job in jobs:
+    for job, parents in zip(jobs, workflow.links(), strict=True):
         yield encode_line(
             StoredJob(
                 name=job.name,
                 s=settings[id(job.settings)],
-                p=tuple(index[parent] for parent in workflow.parents(job.name)),
+                p=parents,
                 c=job.command,
                 tags=job.tags,
                 inputs=job.inputs,

@@ -113,6 +113,16 @@ class Workflow:
         place = dag.index.get(name)
         return [] if place is None else [dag.nodes[parent].name for parent in dag.parents[place]]
 
+    def links(self) -> Iterator[tuple[int, ...]]:
+        """For each job in their order, the numbers that its parents have in it (none for the final job)."""
+        rank = [0] * len(self._dag)
+        for position, number in enumerate(self._order):
+            rank[number] = position
+        for number in self._order:
+            yield tuple([rank[parent] for parent in self._dag.parents[number]])
+        if self.final:
+            yield ()
+
     def quanta_counts(self) -> dict[str, int]:
         """Number of tasks per label, labels in the order their first task may run."""
         counts: Counter[str] = Counter()

@@ -51,6 +51,7 @@ class HTCondorService(WmsService):
     """HTCondor as a workload manager."""
 
     name: ClassVar[str] = NAME
+    carries_files: ClassVar[bool] = True
     own_map: ClassVar[str] = OWN_MAP
     job_keys: ClassVar[tuple[str, ...]] = JOB_KEYS
     job_maps: ClassVar[tuple[str, ...]] = JOB_MAPS
