@@ -136,6 +136,15 @@ def test_every_task_is_in_one_cluster_or_it_is_said_why_not(
         assert "lacks '" in said[0] or "would be in two clusters" in said[0]
 
 
+@pytest.mark.parametrize(("start", "edge"), [(Start.SOURCE, (0, 1)), (Start.SINK, (1, 0))])
+def test_a_task_is_not_put_where_another_value_of_its_own_is(start: Start, edge: tuple[int, int]) -> None:
+    ids: list[DataId] = [{"visit": 1, "band": "r"}, {"visit": 2}]
+    tasks = [Task(name=f"n{number}", label="a", data_id=each) for number, each in enumerate(ids)]
+    rule = ClusterRule(label="cl", tasks=("a",), dimensions=("visit", "band"), start=start)
+    with pytest.raises(GraphError, match=r"'n1' of 'a' \(visit: 2\) lacks 'band'"):
+        by_dimension(TaskGraph(name="g", dag=Dag(tasks, [edge])), ClusteringSettings(rules=(rule,)))
+
+
 def test_dimensions_that_follow_from_a_data_id_will_do() -> None:
     tasks = [
         Task(name=f"a{visit}", label="a", data_id={"visit": visit}, implied={"band": band})

@@ -146,7 +146,11 @@ class _Group:
         for index in members if first else reversed(members):
             place = self._place(index)
             if place is None:
-                reached = {places[other]: other for other in neighbours[index] if other in places}
+                reached = {
+                    places[other]: other
+                    for other in neighbours[index]
+                    if other in places and self._agrees(index, places[other])
+                }
                 if len(reached) > 1:
                     raise self._torn(index, [*reached.values()])
                 place = next(iter(reached), None)
@@ -157,20 +161,22 @@ class _Group:
 
     def _place(self, index: int) -> Place | None:
         """Where a task belongs by its own dimensions; ``None`` where it lacks one."""
+        own = [self._value(index, names) for _, names in self._wanted]
+        return None if None in own else tuple(value for value in own if value is not None)
+
+    def _agrees(self, index: int, place: Place) -> bool:
+        """Whether a task that lacks some dimensions has those of a place in the others."""
+        own = (self._value(index, names) for _, names in self._wanted)
+        return all(value is None or value == there for value, there in zip(own, place, strict=True))
+
+    def _value(self, index: int, names: tuple[str, ...]) -> Scalar | None:
+        """A task's value of a dimension, or of the first that is as good, if it has any."""
         task = self._tasks[index]
-        data_id, implied = task.data_id, task.implied
-        place = []
-        for _, names in self._wanted:
-            for name in names:
-                if name in data_id:
-                    place.append(data_id[name])
-                    break
-                if name in implied:
-                    place.append(implied[name])
-                    break
-            else:
-                return None
-        return tuple(place)
+        for name in names:
+            value = task.data_id.get(name, task.implied.get(name))
+            if value is not None:
+                return value
+        return None
 
     def _missing(self, index: int) -> GraphError:
         task, rule = self._tasks[index], self.rule
