@@ -192,8 +192,8 @@ def test_it_sleeps_or_computes_for_the_time() -> None:
     wall, cpu = seconds_of("--seconds", "0.5")
     assert wall >= 0.5
     assert cpu < 0.25
-    wall, cpu = seconds_of("--seconds", "0.5", "--cpu", "1")
-    assert wall >= 0.5
+    wall, cpu = seconds_of("--seconds", "2", "--cpu", "1")
+    assert wall >= 2
     # On a crowded machine a process gets less of a processor than it asks for.
     assert cpu > 0.1
 

@@ -145,7 +145,8 @@ def test_a_run_directory_that_goes_while_it_is_watched(slow_run: Path) -> None:
     _, err = watch.communicate(timeout=20)
     assert watch.returncode in {0, 5}, err
     if watch.returncode == 5:
-        assert f"'{slow_run}' is gone" in err
+        # It may look while half of it is there.
+        assert f"'{slow_run}' is gone" in err or "there is no 'run.json' in it" in err
         assert "Traceback" not in err
 
 
