@@ -45,6 +45,12 @@ def test_what_is_right_is_no_problem() -> None:
     assert problems(context(site), own={"qos": "high", "directives": ["-C x"], "container": "env"}) == []
 
 
+def test_what_slurm_has_no_word_for_is_noted() -> None:
+    (note,) = problems(context(), attributes={"accountingUser": "me", "abortOnValue": 3, "abortReturnValue": 7})
+    assert note.message == "Slurm takes no notice of 'accountingUser', 'abortReturnValue'"
+    assert not note.fatal
+
+
 @pytest.mark.parametrize(
     ("site", "words"),
     [

@@ -29,6 +29,7 @@ from longshore.engine.concurrency import unbounded
 from longshore.engine.service import EngineService
 from longshore.plan.allotment import GPUS, VISIBLE
 from longshore.plan.commands import argv_of
+from longshore.plan.unheeded import unheeded
 from longshore.services.local import render
 from longshore.services.local.client import LocalClient
 from longshore.services.local.devices import members_of
@@ -205,7 +206,11 @@ class LocalService(EngineService):
     def check(self, workflow: Workflow, ctx: Context) -> list[Problem]:
         """Return the requests that this machine can never grant."""
         capacity = ctx.probe.capacity if ctx.probe else None
-        problems = [*_unused(ctx.site), *_unheeded(workflow), *unbounded(workflow, ctx.settings)]
+        problems = [
+            *_unused(ctx.site),
+            *unheeded(workflow, _UNHEEDED, "the local service"),
+            *unbounded(workflow, ctx.settings),
+        ]
         if capacity is None:
             return problems
         problems += _uncounted(workflow, capacity)
@@ -238,19 +243,6 @@ _UNHEEDED: Final = (
     "abortReturnValue",
 )
 """What a job can ask for that this service does not do."""
-
-
-def _unheeded(workflow: Workflow) -> Iterator[Problem]:
-    """What jobs ask for in vain: a note, for their user meant something by it."""
-    said: dict[str, None] = {}
-    for settings in {id(job.settings): job.settings for job in workflow}.values():
-        said |= dict.fromkeys(key for key in _UNHEEDED if key in settings.attributes)
-        if not settings.priority and settings.attributes.get("priority") not in {None, 0, "0"}:
-            # The order of jobs goes by numbers only.
-            said["priority"] = None
-    if said:
-        words = ", ".join(f"'{key}'" for key in said)
-        yield Problem(message=f"the local service takes no notice of {words}", fatal=False)
 
 
 def _uncounted(workflow: Workflow, capacity: Mapping[str, int]) -> Iterator[Problem]:

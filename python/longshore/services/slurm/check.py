@@ -27,6 +27,8 @@ OWN_MAP: Final = "slurm"
 """Key of the service's own map."""
 _OF_SITE: Final = ("slurm", "account", "qos", "directives", "partitions")
 """What of a site's description the executor reads."""
+UNHEEDED: Final = ("accountingUser", "abortReturnValue")
+"""What a job can ask for that Slurm has no word for."""
 _KEYS: Final = {"cpus": "requestCpus", "memory": "requestMemory"}
 
 

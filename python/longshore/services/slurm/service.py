@@ -20,9 +20,10 @@ from longshore.model.codec import encode_line
 from longshore.model.event import Event
 from longshore.model.state import JobState
 from longshore.model.submission import Submission
+from longshore.plan.unheeded import unheeded
 from longshore.services.slurm.asked import component_count
 from longshore.services.slurm.backend import backend_values
-from longshore.services.slurm.check import OWN_MAP, needs_engine, of_site, of_the_site, too_large, unfit
+from longshore.services.slurm.check import OWN_MAP, UNHEEDED, needs_engine, of_site, of_the_site, too_large, unfit
 from longshore.services.slurm.client import NEEDED, SlurmClient
 from longshore.services.slurm.enginejob import TEMPLATE as ENGINE_TEMPLATE
 from longshore.services.slurm.enginejob import EngineJob, wants_job
@@ -66,6 +67,7 @@ class SlurmService(EngineService):
         if not any(problem.fatal for problem in problems):
             problems += unfit(workflow, ctx)
         problems += needs_engine(workflow, ctx)
+        problems += unheeded(workflow, UNHEEDED, "Slurm")
         problems += unbounded(workflow, ctx.settings)
         problems += too_large(workflow, (ctx.probe.capacity if ctx.probe else None) or {})
         return problems

@@ -1,0 +1,35 @@
+"""Says what jobs ask for that their service takes no notice of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from longshore.contract.context import Problem
+
+if TYPE_CHECKING:
+    from longshore.model.workflow import Workflow
+
+
+def unheeded(workflow: Workflow, keys: Iterable[str], service: str) -> Iterator[Problem]:
+    """Note what jobs ask for in vain, once for all of them: their user meant something by it.
+
+    Parameters
+    ----------
+    workflow
+        The jobs.
+    keys
+        Attributes of jobs that the service cannot do anything with.
+    service
+        The service, in words.
+    """
+    keys = tuple(keys)
+    said: dict[str, None] = {}
+    for settings in {id(job.settings): job.settings for job in workflow}.values():
+        said |= dict.fromkeys(key for key in keys if key in settings.attributes)
+        if not settings.priority and settings.attributes.get("priority") not in {None, 0, "0"}:
+            # The order of jobs goes by numbers only.
+            said["priority"] = None
+    if said:
+        words = ", ".join(f"'{key}'" for key in said)
+        yield Problem(message=f"{service} takes no notice of {words}", fatal=False)
