@@ -252,7 +252,7 @@ class Reading:
         """The end of the run with its state, which follows from all that happened."""
         jobs = JobTable(self._run)
         jobs.close()
-        state = RunState(jobs.parents, jobs.label_of, final=jobs.header.final)
+        state = RunState(jobs.parents, jobs.label_of, final=jobs.header.final, barriers=jobs.barriers)
         for event in before:
             state.apply(event)
         return msgspec.structs.replace(end, state=state.overall())

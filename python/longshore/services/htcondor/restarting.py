@@ -59,7 +59,7 @@ def what_again(run: RunPaths, events: Iterable[Event], changes: Changes, standin
         )
     jobs = JobTable(run)
     jobs.close()
-    state = RunState(jobs.parents, jobs.label_of, final=jobs.header.final)
+    state = RunState(jobs.parents, jobs.label_of, final=jobs.header.final, barriers=jobs.barriers)
     grown: dict[int, int] = {}
     for event in events:
         state.apply(event)
