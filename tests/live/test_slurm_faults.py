@@ -225,6 +225,8 @@ def test_an_engine_killed_with_a_thousand_jobs_in_the_queue(bare_site: SlurmSite
         resumed = bare_site.cli("resume", run, "--json")
         assert resumed.returncode == 0, resumed.stderr
         until(lambda: bare_site.counts(run) == {"PENDING": 1000}, "all are handed over")
+        # What an sbatch that is not back yet was given counts as handed over, too.
+        until(lambda: len(tasks_of(bare_site, run)) >= 1000, "all are in the queue")
         tasks = tasks_of(bare_site, run)
         # Each once: those of the life that was killed were adopted.
         assert len(tasks) == len(set(tasks)) == 1000
