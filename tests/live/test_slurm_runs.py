@@ -156,7 +156,7 @@ def test_a_restart_runs_only_what_did_not_succeed(slurm_site: SlurmSite) -> None
     assert sorted((slurm_site.folder / "notes").read_text("utf-8").split()) == ["a", "b", "c", "d"]
 
 
-@pytest.mark.parametrize("name", ["helloworld-forkjoin-10-chameleon"])
+@pytest.mark.parametrize("name", sorted(path.stem for path in DATA.glob("*.json")))
 def test_a_real_workflow(slurm_site: SlurmSite, name: str) -> None:
     instance = DATA / f"{name}.json"
     path = slurm_site.folder / "run.yaml"
