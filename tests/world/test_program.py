@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,14 +35,29 @@ def test_one_that_is_not_there(tmp_path: Path) -> None:
     assert caught.value.filename == "nowhere-at-all"
 
 
-def test_whoever_interrupts_us_ends_it_too(tmp_path: Path) -> None:
+@pytest.mark.parametrize("moment", ["as it starts", "as it runs"])
+def test_whoever_interrupts_us_ends_it_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str) -> None:
+    if moment == "as it starts":
+
+        class Slow(subprocess.Popen[bytes]):
+            """Comes back from starting a program only when the program has spoken."""
+
+            def __init__(self, *args: Any, **options: Any) -> None:
+                super().__init__(*args, **options)
+                while not (tmp_path / "spoken").exists():
+                    time.sleep(0.01)
+                time.sleep(0.1)
+
+        monkeypatch.setattr(subprocess, "Popen", Slow)
+
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
     before = signal.signal(signal.SIGUSR1, interrupt)
+    script = f"trap 'echo asked; exit' TERM; kill -USR1 {os.getpid()}; touch {tmp_path}/spoken"
     try:
         with pytest.raises(KeyboardInterrupt):
-            run(tmp_path, f"trap 'echo asked; exit' TERM; kill -USR1 {os.getpid()}; while :; do sleep 0.05; done")
+            run(tmp_path, f"{script}; while :; do sleep 0.05; done")
     finally:
         signal.signal(signal.SIGUSR1, before)
     assert "asked" in (tmp_path / "out").read_text("utf-8").split()  # its shell may say more

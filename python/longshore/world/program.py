@@ -7,9 +7,10 @@ import signal
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
 _GRACE_S: Final = 10.0
 """Time that a program has to end when it is asked to, before it is ended by force."""
@@ -38,21 +39,31 @@ def run_to_file(words: Sequence[str], output: Path, *, env: Mapping[str, str]) -
     OSError
         It cannot be started, or the file cannot be written.
     """
-    with output.open("ab") as said:
-        # A session of its own: an interrupt reaches us alone, and what the program started is ended with it.
-        process = subprocess.Popen(
-            list(words), stdin=subprocess.DEVNULL, stdout=said, stderr=said, env=dict(env), start_new_session=True
-        )
-    try:
-        status = process.wait()
-    except BaseException:
-        _end(process)
-        raise
+    with output.open("ab") as said, ThreadPoolExecutor(1) as starter:
+        # Python interrupts its first thread only. Were the program started there, an interrupt between its start and
+        # Popen's return would leave it to run with nobody who knows of it.
+        starting = starter.submit(_start, words, said, env)
+        try:
+            status = starting.result().wait()
+        except BaseException:
+            _end(starting)
+            raise
     return 128 - status if status < 0 else status
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """End a program and all it started: ask first."""
+def _start(words: Sequence[str], said: IO[bytes], env: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    """Start a program in a session of its own: an interrupt reaches us alone, and what it starts is ended with it."""
+    return subprocess.Popen(
+        list(words), stdin=subprocess.DEVNULL, stdout=said, stderr=said, env=dict(env), start_new_session=True
+    )
+
+
+def _end(starting: Future[subprocess.Popen[bytes]]) -> None:
+    """End a program and all it started, if it could be started: ask first."""
+    wait([starting])
+    if starting.exception() is not None:
+        return
+    process = starting.result()
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGTERM)
     latest = time.monotonic() + _GRACE_S
