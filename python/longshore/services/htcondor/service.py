@@ -13,17 +13,18 @@ from longshore.contract.context import Context, PingReport, Problem, RenderedFil
 from longshore.contract.executor import CancelOutcome, Mark
 from longshore.contract.service import Changes, LogPlaces, Selection, Steering, WmsService
 from longshore.errors import ServiceError, SubmissionRefusedError, UnreachableError
-from longshore.model.event import Event, Finished
+from longshore.model.event import Event, Finished, News
 from longshore.model.state import JobState
 from longshore.model.submission import Submission
 from longshore.services.htcondor import about, ids, looking, orders, restarting
 from longshore.services.htcondor.books import dagman_log, read_book
 from longshore.services.htcondor.check import check
 from longshore.services.htcondor.client import CondorClient, quoted
+from longshore.services.htcondor.ending import last_word
 from longshore.services.htcondor.handing import hand_over
 from longshore.services.htcondor.logplaces import CondorLogs
 from longshore.services.htcondor.ping import NAME, ping
-from longshore.services.htcondor.reading import Reading, last_word
+from longshore.services.htcondor.reading import Reading
 from longshore.services.htcondor.render import folders, render
 from longshore.services.htcondor.settings import JOB_KEYS, JOB_MAPS, OWN_MAP, RUN_KEYS, run_value
 from longshore.world.host import host_name, user_name
@@ -62,6 +63,8 @@ class HTCondorService(WmsService):
         """When a run was last in the queue."""
         self._silent: dict[str, tuple[float, Unreachable]] = {}
         """When the schedd of a run did not answer, and why."""
+        self._short: tuple[str, Mark, Reading] | None = None
+        """Which run was read in short, up to where, and by whom."""
 
     def check(self, workflow: Workflow, ctx: Context) -> list[Problem]:
         """Return what HTCondor cannot do as asked."""
@@ -134,6 +137,13 @@ class HTCondorService(WmsService):
         """Return what DAGMan's log and our own orders tell."""
         return self._reading(run).events(mark)
 
+    def course(self, run: RunPaths, mark: Mark = "") -> tuple[Iterator[News], Mark] | Unreachable:
+        """Return the same in short."""
+        reading = self._reading(run)
+        news, reached = reading.course(mark)
+        self._short = str(run.root), reached, reading
+        return news, reached
+
     def alive(self, run: RunPaths) -> bool | Unreachable:
         """Return whether DAGMan, or a job of its, is in the queue, by an answer that is a few seconds old at most."""
         return self._alive(run, fresh=False)
@@ -170,7 +180,11 @@ class HTCondorService(WmsService):
 
     def log_places(self, run: RunPaths) -> LogPlaces | None:
         """Return where logs lie: their names have the numbers HTCondor gave."""
-        return CondorLogs(run, self._reading(run).standing())
+        reading = self._reading(run)
+        standing = None
+        if self._short is not None and self._short[:2] == (str(run.root), reading.mark_of_all()):
+            standing = self._short[2].in_short()
+        return CondorLogs(run, standing or reading.standing())
 
     def about(self, run: RunPaths) -> tuple[str, ...]:
         """Return what DAGMan's job is, and how old what is known of it is."""

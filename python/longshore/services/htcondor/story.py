@@ -17,6 +17,7 @@ from longshore.model.event import (
     Event,
     Failed,
     Lost,
+    Passed,
     Refused,
     Retry,
     Started,
@@ -68,7 +69,7 @@ class Story:
         """What follows from a record; of many, nothing."""
         if record.kind == 0:
             return self._submitted(record)
-        step = _STEPS.get(record.kind)
+        step = STEPS.get(record.kind)
         if step is None:
             return ()
         job = self._now.jobs.get(record.cluster, -1)
@@ -98,12 +99,11 @@ class Story:
         return self._queued(job, record.at)
 
     def _job_of(self, node: str) -> int:
-        if node == FINAL:
-            return self._final
         number = node[1:]
-        if node[:1] != "j" or not number.isdecimal() or int(number) >= self._size:
-            return -1
-        return int(number)
+        if node[:1] == "j" and number.isdecimal():
+            job = int(number)
+            return job if job < self._size else -1
+        return self._final if node == FINAL else -1
 
     def _queued(self, job: int, at: float) -> list[Event]:
         """Another attempt waits in the queue; of one that ended badly, that says what becomes of it."""
@@ -119,6 +119,20 @@ class Story:
         events.append(Submitting(b=batch, tag=name, jobs=((job, number),), t=at))
         events.append(Submitted(b=batch, id=name, t=at))
         return events
+
+    def passed(self, node: str, cluster: int, *, started: float, ended: float) -> Passed | None:
+        """What follows in short from the records of a job that went well at once; ``None`` if that leaves things out.
+
+        What memory it was given is left out: that is of jobs that run again.
+        """
+        now, job = self._now, self._job_of(node)
+        if job < 0 or now.phase[job] != _IDLE or job in now.causes:
+            return None
+        now.submitted(job, cluster)
+        number = now.attempts[job] = now.attempts[job] + 1
+        now.phase[job] = _OVER
+        now.since[job] = started
+        return Passed(job, number, started, ended, max(0.0, ended - started))
 
     def _executing(self, job: int, record: Record) -> Iterable[Event]:
         now, at = self._now, record.at
@@ -348,7 +362,7 @@ class Story:
         return [Failed(j=job, why=why, t=at)]
 
 
-_STEPS: Final[Mapping[int, Callable[[Story, int, Record], Iterable[Event]]]] = {
+STEPS: Final[Mapping[int, Callable[[Story, int, Record], Iterable[Event]]]] = {
     int(Kind.EXECUTE): Story._executing,
     int(Kind.EVICTED): Story._evicted,
     int(Kind.TERMINATED): Story._terminated,
