@@ -218,7 +218,8 @@ def ending(attempt: Attempt) -> str:
     """Return how an attempt ended, in as few words as tell all that is known."""
     told = attempt.cause is not None or attempt.signal is not None or attempt.exit_code is not None
     words = why(attempt.cause, attempt.exit_code, attempt.signal) if told else "no outcome yet"
-    return f"{words} ({attempt.reason})" if attempt.reason else words
+    # Who has nothing to add to an exit code says the code again.
+    return f"{words} ({attempt.reason})" if attempt.reason and attempt.reason != words else words
 
 
 def request_text(request: Request) -> str:

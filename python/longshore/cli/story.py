@@ -65,7 +65,7 @@ def _ended(event: Ended, _: int) -> str:
         return f"attempt {event.a} succeeded{rest}"
     how = signal_name(event.signal) if event.signal is not None else f"exit code {event.exit}"
     known = how if event.signal is not None or event.exit is not None else "no exit code"
-    reason = f": {event.reason}" if event.reason else ""
+    reason = f": {event.reason}" if event.reason and event.reason != known else ""
     return f"attempt {event.a} ended badly, {event.cause.value}, {known}{rest}{reason}"
 
 
