@@ -118,7 +118,9 @@ def _why_deleted(job: Explained, _: float) -> Iterator[str]:
 
 
 def _why_other(job: Explained, _: float) -> Iterator[str]:
-    if job.state is JobState.UNKNOWN:
+    if job.state is JobState.UNKNOWN and job.engine is None:
+        yield "It was handed over; the workload manager cannot be asked, so what became of it since is not known."
+    elif job.state is JobState.UNKNOWN:
         yield "It was handed over when the engine was last there; what became of it since is not known."
     for newest in job.attempts[-1:]:
         if newest.reason:
