@@ -143,7 +143,13 @@ def _add(opened: OpenRun, submission: Submission) -> RunCard:
 
 
 def _refuse_if_running(opened: OpenRun) -> None:
-    if opened.service.alive(opened.run) is not True:
+    alive = opened.service.alive(opened.run)
+    if isinstance(alive, Unreachable):
+        raise UnreachableError(
+            f"whether run '{opened.card.id}' still runs cannot be told: {alive.why}",
+            hint="Nothing was changed; say it again once the workload manager answers.",
+        )
+    if not alive:
         return
     report = status_run(opened)
     if report.state not in TERMINAL:
