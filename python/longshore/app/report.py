@@ -172,6 +172,8 @@ class Reading:
             labels=layout.labels,
             label_of=layout.label_of,
             jobs={job: tally.bad.get(job) for job in tally.failed},
+            held={job: tally.bad.get(job) for job in tally.holds if job not in tally.failed},
+            holds=tally.holds,
             names_of=layout.names_of,
             read=self._read,
         )
@@ -211,6 +213,8 @@ class Reading:
             return
         if snapshot and alive is not True and (lacking := self._lacking(snapshot, whole.last)):
             yield from lacking
+        elif whole.unwatched and isinstance(alive, Unreachable):
+            yield "whether it still runs cannot be told: the workload manager does not answer"
         elif whole.unwatched:
             since = snapshot.at if snapshot and snapshot.life == life.life else life.t
             yield f"engine not running since {moment(since)}: longshore resume {self._opened.card.id}"

@@ -19,6 +19,7 @@ from longshore.services.htcondor.said import ours
 _OLDEST: Final = 25
 _CONFIGS: Final = ("/etc/condor/condor_config", "/usr/local/etc/condor_config", "~condor/condor_config")
 _NO_FILE: Final = frozenset({"ONLY_ENV", "/dev/null"})
+_CLOCKS_S: Final = 3600
 _VERSION: Final = re.compile(r"(\d+)\.(\d+)\.(\d+)")
 
 
@@ -198,6 +199,38 @@ class CondorClient:
         names = [] if isinstance(found, Unreachable) else [str(ad.get("GlobalJobId", "")) for ad in found]
         return Dagman(cluster=cluster, schedd=located.name, global_id=names[0] if names else "")
 
+    def require_answer(self) -> None:
+        """See that the schedd answers.
+
+        Raises
+        ------
+        UnreachableError
+            It does not.
+        """
+        located = self.schedd()
+        with ours(f"the schedd '{located.name}'"):
+            _bindings().Schedd(located.ad).query("false", projection=["ClusterId"])
+
+    def arrived(self, constraint: str, *, since: float) -> Dagman | None:
+        """A job that meets a constraint, in the queue or among those that have left it since a moment.
+
+        Raises
+        ------
+        UnreachableError
+            The schedd does not answer.
+        """
+        names = ("ClusterId", "GlobalJobId")
+        found = self.jobs(constraint, names)
+        if isinstance(found, Unreachable):
+            raise UnreachableError(f"whether a DAG arrived cannot be asked: {found.why}", hint="Try again later.")
+        # All that is older is not looked at: a history may be long. Clocks of two hosts need not agree.
+        ads = found or self.history(constraint, names, since=f"EnteredCurrentStatus < {int(since) - _CLOCKS_S}")
+        if not ads:
+            return None
+        return Dagman(
+            cluster=int(ads[0]["ClusterId"]), schedd=self.schedd().name, global_id=str(ads[0].get("GlobalJobId", ""))
+        )
+
     def _dagman(self) -> str:
         """The program, which the bindings alone would look for in ``PATH``."""
         path = self.setting("DAGMAN") or f"{self.setting('BIN')}/condor_dagman"
@@ -220,8 +253,21 @@ class CondorClient:
         except LongshoreError as error:
             return Unreachable(why=error.message)
 
-    def history(self, constraint: str, attributes: Sequence[str], *, most: int = 1) -> list[Mapping[str, Any]]:
+    def history(
+        self, constraint: str, attributes: Sequence[str], *, most: int = 1, since: str | None = None
+    ) -> list[Mapping[str, Any]]:
         """Jobs that have left the queue, newest first.
+
+        Parameters
+        ----------
+        constraint
+            Which.
+        attributes
+            What of each.
+        most
+            How many at most; -1 is any number.
+        since
+            Expression that a job meets with which the looking ends.
 
         Raises
         ------
@@ -231,7 +277,7 @@ class CondorClient:
         located = self.schedd()
         with ours(f"the schedd '{located.name}'"):
             schedd = _bindings().Schedd(located.ad)
-            return [_plain(ad, attributes) for ad in schedd.history(constraint, list(attributes), most)]
+            return [_plain(ad, attributes) for ad in schedd.history(constraint, list(attributes), most, since)]
 
     def act(self, action: str, constraint: str, reason: str) -> int:
         """Order something of all jobs that meet a constraint; return how many obeyed.
