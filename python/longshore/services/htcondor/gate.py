@@ -14,7 +14,12 @@ import sys
 import time
 from pathlib import Path
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 DAG = "run.dag"
+PIECE = 1 << 22
 LOOK_S = 1.0
 """How often logs are looked at."""
 
@@ -34,19 +39,21 @@ RETRY = re.compile(r"RETRY\s+(\S+)\s+(\d+)(?:\s+UNLESS-EXIT\s+(-?\d+))?", re.IGN
 DONE = re.compile(r"(?:JOB\s+(\S+)\s.*\sDONE|DONE\s+(\S+))\s*$", re.IGNORECASE)
 
 
-def dag_lines(path: Path) -> "list[str]":
+def dag_lines(path: Path) -> "Iterator[str]":
     """The lines of a DAG and of the files it includes."""
-    found = []
-    for line in path.read_text("utf-8").splitlines():
-        include = INCLUDE.match(line)
-        found += dag_lines(path.parent / include.group(1)) if include else [line]
-    return found
+    with path.open(encoding="utf-8") as file:
+        for line in file:
+            include = INCLUDE.match(line)
+            if include:
+                yield from dag_lines(path.parent / include.group(1))
+            else:
+                yield line
 
 
-def last_rescue(folder: Path) -> "list[str]":
+def last_rescue(folder: Path) -> "Iterator[str]":
     """The lines of the rescue file that DAGMan took: the one with the highest number."""
-    found = sorted(folder.glob(DAG + ".rescue[0-9][0-9][0-9]"))
-    return found[-1].read_text("utf-8").splitlines() if found else []
+    for path in sorted(folder.glob(DAG + ".rescue[0-9][0-9][0-9]"))[-1:]:
+        yield from dag_lines(path)
 
 
 class Growing:
@@ -62,19 +69,22 @@ class Growing:
         self._path = path
         self._offset = 0
 
-    def more(self, end: bytes) -> bytes:
-        """What has been added, up to the last `end`."""
+    def more(self, end: bytes) -> "Iterator[bytes]":
+        """What has been added, up to the last `end`, in pieces that end so."""
         try:
             if self._path.stat().st_size <= self._offset:
-                return b""
+                return
             with self._path.open("rb") as file:
                 file.seek(self._offset)
-                text = file.read()
+                rest = b""
+                for piece in iter(lambda: file.read(PIECE), b""):
+                    rest += piece
+                    whole = rest.rfind(end) + len(end) if end in rest else 0
+                    self._offset += whole
+                    yield rest[:whole]
+                    rest = rest[whole:]
         except FileNotFoundError:
-            return b""
-        text = text[: text.rfind(end) + len(end)] if end in text else b""
-        self._offset += len(text)
-        return text
+            return
 
 
 class Gate:
@@ -98,26 +108,36 @@ class Gate:
         self._children = None  # type: dict[str, list[str]] | None
         self._log = Growing(folder / (DAG + ".nodes.log"))
         self._said = Growing(folder / (DAG + ".dagman.out"))
-        lines = dag_lines(self._dag)
-        for line in lines:
-            if line.startswith("VARS " + name + " "):
-                for names in AFTER.findall(line):
-                    self._left.update(names.split())
-            retry = RETRY.match(line)
-            if retry:
-                self._retries[retry.group(1)] = int(retry.group(2)), retry.group(3) or ""
-        for line in lines + last_rescue(folder):
-            done = DONE.match(line)
-            if done:
-                self._succeeded(done.group(1) or done.group(2))
+        for line in dag_lines(self._dag):
+            self._read(name, line)
+        for line in last_rescue(folder):
+            self._read(name, line)
+        self._left -= self._over
+
+    def _read(self, name: str, line: str) -> None:
+        """A line of the DAG, or of its rescue file."""
+        if line.startswith("VARS " + name + " "):
+            for names in AFTER.findall(line):
+                self._left.update(names.split())
+        retry = RETRY.match(line)
+        if retry:
+            self._retries[retry.group(1)] = int(retry.group(2)), retry.group(3) or ""
+        done = DONE.match(line)
+        if done:
+            self._over.add(done.group(1) or done.group(2))
 
     def is_open(self) -> bool:
         """Whether all of the group is over, as far as the logs tell."""
-        for text in self._log.more(END).split(END):
-            self._take(text)
-        said = self._said.more(b"\n")
-        for found in GIVEN_UP.finditer(said, max(0, said.rfind(BANNER))):
-            self._failed((found.group(1) or found.group(2)).decode())
+        for text in self._log.more(END):
+            for record in text.split(END):
+                self._take(record)
+        given_up = []  # type: list[tuple[bytes, bytes]]
+        for said in self._said.more(b"\n"):
+            if BANNER in said:
+                given_up.clear()
+            given_up += GIVEN_UP.findall(said, max(0, said.rfind(BANNER)))
+        for names in given_up:
+            self._failed(b"".join(names).decode())
         return not self._left
 
     def _take(self, text: bytes) -> None:

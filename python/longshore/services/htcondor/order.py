@@ -110,8 +110,8 @@ def edges(order: Order) -> Iterator[str]:
         if barrier.blocking:
             yield from _through(node, barrier.after, barrier.before)
         else:
-            before = "" if place in order.first else f"g{place - 1 + len(gathered)}"
-            yield from _gate(node, barrier.after, barrier.before, before)
+            gate = "" if place in order.first else f"g{place - 1 + len(gathered)}"
+            yield from _gate(node, barrier.after, barrier.before, gate)
     for before, after in children.items():
         # One of the two is a single job, or both are few.
         for first in _chunks(before):
@@ -128,7 +128,7 @@ def _through(node: str, before: Sequence[int], after: Sequence[int]) -> Iterator
 def _gate(node: str, before: Sequence[int], after: Sequence[int], gate: str) -> Iterator[str]:
     """A node whose script waits until all before it are over: behind an edge it would be lost where one of them fails.
 
-    Each stands behind the one before it, so that no more scripts wait than there are orders: DAGMan bounds their number.
+    Each stands behind the one before it, so that no more scripts wait than there are orders: DAGMan bounds that.
     """
     yield f"JOB {node} {NONE} NOOP\n"
     yield from (f'VARS {node} after{number}="{some}"\n' for number, some in enumerate(_chunks(before)))
