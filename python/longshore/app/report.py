@@ -172,6 +172,8 @@ class Reading:
             labels=layout.labels,
             label_of=layout.label_of,
             jobs={job: tally.bad.get(job) for job in tally.failed},
+            held={job: tally.bad.get(job) for job in tally.holds if job not in tally.failed},
+            holds=tally.holds,
             names_of=layout.names_of,
             read=self._read,
         )
