@@ -26,7 +26,7 @@ from longshore.model.moment import moment
 from longshore.model.report import RunReport
 from longshore.model.snapshot import Snapshot
 from longshore.model.state import JobState
-from longshore.world.rundir import read_snapshot, read_waiting
+from longshore.world.rundir import read_snapshot, read_submitting, read_waiting
 
 Counts = Mapping[JobState, int]
 
@@ -184,6 +184,8 @@ class Reading:
             labels=layout.labels,
             label_of=layout.label_of,
             jobs={job: tally.bad.get(job) for job in tally.failed},
+            held={job: tally.bad.get(job) for job in tally.holds if job not in tally.failed},
+            holds=tally.holds,
             names_of=layout.names_of,
             read=self._read,
         )
@@ -218,11 +220,12 @@ class Reading:
             return
         life = whole.tally.life
         if life is None:
-            prepared = f"prepared, and never handed over: longshore submit {self._opened.run.root}"
-            yield "its engine has not begun" if alive is True else prepared
+            yield "its engine has not begun" if alive is True else _never_begun(self._opened)
             return
         if snapshot and alive is not True and (lacking := self._lacking(snapshot, whole.last)):
             yield from lacking
+        elif whole.unwatched and isinstance(alive, Unreachable):
+            yield "whether it still runs cannot be told: the workload manager does not answer"
         elif whole.unwatched:
             since = snapshot.at if snapshot and snapshot.life == life.life else life.t
             yield f"engine not running since {moment(since)}: longshore resume {self._opened.card.id}"
@@ -240,6 +243,18 @@ class Reading:
             f"{snapshot.life}.{snapshot.n}: what is told of single jobs is not all that happened"
         )
         return [words]
+
+
+def _never_begun(opened: OpenRun) -> str:
+    """What to say of a run of which nothing is written down."""
+    again = f"longshore submit {opened.run.root}"
+    started = read_submitting(opened.run)
+    if started is None or opened.card.submissions:
+        return f"prepared, and never handed over: {again}"
+    return (
+        f"'{started.user}' on '{started.host}' began to hand it over at {moment(started.at)}, and has not said that it "
+        f"was taken; if that was interrupted, this finds out and goes on from there: {again}"
+    )
 
 
 def _steered(state: RunState) -> tuple[str, ...]:

@@ -86,6 +86,7 @@ def left_behind(state: RunState, tally: Tally) -> tuple[object, ...]:
         list(tally.failed),
         tally.bad,
         tally.badput,
+        tally.holds,
         tally.run_s,
         tally.ended_at,
         tally.busy_s,
