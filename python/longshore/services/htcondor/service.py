@@ -217,7 +217,7 @@ class HTCondorService(WmsService):
         found = None
         if last_word(dagman_log(run, number, newest=number), last.cluster) is None:
             found = self._jobs(run, _dagman(run, last.cluster), about.ASKED)
-        return tuple(about.lines(run, book, found))
+        return tuple(about.lines(run, book, found, self._reading(run).standing))
 
     def _jobs(self, run: RunPaths, constraint: str, attributes: Sequence[str]) -> list[Mapping[str, Any]] | Unreachable:
         """Jobs in the queue; a schedd that did not answer just now is not waited for once more."""
