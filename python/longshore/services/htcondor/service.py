@@ -11,6 +11,7 @@ import msgspec
 
 from longshore.contract.context import Context, PingReport, Problem, RenderedFile, RunPaths, Unreachable
 from longshore.contract.executor import CancelOutcome, Mark
+from longshore.contract.search import Search, Sighted
 from longshore.contract.service import Changes, LogPlaces, Selection, Steering, WmsService
 from longshore.errors import ServiceError, SubmissionRefusedError, UnreachableError
 from longshore.model.event import Event, Finished, News
@@ -188,16 +189,24 @@ class HTCondorService(WmsService):
             self._seen[str(run.root), last.cluster] = time.monotonic()
         return bool(found)
 
-    def find(self, reference: str) -> Path | None:
+    def find(self, reference: str, *, everywhere: bool = False) -> Path | None:
         """Return the directory of a run by what the schedd calls it: in the queue, or in what has left it."""
         meant = ids.condor_id(reference)
         try:
-            return looking.directory_of(CondorClient(schedd=meant.schedd), meant) if meant else None
+            return looking.directory_of(meant, everywhere=everywhere) if meant else None
         except UnreachableError:
             raise
         except ServiceError:
             # There is no HTCondor here whose number it could be.
             return None
+
+    def sight(self, search: Search) -> Sighted:
+        """Return what schedds tell of DAGMans in their queues, and of those that left them."""
+        return looking.sighted(search)
+
+    def cancel_sighted(self, search: Search, *, forced: bool) -> int:
+        """Remove DAGMan, whoever handed it over; it removes its jobs."""
+        return looking.cancel(search, forced=forced)
 
     def log_places(self, run: RunPaths) -> LogPlaces | None:
         """Return where logs lie: their names have the numbers HTCondor gave."""
