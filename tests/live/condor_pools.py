@@ -17,6 +17,8 @@ import pytest
 HERE = Path(__file__).resolve().parent
 _PROGRAMS = ("apt-get", "apt-cache", "dpkg-deb", "flock")
 _UP_S = 240.0
+_CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "longshore-tests"
+"""Where its programs are unpacked to: the user's cache, and not that of a test, which begins empty."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,7 +113,7 @@ def _can_unshare() -> bool:
 def condor(root: Path, **variables: str) -> Iterator[CondorPool]:
     """A pool of eight processors on this machine, as long as the block lasts."""
     need_condor()
-    made_with = {"POOL_ROOT": str(root), "POOL_CPUS": "8", **variables}
+    made_with = {"POOL_ROOT": str(root), "POOL_CPUS": "8", "POOL_CACHE": str(_CACHE), **variables}
     env = {**os.environ, **made_with}
     try:
         up = subprocess.run(
