@@ -10,6 +10,7 @@
     +-- ServiceError               4   the workload manager cannot be used
     |   +-- UnknownServiceError    4   ... there is none of that name
     |   +-- UnreachableError       4   ... it said nothing; trying again may help
+    |       +-- UnsureError        4   ...... and may have taken what it was given
     +-- RunNotFoundError           5   no run of that name
     |   +-- RunUnreadableError     5   ... or its directory is torn, or too new for us
     +-- SubmissionRefusedError     6   the workload manager, or we, said no
@@ -124,6 +125,12 @@ class UnreachableError(ServiceError):
     """A workload manager does not answer."""
 
     code = "unreachable"
+
+
+class UnsureError(UnreachableError):
+    """A workload manager stopped answering while it was given a run: nobody knows whether it took it."""
+
+    code = "unsure"
 
 
 class RunNotFoundError(LongshoreError):

@@ -158,3 +158,16 @@ def test_tasks_that_bring_their_commands_need_no_other(folder: Path) -> None:
     told = Told()
     check_commands(graph, Profiles(begun(folder, "payload: {payloadName: w}\n")).of_clusters(graph, {}), told)
     assert not told.notes
+
+
+def test_what_is_missing_here_may_be_there_where_jobs_run(folder: Path) -> None:
+    site = "wmsServiceClass: slurm\ncomputeSite: x\nsite: {x: {}}\n"
+    begun(folder, f"{site}wfformat: graph.json\nrunQuantumCommand: no-such-program\n")
+    tasks = [{"name": "A", "id": "a"}]
+    graph = {"name": "w", "schemaVersion": "1.5", "workflow": {"specification": {"tasks": tasks}}}
+    (folder / "graph.json").write_text(json.dumps(graph), "utf-8")
+    told = Told()
+    prepare(Path("run.yaml"), options={}, sets=(), run_id="k00000", now=0.0, tell=told)
+    said = [note for note in told.notes if "no-such-program" in note]
+    assert len(said) == 1
+    assert "job 'a' runs 'no-such-program', which is not on the PATH, as seen from this host" in said[0]

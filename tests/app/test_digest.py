@@ -106,6 +106,23 @@ def test_exit_codes_per_label(tmp_path: Path) -> None:
     }
 
 
+def test_row_80_exit_codes_of_held_jobs(tmp_path: Path) -> None:
+    held: dict[int, Ended | Lost | None] = {
+        0: None,
+        1: Ended(j=1, a=1, signal=9, cause=Cause.OOM),
+        2: Ended(j=2, a=1, cause=Cause.OUTPUT),
+        3: None,
+    }
+    ends: dict[int, Ended | Lost | None] = {4: Ended(j=4, a=1, cause=Cause.OUTPUT)}
+    jobs = failed(tmp_path, ends, labels=("isr", "warp", "fine"))
+    codes = dataclasses.replace(jobs, held=held, holds={0: 1, 1: 3, 2: 12, 3: 14, 4: 13}).exit_codes()
+    assert codes == {
+        "isr": ExitCodes(codes={14: 1}),
+        "warp": ExitCodes(codes={9: 1, 13: 1}),
+        "fine": ExitCodes(codes={12: 1}),
+    }
+
+
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2)), max_size=120))
 def test_every_failure_is_counted_once(jobs: list[tuple[int, int]]) -> None:
     ends: dict[int, Ended | Lost | None] = {number: exit_of(number, code) for number, (code, _) in enumerate(jobs)}

@@ -13,15 +13,19 @@ import msgspec
 import pytest
 
 from longshore.app.events import RunEvents
+from longshore.app.explain_job import explain_job
 from longshore.app.job_events import event_lines
 from longshore.app.logs import LogFollower
 from longshore.app.report import Reading, report_run
+from longshore.app.restart import what_to_restart
 from longshore.app.runs import OpenRun
 from longshore.app.status import status_run
+from longshore.cli.show_job_text import reasons
 from longshore.contract.context import RunPaths, Unreachable
+from longshore.contract.service import Changes
 from longshore.engine.codes import shown_counts
 from longshore.engine.fold import RunState
-from longshore.errors import RunNotFoundError, RunUnreadableError
+from longshore.errors import RunNotFoundError, RunUnreadableError, UnreachableError
 from longshore.model.codec import FORMAT, Header, StoredJob, encode_line
 from longshore.model.event import FORMAT as EVENTS
 from longshore.model.event import Ended, Event, Failed, Finished, Life, Retry, Seal, Started, Submitted, Submitting
@@ -298,6 +302,30 @@ def test_a_manager_that_does_not_answer_makes_no_job_ready(written: Written) -> 
     assert report.notes == ("the workload manager does not answer: timed out",)
     assert report.insight
     assert (report.insight.running, report.insight.waits, report.insight.left_s) == ((), (), None)
+
+
+class Unasked(LocalService):
+    """A service that knows what happened, and cannot ask whether it goes on."""
+
+    def alive(self, run: RunPaths) -> Unreachable:
+        return Unreachable(why="timed out")
+
+
+def test_whether_a_run_goes_on_is_not_known_where_nobody_can_be_asked(written: Written) -> None:
+    written.begin()
+    for event in course()[:3]:
+        written.write(event)
+    opened = OpenRun(run=written.run, card=written.opened.card)
+    opened.__dict__["service"] = Unasked()
+    report = report_run(opened, details=True, now=NOW)
+    assert (report.state, report.counts[JobState.UNKNOWN]) == (JobState.UNKNOWN, 1)
+    assert report.notes == ("whether it still runs cannot be told: the workload manager does not answer",)
+    explained = explain_job(opened, "j0")
+    assert (explained.state, explained.engine, explained.stopped_at) == (JobState.UNKNOWN, None, None)
+    said = "the workload manager cannot be asked, so what became of it since is not known"
+    assert said in reasons(explained, now=NOW)[0]
+    with pytest.raises(UnreachableError, match="still runs cannot be told: timed out"):
+        what_to_restart(opened, Changes())
 
 
 LOOKS: dict[str, Callable[[OpenRun], object]] = {

@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from tests.bench.choice import names_of
 from tests.bench.processes import cpu_s
 from tests.bench.throughput import Round, arguments, chosen, compare, drive, longshore_round, prepared
 
@@ -173,9 +174,9 @@ FIGURES: dict[str, Callable[[argparse.Namespace], None]] = {
 def main() -> None:
     """Print the figures that are asked for."""
     parser = arguments(__doc__)
-    parser.add_argument("--only", default=",".join(FIGURES))
+    parser.add_argument("--only", type=names_of(FIGURES), default=list(FIGURES))
     options = parser.parse_args()
-    for name in options.only.split(","):
+    for name in options.only:
         print(f"-- {name}: {(FIGURES[name].__doc__ or '').strip()}", flush=True)
         FIGURES[name](options)
         sys.stdout.flush()

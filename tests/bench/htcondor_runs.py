@@ -19,6 +19,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.bench.choice import names_of
 from tests.bench.report import rounds
 from tests.e2e.conftest import wfformat
 from tests.live.condor_pools import CondorPool, condor
@@ -29,6 +30,7 @@ from longshore.model.event import FORMAT, Life
 from longshore.services.htcondor.books import Book, Handed, write_book
 
 SIZE = 100_172
+_PARTS = ("report", "live", "noops")
 _POLL_S = 0.1
 _USAGE = """\
 \t\tUsr 0 00:00:07, Sys 0 00:00:01  -  Run Remote Usage
@@ -184,20 +186,19 @@ def noops(folder: Path, pool: CondorPool, size: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", default="report,live,noops")
+    parser.add_argument("--only", type=names_of(_PARTS), default=_PARTS)
     parser.add_argument("--jobs", type=int, default=500)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--noops", type=int, default=100_000)
     options = parser.parse_args()
-    chosen = options.only.split(",")
     folder = Path(tempfile.mkdtemp(prefix="longshore-bench-"))
     try:
         with condor(folder / "pool") as pool:
-            if "report" in chosen:
+            if "report" in options.only:
                 report(folder, pool, options.rounds)
-            if "live" in chosen:
+            if "live" in options.only:
                 live(folder, pool, options.jobs, options.rounds)
-            if "noops" in chosen:
+            if "noops" in options.only:
                 noops(folder, pool, options.noops)
     finally:
         shutil.rmtree(folder, ignore_errors=True)

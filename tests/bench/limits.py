@@ -5,6 +5,7 @@ Usage: python -m tests.bench.limits [JOBS] [SECONDS]
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import subprocess
@@ -63,8 +64,11 @@ def _cpu_s(pid: int) -> float:
 
 def main() -> None:
     """Print a line per kind of limit."""
-    jobs = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
-    seconds = float(sys.argv[2]) if len(sys.argv) > 2 else 30.0
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("jobs", type=int, nargs="?", default=1000)
+    parser.add_argument("seconds", type=float, nargs="?", default=30.0)
+    options = parser.parse_args()
+    jobs, seconds = options.jobs, options.seconds
     print(f"{jobs} sleeping jobs, {seconds:.0f} s")
     for name, more in _LIMITS.items():
         with tempfile.TemporaryDirectory() as folder:

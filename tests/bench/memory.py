@@ -5,8 +5,8 @@ Usage: python -m tests.bench.memory JOBS
 
 from __future__ import annotations
 
+import argparse
 import os
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -37,7 +37,9 @@ def _lines(size: int) -> Iterator[bytes]:
 
 def main() -> None:
     """Print one line."""
-    size = int(sys.argv[1])
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("jobs", type=int)
+    size = parser.parse_args().jobs
     with tempfile.TemporaryDirectory() as folder:
         run = write_run(Path(folder) / "run", {"a_1": ()})
         # In a process of its own, so that what writing takes is not counted.

@@ -15,6 +15,9 @@ from pathlib import Path
 import msgspec
 from tests.bench.graphs import parents_of, write_ninja
 
+KNOWN = ("ninja", "make", "Parsl", "HyperQueue")
+"""Their names."""
+
 Write = Callable[[Path, int, int, str], list[str]]
 """Writes what the program needs into a folder, given size, slots and command, and returns how to call it."""
 

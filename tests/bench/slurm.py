@@ -22,6 +22,7 @@ from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
+from tests.bench.choice import names_of
 from tests.bench.processes import cpu_s
 from tests.e2e.conftest import wfformat
 from tests.live.pools import SlurmPool, slurm
@@ -226,21 +227,21 @@ def shown(calls: Counter[str]) -> str:
 def main() -> None:
     """Run what was asked for."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", default="task,array,pending")
+    parts = {"task": task, "array": array, "pending": pending}
+    parser.add_argument("--only", type=names_of(parts), default=list(parts))
     parser.add_argument("--jobs", type=int, default=1000)
     parser.add_argument("--pending", type=int, default=10_000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=int, default=120)
     parser.add_argument("--accounting", action="store_true")
     options = parser.parse_args()
-    parts = {"task": task, "array": array, "pending": pending}
     with (
         tempfile.TemporaryDirectory() as folder,
         slurm(Path(folder) / "pool", accounting=options.accounting) as pool,
     ):
         (Path(folder) / "runs").mkdir()
         bench = Bench(pool, Path(folder) / "runs")
-        for name in options.only.split(","):
+        for name in options.only:
             parts[name](bench, options)
 
 

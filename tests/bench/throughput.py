@@ -20,8 +20,9 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from tests.bench.choice import names_of
 from tests.bench.graphs import write_wfformat
-from tests.bench.others import Other, installed
+from tests.bench.others import KNOWN, Other, installed
 from tests.bench.processes import cpu_s, peak_mb
 
 
@@ -177,14 +178,14 @@ def arguments(description: str | None) -> argparse.ArgumentParser:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--slots", type=int, default=4)
     parser.add_argument("--folder", help="where runs are kept until the end")
-    parser.add_argument("--others", default="ninja,make,Parsl,HyperQueue", help="names of programs, with commas")
+    parser.add_argument("--others", type=names_of(KNOWN), default=KNOWN, help="names of programs, with commas")
     parser.add_argument("--python", default=sys.executable, help="an interpreter that has Parsl and HyperQueue")
     return parser
 
 
 def chosen(options: argparse.Namespace) -> list[Other]:
     """The programs that are asked for and there."""
-    return [other for other in installed(options.python) if other.name in options.others.split(",")]
+    return [other for other in installed(options.python) if other.name in options.others]
 
 
 def main() -> None:

@@ -33,6 +33,7 @@ All of them lie in `wms/` of the run directory, however many jobs there are:
 | `overrides.dag` | read last: what `restart --set` says, and the memory that jobs had come to |
 | `dagman.conf` | settings of DAGMan: `wmsConfig` |
 | `final-status` | run by DAGMan after the final job: the DAG has failed if any job has, whatever the final job says |
+| `gate` | with `ordering` that does not block: run by DAGMan until a group is over, however it ended (Python 3.6) |
 | `provisioningJob.bash`, `provisioningConfig` | with `provisionResources`: what starts machines, and what that reads |
 | `run.dag.*` | DAGMan's own |
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from tests.house import htcondor_reference, slurm_reference
 from tests.house.reference import PAGE, page
+from tests.pages import fences, program, typed
 
 from longshore.cli.options import INTERRUPTED
 from longshore.errors import LongshoreError
@@ -19,29 +19,24 @@ from longshore.model.state import EXIT_STATUS
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "doc" / "examples"
 PAGES = sorted([*(ROOT / "doc").rglob("*.md"), ROOT / "README.md"])
-_FENCE = re.compile(r"^```(\w+)?(?: (\w+)=(\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\[[^\]]+\]\(([^)#]+)")
 
 
 def runnable() -> list[Path]:
     """Pages whose commands are meant to be typed: examples, and those that give files to save."""
-    typed = [page for page in PAGES if EXAMPLES in page.parents or files(page)]
-    return [page for page in typed if any(fence[1] == "sh" for fence in _FENCE.finditer(page.read_text("utf-8")))]
+    meant = [page for page in PAGES if EXAMPLES in page.parents or files(page)]
+    return [page for page in meant if any(fence.kind == "sh" for fence in fences(page))]
 
 
 def files(page: Path) -> list[tuple[str, str]]:
     """Text and name of each file that a page says to save."""
-    return [(fence[4], fence[3]) for fence in _FENCE.finditer(page.read_text("utf-8")) if fence[2] == "file"]
+    return [(fence.text, fence.value) for fence in fences(page) if fence.word == "file"]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", runnable(), ids=lambda page: str(page.relative_to(ROOT)))
 def test_what_a_page_says_to_type_works(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    program = tmp_path / "bin" / "longshore"
-    program.parent.mkdir()
-    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m longshore "$@"\n', "utf-8")
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{program.parent}:{Path(sys.executable).parent}:/usr/bin:/bin")
+    monkeypatch.setenv("PATH", f"{program(tmp_path)}:{Path(sys.executable).parent}:/usr/bin:/bin")
     folder = tmp_path / "here"
     if EXAMPLES in page.parents:
         shutil.copytree(page.parent, folder)
@@ -49,14 +44,9 @@ def test_what_a_page_says_to_type_works(page: Path, tmp_path: Path, monkeypatch:
         folder.mkdir()
     for text, name in files(page):
         (folder / name).write_text(text, "utf-8")
-    for fence in _FENCE.finditer(page.read_text("utf-8")):
-        if fence[1] != "sh":
-            continue
-        expected = int(fence[3]) if fence[2] == "exit" else 0
-        done = subprocess.run(
-            ["/bin/sh", "-ec", fence[4]], cwd=folder, capture_output=True, text=True, timeout=240, check=False
-        )
-        assert done.returncode == expected, f"{fence[4]}\n{done.stdout}\n{done.stderr}"
+    for fence in fences(page):
+        if fence.kind == "sh":
+            typed(fence.text, folder, status=int(fence.value) if fence.word == "exit" else 0)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

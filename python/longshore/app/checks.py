@@ -6,6 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import chain
 from types import MappingProxyType
 from typing import Final
 
@@ -148,9 +149,13 @@ def _problems(begun: Begun, workflow: Workflow) -> Iterator[Problem]:
     jobs = list(workflow)
     yield from _one_log(jobs, workflow)
     yield from _written_twice(jobs, workflow.files)
-    if begun.service.runs_here:
-        yield from missing_programs(jobs, workflow.files, begun.configuration)
-        yield from _missing_inputs(jobs, workflow.files)
+    missing = chain(missing_programs(jobs, workflow.files, begun.configuration), _missing_inputs(jobs, workflow.files))
+    yield from missing if begun.service.runs_here else map(_as_seen_here, missing)
+
+
+def _as_seen_here(problem: Problem) -> Problem:
+    """What is missing on this host, where jobs run on others that may have it."""
+    return msgspec.structs.replace(problem, message=f"{problem.message}, as seen from this host", fatal=False)
 
 
 def _placed(problem: Problem, begun: Begun, commands: Mapping[str, Node]) -> Problem:

@@ -19,6 +19,9 @@ _LOGS_OF_A_KIND: Final = 40
 _LOGS: Final = 400
 """Logs that are read at all: each is an opened file, on a file system that may be far away."""
 
+BY_HAND: Final = 1
+"""Number of a hold that somebody asked for: HTCondor's, the only manager whose holds have numbers."""
+
 _Kind = tuple[int, str | None, int | None, int | None]
 """Label, cause, exit code, signal."""
 
@@ -46,6 +49,10 @@ class Failed:
         The labels, and which one each job has.
     jobs
         How the newest attempt of each failed job ended.
+    held
+        How that of each job ended which the workload manager holds.
+    holds
+        Its number for why it holds a job, or did before the job failed.
     names_of
         Looks up names of jobs by their numbers.
     log_of
@@ -58,6 +65,8 @@ class Failed:
     label_of: Sequence[int]
     jobs: Mapping[int, Ended | Lost | None]
     names_of: Callable[[Iterable[int]], Mapping[int, str]]
+    held: Mapping[int, Ended | Lost | None] = field(default_factory=dict)
+    holds: Mapping[int, int] = field(default_factory=dict)
     read: Read = field(default_factory=dict)
     """What was found in logs before: a run that is watched fails a little at a time."""
 
@@ -76,13 +85,19 @@ class Failed:
         return tuple(sorted(found, key=lambda failure: -_weight(failure)))
 
     def exit_codes(self) -> dict[str, ExitCodes]:
-        """How failed jobs ended, per label."""
+        """How jobs ended that failed or are held, per label.
+
+        As BPS counts them: a job that the workload manager holds has the signal that ended it, or else the number of
+        the reason; one that somebody holds has ended well so far.
+        """
         codes: dict[str, dict[int, int]] = {label: {} for label in self.labels}
         unknown = dict.fromkeys(self.labels, 0)
-        for job, end in self.jobs.items():
+        for job, end in (*self.jobs.items(), *self.held.items()):
             label = self.labels[self.label_of[job]]
             _, exit_code, signal = _how(end)
-            code = exit_code if exit_code is not None else signal
+            code = exit_code if exit_code is not None else signal if signal is not None else self.holds.get(job)
+            if job in self.held and self.holds[job] == BY_HAND:
+                continue
             if code is None:
                 unknown[label] += 1
             else:

@@ -264,7 +264,8 @@ class _Look:
         settings = table.settings(job)
         code = fold.code[place]
         finished = fold.finished is not None
-        unwatched = self._alive is False and not finished
+        unwatched = self._alive is not True and not finished
+        stopped = unwatched and self._alive is False
         asks = fold.requests.get(place) or (mine[-1].requested if mine else None) or settings.request
         waiting, held = self._waiting() if code == Code.PENDING and not unwatched else ("", False)
         return Explained(
@@ -292,7 +293,7 @@ class _Look:
             room=self._room(asks) if code == Code.READY and not finished else None,
             throttles=() if finished else tuple(self._throttles(settings.label, snapshot)),
             engine=self._alive,
-            stopped_at=self._stopped_at(snapshot) if unwatched and SHOWN[code] not in TERMINAL else None,
+            stopped_at=self._stopped_at(snapshot) if stopped and SHOWN[code] not in TERMINAL else None,
             finished=finished,
             waits_at_manager=waiting,
             limits=limits_taken(self._opened.run, settings) if code == Code.READY and not finished else (),

@@ -12,10 +12,10 @@ import msgspec
 from longshore.app.teller import Keeping
 from longshore.contract.context import RunPaths, Unreachable
 from longshore.contract.service import WmsService
-from longshore.errors import FilesError, LongshoreError, SubmissionRefusedError, UnreachableError
+from longshore.errors import FilesError, LongshoreError, SubmissionRefusedError, UnreachableError, UnsureError
 from longshore.model.madefrom import Started
 from longshore.model.moment import timestamp
-from longshore.model.submission import RunCard
+from longshore.model.submission import RunCard, Submission
 from longshore.world.host import host_name, user_name
 from longshore.world.links import link_by_id
 from longshore.world.registry import Entry, entry_of, forget, register, state_folder
@@ -83,19 +83,12 @@ def hand_over(ready: Ready, tell: Keeping) -> Submitted:
     tell.stage("handing the run over")
     with handed_over_alone(run):
         card = read_card(run)
-        refuse_if_handed_over(run, card, ready.service)
+        submission = recovered(run, card, ready.service, tell)
+        if submission is None:
+            refuse_if_handed_over(run, card, ready.service)
         registered, name = _registered(run, card)
-        try:
-            with permissions(ready.umask):
-                _note_submitting(run)
-                submission = ready.service.submit(run)
-        except LongshoreError:
-            _take_back(ready, card, registered=registered)
-            raise
-        except KeyboardInterrupt:
-            # Too late to take it back: what runs already must not lose its directory.
-            tell.note(f"interrupted while the run was handed over; it may go on. To end it: longshore cancel {name}")
-            raise
+        if submission is None:
+            submission = _submitted(ready, card, tell, registered=registered)
         card = msgspec.structs.replace(card, submissions=(submission,))
         try:
             with permissions(ready.umask):
@@ -112,6 +105,49 @@ def hand_over(ready: Ready, tell: Keeping) -> Submitted:
     if card.id_links:
         tell.note(link_by_id(Path(card.id_links), submission.id, run.root))
     return Submitted(run=run, card=card, reference=name, site=ready.site, notes=tuple(tell.notes))
+
+
+def recovered(run: RunPaths, card: RunCard, service: WmsService, tell: Keeping) -> Submission | None:
+    """What somebody handed over who did not live to say so, if it arrived.
+
+    Parameters
+    ----------
+    run, card, service
+        The run.
+    tell
+        Takes a note of it.
+
+    Raises
+    ------
+    UnreachableError
+        Nobody can tell.
+    """
+    started = None if card.submissions else read_submitting(run)
+    if started is None:
+        return None
+    submission = service.recover(run)
+    if submission is not None:
+        tell.note(f"taken on as it was handed over: '{started.user}' on '{started.host}' did not come to the end of it")
+    return submission
+
+
+def _submitted(ready: Ready, card: RunCard, tell: Keeping, *, registered: bool) -> Submission:
+    run = ready.run
+    try:
+        with permissions(ready.umask):
+            _note_submitting(run)
+            return ready.service.submit(run)
+    except UnsureError:
+        # What may run must not lose its directory.
+        raise
+    except LongshoreError:
+        _take_back(ready, card, registered=registered)
+        raise
+    except KeyboardInterrupt:
+        # Too late to take it back: what runs already must not lose its directory.
+        name = card.id if registered else run.root
+        tell.note(f"interrupted while the run was handed over; it may go on. To end it: longshore cancel {name}")
+        raise
 
 
 def refuse_if_handed_over(run: RunPaths, card: RunCard, service: WmsService) -> None:

@@ -6,9 +6,12 @@ import time
 from collections.abc import Iterator, Mapping
 from itertools import chain
 
+from msgspec import structs
+
 from longshore.app.details import Details
 from longshore.app.digest import Failed, Read
 from longshore.app.insight import insight
+from longshore.app.kept import keep, read_kept
 from longshore.app.layout import Layout
 from longshore.app.runs import OpenRun, of_one_run, readable
 from longshore.app.status import checked, is_news, silence
@@ -23,7 +26,7 @@ from longshore.model.moment import moment
 from longshore.model.report import RunReport
 from longshore.model.snapshot import Snapshot
 from longshore.model.state import JobState
-from longshore.world.rundir import read_snapshot, read_waiting
+from longshore.world.rundir import read_snapshot, read_submitting, read_waiting
 
 Counts = Mapping[JobState, int]
 
@@ -90,6 +93,8 @@ class Reading:
             # Asked before anything is read: an engine that ends in between has written its last event by then.
             alive = self._opened.service.alive(run)
             snapshot = read_snapshot(run)
+            if alive is False and not details and (kept := read_kept(self._opened, snapshot)):
+                return structs.replace(kept.report, specifics=tuple(_specifics(self._opened, kept.life)))
             if details or snapshot is None or not is_news(self._opened, snapshot, alive=alive):
                 return self._whole(now, alive=alive, snapshot=snapshot, details=details)
             return self._as_of(snapshot, now)
@@ -117,9 +122,12 @@ class Reading:
         if snapshot.finished:
             notes += self._lacking(snapshot, self._last)
         labels = {label: snapshot.labels.get(label, {}) for label in layout.labels}
-        return self._report(
+        report = self._report(
             layout, tally, snapshot.state, snapshot.counts, labels, now=now, notes=notes, moves=not snapshot.finished
         )
+        if snapshot.finished and not self._later:
+            keep(self._opened, snapshot, mark=self._mark, life=tally.life, report=report)
+        return report
 
     def _up_to(self, snapshot: Snapshot, events: Iterator[Event]) -> Iterator[Event]:
         """The events that a snapshot knows of; the others are kept for later."""
@@ -137,7 +145,8 @@ class Reading:
         whole = Whole(self._opened, alive=alive, details=details)
         labels = whole.labels
         totals = {state: sum(row[state] for row in labels.values()) for state in JobState}
-        return self._report(
+        moves = not whole.unwatched and not whole.silent and not whole.state.finished
+        report = self._report(
             whole.layout,
             whole.tally,
             whole.overall(totals),
@@ -149,9 +158,12 @@ class Reading:
                 *self._notes(whole, snapshot, alive=alive),
                 *(() if whole.unwatched or whole.state.finished else silence(self._opened, snapshot, now)),
             ],
-            moves=not whole.unwatched and not whole.silent and not whole.state.finished,
+            moves=moves,
             jobs=whole.jobs,
         )
+        if alive is False and whole.mark and not moves and not details:
+            keep(self._opened, snapshot, mark=whole.mark, life=whole.tally.life, report=report)
+        return report
 
     def _report(
         self,
@@ -172,6 +184,8 @@ class Reading:
             labels=layout.labels,
             label_of=layout.label_of,
             jobs={job: tally.bad.get(job) for job in tally.failed},
+            held={job: tally.bad.get(job) for job in tally.holds if job not in tally.failed},
+            holds=tally.holds,
             names_of=layout.names_of,
             read=self._read,
         )
@@ -206,11 +220,12 @@ class Reading:
             return
         life = whole.tally.life
         if life is None:
-            prepared = f"prepared, and never handed over: longshore submit {self._opened.run.root}"
-            yield "its engine has not begun" if alive is True else prepared
+            yield "its engine has not begun" if alive is True else _never_begun(self._opened)
             return
         if snapshot and alive is not True and (lacking := self._lacking(snapshot, whole.last)):
             yield from lacking
+        elif whole.unwatched and isinstance(alive, Unreachable):
+            yield "whether it still runs cannot be told: the workload manager does not answer"
         elif whole.unwatched:
             since = snapshot.at if snapshot and snapshot.life == life.life else life.t
             yield f"engine not running since {moment(since)}: longshore resume {self._opened.card.id}"
@@ -228,6 +243,18 @@ class Reading:
             f"{snapshot.life}.{snapshot.n}: what is told of single jobs is not all that happened"
         )
         return [words]
+
+
+def _never_begun(opened: OpenRun) -> str:
+    """What to say of a run of which nothing is written down."""
+    again = f"longshore submit {opened.run.root}"
+    started = read_submitting(opened.run)
+    if started is None or opened.card.submissions:
+        return f"prepared, and never handed over: {again}"
+    return (
+        f"'{started.user}' on '{started.host}' began to hand it over at {moment(started.at)}, and has not said that it "
+        f"was taken; if that was interrupted, this finds out and goes on from there: {again}"
+    )
 
 
 def _steered(state: RunState) -> tuple[str, ...]:

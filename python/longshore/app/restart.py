@@ -21,7 +21,7 @@ from longshore.engine.codes import OVER
 from longshore.engine.fold import SHOWN, Code, RunState
 from longshore.errors import SubmissionRefusedError, UnreachableError
 from longshore.model.state import TERMINAL, JobState
-from longshore.model.submission import RunCard
+from longshore.model.submission import RunCard, Submission
 from longshore.world.links import link_by_id
 from longshore.world.registry import Entry, path_of, register
 from longshore.world.rundir import handed_over_alone, read_card, write_card
@@ -121,11 +121,11 @@ def restart(opened: OpenRun, changes: Changes) -> tuple[RunCard, list[str]]:
         The run still runs, has nothing to run again, or was not taken.
     """
     with readable(opened.run), handed_over_alone(opened.run):
+        # Somebody may have been killed amid another restart.
+        if (missed := opened.service.recover(opened.run)) is not None:
+            _add(opened, missed)
         submission = opened.service.restart(opened.run, changes)
-        # Read anew: another restart may have come in between.
-        card = read_card(opened.run)
-        card = msgspec.structs.replace(card, submissions=(*card.submissions, submission))
-        write_card(opened.run, card)
+        card = _add(opened, submission)
     if card.other_ids and path_of(card.id) == str(opened.run.root):
         register(Entry.of(card, str(opened.run.root)))
     notes = list(submission.notes)
@@ -134,8 +134,22 @@ def restart(opened: OpenRun, changes: Changes) -> tuple[RunCard, list[str]]:
     return card, notes
 
 
+def _add(opened: OpenRun, submission: Submission) -> RunCard:
+    # Read anew: another restart may have come in between.
+    card = read_card(opened.run)
+    card = msgspec.structs.replace(card, submissions=(*card.submissions, submission))
+    write_card(opened.run, card)
+    return card
+
+
 def _refuse_if_running(opened: OpenRun) -> None:
-    if opened.service.alive(opened.run) is not True:
+    alive = opened.service.alive(opened.run)
+    if isinstance(alive, Unreachable):
+        raise UnreachableError(
+            f"whether run '{opened.card.id}' still runs cannot be told: {alive.why}",
+            hint="Nothing was changed; say it again once the workload manager answers.",
+        )
+    if not alive:
         return
     report = status_run(opened)
     if report.state not in TERMINAL:

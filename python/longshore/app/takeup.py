@@ -21,7 +21,7 @@ from longshore.errors import Fault, RunNotFoundError, RunUnreadableError, Submis
 from longshore.model.madefrom import MadeFrom
 from longshore.model.submission import RunCard
 from longshore.world.quantumgraph import SUFFIXES
-from longshore.world.rundir import open_workflow, read_card, read_made_from
+from longshore.world.rundir import handed_over_alone, open_workflow, read_card, read_made_from, read_submitting
 
 _AGAIN: Final = "Prepare it again, or submit it as it was prepared, with --force."
 
@@ -53,16 +53,23 @@ def take_up(folder: Path, *, force: bool, tell: Teller) -> Submitted:
     run = RunPaths(Path(os.path.realpath(folder)))
     card = _card(run)
     service = find_service(card.service)
+    made = read_made_from(run)
+    site, umask = (made.site, made.umask) if made else ("", None)
+    ready = Ready(run=run, card=card, service=service, site=site, umask=umask, keep=True)
+    if read_submitting(run) is not None and not card.submissions:
+        # What arrived is as it was when somebody handed it over.
+        with handed_over_alone(run):
+            arrived = service.recover(run) is not None
+        if arrived:
+            return hand_over(ready, keeping)
     refuse_if_handed_over(run, card, service)
     with open_workflow(run):
         pass  # a newer format, or a torn header, is told before anything else
-    made = read_made_from(run)
     if made is not None:
         _refuse_if_moved(run, Path(made.root))
     keeping.stage("looking whether anything is different from when it was prepared")
     _judge(run, _changes(run, card, made, service, force=force), keeping, force=force)
-    site, umask = (made.site, made.umask) if made else ("", None)
-    return hand_over(Ready(run=run, card=card, service=service, site=site, umask=umask, keep=True), keeping)
+    return hand_over(ready, keeping)
 
 
 def _card(run: RunPaths) -> RunCard:

@@ -53,6 +53,8 @@ class Tally:
         Run times of successful attempts, per label, in the order of their ends.
     ended_at, busy_s
         When each attempt ended, and how long all up to it ran together.
+    holds
+        The workload manager's own number for why a job is held, or was before it was given up.
     badput
         Number and seconds of attempts that ended badly, per cause.
     """
@@ -66,6 +68,7 @@ class Tally:
         self.failed: dict[int, None] = {}
         self.bad: dict[int, Ended | Lost] = {}
         self.retries: dict[int, float] = {}
+        self.holds: dict[int, int] = {}
         self.run_s = [array("d") for _ in range(labels)]
         self.ended_at = array("d")
         self.busy_s = array("d")
@@ -139,15 +142,22 @@ class Tally:
         for job in event.jobs:
             self.failed.pop(job, None)
             self.retries.pop(job, None)
+            self.holds.pop(job, None)
             self.bad.pop(job, None)
 
     def _steer(self, event: Steer) -> None:
         if event.act == "cancel" and not event.select:
             self.retries.clear()
+        elif event.act == "hold" and "code" in event.set:
+            self.holds.update(dict.fromkeys(event.jobs or (), int(event.set["code"])))
+        elif event.act == "release":
+            for job in event.jobs or ():
+                self.holds.pop(job, None)
 
     def _deleted(self, event: Deleted) -> None:
         for job in event.jobs:
             self.retries.pop(job, None)
+            self.holds.pop(job, None)
 
     _RARE: ClassVar[dict[type, Callable[[Tally, Any], None]]] = {
         Lost: _lost,

@@ -13,6 +13,7 @@ from longshore.app.runs import OpenRun
 from longshore.app.status import ENDS
 from longshore.app.tally import Tally
 from longshore.contract.context import Unreachable, log_path
+from longshore.contract.executor import Mark
 from longshore.engine.codes import SHOWN, Code, shown_counts
 from longshore.engine.fold import RunState
 from longshore.engine.standing import show_held, stuck_with
@@ -49,6 +50,8 @@ class Whole:
         no engine is to come.
     last
         Life and number of the last event.
+    mark
+        Up to where events were read.
     held
         Jobs that the workload manager has and only a person lets go.
     """
@@ -57,6 +60,7 @@ class Whole:
         self._opened = opened
         answer = opened.service.events(opened.run)
         self.unreachable = answer.why if isinstance(answer, Unreachable) else ""
+        self.mark: Mark = "" if isinstance(answer, Unreachable) else answer[1]
         self.last = (0, 0)
         told = False
         with collection_paused():

@@ -118,7 +118,9 @@ def _why_deleted(job: Explained, _: float) -> Iterator[str]:
 
 
 def _why_other(job: Explained, _: float) -> Iterator[str]:
-    if job.state is JobState.UNKNOWN:
+    if job.state is JobState.UNKNOWN and job.engine is None:
+        yield "It was handed over; the workload manager cannot be asked, so what became of it since is not known."
+    elif job.state is JobState.UNKNOWN:
         yield "It was handed over when the engine was last there; what became of it since is not known."
     for newest in job.attempts[-1:]:
         if newest.reason:
@@ -218,7 +220,8 @@ def ending(attempt: Attempt) -> str:
     """Return how an attempt ended, in as few words as tell all that is known."""
     told = attempt.cause is not None or attempt.signal is not None or attempt.exit_code is not None
     words = why(attempt.cause, attempt.exit_code, attempt.signal) if told else "no outcome yet"
-    return f"{words} ({attempt.reason})" if attempt.reason else words
+    # Who has nothing to add to an exit code says the code again.
+    return f"{words} ({attempt.reason})" if attempt.reason and attempt.reason != words else words
 
 
 def request_text(request: Request) -> str:

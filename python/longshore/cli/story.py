@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from longshore.cli.words import duration, signal_name, size
+from longshore.cli.words import counted, duration, signal_name, size
 from longshore.model.event import (
     Deleted,
     Ended,
@@ -65,7 +65,7 @@ def _ended(event: Ended, _: int) -> str:
         return f"attempt {event.a} succeeded{rest}"
     how = signal_name(event.signal) if event.signal is not None else f"exit code {event.exit}"
     known = how if event.signal is not None or event.exit is not None else "no exit code"
-    reason = f": {event.reason}" if event.reason else ""
+    reason = f": {event.reason}" if event.reason and event.reason != known else ""
     return f"attempt {event.a} ended badly, {event.cause.value}, {known}{rest}{reason}"
 
 
@@ -87,7 +87,8 @@ def _steer(event: Steer, _: int) -> str:
     selected = "; ".join(f"{kind} {', '.join(names[:5])}" for kind, names in event.select.items())
     changed = ", ".join(f"{key}={value}" for key, value in event.set.items())
     rest = f" ({changed})" if changed else ""
-    return f"{event.who} ordered: {event.act} {selected or 'the whole run'}{rest}"
+    whom = selected or ("the whole run" if event.jobs is None else counted(len(event.jobs), "job"))
+    return f"{event.who} ordered: {event.act} {whom}{rest}"
 
 
 def _deleted(_: Deleted, __: int) -> str:

@@ -176,6 +176,19 @@ class WmsService(ABC):
             The manager does not answer.
         """
 
+    def recover(self, run: RunPaths) -> Submission | None:
+        """Return the newest submission of a run, where it was taken and whoever handed it over did not live to say so.
+
+        ``None`` where there is none such: nothing was taken, and nothing is left of it, or all is written down. Here,
+        always ``None``: an engine writes what it does into its journal.
+
+        Raises
+        ------
+        UnreachableError
+            The manager does not answer.
+        """
+        return None
+
     @abstractmethod
     def events(self, run: RunPaths, mark: Mark = "") -> tuple[Iterator[Event], Mark] | Unreachable:
         """Return what happened since a mark.

@@ -58,6 +58,11 @@ class Ordering(msgspec.Struct, frozen=True, kw_only=True):
     blocking: bool = False
     groups: tuple[JobGroup, ...]
 
+    @property
+    def waits_for_ends(self) -> bool:
+        """Whether there is a next group that begins once the one before it is over, however that ended."""
+        return len(self.groups) > 1 and not self.blocking and self.implementation is Implementation.GROUP
+
     def node_name(self, group: JobGroup) -> str:
         """What BPS calls the group, or the empty job behind it: ``group_by_visit_101==3``, ``noop_by_visit_101==3``."""
         return _node_name(self, group)

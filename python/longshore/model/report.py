@@ -87,7 +87,10 @@ class Running(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExitCodes(msgspec.Struct, frozen=True, kw_only=True):
-    """How the failed jobs of a label ended: how many per exit code (or signal), and of how many that is not known."""
+    """How the jobs of a label ended that failed or are held by the workload manager.
+
+    How many per exit code (or signal, or reason of a hold), and of how many that is not known.
+    """
 
     codes: Mapping[int, int] = msgspec.field(default_factory=dict)
     unknown: int = 0

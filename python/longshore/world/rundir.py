@@ -277,16 +277,29 @@ def read_snapshot(run: RunPaths) -> Snapshot | None:
 
 def write_waiting(run: RunPaths, waiting: Waiting) -> None:
     """Write why jobs wait at the workload manager, whole or not at all; anybody may delete it."""
-    run.cache.mkdir(exist_ok=True)
-    _write_whole(run.cache / "waiting.json", msgspec.json.encode(waiting))
+    write_cached(run, "waiting.json", msgspec.json.encode(waiting))
 
 
 def read_waiting(run: RunPaths) -> Waiting:
     """Read why jobs wait at the workload manager; nothing where nobody said, or where it cannot be read."""
     try:
-        return msgspec.json.decode((run.cache / "waiting.json").read_bytes(), type=Waiting)
-    except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+        return msgspec.json.decode(read_cached(run, "waiting.json"), type=Waiting)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
         return Waiting()
+
+
+def write_cached(run: RunPaths, name: str, text: bytes) -> None:
+    """Write a file that anybody may delete, whole or not at all."""
+    run.cache.mkdir(exist_ok=True)
+    _write_whole(run.cache / name, text)
+
+
+def read_cached(run: RunPaths, name: str) -> bytes:
+    """Read such a file; nothing where there is none, or none that can be read."""
+    try:
+        return (run.cache / name).read_bytes()
+    except OSError:
+        return b""
 
 
 @contextmanager

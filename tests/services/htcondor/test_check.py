@@ -10,7 +10,6 @@ from tests.services.htcondor.rendering import context, job, rendered
 from longshore.config.profile import ATTRIBUTE_KEYS, REQUEST_KEYS
 from longshore.contract.context import Context, PingReport, Problem
 from longshore.model.job import Job, JobSettings
-from longshore.model.ordering import JobGroup, Ordering
 from longshore.model.request import MIB, Request
 from longshore.model.rules import Bounds, JobRules, Keep, RetryOn, SuccessIf
 from longshore.model.workflow import Workflow
@@ -98,14 +97,6 @@ def test_tasks_are_counted_by_their_labels() -> None:
     assert 'My.bps_job_quanta = "x:$(q);y:2"' in text
     assert 'q="5"' in text
     assert 'SET_JOB_ATTR bps_run_quanta = "a:1;x:6;y:4"' in text
-
-
-def test_groups_that_go_on_after_failures_do_not_here() -> None:
-    groups = tuple(JobGroup(key=(name,), jobs=(name,)) for name in ("a", "b"))
-    for blocking, count in ((False, 1), (True, 0)):
-        ordering = Ordering(name="o", dimensions=("x",), blocking=blocking, groups=groups)
-        problems = check(Workflow("w", [job("a"), job("b")], [], orderings=[ordering]), context())
-        assert [problem.fatal for problem in problems] == [False] * count
 
 
 # ------------------------------------------------------------------------------------------------ settings of the run

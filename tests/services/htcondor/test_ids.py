@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from longshore.services.htcondor.client import digits, quoted
+from longshore.services.htcondor.bindings import digits
+from longshore.services.htcondor.client import quoted
 from longshore.services.htcondor.ids import CondorId, condor_id, shown
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.services.htcondor.rendering import context, job, rendered
@@ -28,7 +29,9 @@ def _ancestors(workflow: Workflow) -> dict[str, set[str]]:
         if child.startswith("j"):
             through = {above for parent in parents if parent.startswith("g") for above in found.parents[parent]}
             direct = {parent for parent in parents if parent.startswith("j")}
-            ancestors[names[int(child[1:])]] = {names[int(parent[1:])] for parent in direct | through}
+            jobs = {parent for parent in direct | through if parent.startswith("j")}
+            gates = (direct | through) - jobs
+            ancestors[names[int(child[1:])]] = gates | {names[int(parent[1:])] for parent in jobs}
     return ancestors
 
 
@@ -81,19 +84,33 @@ def test_the_longer_chain_goes_first_and_priorities_before_that() -> None:
     assert f"PRIORITY j{names.index('c')} " not in text
 
 
-def test_groups_run_one_after_another() -> None:
+@pytest.mark.parametrize(
+    ("implementation", "blocking"),
+    [(Implementation.NOOP, False), (Implementation.GROUP, True), (Implementation.GROUP, False)],
+)
+def test_groups_run_one_after_another(implementation: Implementation, blocking: bool) -> None:
     ordering = Ordering(
         name="nights",
         dimensions=("night",),
-        implementation=Implementation.NOOP,
+        implementation=implementation,
+        blocking=blocking,
         groups=tuple(JobGroup(key=(night,), jobs=(f"a{night}", f"b{night}")) for night in (1, 2, 3)),
     )
     jobs = [job(f"{side}{night}", label=side) for side in "ab" for night in (1, 2, 3)]
     workflow = Workflow("w", jobs, [(f"a{night}", f"b{night}") for night in (1, 2, 3)], orderings=[ordering])
-    text = _text(workflow)
+    files = rendered(workflow, context())
+    text = files["wms/run.dag"]
     assert text.count(" NOOP\n") == 2
     assert "# 'night 1' of 'nights'" in text
+    has_gates = implementation is Implementation.GROUP and not blocking
+    assert text.count("SCRIPT PRE ") == 2 * has_gates
+    assert ("wms/gate" in files) == has_gates
+    # A gate stands behind the one before it, and not behind an edge from what it waits for.
+    assert ("PARENT g0 CHILD g1\n" in text) == has_gates
     found = _ancestors(workflow)
+    if has_gates:
+        assert found.pop("a3") == {"b2", "g0"}
+        found["a3"] = {"b2"}
     assert found == {"b1": {"a1"}, "a2": {"b1"}, "b2": {"a2"}, "a3": {"b2"}, "b3": {"a3"}}
     ranks = dict(zip(workflow.graph, order_of(workflow).rank, strict=True))
     assert ranks["a1"] > ranks["b1"] > ranks["b2"] > ranks["b3"] == 0

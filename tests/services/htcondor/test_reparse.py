@@ -42,6 +42,8 @@ def test_the_worst_of_several_values_is_the_one_with_most_quotes() -> None:
         ("SCRIPT POST c x\n", 6, "there is no node 'c'"),
         ('VARS c x="1"\n', 6, "there is no node 'c'"),
         ('VARS a x="1\n', 6, "the variables of 'a' cannot be read"),
+        ('VARS a after0="b c"\n', 6, "there is no node 'c'"),
+        ('VARS a after0="b"\nPARENT a CHILD b\n', 0, "the nodes 'a', 'b' wait for each other"),
         ("FINAL f d\nFINAL g d\n", 7, "'g' is a second final node"),
         ("FINAL f d\nPARENT a CHILD f\n", 7, "the final node 'f' is in an edge"),
         ("JOBS c d\n", 6, "'JOBS' is no command of a DAG"),

@@ -34,6 +34,13 @@ def test_joins_are_done_when_all_before_them_is() -> None:
     assert "".join(rescue_text(["j0"])).endswith("DONE j0\n")
 
 
+def test_a_gate_is_done_when_all_it_waits_for_is() -> None:
+    gates = 'VARS g0 after0="j0"\nVARS g0 after1="j1"\nSCRIPT PRE g0 gate g0\nVARS j2 after0="j0"\n'
+    lines = DAG.replace("PARENT j0 j1 CHILD g0\n", gates).splitlines(keepends=True)
+    assert list(done_nodes(lines, {0, 2})) == ["j0", "j2"]
+    assert list(done_nodes(lines, {0, 1})) == ["j0", "j1", "g0", "g1"]
+
+
 def test_how_often_dagman_tries_again() -> None:
     assert retries_in(DAG.splitlines(), 4) == {1: 3, 3: 1}
 
@@ -49,7 +56,7 @@ def test_what_is_done_is_closed_under_its_parents(data: st.DataObject) -> None:
     wide = data.draw(st.integers(2, 600))
     parents: list[tuple[int, ...]] = [() for _ in range(wide)] + [tuple(range(wide)) for _ in range(wide)]
     done = data.draw(st.sets(st.integers(0, wide - 1), min_size=max(0, wide - 2)))
-    lines = "".join(edges(Order(parents, (), ()))).splitlines()
+    lines = "".join(edges(Order(parents, (), (), ()))).splitlines()
     joins = [name for name in done_nodes(lines, done) if name.startswith("g")]
     there = {line.split()[1] for line in lines if line.startswith("JOB g")}
     assert set(joins) == (there if len(done) == wide else set())

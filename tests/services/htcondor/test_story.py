@@ -99,6 +99,22 @@ def test_a_removed_dag_is_a_cancelled_run_whose_final_job_ran() -> None:
     assert told.state.overall() is JobState.DELETED
 
 
+@pytest.mark.parametrize(
+    ("said", "cause"),
+    [
+        (b"Code 1023 Subcode 0\n\tReason: DAG Removed: User removed scheduler job from queue.", Cause.CANCELLED),
+        (b"Code 1023 Subcode 0\n\tReason: The expression 'true' evaluated to TRUE", Cause.WALLTIME),
+        (b"Code 1008 Subcode 0\n\tReason: Failed to reconnect", Cause.LOST),
+        (b"Code 1018 Subcode 0\n\tReason: a better one came", Cause.PREEMPTED),
+        (b"Code 2001 Subcode 0", Cause.PREEMPTED),
+        (b"", Cause.PREEMPTED),
+    ],
+)
+def test_why_an_attempt_lost_its_machine(said: bytes, cause: Cause) -> None:
+    told = Told().submit("j0", 5).start(5).take(4, 5, b"Job was evicted. " + said)
+    assert [event.cause for event in told.events if isinstance(event, Ended)] == [cause]
+
+
 def test_a_chain_that_succeeds() -> None:
     told = Told().submit("j0", 5).start(5).end(5)
     assert told.shown == "SUCCEEDED READY"

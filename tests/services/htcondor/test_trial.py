@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from tests.services.htcondor.rendering import context, job, rendered, some_of_everything
 
@@ -27,7 +28,7 @@ def _no_pool(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _try(workflow: Workflow, more: str = "") -> None:
     text = rendered(workflow, context())["wms/run.dag"] + more
-    refuse_broken(DAG, text.splitlines(keepends=True), CondorClient())
+    refuse_broken(DAG, text.splitlines(keepends=True), CondorClient(), is_folder=lambda path: path != "/nowhere")
 
 
 def _one(**own: Any) -> Workflow:
@@ -55,6 +56,12 @@ def test_a_description_that_nobody_can_read_is_refused(own: dict[str, Any], word
         _try(_one(**own))
     assert words in caught.value.message
     assert "line 9" in caught.value.message
+
+
+def test_a_directory_that_is_not_there_is_told_before_dagman_finds_out() -> None:
+    nowhere = msgspec.structs.replace(job("a").settings, working_directory="/nowhere")
+    with pytest.raises(SubmissionRefusedError, match="'d_a' are to run in '/nowhere', which is no directory here"):
+        _try(Workflow("w", [msgspec.structs.replace(job("a"), settings=nowhere)], []))
 
 
 def test_a_dag_that_nobody_can_run_is_refused() -> None:

@@ -195,9 +195,6 @@ class Attempts:
 
     def start(self, member: Member, lane: str | None) -> None:
         """Start one attempt, or have it started."""
-        # Taken before the start: loading the program, on a busy network disk, can take longer than the tolerance with
-        # which a process is known again.
-        up = time.clock_gettime(time.CLOCK_BOOTTIME)
         attempt = member["j"], member["a"]
         tmp = self.scratch.path(*attempt)
         try:
@@ -208,7 +205,7 @@ class Attempts:
                 own = {name: pair(name, value) for name, value in member["v"].items()}
                 environment = {**self.environments.pairs[member["e"]], **own, "TMPDIR": pair("TMPDIR", tmp)}
                 self.spawner.start(
-                    (member, lane, up, tmp),
+                    (member, lane, tmp),
                     self.environments.program(member),
                     member["argv"],
                     environment,
@@ -217,20 +214,23 @@ class Attempts:
                 )
                 self.starting[attempt] = 0
                 return
-            self.take_down(member, lane, up, tmp, self.spawn(member, tmp))
+            self.take_down(member, lane, tmp, *self.spawn(member, tmp))
         except (OSError, ValueError) as error:
             self.records.add(self.not_started(member, error, tmp))
             self.leave(lane)
 
-    def spawn(self, member: Member, tmp: str) -> int:
-        """Start a process, wait until its program is loaded, and return its number."""
+    def spawn(self, member: Member, tmp: str) -> tuple[int, float]:
+        """Start a process, wait until its program is loaded, and return its number and when it began."""
         self.preparing = True
         # Opened here and not in the new process, so that an error names the log and not the program.
         log = open_log(member["log"])
         self.preparing = False
         try:
             os.chdir(member["cwd"])
-            return os.posix_spawn(
+            # Before the start: loading the program, on a busy network disk, can take longer than the tolerance with
+            # which a process is known again.
+            up = time.clock_gettime(time.CLOCK_BOOTTIME)
+            pid = os.posix_spawn(
                 self.environments.program(member),
                 member["argv"],
                 {**self.environments.variables[member["e"]], **member["v"], "TMPDIR": tmp},
@@ -245,9 +245,10 @@ class Attempts:
             )
         finally:
             os.close(log)
+        return pid, up
 
-    def take_down(self, member: Member, lane: str | None, up: float, tmp: str, pid: int) -> None:
-        """Take down that an attempt runs."""
+    def take_down(self, member: Member, lane: str | None, tmp: str, pid: int, up: float) -> None:
+        """Take down that an attempt runs, and when it began: seconds since boot."""
         job, attempt = member["j"], member["a"]
         self.running[pid] = (job, attempt, time.monotonic(), tmp, lane)
         rest = ""
@@ -263,10 +264,9 @@ class Attempts:
 
     def take_started(self) -> None:
         """Take down what the spawner has started; what it could not is tried again here, to be told why."""
-        while self.spawner and self.spawner.results:
-            (member, lane, up, tmp), pid = self.spawner.results.popleft()
+        for (member, lane, tmp), pid, up in self.spawner.taken() if self.spawner else ():
             try:
-                self.take_down(member, lane, up, tmp, pid or self.spawn(member, tmp))
+                self.take_down(member, lane, tmp, *((pid, up) if pid else self.spawn(member, tmp)))
             except (OSError, ValueError) as error:
                 self.starting.pop((member["j"], member["a"]), None)
                 self.records.add(self.not_started(member, error, tmp))

@@ -10,15 +10,17 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
+import time
 from collections import deque
 from queue import SimpleQueue
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Any, TypeAlias
 
     Asked: TypeAlias = tuple[Any, bytes, bytes, bytes, Any, Any]
+    Result: TypeAlias = tuple[Any, int, float]
 
 _SETSIGDEF, _SETSIGMASK, _SETSID = 0x04, 0x08, 0x80
 """Flags of posix_spawn(3), the same in glibc and musl."""
@@ -48,8 +50,10 @@ class Spawner:
     """
 
     def __init__(self, threads: int, *, reset: Sequence[int], nowhere: int, wake: Callable[[], None]) -> None:
-        self.results: deque[tuple[Any, int]] = deque()
-        """Per start that came to an end: what it was asked with, and the number of the process, 0 for none."""
+        self.results: deque[Result] = deque()
+        """Starts that came to an end, and that nobody has looked at."""
+        self._called = False
+        """Whether somebody was called who has not looked since."""
         self._library = library = ctypes.CDLL(None)
         if not hasattr(library, "posix_spawn_file_actions_addchdir_np"):
             raise OSError("posix_spawn_file_actions_addchdir_np is missing")
@@ -108,6 +112,13 @@ class Spawner:
             )
         )
 
+    def taken(self) -> Iterator[Result]:
+        """Per start that came to an end: what it was asked with, the process (0 for none), and when since boot."""
+        # Before the results are looked at: what is added after that is worth a call.
+        self._called = False
+        while self.results:
+            yield self.results.popleft()
+
     def _serve(self) -> None:
         library = self._library
         actions = ctypes.create_string_buffer(_OPAQUE)
@@ -119,11 +130,15 @@ class Spawner:
             library.posix_spawn_file_actions_addopen(actions, 1, log, _LOG_FLAGS, ctypes.c_uint(0o666))
             library.posix_spawn_file_actions_adddup2(actions, 1, 2)
             library.posix_spawn_file_actions_addchdir_np(actions, folder)
+            # As late as can be: what waited in the queue on a busy machine was not started any earlier.
+            up = time.clock_gettime(time.CLOCK_BOOTTIME)
             error = library.posix_spawn(ctypes.byref(number), program, actions, self._attributes, argv, environment)
             library.posix_spawn_file_actions_destroy(actions)
-            self.results.append((ticket, 0 if error else number.value))
-            # One byte is enough for all that it finds when it looks.
-            if len(self.results) == 1:
+            self.results.append((ticket, 0 if error else number.value, up))
+            # Once is enough for all that is found by whoever looks. How many results there are does not tell whether
+            # it was done: of two threads that add one at the same time, each sees two.
+            if not self._called:
+                self._called = True
                 self._wake()
 
 

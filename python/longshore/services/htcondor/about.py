@@ -29,6 +29,11 @@ def lines(run: RunPaths, book: Book, found: list[Mapping[str, Any]] | Unreachabl
     """
     last = book.last
     assert last is not None
+    if book.begun is not None:
+        yield (
+            f"Another {book.begun.life.by} was begun {moment(book.begun.life.t)} on '{book.begun.life.host}', and not "
+            "said to be taken; if that was interrupted, the same again finds out and goes on from there"
+        )
     yield (
         f"DAGMan: job {ids.shown(last.cluster)} of the schedd '{last.schedd}', submitted {moment(last.life.t)}"
         f" by {last.life.by}"

@@ -62,10 +62,21 @@ class Ordered(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Book(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """All of it, in order."""
+    """All of it, in order.
+
+    Attributes
+    ----------
+    handed
+        The submissions.
+    ordered
+        The orders.
+    begun
+        A submission that was begun, without the number of DAGMan's job: whether it was taken nobody has written down.
+    """
 
     handed: tuple[Handed, ...] = ()
     ordered: tuple[Ordered, ...] = ()
+    begun: Handed | None = None
 
     @property
     def last(self) -> Handed | None:
@@ -140,4 +151,6 @@ def backup_folder(run: RunPaths, life: int) -> Path:
 
 
 def _of_life(run: RunPaths, life: int, newest: int) -> Path:
-    return run.wms if life == newest else backup_folder(run, life)
+    kept = backup_folder(run, life)
+    # A restart that was begun has kept the newest apart already.
+    return run.wms if life == newest and not (kept / OVERRIDES.name).exists() else kept

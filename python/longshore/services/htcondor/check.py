@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final
 from longshore.contract.context import Context, Problem
 from longshore.errors import ConfigError
 from longshore.model.job import JobSettings
-from longshore.model.ordering import Implementation
 from longshore.model.request import MIB
 from longshore.model.rules import Keep
 from longshore.services.htcondor import transfer
@@ -108,14 +107,6 @@ def _of_run(ctx: Context) -> Iterator[Problem]:
 def _of_workflow(workflow: Workflow) -> Iterator[Problem]:
     if workflow.log_folders:
         yield Problem(message=f"'subDirTemplate' has no effect here: {REFUSED['subDirTemplate']}", fatal=False)
-    for ordering in workflow.orderings:
-        if ordering.implementation is Implementation.GROUP and not ordering.blocking:
-            yield Problem(
-                message=f"a group of the order '{ordering.name}' with a failure keeps the next ones from running: "
-                "DAGMan starts nothing behind what failed",
-                hint="'restart' goes on with them once the failed jobs succeed.",
-                fatal=False,
-            )
 
 
 def _of_jobs(name: str, settings: JobSettings, ctx: Context) -> Iterator[Problem]:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import re
-import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import chdir
 from pathlib import Path
 from typing import Any, Final
@@ -13,13 +11,11 @@ from typing import Any, Final
 import msgspec
 
 from longshore.contract.context import Unreachable
-from longshore.errors import LongshoreError, ServiceError, SubmissionRefusedError, UnreachableError
+from longshore.errors import LongshoreError, SubmissionRefusedError, UnreachableError
+from longshore.services.htcondor.bindings import bindings, digits
 from longshore.services.htcondor.said import ours
 
-_OLDEST: Final = 25
-_CONFIGS: Final = ("/etc/condor/condor_config", "/usr/local/etc/condor_config", "~condor/condor_config")
-_NO_FILE: Final = frozenset({"ONLY_ENV", "/dev/null"})
-_VERSION: Final = re.compile(r"(\d+)\.(\d+)\.(\d+)")
+_CLOCKS_S: Final = 3600
 
 
 class Located(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,23 +73,23 @@ class CondorClient:
         ServiceError
             They are not installed, too old, or find no configuration.
         """
-        return digits(str(_bindings().version()))
+        return digits(str(bindings().version()))
 
     def setting(self, name: str) -> str:
         """What the configuration of this host says; empty where it says nothing."""
-        value = _bindings().param.get(name)
+        value = bindings().param.get(name)
         return "" if value is None else str(value)
 
     def filled_in(self, description: str) -> dict[str, str]:
         """The commands of a submit description, with their macros filled in; nobody is asked."""
         with ours("HTCondor", refused="a submit description"):
-            submit = _bindings().Submit(description)
+            submit = bindings().Submit(description)
             return {name: submit.expand(name) for name in submit.keys()}  # noqa: SIM118 - it is no mapping
 
     def is_expression(self, text: str) -> bool:
         """Whether HTCondor can read a text as an expression; nobody is asked."""
         try:
-            _bindings().classad.ExprTree(text)
+            bindings().classad.ExprTree(text)
         except Exception:  # noqa: BLE001 - the bindings raise a class of their own
             return False
         return True
@@ -106,7 +102,7 @@ class CondorClient:
         UnreachableError
             It cannot be found, or nobody says where it is.
         """
-        htcondor = _bindings()
+        htcondor = bindings()
         what = f"the schedd '{self._name}'" if self._name else "the schedd of this host"
         with ours(what):
             collector = htcondor.Collector(self._pool) if self._pool else htcondor.Collector()
@@ -126,7 +122,7 @@ class CondorClient:
         UnreachableError
             It does not answer.
         """
-        htcondor = _bindings()
+        htcondor = bindings()
         with ours(f"the collector '{self._pool or self.setting('COLLECTOR_HOST')}'"):
             collector = htcondor.Collector(self._pool) if self._pool else htcondor.Collector()
             found = collector.query(htcondor.AdType.Collector, projection=["Name", "CondorVersion", "MyAddress"])
@@ -142,7 +138,7 @@ class CondorClient:
         UnreachableError
             The collector does not answer.
         """
-        htcondor = _bindings()
+        htcondor = bindings()
         with ours("the collector"):
             collector = htcondor.Collector(self._pool) if self._pool else htcondor.Collector()
             ads = collector.query(htcondor.AdType.Startd, projection=list(attributes))
@@ -156,7 +152,7 @@ class CondorClient:
         ServiceError
             It does not, or does not answer.
         """
-        htcondor = _bindings()
+        htcondor = bindings()
         with ours(f"'{located.name}'"):
             ad = htcondor.ping(located.ad, "WRITE")
             names = ("AuthMethods", "AuthenticatedName", "MyRemoteUserName", "AuthorizationSucceeded")
@@ -183,7 +179,7 @@ class CondorClient:
         UnreachableError
             There is nobody to take it.
         """
-        htcondor = _bindings()
+        htcondor = bindings()
         located = self.schedd()
         with ours(f"the schedd '{located.name}'", refused="the DAG"):
             # What the DAG names is looked for from where this process is.
@@ -197,6 +193,38 @@ class CondorClient:
         found = self.jobs(f"ClusterId == {cluster}", ("GlobalJobId",))
         names = [] if isinstance(found, Unreachable) else [str(ad.get("GlobalJobId", "")) for ad in found]
         return Dagman(cluster=cluster, schedd=located.name, global_id=names[0] if names else "")
+
+    def require_answer(self) -> None:
+        """See that the schedd answers.
+
+        Raises
+        ------
+        UnreachableError
+            It does not.
+        """
+        located = self.schedd()
+        with ours(f"the schedd '{located.name}'"):
+            bindings().Schedd(located.ad).query("false", projection=["ClusterId"])
+
+    def arrived(self, constraint: str, *, since: float) -> Dagman | None:
+        """A job that meets a constraint, in the queue or among those that have left it since a moment.
+
+        Raises
+        ------
+        UnreachableError
+            The schedd does not answer.
+        """
+        names = ("ClusterId", "GlobalJobId")
+        found = self.jobs(constraint, names)
+        if isinstance(found, Unreachable):
+            raise UnreachableError(f"whether a DAG arrived cannot be asked: {found.why}", hint="Try again later.")
+        # All that is older is not looked at: a history may be long. Clocks of two hosts need not agree.
+        ads = found or self.history(constraint, names, since=f"EnteredCurrentStatus < {int(since) - _CLOCKS_S}")
+        if not ads:
+            return None
+        return Dagman(
+            cluster=int(ads[0]["ClusterId"]), schedd=self.schedd().name, global_id=str(ads[0].get("GlobalJobId", ""))
+        )
 
     def _dagman(self) -> str:
         """The program, which the bindings alone would look for in ``PATH``."""
@@ -215,13 +243,26 @@ class CondorClient:
         try:
             located = self.schedd()
             with ours(f"the schedd '{located.name}'"):
-                schedd = _bindings().Schedd(located.ad)
+                schedd = bindings().Schedd(located.ad)
                 return [_plain(ad, attributes) for ad in schedd.query(constraint, projection=list(attributes))]
         except LongshoreError as error:
             return Unreachable(why=error.message)
 
-    def history(self, constraint: str, attributes: Sequence[str], *, most: int = 1) -> list[Mapping[str, Any]]:
+    def history(
+        self, constraint: str, attributes: Sequence[str], *, most: int = 1, since: str | None = None
+    ) -> list[Mapping[str, Any]]:
         """Jobs that have left the queue, newest first.
+
+        Parameters
+        ----------
+        constraint
+            Which.
+        attributes
+            What of each.
+        most
+            How many at most; -1 is any number.
+        since
+            Expression that a job meets with which the looking ends.
 
         Raises
         ------
@@ -230,8 +271,8 @@ class CondorClient:
         """
         located = self.schedd()
         with ours(f"the schedd '{located.name}'"):
-            schedd = _bindings().Schedd(located.ad)
-            return [_plain(ad, attributes) for ad in schedd.history(constraint, list(attributes), most)]
+            schedd = bindings().Schedd(located.ad)
+            return [_plain(ad, attributes) for ad in schedd.history(constraint, list(attributes), most, since)]
 
     def act(self, action: str, constraint: str, reason: str) -> int:
         """Order something of all jobs that meet a constraint; return how many obeyed.
@@ -250,7 +291,7 @@ class CondorClient:
         ServiceError
             The schedd does not take the order.
         """
-        htcondor = _bindings()
+        htcondor = bindings()
         located = self.schedd()
         with ours(f"the schedd '{located.name}'"):
             schedd = htcondor.Schedd(located.ad)
@@ -266,7 +307,7 @@ class CondorClient:
         ServiceError
             The schedd does not take the order.
         """
-        htcondor = _bindings()
+        htcondor = bindings()
         located = self.schedd()
         with ours(f"the schedd '{located.name}'"):
             answer = htcondor.Schedd(located.ad).edit(constraint, attribute, value)
@@ -287,7 +328,7 @@ class CondorClient:
         ServiceError
             It does not take the order.
         """
-        dagman = _bindings().DAGMan(cluster)
+        dagman = bindings().DAGMan(cluster)
         # One that is halted, and not paused, ends when nothing of it is in the queue.
         with ours("DAGMan"):
             done, said = dagman.resume() if halt is None else dagman.halt(halt, pause=True)
@@ -309,17 +350,11 @@ class CondorClient:
         ServiceError
             It does not take the order.
         """
-        dagman = _bindings().DAGMan(cluster)
+        dagman = bindings().DAGMan(cluster)
         with ours("DAGMan"):
             said = dagman.throttle(max_nodes=most)
         if isinstance(said, str):
             raise UnreachableError(f"DAGMan (job {cluster}) does not take the order: {said}")
-
-
-def digits(version: str) -> str:
-    """The digits of one of HTCondor's long words for a version."""
-    found = _VERSION.search(version)
-    return found[0] if found else version
 
 
 def quoted(text: str) -> str:
@@ -346,68 +381,3 @@ def _plain(ad: Any, attributes: Sequence[str]) -> dict[str, Any]:
             continue
         found[name] = value
     return found
-
-
-_loaded: dict[str, str | None] = {}
-"""For which configuration the bindings were loaded."""
-
-
-def _bindings() -> Any:
-    """The bindings, with the configuration that the environment names now.
-
-    Raises
-    ------
-    ServiceError
-        They are not installed, too old, or find no configuration.
-    """
-    given = os.environ.get("CONDOR_CONFIG")
-    # Without one they would end this process, or go on without a pool.
-    _require_configuration(given)
-    fresh = "htcondor2" not in sys.modules
-    try:
-        import htcondor2
-    except ImportError as error:
-        raise ServiceError(
-            f"the service 'htcondor' needs HTCondor's Python bindings: {error}",
-            hint="They come with the extra 'htcondor': pip install 'longshore[htcondor]'.",
-        ) from error
-    finally:
-        if given is None:
-            # Importing them sets it where there is no file.
-            os.environ.pop("CONDOR_CONFIG", None)
-    version = digits(str(htcondor2.version()))
-    if int(version.split(".")[0]) < _OLDEST:
-        raise ServiceError(
-            f"HTCondor's Python bindings are of version {version}, and the service 'htcondor' needs {_OLDEST} or later",
-            hint="pip install 'longshore[htcondor]' brings them; daemons may be older than they are.",
-        )
-    if _loaded.get("config", given if fresh else None) != given:
-        # Whoever imported them first may have meant another pool.
-        htcondor2.reload_config()
-    _loaded["config"] = given
-    return htcondor2
-
-
-def _require_configuration(given: str | None) -> None:
-    if given in _NO_FILE:
-        return
-    if given is not None:
-        if not Path(given).is_file():
-            raise ServiceError(
-                f"CONDOR_CONFIG names '{given}', and there is no such file",
-                hint="Set it to the configuration of your pool, or unset it where HTCondor is installed.",
-            )
-        return
-    if not any(Path(path).expanduser().is_file() for path in _there()):
-        raise ServiceError(
-            f"there is no configuration of HTCondor on this host: none of {', '.join(_CONFIGS)}, nor CONDOR_CONFIG",
-            hint="Submit from an access point of a pool, or set CONDOR_CONFIG.",
-        )
-
-
-def _there() -> Iterator[str]:
-    for path in _CONFIGS:
-        # A host without a user of that name has nothing to expand.
-        expanded = os.path.expanduser(path)  # noqa: PTH111
-        if not expanded.startswith("~"):
-            yield expanded

@@ -82,7 +82,20 @@ _HOLDS: Final[Mapping[int, Cause]] = {
     51: Cause.SUBMIT,
 }
 _EVICTIONS: Final = 1000
-"""Codes from here on are reasons of evictions, not of holds."""
+"""Codes from here on are reasons of evictions, not of holds: HTCondor's manual, "Vacate Reason Codes"."""
+_OTHER_EVICTIONS: Final[Mapping[int, Cause]] = {
+    1002: Cause.LOST,  # what watched the job at the schedd broke
+    1003: Cause.LOST,  # what comes before the job did
+    1006: Cause.LOST,
+    1007: Cause.LOST,  # what watched it at the machine broke
+    1008: Cause.LOST,
+    1012: Cause.LOST,
+    1020: Cause.LOST,
+    1021: Cause.LOST,
+    1023: Cause.CANCELLED,
+    1024: Cause.LOST,
+}
+"""Evictions that made way for nobody."""
 
 
 def cause_of_hold(code: int, subcode: int) -> Cause:
@@ -96,7 +109,7 @@ def cause_of_hold(code: int, subcode: int) -> Cause:
     if (code, subcode) in _OOM:
         return Cause.OOM
     if code >= _EVICTIONS:
-        return Cause.PREEMPTED
+        return _OTHER_EVICTIONS.get(code, Cause.PREEMPTED)
     return _HOLDS.get(code, Cause.HELD)
 
 

@@ -12,8 +12,9 @@ import msgspec
 
 from longshore import __version__
 from longshore.contract.context import RunPaths
-from longshore.errors import FilesError, SubmissionRefusedError
+from longshore.errors import FilesError, LongshoreError, SubmissionRefusedError, UnreachableError, UnsureError
 from longshore.model.event import FORMAT, Life, Restarted, Steer
+from longshore.services.htcondor.arrival import settled, take_back
 from longshore.services.htcondor.books import DAG, OVERRIDES, Book, Handed, backup_folder, read_book, write_book
 from longshore.services.htcondor.client import CondorClient, quoted
 from longshore.services.htcondor.rescue import dag_lines, done_nodes, rescue_text, retries_in
@@ -62,17 +63,16 @@ def hand_over(run: RunPaths, client: CondorClient, *, by: str, again: Again | No
     LongshoreError
         It was not taken, and nothing of it is left in the queue.
     """
-    book = read_book(run)
+    book = settled(run, client, read_book(run))
     dag = run.root / DAG
     if not dag.is_file():
         raise FilesError(f"there is no '{dag}' to hand over", hint="Prepare the run anew.")
     with open_workflow(run) as (header, _, _lines):
         size = header.jobs
     retries = retries_in(dag_lines(dag), size)
+    _refuse_run_by_hand(run, again)
     _refuse_where_strict(dag, client)
     refuse_broken(dag, dag_lines(dag), client)
-    if again is not None:
-        _prepare_again(run, book, again)
     life = Life(
         v=FORMAT,
         life=len(book.handed) + 1,
@@ -83,30 +83,63 @@ def hand_over(run: RunPaths, client: CondorClient, *, by: str, again: Again | No
         by=by,
         longshore=__version__,
     )
+    begun = Handed(
+        life=life,
+        cluster=0,
+        schedd="",
+        restarted=again.restarted if again else None,
+        steers=again.steers if again else (),
+        retries=retries,
+    )
+    # One that does not answer now has not taken anything, either.
+    client.require_answer()
     try:
-        return _submitted(run, client, book, life, again=again, retries=retries)
-    except BaseException:
+        # Whoever is killed from here on leaves a word for the next.
+        write_book(run, msgspec.structs.replace(book, begun=begun))
         if again is not None:
-            _take_back(run, book)
+            _prepare_again(run, book, again)
+        return _submitted(run, client, book, begun)
+    except UnreachableError as error:
+        return _looked_for(run, client, book, error)
+    except OSError as error:
+        take_back(run, book)
+        raise FilesError(f"'{error.filename or run.wms}' cannot be written: {error.strerror}") from error
+    except LongshoreError:
+        take_back(run, book)
         raise
 
 
-def _submitted(
-    run: RunPaths, client: CondorClient, book: Book, life: Life, *, again: Again | None, retries: dict[int, int]
-) -> Handed:
+def _looked_for(run: RunPaths, client: CondorClient, book: Book, error: UnreachableError) -> Handed:
+    """What was handed over to a schedd that then stopped answering, if it took it all the same."""
+    try:
+        there = settled(run, client, read_book(run))
+    except LongshoreError:
+        raise UnsureError(
+            f"whether '{run.root}' was taken is not known: {error.message}",
+            hint=f"When the schedd answers again, say it again: 'longshore submit {run.root}' takes on what was taken.",
+        ) from error
+    if there.last is None or len(there.handed) == len(book.handed):
+        raise error
+    return there.last
+
+
+def _submitted(run: RunPaths, client: CondorClient, book: Book, begun: Handed) -> Handed:
     card = read_card(run)
     options: dict[str, str | int] = {"BatchName": card.name}
-    attributes = {"My.LongshoreRun": quoted(card.mark), "My.LongshoreName": quoted(card.name)}
+    attributes = {
+        "My.LongshoreRun": quoted(card.mark),
+        "My.LongshoreName": quoted(card.name),
+        "My.LongshoreLife": str(begun.life.life),
+        "My.LongshorePath": quoted(str(run.root)),
+    }
     taken = client.submit_dag(run.root / DAG, options, attributes)
     try:
-        handed = Handed(
-            life=msgspec.structs.replace(life, pid=taken.cluster),
+        handed = msgspec.structs.replace(
+            begun,
+            life=msgspec.structs.replace(begun.life, pid=taken.cluster),
             cluster=taken.cluster,
             schedd=taken.schedd,
             global_id=taken.global_id,
-            restarted=again.restarted if again else None,
-            steers=again.steers if again else (),
-            retries=retries,
         )
         write_book(run, msgspec.structs.replace(book, handed=(*book.handed, handed)))
     except BaseException as error:
@@ -116,6 +149,16 @@ def _submitted(
             raise FilesError(f"'{run.wms}' cannot be written: {error.strerror}") from error
         raise
     return handed
+
+
+def _refuse_run_by_hand(run: RunPaths, again: Again | None) -> None:
+    """What somebody ran by hand has files that DAGMan would take for those of this run."""
+    path = run.root / f"{DAG}.condor.sub"
+    if again is None and path.exists():
+        raise SubmissionRefusedError(
+            f"'{path}' is there: somebody has run this DAG by hand",
+            hint="Prepare the run anew, or remove that file if nothing of the DAG is in the queue any more.",
+        )
 
 
 def _refuse_where_strict(dag: Path, client: CondorClient) -> None:
@@ -141,7 +184,10 @@ def _prepare_again(run: RunPaths, book: Book, again: Again) -> None:
             path.rename(folder / path.name)
         overrides = run.root / OVERRIDES
         before = overrides.read_text("utf-8") if overrides.exists() else ""
-        (folder / overrides.name).write_text(before, "utf-8")
+        draft = folder / f".{overrides.name}"
+        draft.write_text(before, "utf-8")
+        # Its being there says that all else is.
+        draft.replace(folder / overrides.name)
         overrides.write_text(before + _override_lines(again.overrides), "utf-8")
         nodes = done_nodes(dag_lines(run.root / DAG), again.done)
         with (run.wms / _RESCUE).open("w", encoding="utf-8") as file:
@@ -156,19 +202,3 @@ def _override_lines(overrides: Mapping[int, Mapping[str, str]]) -> str:
         for job, values in sorted(overrides.items())
         if values
     )
-
-
-def _take_back(run: RunPaths, book: Book) -> None:
-    """Put everything where it was: the run was not taken."""
-    if len(read_book(run).handed) != len(book.handed):
-        return
-    folder = backup_folder(run, len(book.handed))
-    try:
-        for path in run.wms.glob("run.dag.*"):
-            path.unlink()
-        for path in folder.iterdir():
-            path.replace(run.wms / path.name)
-        folder.rmdir()
-    except OSError:
-        # What is kept apart is read from there as well: nothing is lost.
-        return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 NONE: Final = "d_none"
 """The description of nodes without a job."""
+GATE: Final = "gate"
+"""The program that says when a group is over that need not have succeeded."""
 _MOST: Final = 500
 """Names in a line, and the number on both sides of a set of edges beyond which a node of its own gathers them."""
 _NOOP: Final = f"SUBMIT-DESCRIPTION {NONE} {{\n  executable = /bin/true\n}}\n"
@@ -28,12 +30,15 @@ class Order(msgspec.Struct, frozen=True):
         Per job.
     barriers
         What stands between groups of jobs that run one after another.
+    first
+        Which of them, by their places, stand behind the first group of an order.
     rank
         Per job how long the chain behind it is: with others ready, the longer one goes first.
     """
 
     parents: Sequence[tuple[int, ...]]
     barriers: Sequence[Barrier]
+    first: Collection[int]
     rank: Sequence[int]
 
     @property
@@ -49,8 +54,17 @@ def order_of(workflow: Workflow) -> Order:
         names.pop()
     index = {name: number for number, name in enumerate(names)}
     parents = [tuple([index[parent] for parent in workflow.parents(name)]) for name in names]
-    stand = list(barriers([numbered(each, index) for each in workflow.orderings], parents))
-    return Order(parents, stand, _ranks(parents, stand))
+    stand: list[Barrier] = []
+    first: set[int] = set()
+    for each in workflow.orderings:
+        first.add(len(stand))
+        stand += barriers([numbered(each, index)], parents)
+    return Order(parents, stand, first, _ranks(parents, stand))
+
+
+def has_gates(workflow: Workflow) -> bool:
+    """Whether some group is followed by another that does not need it to have succeeded."""
+    return any(each.waits_for_ends for each in workflow.orderings)
 
 
 def _ranks(parents: Sequence[Sequence[int]], stand: Sequence[Barrier]) -> list[int]:
@@ -90,9 +104,14 @@ def edges(order: Order) -> Iterator[str]:
     for number, (before, after) in enumerate(gathered):
         del children[before]
         yield from _through(f"g{number}", before, after)
-    for number, barrier in enumerate(order.barriers, len(gathered)):
+    for place, barrier in enumerate(order.barriers):
+        node = f"g{place + len(gathered)}"
         yield f"# {_comment(barrier.title)}\n"
-        yield from _through(f"g{number}", barrier.after, barrier.before)
+        if barrier.blocking:
+            yield from _through(node, barrier.after, barrier.before)
+        else:
+            gate = "" if place in order.first else f"g{place - 1 + len(gathered)}"
+            yield from _gate(node, barrier.after, barrier.before, gate)
     for before, after in children.items():
         # One of the two is a single job, or both are few.
         for first in _chunks(before):
@@ -103,6 +122,19 @@ def _through(node: str, before: Sequence[int], after: Sequence[int]) -> Iterator
     """A node without a job between jobs: two short lists in the place of their product."""
     yield f"JOB {node} {NONE} NOOP\n"
     yield from (f"PARENT {some} CHILD {node}\n" for some in _chunks(before))
+    yield from (f"PARENT {node} CHILD {some}\n" for some in _chunks(after))
+
+
+def _gate(node: str, before: Sequence[int], after: Sequence[int], gate: str) -> Iterator[str]:
+    """A node whose script waits until all before it are over: behind an edge it would be lost where one of them fails.
+
+    Each stands behind the one before it, so that no more scripts wait than there are orders: DAGMan bounds that.
+    """
+    yield f"JOB {node} {NONE} NOOP\n"
+    yield from (f'VARS {node} after{number}="{some}"\n' for number, some in enumerate(_chunks(before)))
+    yield f"SCRIPT PRE {node} {GATE} {node}\n"
+    if gate:
+        yield f"PARENT {gate} CHILD {node}\n"
     yield from (f"PARENT {node} CHILD {some}\n" for some in _chunks(after))
 
 

@@ -134,6 +134,10 @@ def evicted(body: bytes) -> Ending:
     said = _REASON.search(body)
     reason = said[1].decode("utf-8", "replace").strip() if said else "it was evicted"
     cause = cause_of_hold(int(code[1]), int(code[2])) if code else Cause.PREEMPTED
+    if cause is Cause.CANCELLED and removed_by_rule(reason):
+        cause = (
+            Cause.WALLTIME
+        )  # no expression of ours removes what runs: the user's own, or the schedd's, found it too long
     return _with_usage(body, Ending(cause=cause, reason=reason))
 
 

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final
 
 from longshore.contract.context import Context, RenderedFile
 from longshore.model.garbage import collection_paused
 from longshore.services.htcondor import dag, joblog, provisioning
+from longshore.services.htcondor.order import GATE, has_gates
 from longshore.services.htcondor.settings import dagman_settings
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ DAG: Final = FOLDER / "run.dag"
 OVERRIDES: Final = FOLDER / dag.OVERRIDES
 CONFIG: Final = FOLDER / dag.CONFIG
 FINAL_SCRIPT: Final = FOLDER / dag.FINAL_SCRIPT
+_PROGRAM: Final = Path(__file__).with_name("gate.py")
 _OVERRIDES: Final = """\
 # Read last: what is said of a node here holds. What it asks for at first are mem and disk (MiB), cpus, wall (seconds):
 #   VARS j12 mem="4096"
@@ -45,6 +47,8 @@ def render(workflow: Workflow, ctx: Context) -> Iterator[RenderedFile]:
     yield RenderedFile(path=CONFIG, chunks=lambda: dag.config(dagman_settings(ctx)))
     if workflow.final is not None:
         yield RenderedFile(path=FINAL_SCRIPT, mode=0o755, chunks=partial(_text, _FINAL))
+    if has_gates(workflow):
+        yield RenderedFile(path=FOLDER / GATE, mode=0o755, chunks=lambda: _text(_PROGRAM.read_text("utf-8")))
     if asked := provisioning.provisioning(ctx):
         program = provisioning.program(asked, ctx)
         yield RenderedFile(path=FOLDER / provisioning.SCRIPT, mode=0o755, chunks=partial(_text, program))

@@ -12,6 +12,8 @@ from typing import Final
 import msgspec
 
 _VARS: Final = re.compile(r'(?:(?:My\.|\+)?(\w+))="((?:[^"\\]|\\.)*)"(?:\s+|$)', re.ASCII)
+_AFTER: Final = re.compile(r"after\d+")
+"""Variables in which a gate has what it waits for, in place of edges."""
 _PLACED: Final = frozenset({"PREPEND", "APPEND"})
 _OTHERS: Final = frozenset({"CONFIG", "INCLUDE", "SET_JOB_ATTR", "MAXJOBS", "DOT", "NODE_STATUS_FILE", "ENV"})
 _OF_NODES: Final = frozenset({"PRIORITY", "CATEGORY", "ABORT-DAG-ON", "RETRY"})
@@ -174,6 +176,9 @@ def _read_vars(found: Reparsed, number: int, line: str) -> None:
             found.faults.append(Fault(number, f"the variables of '{node}' cannot be read from: {rest[position:][:60]}"))
             return
         value = re.sub(r"\\(.)", r"\1", got[2])
+        if _AFTER.fullmatch(got[1]):
+            _known(found, number, value.split())
+            found.parents.setdefault(node, []).extend(value.split())
         if description is not None and _weight(value) > _weight(description.worst.get(got[1], "")):
             description.worst[got[1]] = value
         elif description is not None:

@@ -10,6 +10,7 @@ from typing import Final
 from longshore.services.htcondor.story import FINAL
 
 _NOOP: Final = re.compile(r"^JOB\s+(\S+)\s.*\bNOOP\b", re.IGNORECASE)
+_AFTER: Final = re.compile(r'^VARS\s+(\S+)\s+after\d+="([^"]*)"')
 _INCLUDE: Final = re.compile(r'^INCLUDE\s+"?([^"\n]+?)"?\s*$', re.IGNORECASE)
 _RETRY: Final = re.compile(r"^RETRY\s+(\S+)\s+(\d+)", re.IGNORECASE)
 _JOB: Final = re.compile(r"^j(\d+)$")
@@ -65,6 +66,9 @@ def done_nodes(lines: Iterable[str], done: Collection[int]) -> Iterator[str]:
     for line in lines:
         if found := _NOOP.match(line):
             joins[found[1]] = []
+        elif (found := _AFTER.match(line)) and found[1] in joins:
+            # A gate has no edges to what it waits for.
+            joins[found[1]] += found[2].split()
         elif line.startswith("PARENT"):
             before, _, behind = line.removeprefix("PARENT").partition(" CHILD ")
             edges.append((before.split(), behind.split()))

@@ -17,7 +17,8 @@ from longshore.model.event import Event, Finished
 from longshore.model.state import JobState
 from longshore.model.submission import Submission
 from longshore.services.htcondor import about, ids, looking, orders, restarting
-from longshore.services.htcondor.books import dagman_log, read_book
+from longshore.services.htcondor.arrival import settled
+from longshore.services.htcondor.books import Book, dagman_log, read_book
 from longshore.services.htcondor.check import check
 from longshore.services.htcondor.client import CondorClient, quoted
 from longshore.services.htcondor.handing import hand_over
@@ -27,7 +28,7 @@ from longshore.services.htcondor.reading import Reading, last_word
 from longshore.services.htcondor.render import folders, render
 from longshore.services.htcondor.settings import JOB_KEYS, JOB_MAPS, OWN_MAP, RUN_KEYS, run_value
 from longshore.world.host import host_name, user_name
-from longshore.world.rundir import read_card
+from longshore.world.rundir import handed_over_alone, read_card
 
 if TYPE_CHECKING:
     from longshore.model.workflow import Workflow
@@ -91,9 +92,21 @@ class HTCondorService(WmsService):
         again = restarting.what_again(run, list(self._all_events(run)), changes, self._reading(run).standing())
         return self._submission(run, hand_over(run, _client(run), by="restart", again=again).cluster, "restart")
 
+    def recover(self, run: RunPaths) -> Submission | None:
+        """Look for a DAG of which nobody wrote down whether it arrived."""
+        book = read_book(run)
+        if book.begun is not None:
+            book = settled(run, _client(run), book)
+        last = book.last
+        said = {submission.id for submission in read_card(run).submissions[-1:]}
+        if last is None or ids.shown(last.cluster) in said:
+            return None
+        submission = self._submission(run, last.cluster, last.life.by)
+        return msgspec.structs.replace(submission, at=last.life.t, host=last.life.host)
+
     def resume(self, run: RunPaths, *, take_over: bool = False, force: bool = False) -> Submission | None:
         """Release DAGMan where somebody, or HTCondor, holds it; there is nothing else that could have died."""
-        book = read_book(run)
+        book = self._settled(run)
         last = book.last
         if last is None:
             raise SubmissionRefusedError(f"'{run.root}' was never handed over")
@@ -106,6 +119,14 @@ class HTCondorService(WmsService):
             raise SubmissionRefusedError(f"'{run.root}' is RUNNING: DAGMan is job {last.cluster}.0 of '{last.schedd}'")
         _client(run).act("Release", _dagman(run, last.cluster), "longshore resume")
         return self._submission(run, last.cluster, "resume")
+
+    def _settled(self, run: RunPaths) -> Book:
+        """What was handed over, whoever was killed amid that."""
+        book = read_book(run)
+        if book.begun is None:
+            return book
+        with handed_over_alone(run):
+            return settled(run, _client(run), read_book(run))
 
     def _submission(self, run: RunPaths, cluster: int, by: str) -> Submission:
         book = read_book(run)
@@ -210,7 +231,7 @@ class HTCondorService(WmsService):
 
     def cancel(self, run: RunPaths, selection: Selection) -> CancelOutcome:
         """Remove the run, or some of its jobs, from the queue, and see that they are gone."""
-        book = read_book(run)
+        book = self._settled(run)
         if book.last is None or self._alive(run, fresh=True) is False:
             return CancelOutcome(ended=0)
         if selection.everything:

@@ -224,7 +224,7 @@ class Story:
         if phase in (_OVER, _HELD):
             return ()
         hold = parse.held(record.body)
-        steer = Steer(who=WHO, act="hold", jobs=(job,), set={"why": hold.reason}, t=at)
+        steer = Steer(who=WHO, act="hold", jobs=(job,), set={"why": hold.reason, "code": str(hold.code)}, t=at)
         now.holds[job] = hold
         if phase == _PENDING:
             return self._never_begun(job, hold.reason, at, steer)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -21,7 +22,9 @@ _AMOUNT: Final = re.compile(r"\d+(\.\d+)?\s*[kmgtp]?b?", re.IGNORECASE)
 _TEXTS: Final = frozenset({"on_exit_hold_reason", "periodic_hold_reason"})
 
 
-def refuse_broken(dag: Path, lines: Iterable[str], client: CondorClient) -> None:
+def refuse_broken(
+    dag: Path, lines: Iterable[str], client: CondorClient, *, is_folder: Callable[[str], bool] = os.path.isdir
+) -> None:
     """Refuse a DAG before anybody takes it.
 
     Parameters
@@ -32,6 +35,8 @@ def refuse_broken(dag: Path, lines: Iterable[str], client: CondorClient) -> None
         Its lines, with those of files it includes.
     client
         Reads descriptions as HTCondor does.
+    is_folder
+        Whether a path is that of a directory on this host.
 
     Raises
     ------
@@ -49,6 +54,13 @@ def refuse_broken(dag: Path, lines: Iterable[str], client: CondorClient) -> None
             raise SubmissionRefusedError(
                 f"'{dag}'{_at(description.line)}: of the submit description '{name}' {why}",
                 hint="What stands under 'profile.condor', 'attrs', 'directives' or 'releaseExpr' is used as it is.",
+            )
+        folder = commands.get("initialdir", "")
+        if folder and not is_folder(folder):
+            raise SubmissionRefusedError(
+                f"jobs of the submit description '{name}' are to run in '{folder}', which is no directory here, "
+                "and HTCondor takes none of them",
+                hint="Make it, or correct 'workingDirectory'.",
             )
 
 

@@ -18,8 +18,8 @@ from longshore.contract.context import RunPaths, Unreachable
 from longshore.contract.executor import Batch
 from longshore.engine.fold import RunState
 from longshore.engine.jobs import JobTable
-from longshore.engine.journal import Journal, next_life, read_events
-from longshore.errors import ConfigError, SubmissionRefusedError
+from longshore.engine.journal import Journal, lives, next_life, read_events
+from longshore.errors import ConfigError, SubmissionRefusedError, UnreachableError
 from longshore.model.event import FORMAT, Event, Finished, Life
 from longshore.services.slurm import enginejob, render
 from longshore.services.slurm.books import BatchBook, Books
@@ -106,7 +106,9 @@ class Native:
             roots = self._hand_over(jobs, told, taken)
             collector = self._collect_later(taken, command)
             taken.append(collector)
-            self._write_book(NativeBook(at=time.time(), accounting=told.accounting, collector=collector))
+            self._write_book(
+                NativeBook(at=time.time(), accounting=told.accounting, collector=collector, roots=tuple(roots))
+            )
             Journal(self._run.journal, self._life(1, "submit")).close()
             self._release(roots)
         except BaseException:
@@ -115,6 +117,40 @@ class Native:
         finally:
             jobs.close()
         return f"{len(jobs)} jobs are in {len(taken) - 1} arrays or jobs of Slurm's; job {collector} comes last"
+
+    def recover(self) -> str | None:
+        """Go on where somebody was killed amid handing it over, and say so; ``None`` where it is as never begun.
+
+        Nothing of it can have run before the first jobs were let go, and that comes last. Until all else is written
+        down, what is in the queue is removed.
+
+        Raises
+        ------
+        UnreachableError
+            Slurm does not answer.
+        """
+        if (self._run.root / _COLLECTED).exists():
+            return "Slurm has run it to its end"
+        try:
+            book = self._book()
+        except FileNotFoundError:
+            mark = read_card(self._run).mark
+            # What comes last waits for the end of all others, however they end: it goes first.
+            names = [_collector_name(mark), *(book.name for book in reversed(self._books.all()))]
+            failed = next((answer for answer in map(self._client.cancel_named, names) if not answer.ok), None)
+            if failed is not None:
+                raise UnreachableError(f"what is left of '{self._run.root}' in the queue stays: {failed.why}") from None
+            return None
+        if not lives(self._run.journal):
+            Journal(self._run.journal, self._life(1, "submit", at=book.at)).close()
+        self._release([root for root in book.roots if self._is_held(root)])
+        return f"all of it is in Slurm's queue; job {book.collector} comes last"
+
+    def _is_held(self, job: int) -> bool:
+        shown = self._client.shown(TaskId(job))
+        if isinstance(shown, Unreachable):
+            raise UnreachableError(f"whether job {job} still is held cannot be asked: {shown.why}")
+        return shown is not None and shown.get("JobState") == "PENDING" and "Held" in shown.get("Reason", "")
 
     def _release(self, roots: Sequence[int]) -> None:
         failed = self._client.release(roots)
@@ -190,7 +226,7 @@ class Native:
         except ConfigError as error:
             raise SubmissionRefusedError(error.message, hint=error.hint) from error
         after = [f"--dependency=afterany:{':'.join(map(str, taken))}"] if taken else []
-        return self._sbatch(script, after, "the job that comes last", f"{mark}-engine")
+        return self._sbatch(script, after, "the job that comes last", _collector_name(read_card(self._run).mark))
 
     # -------------------------------------------------------------------------------------------------------- read
 
@@ -303,7 +339,10 @@ class Native:
         return msgspec.json.decode((self._run.root / _BOOK).read_bytes(), type=NativeBook)
 
     def _write_book(self, book: NativeBook) -> None:
-        (self._run.root / _BOOK).write_bytes(msgspec.json.encode(book))
+        path = self._run.root / _BOOK
+        draft = path.with_name(f".{path.name}.{os.getpid()}")
+        draft.write_bytes(msgspec.json.encode(book))
+        draft.replace(path)
 
     def _life(self, number: int, by: str, *, at: float | None = None) -> Life:
         return Life(
@@ -316,6 +355,10 @@ class Native:
             by=by,
             longshore=__version__,
         )
+
+
+def _collector_name(mark: str) -> str:
+    return f"{mark}-collect-engine"
 
 
 def _groups(jobs: JobTable, alone: Callable[[Mapping[str, Any]], bool], most: int) -> Iterator[list[int]]:

@@ -34,11 +34,24 @@ _SETTLE_S: Final = 10.0
 
 
 class NativeBook(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of the run as a whole."""
+    """What is known of the run as a whole, once all of it is in the queue.
+
+    Attributes
+    ----------
+    at
+        When it was handed over.
+    accounting
+        Whether the cluster keeps accounts.
+    collector
+        The job that comes last.
+    roots
+        The jobs that wait for no other: they are held until all else is there.
+    """
 
     at: float
     accounting: bool
     collector: int | None = None
+    roots: tuple[int, ...] = ()
 
 
 class Settled(msgspec.Struct, kw_only=True):

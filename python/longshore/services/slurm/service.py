@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, ClassVar, Final
@@ -34,6 +35,8 @@ from longshore.services.slurm.ping import ping
 from longshore.services.slurm.script import TEMPLATE, WRAPPER
 from longshore.services.slurm.states import Phase
 from longshore.world.clock import Clock
+from longshore.world.host import host_name, user_name
+from longshore.world.rundir import handed_over_alone, read_card, read_submitting
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -97,6 +100,17 @@ class SlurmService(EngineService):
             return super().start_engine(run, by)
         return EngineJob(run, _client(settings)).start(settings, by, engine_command(run))
 
+    def recover(self, run: RunPaths) -> Submission | None:
+        """Go on where somebody was killed amid handing a whole graph to Slurm; an engine says itself what it does."""
+        settings = engine_settings.read(run).executor
+        card = read_card(run)
+        if card.submissions or not wants_native(settings):
+            return None
+        said = Native(run, _client(settings), settings).recover()
+        if said is None:
+            return None
+        return Submission(id=card.id, by="submit", at=time.time(), user=user_name(), host=host_name(), notes=(said,))
+
     def alive(self, run: RunPaths) -> bool | Unreachable:
         """Return whether an engine gives signs of life, or is a job that Slurm has in its queue."""
         if native := self._native(run):
@@ -113,6 +127,10 @@ class SlurmService(EngineService):
 
     def cancel(self, run: RunPaths, selection: Selection) -> CancelOutcome:
         """Cancel; an engine that waits in the queue does not take the order, and is replaced by one that does."""
+        if read_submitting(run) is not None:
+            # Of a graph that was not handed over to its end, some may wait in the queue.
+            with handed_over_alone(run):
+                self.recover(run)
         if native := self._native(run):
             if not selection.everything:
                 raise SubmissionRefusedError(

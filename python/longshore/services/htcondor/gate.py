@@ -1,0 +1,206 @@
+#!/usr/bin/env python3
+"""Turns DAGMan's log into the moment in which all jobs of a group are over, however they ended.
+
+DAGMan starts nothing behind what failed. Between two groups that do not block each other stands a node whose PRE script
+is this program: it waits until each job of the group before has succeeded, has failed for good, or will never run
+because something it needs did not succeed. Then the next group may begin, and what failed is still what failed.
+
+It lies beside the DAG as ``gate`` and runs there, under Python 3.6 or later with nothing but the standard library.
+"""
+
+import os
+import re
+import sys
+import time
+from pathlib import Path
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+DAG = "run.dag"
+PIECE = 1 << 22
+LOOK_S = 1.0
+"""How often logs are looked at."""
+
+SUBMITTED, TERMINATED, ABORTED = b"000", b"005", b"009"
+END = b"\n...\n"
+RECORD = re.compile(rb"\n?(\d{3}) \((\d+)\.")
+NODE = re.compile(rb'DAGNodeName = "([^"]*)"|DAG Node: (\S+)')
+RETURNED = re.compile(rb"Normal termination \(return value (-?\d+)\)")
+BANNER = b"(CONDOR_DAGMAN) STARTING UP"
+"""What DAGMan says whenever it starts: what it said before was about another time."""
+GIVEN_UP = re.compile(rb"Shortcutting node (\S+) retries because of submit failure|PRE [Ss]cript of node (\S+) failed")
+"""What it says of nodes that come to nothing without a word in the log."""
+
+INCLUDE = re.compile(r'INCLUDE\s+"?([^"\n]+?)"?\s*$', re.IGNORECASE)
+AFTER = re.compile(r'after\d+="([^"]*)"')
+RETRY = re.compile(r"RETRY\s+(\S+)\s+(\d+)(?:\s+UNLESS-EXIT\s+(-?\d+))?", re.IGNORECASE)
+DONE = re.compile(r"(?:JOB\s+(\S+)\s.*\sDONE|DONE\s+(\S+))\s*$", re.IGNORECASE)
+
+
+def dag_lines(path: Path) -> "Iterator[str]":
+    """The lines of a DAG and of the files it includes."""
+    with path.open(encoding="utf-8") as file:
+        for line in file:
+            include = INCLUDE.match(line)
+            if include:
+                yield from dag_lines(path.parent / include.group(1))
+            else:
+                yield line
+
+
+def last_rescue(folder: Path) -> "Iterator[str]":
+    """The lines of the rescue file that DAGMan took: the one with the highest number."""
+    for path in sorted(folder.glob(DAG + ".rescue[0-9][0-9][0-9]"))[-1:]:
+        yield from dag_lines(path)
+
+
+class Growing:
+    """A file that grows.
+
+    Parameters
+    ----------
+    path
+        The file; it need not be there yet.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._offset = 0
+
+    def more(self, end: bytes) -> "Iterator[bytes]":
+        """What has been added, up to the last `end`, in pieces that end so."""
+        try:
+            if self._path.stat().st_size <= self._offset:
+                return
+            with self._path.open("rb") as file:
+                file.seek(self._offset)
+                rest = b""
+                for piece in iter(lambda: file.read(PIECE), b""):
+                    rest += piece
+                    whole = rest.rfind(end) + len(end) if end in rest else 0
+                    self._offset += whole
+                    yield rest[:whole]
+                    rest = rest[whole:]
+        except FileNotFoundError:
+            return
+
+
+class Gate:
+    """What stands between two groups.
+
+    Parameters
+    ----------
+    name
+        Name of its node.
+    folder
+        Where the DAG is.
+    """
+
+    def __init__(self, name: str, folder: Path) -> None:
+        self._dag = folder / DAG
+        self._left = set()  # type: set[str]
+        self._over = set()  # type: set[str]
+        self._retries = {}  # type: dict[str, tuple[int, str]]
+        self._failures = {}  # type: dict[str, int]
+        self._node_of = {}  # type: dict[bytes, str]
+        self._children = None  # type: dict[str, list[str]] | None
+        self._log = Growing(folder / (DAG + ".nodes.log"))
+        self._said = Growing(folder / (DAG + ".dagman.out"))
+        for line in dag_lines(self._dag):
+            self._read(name, line)
+        for line in last_rescue(folder):
+            self._read(name, line)
+        self._left -= self._over
+
+    def _read(self, name: str, line: str) -> None:
+        """A line of the DAG, or of its rescue file."""
+        if line.startswith("VARS " + name + " "):
+            for names in AFTER.findall(line):
+                self._left.update(names.split())
+        retry = RETRY.match(line)
+        if retry:
+            self._retries[retry.group(1)] = int(retry.group(2)), retry.group(3) or ""
+        done = DONE.match(line)
+        if done:
+            self._over.add(done.group(1) or done.group(2))
+
+    def is_open(self) -> bool:
+        """Whether all of the group is over, as far as the logs tell."""
+        for text in self._log.more(END):
+            for record in text.split(END):
+                self._take(record)
+        given_up = []  # type: list[tuple[bytes, bytes]]
+        for said in self._said.more(b"\n"):
+            if BANNER in said:
+                given_up.clear()
+            given_up += GIVEN_UP.findall(said, max(0, said.rfind(BANNER)))
+        for names in given_up:
+            self._failed(b"".join(names).decode())
+        return not self._left
+
+    def _take(self, text: bytes) -> None:
+        """One record of the log."""
+        record = RECORD.match(text)
+        if not record:
+            return
+        kind, job = record.groups()
+        if kind == SUBMITTED:
+            node = NODE.search(text)
+            if node:
+                self._node_of[job] = (node.group(1) or node.group(2)).decode()
+        elif kind in (TERMINATED, ABORTED) and job in self._node_of:
+            returned = RETURNED.search(text) if kind == TERMINATED else None
+            self._ended(self._node_of.pop(job), returned.group(1).decode() if returned else "")
+
+    def _ended(self, node: str, code: str) -> None:
+        """A job of a node ended, with an exit code or without."""
+        if code == "0":
+            self._succeeded(node)
+            return
+        self._failures[node] = self._failures.get(node, 0) + 1
+        most, unless = self._retries.get(node, (0, ""))
+        if self._failures[node] > most or (unless and code == unless):
+            self._failed(node)
+
+    def _succeeded(self, node: str) -> None:
+        self._over.add(node)
+        self._left.discard(node)
+
+    def _failed(self, node: str) -> None:
+        """A node failed for good, and nothing that needs it will ever run."""
+        if self._children is None:
+            self._children = self._edges()
+        doomed = [node]
+        while doomed:
+            each = doomed.pop()
+            if each not in self._over:
+                self._succeeded(each)
+                doomed += self._children.get(each, [])
+
+    def _edges(self) -> "dict[str, list[str]]":
+        """The children of each node; read only once something failed, because only then does it matter."""
+        found = {}  # type: dict[str, list[str]]
+        for line in dag_lines(self._dag):
+            if line.startswith("PARENT "):
+                before, _, behind = line[len("PARENT ") :].partition(" CHILD ")
+                for parent in before.split():
+                    found.setdefault(parent, []).extend(behind.split())
+        return found
+
+
+def main(words: "list[str]") -> int:
+    """Wait until the group is over; its name is the only word."""
+    dagman = os.getppid()
+    gate = Gate(words[0], Path())
+    while not gate.is_open():
+        time.sleep(LOOK_S)
+        if os.getppid() != dagman:
+            # DAGMan is gone. Whatever comes in its place starts a program of its own.
+            return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
