@@ -16,6 +16,7 @@ import msgspec
 
 from longshore.contract.context import Context, PingReport, Problem, RenderedFile, RunPaths, Unreachable
 from longshore.contract.executor import CancelOutcome, Mark
+from longshore.contract.search import Search, Sighted
 from longshore.errors import SubmissionRefusedError
 from longshore.model.event import Event, News
 from longshore.model.submission import Submission
@@ -259,8 +260,15 @@ class WmsService(ABC):
     def alive(self, run: RunPaths) -> bool | Unreachable:
         """Return whether something still moves the run: an engine, or the manager itself."""
 
-    def find(self, reference: str) -> Path | None:
+    def find(self, reference: str, *, everywhere: bool = False) -> Path | None:
         """Return the directory of a run that this manager knows by an id of its own; ``None`` where it knows none.
+
+        Parameters
+        ----------
+        reference
+            The id.
+        everywhere
+            Whether all of its queues are searched, or only that which is used from here.
 
         Raises
         ------
@@ -268,6 +276,33 @@ class WmsService(ABC):
             It cannot be asked.
         """
         return None
+
+    def sight(self, search: Search) -> Sighted:
+        """Return what the manager itself tells of runs, wherever their directories are. Here, it knows of none.
+
+        Raises
+        ------
+        ServiceError
+            It cannot be asked.
+        """
+        return Sighted()
+
+    def cancel_sighted(self, search: Search, *, forced: bool) -> int:
+        """End a run of which only the manager knows; return how many jobs obeyed.
+
+        Parameters
+        ----------
+        search
+            Which; it has a reference.
+        forced
+            Whether the manager is to forget jobs that it cannot reach.
+
+        Raises
+        ------
+        SubmissionRefusedError
+            Nothing is ended.
+        """
+        raise SubmissionRefusedError(f"the service '{self.name}' knows no runs but those whose directories are here")
 
     def log_places(self, run: RunPaths) -> LogPlaces | None:
         """Return where logs of attempts lie; ``None`` where that is as `RunPaths.log_of` has it."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -11,8 +12,9 @@ import msgspec
 
 from longshore.contract.context import Context, PingReport, Problem, RenderedFile, RunPaths, Unreachable
 from longshore.contract.executor import CancelOutcome, Mark
+from longshore.contract.search import Search, Sighted
 from longshore.contract.service import Changes, LogPlaces, Selection, Steering, WmsService
-from longshore.errors import ServiceError, SubmissionRefusedError, UnreachableError
+from longshore.errors import LongshoreError, ServiceError, SubmissionRefusedError, UnreachableError
 from longshore.model.event import Event, Finished, News
 from longshore.model.state import JobState
 from longshore.model.submission import Submission
@@ -188,16 +190,24 @@ class HTCondorService(WmsService):
             self._seen[str(run.root), last.cluster] = time.monotonic()
         return bool(found)
 
-    def find(self, reference: str) -> Path | None:
+    def find(self, reference: str, *, everywhere: bool = False) -> Path | None:
         """Return the directory of a run by what the schedd calls it: in the queue, or in what has left it."""
         meant = ids.condor_id(reference)
         try:
-            return looking.directory_of(CondorClient(schedd=meant.schedd), meant) if meant else None
+            return looking.directory_of(meant, everywhere=everywhere) if meant else None
         except UnreachableError:
             raise
         except ServiceError:
             # There is no HTCondor here whose number it could be.
             return None
+
+    def sight(self, search: Search) -> Sighted:
+        """Return what schedds tell of DAGMans in their queues, and of those that left them."""
+        return looking.sighted(search)
+
+    def cancel_sighted(self, search: Search, *, forced: bool) -> int:
+        """Remove DAGMan, whoever handed it over; it removes its jobs."""
+        return looking.cancel(search, forced=forced)
 
     def log_places(self, run: RunPaths) -> LogPlaces | None:
         """Return where logs lie: their names have the numbers HTCondor gave."""
@@ -217,7 +227,7 @@ class HTCondorService(WmsService):
         found = None
         if last_word(dagman_log(run, number, newest=number), last.cluster) is None:
             found = self._jobs(run, _dagman(run, last.cluster), about.ASKED)
-        return tuple(about.lines(run, book, found))
+        return tuple(about.lines(run, book, found, self._reading(run).standing))
 
     def _jobs(self, run: RunPaths, constraint: str, attributes: Sequence[str]) -> list[Mapping[str, Any]] | Unreachable:
         """Jobs in the queue; a schedd that did not answer just now is not waited for once more."""
@@ -249,7 +259,12 @@ class HTCondorService(WmsService):
         if book.last is None or self._alive(run, fresh=True) is False:
             return CancelOutcome(ended=0)
         if selection.everything:
-            return orders.cancel_all(run, _client(run), book, selection, _dagman(run, book.last.cluster))
+            outcome = orders.cancel_all(run, _client(run), book, selection, _dagman(run, book.last.cluster))
+            # That nothing is left is written down while the schedd says so; later it may not answer.
+            self._seen.pop((str(run.root), book.last.cluster), None)
+            with suppress(LongshoreError):
+                self._reading(run).standing()
+            return outcome
         return orders.cancel_some(run, _client(run), book.last.cluster, selection)
 
     def steer(self, run: RunPaths, steering: Steering) -> bool:

@@ -26,7 +26,7 @@ from longshore.model.event import (
     Submitting,
 )
 from longshore.model.state import Cause
-from longshore.services.htcondor import parse
+from longshore.services.htcondor import parse, provider, provisioning
 from longshore.services.htcondor.codes import Kind
 from longshore.services.htcondor.eventlog import Record
 from longshore.services.htcondor.parse import Ending
@@ -73,7 +73,12 @@ class Story:
         if step is None:
             return ()
         job = self._now.jobs.get(record.cluster, -1)
-        return step(self, job, record) if job >= 0 else ()
+        if job >= 0:
+            return step(self, job, record)
+        there = self._now.provider
+        if there is not None and there.cluster == record.cluster:
+            self._now.provider = provider.after(there, record)
+        return ()
 
     def cancel(self, steer: Steer) -> Iterable[Event]:
         """Somebody ended the run."""
@@ -84,15 +89,17 @@ class Story:
         """These jobs run again, and nothing of what was in the queue before is left."""
         now = self._now
         now.jobs, now.waited, now.tries, now.holds, now.causes = {}, {}, {}, {}, {}
-        now.cancelled = False
+        now.cancelled, now.provider = False, None
         for job in jobs:
             now.phase[job] = _IDLE
 
     # ------------------------------------------------------------------------------------------------ an attempt begins
 
     def _submitted(self, record: Record) -> Iterable[Event]:
-        job = self._job_of(parse.node_of(record.body))
-        self._now.jobs[record.cluster] = job
+        node = parse.node_of(record.body)
+        job = self._now.jobs[record.cluster] = self._job_of(node)
+        if node == provisioning.NODE:
+            self._now.provider = provider.submitted(record)
         if job < 0:
             return ()
         self._now.submitted(job, record.cluster)
@@ -329,6 +336,7 @@ class Story:
             Why nodes were never submitted that DAGMan counts among those that failed.
         """
         now = self._now
+        now.provider = provider.with_run(now.provider, at)
         events: list[Event] = []
         if removed and not now.cancelled:
             now.cancelled = True
