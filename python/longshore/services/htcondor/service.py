@@ -235,6 +235,8 @@ class HTCondorService(WmsService):
         if book.last is None or self._alive(run, fresh=True) is False:
             return CancelOutcome(ended=0)
         if selection.everything:
+            # That it was in the queue a moment ago no longer says that it is.
+            self._seen.pop((str(run.root), book.last.cluster), None)
             return orders.cancel_all(run, _client(run), book, selection, _dagman(run, book.last.cluster))
         return orders.cancel_some(run, _client(run), book.last.cluster, selection)
 
