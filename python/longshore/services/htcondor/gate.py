@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 DAG = "run.dag"
 PIECE = 1 << 22
-LOOK_S = 1.0
-"""How often logs are looked at."""
+LOOK_S = 0.5
+"""Time between two looks at the logs."""
 
 SUBMITTED, TERMINATED, ABORTED = b"000", b"005", b"009"
 END = b"\n...\n"
