@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 from tests.e2e.conftest import Tasks
-from tests.live.condor_runs import ENDS, CondorSite
+from tests.live.condor_runs import CondorSite
+from tests.live.runs import ENDS
 
 pytestmark = [pytest.mark.live, pytest.mark.slow]
 

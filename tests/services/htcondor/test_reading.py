@@ -249,6 +249,14 @@ def test_what_is_said_of_dagman(run: RunPaths) -> None:
     assert second.startswith("Its log tells of what happened up to ")
     held = about.lines(run, book, [{"JobStatus": 5, "HoldReason": "quota"}], lambda: Standing(1))
     assert list(held)[-1] == "DAGMan itself is held: quota; to let it go on: longshore resume 1.0"
+    out = run.wms / "run.dag.dagman.out"
+    given_up = "11/22/26 07:00:01 Shortcutting node j2 retries because of submit failure(s)\n"
+    out.write_text("\n11/22/26 07:00:00 submit error: No such directory: /x\n" + given_up, "utf-8")
+    (said,) = list(about.lines(run, book, [], lambda: Standing(1)))[2:]
+    assert said.startswith("For job 'a2': DAGMan could not submit it: submit error: No such directory: /x; ")
+    out.write_text(out.read_text("utf-8") + given_up.replace("j2", "j4"), "utf-8")
+    assert "For 2 jobs, 'a2' among them: " in list(about.lines(run, book, [], lambda: Standing(1)))[2]
+    assert len(list(about.lines(run, book, None, lambda: Standing(1)))) == 2, "a run that is over tells it job by job"
     (run.wms / "run.dag.nodes.log").unlink()
     assert "not there yet" in list(about.lines(run, book, [], lambda: Standing(1)))[1]
 

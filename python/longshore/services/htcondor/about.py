@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
 from typing import Any, Final
 
 from longshore.contract.context import RunPaths, Unreachable
+from longshore.model.codec import decode_job
 from longshore.model.moment import moment
 from longshore.services.htcondor import ids, provider
-from longshore.services.htcondor.books import Book, nodes_log
+from longshore.services.htcondor.books import Book, dagman_out, nodes_log
+from longshore.services.htcondor.dagmanout import gate_failures, submit_failures
+from longshore.services.htcondor.order import GATE
 from longshore.services.htcondor.provisioning import SCRIPT
 from longshore.services.htcondor.standing import Standing
+from longshore.world.rundir import open_workflow
 
 ASKED: Final = ("JobStatus", "HoldReason", "DAG_NodesQueued", "DAG_NodesReady")
 _HELD: Final = 5
@@ -58,5 +63,23 @@ def lines(
     elif found and found[0].get("JobStatus") == _HELD:
         reason = found[0].get("HoldReason") or "no reason is given"
         yield f"DAGMan itself is held: {reason}; to let it go on: longshore resume {ids.shown(last.cluster)}"
+    if found is not None:
+        yield from _not_submitted(run, book)
+    if (run.wms / GATE).exists():
+        for said in gate_failures(dagman_out(run, len(book.handed), newest=len(book.handed))):
+            yield f"What a group was to wait for is not known, so it never runs: {said} ('wms/{GATE}' needs python3)"
     if (run.wms / SCRIPT).exists():
         yield provider.words(standing().provider)
+
+
+def _not_submitted(run: RunPaths, book: Book) -> Iterator[str]:
+    """What DAGMan has given up while it runs; its log has no word of that, and so no job is told to have failed yet."""
+    with open_workflow(run) as (header, _, jobs):
+        newest = len(book.handed)
+        failures = submit_failures(dagman_out(run, newest, newest=newest), header.jobs)
+        if not failures:
+            return
+        first = min(failures)
+        name = decode_job(next(islice(jobs, first, None))).name
+    which = f"job '{name}'" if len(failures) == 1 else f"{len(failures):,} jobs, '{name}' among them"
+    yield f"For {which}: {failures[first]}; told of as failed once DAGMan is over"

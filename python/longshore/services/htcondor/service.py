@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, ClassVar, Final
@@ -14,7 +15,7 @@ from longshore.contract.context import Context, PingReport, Problem, RenderedFil
 from longshore.contract.executor import CancelOutcome, Mark
 from longshore.contract.search import Search, Sighted
 from longshore.contract.service import Changes, LogPlaces, Selection, Steering, WmsService
-from longshore.errors import ServiceError, SubmissionRefusedError, UnreachableError
+from longshore.errors import LongshoreError, ServiceError, SubmissionRefusedError, UnreachableError
 from longshore.model.event import Event, Finished, News
 from longshore.model.state import JobState
 from longshore.model.submission import Submission
@@ -264,7 +265,12 @@ class HTCondorService(WmsService):
         if book.last is None or self._alive(run, fresh=True) is False:
             return CancelOutcome(ended=0)
         if selection.everything:
-            return orders.cancel_all(run, _client(run), book, selection, _dagman(run, book.last.cluster))
+            outcome = orders.cancel_all(run, _client(run), book, selection, _dagman(run, book.last.cluster))
+            # That nothing is left is written down while the schedd says so; later it may not answer.
+            self._seen.pop((str(run.root), book.last.cluster), None)
+            with suppress(LongshoreError):
+                self._reading(run).standing()
+            return outcome
         return orders.cancel_some(run, _client(run), book.last.cluster, selection)
 
     def steer(self, run: RunPaths, steering: Steering) -> bool:
