@@ -25,6 +25,7 @@ from longshore.engine.journal import path_of
 from longshore.model.codec import encode_line
 from longshore.model.event import Deleted, Event, Finished, Life, News, Steer
 from longshore.model.garbage import collection_paused
+from longshore.model.request import Request
 from longshore.model.state import JobState
 from longshore.services.htcondor.books import Book, Handed, dagman_log, dagman_out, nodes_log
 from longshore.services.htcondor.course import Course
@@ -338,7 +339,12 @@ class Reading:
             if number == told.lives and told.finished:
                 continue
             standing = self._now()
-            story = Story(standing, final=self._final, retries=handed[number - 1].retries)
+            story = Story(
+                standing,
+                final=self._final,
+                retries=handed[number - 1].retries,
+                requests=_requests_in(handed[:number]),
+            )
             if number > told.lives:
                 yield from self._begin(story, handed[number - 1])
             yield from self._of_life(story, number, tell)
@@ -405,6 +411,17 @@ class Reading:
         with suppress(OSError):
             at = max(at, path.stat().st_mtime)
         return End(at=at, removed=True)
+
+
+def _requests_in(handed: Iterable[Handed]) -> dict[int, Request]:
+    """What jobs ask for since somebody set it: what one restart sets, the next keeps."""
+    return {
+        job: steer.request
+        for each in handed
+        for steer in each.steers
+        if steer.request is not None
+        for job in steer.jobs or ()
+    }
 
 
 class _ReplacedError(Exception):

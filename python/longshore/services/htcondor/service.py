@@ -265,9 +265,10 @@ class HTCondorService(WmsService):
         if book.last is None or self._alive(run, fresh=True) is False:
             return CancelOutcome(ended=0)
         if selection.everything:
+            # That it was in the queue a moment ago no longer says that it is.
+            self._seen.pop((str(run.root), book.last.cluster), None)
             outcome = orders.cancel_all(run, _client(run), book, selection, _dagman(run, book.last.cluster))
             # That nothing is left is written down while the schedd says so; later it may not answer.
-            self._seen.pop((str(run.root), book.last.cluster), None)
             with suppress(LongshoreError):
                 self._reading(run).standing()
             return outcome
