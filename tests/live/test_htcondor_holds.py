@@ -18,8 +18,8 @@ def test_what_cannot_start_is_held_and_let_go_later_or_given_up(condor_site: Con
         (condor_site.folder / name).mkdir()
     cured = condor_site.begin(f"{text}workingDirectory: ${{PWD}}/cured\nnumberOfRetries: 30\n", name="cured")
     lost = condor_site.begin(f"{text}workingDirectory: ${{PWD}}/lost\nnumberOfRetries: 2\n", name="lost")
+    until(lambda: condor_site.job(cured, "a") and condor_site.job(lost, "a"), "both jobs wait in the queue")
     for run in (cured, lost):
-        until(lambda run=run: condor_site.job(run, "a"), "the job waits in the queue")
         # What was there when the run was submitted is no longer there when the job can start.
         (condor_site.folder / run.parent.name).rmdir()
         condor_site.pool.run("condor_qedit", condor_site.job(run, "a"), "Requirements", "true")

@@ -9,8 +9,10 @@ import msgspec
 
 from longshore.app.report import report_run
 from longshore.app.runs import OpenRun, open_run
+from longshore.app.services import find_service
 from longshore.app.status import status_run
 from longshore.contract.executor import CancelOutcome
+from longshore.contract.search import Search
 from longshore.contract.service import Selection
 from longshore.errors import LongshoreError, RunNotFoundError
 from longshore.model.report import RunReport
@@ -18,6 +20,8 @@ from longshore.model.state import TERMINAL, JobState
 from longshore.plan.special import FINAL
 from longshore.world.registry import entries
 
+FORCE = "-forcex"
+"""Has a workload manager forget jobs that it cannot reach."""
 _LOOK_S = 0.1
 _SHOWN = 10
 """Names spelled out in a message."""
@@ -58,6 +62,45 @@ def cancel(opened: OpenRun, selection: Selection, *, wait_s: float, show: Callab
         report = status_run(opened)
     report = report_run(opened, details=True)
     return msgspec.structs.replace(report, notes=tuple(_notes(report, selection, outcome)))
+
+
+def cancel_sighted(
+    found: RunReport, *, pass_thru: str, ours: bool, wait_s: float, show: Callable[[RunReport], None]
+) -> RunReport:
+    """End a run of which only its workload manager knows.
+
+    Parameters
+    ----------
+    found
+        What is told of it.
+    pass_thru
+        Words for the manager: ``-forcex``, and what else the run has to meet.
+    ours
+        Whether it has to be a run.
+    wait_s, show
+        As for `cancel`.
+    """
+    service = find_service(found.service)
+    words = pass_thru.split()
+    rest = " ".join(word for word in words if word != FORCE)
+    search = Search(reference=found.global_id or found.id, pass_thru=rest, ours=ours, days=1.0)
+    service.cancel_sighted(search, forced=FORCE in words)
+    deadline = time.monotonic() + wait_s
+    report = found
+    while time.monotonic() < deadline:
+        now = service.sight(search_of(search)).reports
+        # What has left the queue, and is not to be found in any history either, is gone.
+        report = now[0] if now else msgspec.structs.replace(report, state=JobState.DELETED)
+        if report.state in TERMINAL:
+            return report
+        show(report)
+        time.sleep(_LOOK_S)
+    return msgspec.structs.replace(report, notes=(*report.notes, "still alive: DAGMan is in the queue"))
+
+
+def search_of(search: Search) -> Search:
+    """The same run, whatever else it has to meet: what was ended may not any more."""
+    return msgspec.structs.replace(search, pass_thru="")
 
 
 def runs_of(user: str) -> list[OpenRun]:

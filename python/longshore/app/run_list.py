@@ -9,10 +9,12 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from longshore.app.elsewhere import merged
 from longshore.app.fields import Wanted
 from longshore.app.runs import OpenRun, is_gone
 from longshore.app.status import ENDS, status_run
 from longshore.contract.context import RunPaths
+from longshore.contract.search import Sighted
 from longshore.errors import LongshoreError
 from longshore.model.report import RunReport
 from longshore.model.state import JobState
@@ -34,7 +36,13 @@ class RunList:
 
 
 def list_runs(
-    *, days: float | None = None, user: str | None = None, wanted: Wanted | None = None, now: float = 0.0
+    *,
+    days: float | None = None,
+    user: str | None = None,
+    wanted: Wanted | None = None,
+    now: float = 0.0,
+    sighted: Sighted | None = None,
+    only_sighted: bool = False,
 ) -> RunList:
     """The runs the registry knows, as far as they are of interest.
 
@@ -49,8 +57,16 @@ def list_runs(
         Show what this wants, over or not.
     now
         This moment, in seconds since the epoch.
+    sighted
+        What a workload manager told of runs, known here or not.
+    only_sighted
+        Whether only these are shown, over or not: they are what somebody asked the manager for.
     """
-    reports, notes = _all_runs()
+    reports, notes = ([], []) if only_sighted else _all_runs()
+    if sighted is not None:
+        reports, notes = merged(reports, sighted.reports), [*notes, *sighted.notes]
+    if only_sighted:
+        days = None
     if user:
         reports = [report for report in reports if user in (report.user, report.operator)]
     if wanted:
@@ -60,7 +76,7 @@ def list_runs(
         since = now - days * _DAY_S
         shown = [report for report in reports if report.state not in ENDS or (report.finished_at or 0.0) >= since]
     else:
-        shown = reports if wanted else live or reports[-_LAST:]
+        shown = reports if wanted or only_sighted else live or reports[-_LAST:]
     there = {id(report) for report in shown}
     ended = (report for report in reports if id(report) not in there)
     recent = sum(1 for report in ended if (report.finished_at or 0.0) >= now - _DAY_S)

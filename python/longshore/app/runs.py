@@ -8,14 +8,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Final
 
 from longshore.app.services import find_service, short_name
 from longshore.contract.context import RunPaths, log_path
+from longshore.contract.search import Search
 from longshore.contract.service import LogPlaces, WmsService
-from longshore.errors import LongshoreError, RunNotFoundError, RunUnreadableError, UnknownServiceError
+from longshore.errors import LongshoreError, RunNotFoundError, RunUnreadableError, ServiceError, UnknownServiceError
 from longshore.model.submission import RunCard
 from longshore.world.registry import Entry, find_run, path_of, register
 from longshore.world.rundir import read_card
+
+_DAYS: Final = 2.0
+"""How far back a run is looked for that is over."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +60,7 @@ class OpenRun:
         return places.path(index, name, label, attempt) if places else log_path(index, name, label, attempt)
 
 
-def open_run(reference: str, *, service: str | None = None) -> OpenRun:
+def open_run(reference: str, *, service: str | None = None, everywhere: bool = False, tell: bool = True) -> OpenRun:
     """Open a run.
 
     Parameters
@@ -64,6 +69,10 @@ def open_run(reference: str, *, service: str | None = None) -> OpenRun:
         Its id, the beginning of its id, its path, or ``@last``.
     service
         The service it is said to belong to; the run itself knows better.
+    everywhere
+        Whether all queues of its manager are searched for an id that nobody here knows.
+    tell
+        Whether to say, if its manager knows it, that its directory is not here.
 
     Raises
     ------
@@ -72,7 +81,7 @@ def open_run(reference: str, *, service: str | None = None) -> OpenRun:
     UnknownServiceError
         Its service is not the one it is said to belong to.
     """
-    run = _find(reference, service)
+    run = _find(reference, service, everywhere=everywhere, tell=tell)
     if is_gone(run.root):
         raise RunNotFoundError(
             f"there is no run directory '{run.root}'",
@@ -96,20 +105,46 @@ def open_run(reference: str, *, service: str | None = None) -> OpenRun:
     return OpenRun(run=run, card=card)
 
 
-def _find(reference: str, service: str | None) -> RunPaths:
+def is_managers_id(reference: str) -> bool:
+    """Whether it can be an id that a workload manager gives: ours begin with a letter; global ids have two ``#``.
+
+    Parameters
+    ----------
+    reference
+        What a run is named by.
+    """
+    return reference[:1].isdigit() or reference.count("#") == 2
+
+
+def _find(reference: str, service: str | None, *, everywhere: bool, tell: bool) -> RunPaths:
     """The directory of a run, asked of its workload manager where nobody here knows an id of that kind."""
     try:
         return find_run(reference)
     except RunNotFoundError:
-        # Ours begin with a letter; a schedd's global ids have two signs of number in them.
-        if not (reference[:1].isdigit() or reference.count("#") == 2):
+        if not is_managers_id(reference):
             raise
         from longshore.app.layers import SERVICE_VARIABLE
 
-        found = find_service(service or os.environ.get(SERVICE_VARIABLE) or "htcondor").find(reference)
-        if found is None:
-            raise
-        return RunPaths(found)
+        manager = find_service(service or os.environ.get(SERVICE_VARIABLE) or "htcondor")
+        found = manager.find(reference, everywhere=everywhere)
+        if found is not None:
+            return RunPaths(found)
+        if tell:
+            _tell(reference, manager)
+        raise
+
+
+def _tell(reference: str, manager: WmsService) -> None:
+    """Say where the directory of a run is that is not here."""
+    try:
+        found = manager.sight(Search(reference=reference, days=_DAYS)).reports
+    except ServiceError:
+        return
+    for report in found:
+        raise RunNotFoundError(
+            f"the directory of run '{reference}' is not here: it is '{report.path}' on the host it was submitted from",
+            hint="'report', 'status' and 'cancel' work from here; anything else where the directory is.",
+        ) from None
 
 
 def is_gone(path: str | Path) -> bool:

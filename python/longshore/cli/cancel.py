@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -36,7 +37,6 @@ _NOTHING_HINT = "Hints: Double check id, and/or use --global to search all job q
 @click.pass_context
 def command(ctx: click.Context, /, **options: Any) -> None:
     """End a run: every job that runs is told to end, then killed; what never ran is DELETED."""
-    from longshore.app.runs import open_run
     from longshore.contract.service import Selection
     from longshore.errors import RunNotFoundError
 
@@ -49,12 +49,12 @@ def command(ctx: click.Context, /, **options: Any) -> None:
         final_too=options["no_final"],
         pass_thru=options["pass_thru"],
     )
-    runs = [open_run(chosen, service=options["wms_service_class"])] if chosen else _runs_of(options["user"])
+    runs = [_named(chosen, **options)] if chosen else _runs_of(**options)
     if not runs:
         raise RunNotFoundError(_NOTHING, hint=_NOTHING_HINT)
     if not chosen and not options["yes"]:
         _ask(runs)
-    reports = [_cancel(opened, selection, as_json=options["as_json"]) for opened in runs]
+    reports = [_cancel(opened, selection, **options) for opened in runs]
     if options["as_json"]:
         from longshore.cli.show_json import cancel_document, dumps
 
@@ -62,42 +62,89 @@ def command(ctx: click.Context, /, **options: Any) -> None:
     ctx.exit(6 if any(_still_runs(report) for report in reports) else 0)
 
 
-def _runs_of(user: str) -> list[OpenRun]:
+def _named(chosen: str, **options: Any) -> OpenRun | RunReport:
+    from longshore.app.elsewhere import open_or_sight
+
+    return open_or_sight(
+        chosen,
+        service=options["wms_service_class"],
+        everywhere=options["is_global"],
+        ours=options["require_bps"],
+    )
+
+
+def _runs_of(**options: Any) -> list[OpenRun | RunReport]:
     from longshore.app.cancel import runs_of
+    from longshore.app.elsewhere import asked_service, runs_elsewhere
+    from longshore.contract.search import Search
 
-    return runs_of(user)
+    known: list[OpenRun | RunReport] = [*runs_of(options["user"])]
+    service = asked_service(options["wms_service_class"], asked=options["is_global"])
+    if service is None:
+        return known
+    there = {str(opened.run.root) for opened in runs_of(options["user"])}
+    found = runs_elsewhere(service, Search(user=options["user"], everywhere=options["is_global"]))
+    for note in found.notes:
+        click.echo(f"longshore: {note}", err=True)
+    return [*known, *(report for report in found.reports if report.path not in there)]
 
 
-def _ask(runs: list[OpenRun]) -> None:
+def _ask(runs: list[OpenRun | RunReport]) -> None:
     """Show what would end, and go on only if the user says so."""
     for opened in runs:
-        click.echo(f"{opened.card.id}  {opened.card.name}", err=True)
+        click.echo("  ".join(_names(opened)), err=True)
     if not sys.stdin.isatty():
         raise click.UsageError(f"{len(runs)} runs would end; off a terminal that needs --yes.")
     click.confirm(f"End these {len(runs)} runs?", abort=True, err=True)
 
 
-def _cancel(opened: OpenRun, selection: Selection, *, as_json: bool) -> RunReport:
-    from longshore.app.cancel import cancel
+def _names(opened: OpenRun | RunReport) -> tuple[str, str]:
+    """Id and name."""
+    from longshore.model.report import RunReport
+
+    return (opened.id, opened.name) if isinstance(opened, RunReport) else (opened.card.id, opened.card.name)
+
+
+def _cancel(opened: OpenRun | RunReport, selection: Selection, **options: Any) -> RunReport:
+    from longshore.app.cancel import cancel, cancel_sighted
     from longshore.app.status import status_run
+    from longshore.model.report import RunReport
     from longshore.model.state import TERMINAL
 
-    over = status_run(opened).state in TERMINAL
+    sighted = isinstance(opened, RunReport)
+    over = (opened if isinstance(opened, RunReport) else status_run(opened)).state in TERMINAL
     progress = Progress()
     try:
-        report = cancel(opened, selection, wait_s=_LOOK_S, show=progress.show)
+        if not isinstance(opened, RunReport):
+            report = cancel(opened, selection, wait_s=_LOOK_S, show=progress.show)
+        elif not selection.everything or selection.final_too:
+            raise click.UsageError(f"only the whole of '{opened.id}' can be cancelled: its directory is not here")
+        elif over:
+            report = opened
+        else:
+            report = cancel_sighted(
+                opened,
+                pass_thru=options["pass_thru"],
+                ours=options["require_bps"],
+                wait_s=_LOOK_S,
+                show=progress.show,
+            )
     finally:
         progress.close()
-    if not as_json:
-        for note in report.notes:
-            click.echo(f"longshore: {note}", err=True)
-        if over:
-            click.echo(f"longshore: nothing to cancel: run '{opened.card.id}' is {report.state}", err=True)
-        elif _still_runs(report):
-            click.echo(f"Couldn't cancel job with id '{opened.card.id}' (it still runs)", err=True)
-        else:
-            click.echo(f"Successfully canceled job with id '{opened.card.id}'")
+    if not options["as_json"]:
+        _say(report, _names(opened)[0], over=over, notes=() if sighted else report.notes)
     return report
+
+
+def _say(report: RunReport, name: str, *, over: bool, notes: Iterable[str]) -> None:
+    for note in notes:
+        click.echo(f"longshore: {note}", err=True)
+    if over:
+        click.echo(f"longshore: nothing to cancel: run '{name}' is {report.state}", err=True)
+    elif _still_runs(report):
+        click.echo(f"Couldn't cancel job with id '{name}' (it still runs)", err=True)
+    else:
+        click.echo(f"Successfully canceled job with id '{name}'")
 
 
 def _still_runs(report: RunReport) -> bool:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from longshore.cli.options import GLOBAL, JSON, PASS_THRU, RUN_ID, SERVICE, chosen_run
 
-_OF_LISTS = ("user", "hist", "filters", "fields", "tsv", "no_header")
+if TYPE_CHECKING:
+    from longshore.contract.search import Sighted
+
+_OF_LISTS = ("user", "filters", "fields", "tsv", "no_header")
 
 
 @click.command(
@@ -53,11 +56,19 @@ def command(ctx: click.Context, /, reference: str | None, run: str | None, **opt
 
 
 def _one(chosen: str, **options: Any) -> int:
+    from longshore.app.elsewhere import open_or_sight
     from longshore.app.report import report_run
-    from longshore.app.runs import open_run
     from longshore.cli.show_text import detailed, exit_codes
+    from longshore.model.report import RunReport
 
-    opened = open_run(chosen, service=options["wms_service_class"])
+    opened = open_or_sight(
+        chosen,
+        service=options["wms_service_class"],
+        everywhere=options["is_global"],
+        days=options["hist"] or 0.0,
+    )
+    if options["watch"] and isinstance(opened, RunReport):
+        raise click.UsageError(f"--watch is for runs whose directory is here; '{opened.path}' is not.")
     if options["watch"]:
         if options["as_json"]:
             raise click.UsageError(
@@ -65,9 +76,10 @@ def _one(chosen: str, **options: Any) -> int:
             )
         from longshore.cli.watch import watch
 
+        assert not isinstance(opened, RunReport)
         return watch(opened, codes=options["return_exit_codes"])
     now = time.time()
-    report = report_run(opened, details=options["as_json"], now=now)
+    report = opened if isinstance(opened, RunReport) else report_run(opened, details=options["as_json"], now=now)
     if options["as_json"]:
         from longshore.cli.show_json import report_pieces
 
@@ -82,6 +94,24 @@ def _one(chosen: str, **options: Any) -> int:
     return 0
 
 
+def _sighted(**options: Any) -> Sighted | None:
+    """What a workload manager tells of runs, where one is named or something is asked that only one can answer."""
+    from longshore.app.elsewhere import asked_service, runs_elsewhere
+    from longshore.contract.search import Search
+
+    asked = bool(options["is_global"] or options["pass_thru"])
+    service = asked_service(options["wms_service_class"], asked=asked)
+    if service is None:
+        return None
+    search = Search(
+        user=options["user"] or "",
+        days=options["hist"] or 0.0,
+        everywhere=options["is_global"],
+        pass_thru=options["pass_thru"],
+    )
+    return runs_elsewhere(service, search)
+
+
 def _several(**options: Any) -> None:
     from longshore.app.fields import FIELDS, chosen_fields, wanted
     from longshore.app.run_list import list_runs
@@ -92,7 +122,14 @@ def _several(**options: Any) -> None:
         raise click.UsageError("--format, --tsv and --no-header are for text: --json always has all fields.")
     fields = chosen_fields(options["fields"]) if options["fields"] else tuple(FIELDS)[:9]
     keeps = wanted(options["filters"]) if options["filters"] else None
-    found = list_runs(days=options["hist"] or None, user=options["user"], wanted=keeps, now=now)
+    found = list_runs(
+        days=options["hist"] or None,
+        user=options["user"],
+        wanted=keeps,
+        now=now,
+        sighted=_sighted(**options),
+        only_sighted=bool(options["pass_thru"]),
+    )
     if options["as_json"]:
         from longshore.cli.show_json import dumps, report_document
 

@@ -22,14 +22,21 @@ from longshore.cli.options import GLOBAL, JSON, RUN_ID, SERVICE, chosen_run
 @click.pass_context
 def command(ctx: click.Context, /, reference: str | None, run: str | None, **options: Any) -> None:
     """Say how a run stands. Exit status: 0 SUCCEEDED, 10 UNKNOWN, 15 RUNNING, 16 DELETED, 17 HELD, 19 FAILED."""
-    from longshore.app.runs import open_run
+    from longshore.app.elsewhere import open_or_sight
     from longshore.app.status import status_run
+    from longshore.model.report import RunReport
     from longshore.model.state import EXIT_STATUS
 
     chosen = chosen_run(reference, run)
     if not chosen:
         raise click.UsageError("Name the run: --id RUN.")
-    report = status_run(open_run(chosen, service=options["wms_service_class"]))
+    opened = open_or_sight(
+        chosen,
+        service=options["wms_service_class"],
+        everywhere=options["is_global"],
+        days=options["hist"] or 0.0,
+    )
+    report = opened if isinstance(opened, RunReport) else status_run(opened)
     if options["as_json"]:
         from longshore.cli.show_json import dumps, status_document
 

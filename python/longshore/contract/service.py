@@ -16,8 +16,9 @@ import msgspec
 
 from longshore.contract.context import Context, PingReport, Problem, RenderedFile, RunPaths, Unreachable
 from longshore.contract.executor import CancelOutcome, Mark
+from longshore.contract.search import Search, Sighted
 from longshore.errors import SubmissionRefusedError
-from longshore.model.event import Event
+from longshore.model.event import Event, News
 from longshore.model.submission import Submission
 
 if TYPE_CHECKING:
@@ -199,6 +200,19 @@ class WmsService(ABC):
             What was told up to that mark no longer holds; never without a mark.
         """
 
+    def course(self, run: RunPaths, mark: Mark = "") -> tuple[Iterator[News], Mark] | Unreachable:
+        """Return the same in short, for whoever wants to know where it leaves each job and not how it came about.
+
+        Attempts that went well may be told in a word, when they end. Of the order in which things happened, what
+        matters is kept: that of the events of a job, and of all ends.
+
+        Raises
+        ------
+        StaleMark
+            As for `events`; the marks of one are none of the other.
+        """
+        return self.events(run, mark)
+
     @abstractmethod
     def cancel(self, run: RunPaths, selection: Selection) -> CancelOutcome:
         """End jobs. Twice is no error."""
@@ -246,8 +260,15 @@ class WmsService(ABC):
     def alive(self, run: RunPaths) -> bool | Unreachable:
         """Return whether something still moves the run: an engine, or the manager itself."""
 
-    def find(self, reference: str) -> Path | None:
+    def find(self, reference: str, *, everywhere: bool = False) -> Path | None:
         """Return the directory of a run that this manager knows by an id of its own; ``None`` where it knows none.
+
+        Parameters
+        ----------
+        reference
+            The id.
+        everywhere
+            Whether all of its queues are searched, or only that which is used from here.
 
         Raises
         ------
@@ -255,6 +276,33 @@ class WmsService(ABC):
             It cannot be asked.
         """
         return None
+
+    def sight(self, search: Search) -> Sighted:
+        """Return what the manager itself tells of runs, wherever their directories are. Here, it knows of none.
+
+        Raises
+        ------
+        ServiceError
+            It cannot be asked.
+        """
+        return Sighted()
+
+    def cancel_sighted(self, search: Search, *, forced: bool) -> int:
+        """End a run of which only the manager knows; return how many jobs obeyed.
+
+        Parameters
+        ----------
+        search
+            Which; it has a reference.
+        forced
+            Whether the manager is to forget jobs that it cannot reach.
+
+        Raises
+        ------
+        SubmissionRefusedError
+            Nothing is ended.
+        """
+        raise SubmissionRefusedError(f"the service '{self.name}' knows no runs but those whose directories are here")
 
     def log_places(self, run: RunPaths) -> LogPlaces | None:
         """Return where logs of attempts lie; ``None`` where that is as `RunPaths.log_of` has it."""

@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
 from typing import Any, Final
 
 from longshore.contract.context import RunPaths, Unreachable
+from longshore.model.codec import decode_job
 from longshore.model.moment import moment
-from longshore.services.htcondor import ids
-from longshore.services.htcondor.books import Book, nodes_log
+from longshore.services.htcondor import ids, provider
+from longshore.services.htcondor.books import Book, dagman_out, nodes_log
+from longshore.services.htcondor.dagmanout import submit_failures
+from longshore.services.htcondor.provisioning import SCRIPT
+from longshore.services.htcondor.standing import Standing
+from longshore.world.rundir import open_workflow
 
 ASKED: Final = ("JobStatus", "HoldReason", "DAG_NodesQueued", "DAG_NodesReady")
 _HELD: Final = 5
 """``JobStatus`` of a job on hold."""
 
 
-def lines(run: RunPaths, book: Book, found: list[Mapping[str, Any]] | Unreachable | None) -> Iterator[str]:
+def lines(
+    run: RunPaths,
+    book: Book,
+    found: list[Mapping[str, Any]] | Unreachable | None,
+    standing: Callable[[], Standing],
+) -> Iterator[str]:
     """What there is to say.
 
     Parameters
@@ -26,6 +37,8 @@ def lines(run: RunPaths, book: Book, found: list[Mapping[str, Any]] | Unreachabl
         What was handed over.
     found
         What the queue has of DAGMan's job; ``None`` where it was not asked, because the run is over.
+    standing
+        Says where jobs stand; asked only where something starts machines beside the run.
     """
     last = book.last
     assert last is not None
@@ -49,3 +62,20 @@ def lines(run: RunPaths, book: Book, found: list[Mapping[str, Any]] | Unreachabl
     elif found and found[0].get("JobStatus") == _HELD:
         reason = found[0].get("HoldReason") or "no reason is given"
         yield f"DAGMan itself is held: {reason}; to let it go on: longshore resume {ids.shown(last.cluster)}"
+    if found is not None:
+        yield from _not_submitted(run, book)
+    if (run.wms / SCRIPT).exists():
+        yield provider.words(standing().provider)
+
+
+def _not_submitted(run: RunPaths, book: Book) -> Iterator[str]:
+    """What DAGMan has given up while it runs; its log has no word of that, and so no job is told to have failed yet."""
+    with open_workflow(run) as (header, _, jobs):
+        newest = len(book.handed)
+        failures = submit_failures(dagman_out(run, newest, newest=newest), header.jobs)
+        if not failures:
+            return
+        first = min(failures)
+        name = decode_job(next(islice(jobs, first, None))).name
+    which = f"job '{name}'" if len(failures) == 1 else f"{len(failures):,} jobs, '{name}' among them"
+    yield f"For {which}: {failures[first]}; told of as failed once DAGMan is over"

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from longshore.contract.context import Context, Problem
+from longshore.engine.policy import rules_of
 from longshore.errors import ConfigError
 from longshore.model.job import JobSettings
 from longshore.model.request import MIB
@@ -89,11 +90,14 @@ def check(workflow: Workflow, ctx: Context) -> list[Problem]:
     """Return what cannot be done, each kind of jobs being looked at once."""
     problems = [*_of_run(ctx), *_of_workflow(workflow), *transfer.problems(workflow, ctx)]
     judged: set[int] = set()
+    endless: dict[str, None] = {}
     for job in workflow:
         if id(job.settings) not in judged:
             judged.add(id(job.settings))
             problems += _of_jobs(job.name, job.settings, ctx)
-    return problems
+            if _grows_without_end(job.settings, ctx):
+                endless[job.label] = None
+    return [*problems, *_of_growth(list(endless), ctx)]
 
 
 def _of_run(ctx: Context) -> Iterator[Problem]:
@@ -144,6 +148,28 @@ def _of_jobs(name: str, settings: JobSettings, ctx: Context) -> Iterator[Problem
 
 def _note(settings: JobSettings, key: str) -> Problem:
     return Problem(message=f"'{key}' of '{settings.label}' has no effect: {REFUSED[key]}", fatal=False)
+
+
+def _grows_without_end(settings: JobSettings, ctx: Context) -> bool:
+    capacity = ctx.probe.capacity if ctx.probe else None
+    rules = rules_of(settings, retries_on_lost=0, capacity=capacity)
+    return rules.memory_factor is not None and rules.memory_most_b is None and settings.request.memory_b is not None
+
+
+def _of_growth(labels: Sequence[str], ctx: Context) -> Iterator[Problem]:
+    """That memory may come to be more than any machine has, said once for all labels."""
+    if not labels:
+        return
+    more = len(labels) - 1
+    others = f" and of {more} other label{'s'[: more > 1]}" if more else ""
+    silent = ctx.probe is None or not ctx.probe.ok
+    why = "the pool does not answer" if silent else "no machine of the pool says how much memory it has"
+    yield Problem(
+        message=f"the memory of '{labels[0]}'{others} grows without a limit: there is no 'memoryLimit', and {why}. A "
+        "job that asks for more than any machine has waits for ever",
+        hint="Set 'memoryLimit', or 'requestMemoryMax' of the label.",
+        fatal=False,
+    )
 
 
 _KEYS: Final = {"cpus": "requestCpus", "memory": "requestMemory", "disk": "requestDisk"}

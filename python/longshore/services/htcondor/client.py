@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from longshore.contract.context import Unreachable
-from longshore.errors import LongshoreError, SubmissionRefusedError, UnreachableError
+from longshore.errors import LongshoreError, SubmissionRefusedError, UnreachableError, UsageError
 from longshore.services.htcondor.bindings import bindings, digits
 from longshore.services.htcondor.said import ours
 
@@ -94,6 +94,20 @@ class CondorClient:
             return False
         return True
 
+    def require_constraint(self, text: str) -> None:
+        """See that HTCondor can read what somebody passes through as a constraint; nobody is asked.
+
+        Raises
+        ------
+        UsageError
+            It cannot.
+        """
+        if text and not self.is_expression(text):
+            raise UsageError(
+                f"'--pass-thru' is '{text}', which HTCondor cannot read as a constraint",
+                hint='One is like: bps_campaign == "quick" && QDate > 1763630000',
+            )
+
     def schedd(self) -> Located:
         """The schedd.
 
@@ -113,6 +127,19 @@ class CondorClient:
                 f"{what} is not known to the collector", hint="'condor_status -schedd' names those it knows."
             )
         return _located(ad)
+
+    def schedds(self) -> list[str]:
+        """Names of all schedds that the collector knows.
+
+        Raises
+        ------
+        UnreachableError
+            It does not answer.
+        """
+        htcondor = bindings()
+        with ours("the collector"):
+            collector = htcondor.Collector(self._pool) if self._pool else htcondor.Collector()
+            return sorted(str(ad["Name"]) for ad in collector.locateAll(htcondor.DaemonType.Schedd))
 
     def collector(self) -> Located:
         """The collector, once it has answered.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from longshore.contract.context import RunPaths
 from longshore.contract.service import LogPlaces
 from longshore.services.htcondor import joblog
-from longshore.services.htcondor.standing import Standing
+from longshore.services.htcondor.standing import Phase, Standing
 
 
 class CondorLogs(LogPlaces):
@@ -35,7 +35,17 @@ class CondorLogs(LogPlaces):
             if shares or (self._run.root / own).exists():
                 # Nobody asks the disk about each of a hundred thousand jobs.
                 self._shares[label] = shares
-        return shared if shares else own
+        return shared if shares and attempt == self._last_of(index, attempt, cluster) else own
+
+    def _last_of(self, index: int, attempt: int, cluster: int) -> int:
+        """The attempt that a log is of which all in a cluster share: the last that has begun writes over the others."""
+        newest = self._standing.attempts[index]
+        if self._standing.phase[index] == Phase.PENDING and self._standing.start_of(index, newest) != (cluster, 1):
+            # It has not begun.
+            newest -= 1
+        while attempt < newest and self._standing.start_of(index, attempt + 1)[0] == cluster:
+            attempt += 1
+        return min(attempt, newest)
 
     def attempts(self, index: int) -> int:
         """Number of a job's newest attempt; 0 before the first."""

@@ -1,39 +1,164 @@
-"""Turns an id of the schedd's into the directory of a run, which DAGMan's job has for its own."""
+"""Asks schedds for runs by their ids, users and attributes, wherever these were handed over."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from longshore.contract.context import RunPaths, Unreachable
-from longshore.errors import UnreachableError
-from longshore.services.htcondor.client import CondorClient
-from longshore.services.htcondor.ids import CondorId
+from longshore.contract.search import Search, Sighted
+from longshore.errors import ServiceError, SubmissionRefusedError, UnreachableError
+from longshore.model.report import RunReport
+from longshore.services.htcondor.client import CondorClient, quoted
+from longshore.services.htcondor.ids import CondorId, condor_id
+from longshore.services.htcondor.sighting import DAGMAN, JOB, report_of
 
-_ASKED: Final = ("Iwd", "LongshoreRun")
+_DIRECTORY: Final = ("Iwd", "LongshoreRun")
+_DAY_S: Final = 86_400
+_LEAST_DAYS: Final = 2.0
+"""How far back a run is looked for that is named, as BPS does."""
+_LATE_S: Final = 3600
+_DAGMAN: Final = "JobUniverse == 7 && DAGManJobId =?= undefined"
+"""What DAGMan's job meets that is none of another's."""
+_RUNS: Final = f'{_DAGMAN} && (bps_isjob =?= "True" || LongshoreRun =!= undefined)'
+"""What DAGMan's job of a run meets: of ours, of BPS's, and of ours that has not begun."""
 
 
-def directory_of(client: CondorClient, meant: CondorId) -> Path | None:
-    """The directory of the run whose DAGMan is, or was, that job; ``None`` where it is none of ours.
+def directory_of(meant: CondorId, *, everywhere: bool) -> Path | None:
+    """The directory of the run whose DAGMan is, or was, that job; ``None`` where it is none of ours, or not here.
 
     Parameters
     ----------
-    client
-        Talks to the schedd that is meant.
     meant
         The job.
+    everywhere
+        Whether every schedd is asked that the collector knows.
 
     Raises
     ------
     ServiceError
         The schedd does not answer.
     """
-    constraint = f"ClusterId == {meant.cluster} && LongshoreRun =!= undefined"
-    if meant.qdate is not None:
-        constraint += f" && QDate == {meant.qdate}"
-    found = client.jobs(constraint, _ASKED)
+    constraint = f"{_meant(meant)} && LongshoreRun =!= undefined"
+    for client in _clients(meant.schedd, everywhere=everywhere and not meant.schedd):
+        found = client.jobs(constraint, _DIRECTORY)
+        if isinstance(found, Unreachable):
+            if everywhere and not meant.schedd:
+                continue
+            raise UnreachableError(f"which run '{meant.cluster}' is cannot be asked: {found.why}")
+        ads = found or client.history(constraint, _DIRECTORY)
+        folders = (Path(str(ad["Iwd"])).parent for ad in ads if ad.get("Iwd"))
+        if there := next((folder for folder in folders if RunPaths(folder).card.is_file()), None):
+            return there
+    return None
+
+
+def sighted(search: Search) -> Sighted:
+    """Reports of the runs that are meant, from what schedds know of them.
+
+    Raises
+    ------
+    ServiceError
+        HTCondor cannot be asked at all, or the one schedd that is meant does not answer.
+    """
+    meant = condor_id(search.reference) if search.reference else None
+    if search.reference and meant is None:
+        return Sighted()
+    CondorClient().require_constraint(search.pass_thru)
+    everywhere = search.everywhere and not (meant and meant.schedd)
+    reports: list[RunReport] = []
+    notes: list[str] = []
+    for client in _clients(meant.schedd if meant else "", everywhere=everywhere):
+        try:
+            reports += _of_schedd(client, search, meant)
+        except (ServiceError, UnreachableError) as error:
+            if not everywhere:
+                raise
+            notes.append(error.message)
+    return Sighted(reports=tuple(reports), notes=tuple(notes))
+
+
+def cancel(search: Search, *, forced: bool) -> int:
+    """Remove DAGMan of a run that is named.
+
+    Parameters
+    ----------
+    search
+        Which run.
+    forced
+        Whether HTCondor is to forget its jobs.
+
+    Raises
+    ------
+    SubmissionRefusedError
+        No job in a queue is meant.
+    """
+    meant = condor_id(search.reference)
+    if meant is None:
+        raise SubmissionRefusedError(f"'{search.reference}' is no id of HTCondor's")
+    CondorClient().require_constraint(search.pass_thru)
+    constraint = f"{_meant(meant)} && {_RUNS}" if search.ours else _meant(meant)
+    if search.pass_thru:
+        constraint += f" && ({search.pass_thru})"
+    everywhere = search.everywhere and not meant.schedd
+    count = 0
+    for client in _clients(meant.schedd, everywhere=everywhere):
+        try:
+            count += client.act("RemoveX" if forced else "Remove", constraint, "longshore cancel")
+        except UnreachableError:
+            if not everywhere:
+                raise
+    if not count:
+        raise SubmissionRefusedError(
+            f"no job '{search.reference}' is in a queue that meets what is asked for",
+            hint="Double check the id; --global searches all queues, and --skip-require-bps takes what is no run, too.",
+        )
+    return count
+
+
+def _clients(schedd: str, *, everywhere: bool) -> Iterator[CondorClient]:
+    if not everywhere:
+        yield CondorClient(schedd=schedd)
+        return
+    yield from (CondorClient(schedd=name) for name in CondorClient().schedds())
+
+
+def _of_schedd(client: CondorClient, search: Search, meant: CondorId | None) -> Iterator[RunReport]:
+    constraint = _constraint(search, meant)
+    found = client.jobs(constraint, DAGMAN)
     if isinstance(found, Unreachable):
-        raise UnreachableError(f"which run '{meant.cluster}' is cannot be asked: {found.why}")
-    ads = found or client.history(constraint, _ASKED)
-    folders = (Path(str(ad["Iwd"])).parent for ad in ads if ad.get("Iwd"))
-    return next((folder for folder in folders if RunPaths(folder).card.is_file()), None)
+        raise UnreachableError(found.why)
+    days = max(search.days, _LEAST_DAYS) if meant else search.days
+    ads = list(found)
+    if days and not (meant and ads):
+        since = f"EnteredCurrentStatus < {int(time.time() - days * _DAY_S)}"
+        ads += client.history(constraint, DAGMAN, most=1 if meant else -1, since=since)
+    schedd = client.schedd().name
+    for ad in ads:
+        yield report_of(ad, schedd, _jobs_of(client, ad) if meant else None)
+
+
+def _jobs_of(client: CondorClient, dagman: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The jobs of a DAGMan, in the queue and out of it."""
+    constraint = f"DAGManJobId =?= {dagman['ClusterId']} && JobUniverse =!= 7"
+    found = client.jobs(constraint, JOB)
+    if isinstance(found, Unreachable):
+        raise UnreachableError(found.why)
+    since = f"EnteredCurrentStatus < {int(dagman.get('QDate', 0)) - _LATE_S}"
+    return [*found, *client.history(constraint, JOB, most=-1, since=since)]
+
+
+def _constraint(search: Search, meant: CondorId | None) -> str:
+    if meant:
+        return f"{_meant(meant)} && {_RUNS}" if search.ours else _meant(meant)
+    if search.pass_thru:
+        return f"{_DAGMAN} && ({search.pass_thru})"
+    if search.user:
+        return f"{_RUNS} && (Owner == {quoted(search.user)} || bps_operator =?= {quoted(search.user)})"
+    return _RUNS
+
+
+def _meant(meant: CondorId) -> str:
+    return f"ClusterId == {meant.cluster}" + (f" && QDate == {meant.qdate}" if meant.qdate is not None else "")

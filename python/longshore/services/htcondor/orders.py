@@ -49,7 +49,7 @@ def cancel_all(run: RunPaths, client: CondorClient, book: Book, selection: Selec
     UnreachableError
         The schedd does not answer, and nothing was cancelled.
     """
-    forced = _forced(selection)
+    forced, also = _passed(client, selection)
     last = book.last
     assert last is not None
     below = f"DAGManJobId =?= {last.cluster}"
@@ -66,7 +66,7 @@ def cancel_all(run: RunPaths, client: CondorClient, book: Book, selection: Selec
     if active and all(ad.get("DAGNodeName") == FINAL for ad in active) and not (selection.final_too or forced):
         return CancelOutcome(ended=0)
     try:
-        client.act("Remove", dagman, _REASON)
+        _remove_dagman(client, f"{dagman}{also}", also)
         if selection.final_too or forced:
             # DAGMan would start the final job now.
             client.act("RemoveX", dagman, _REASON)
@@ -81,6 +81,13 @@ def cancel_all(run: RunPaths, client: CondorClient, book: Book, selection: Selec
     )
 
 
+def _remove_dagman(client: CondorClient, constraint: str, also: str) -> None:
+    if not client.act("Remove", constraint, _REASON) and also:
+        raise SubmissionRefusedError(
+            "the run is not cancelled: it does not meet what '--pass-thru' asks for", hint="Leave '--pass-thru' out."
+        )
+
+
 def cancel_some(run: RunPaths, client: CondorClient, cluster: int, selection: Selection) -> CancelOutcome:
     """Remove some jobs; what descends from them is never run.
 
@@ -90,8 +97,9 @@ def cancel_some(run: RunPaths, client: CondorClient, cluster: int, selection: Se
         None of them is in the queue: DAGMan cannot be told to leave out what it has not submitted.
     """
     chosen = chosen_jobs(run, selection)
-    here = _in_queue(cluster, chosen)
-    count = client.act("RemoveX" if _forced(selection) else "Remove", here, _REASON)
+    forced, also = _passed(client, selection)
+    here = f"{_in_queue(cluster, chosen)}{also}"
+    count = client.act("RemoveX" if forced else "Remove", here, _REASON)
     if not count and chosen:
         raise SubmissionRefusedError(
             "none of these jobs is in HTCondor's queue: what DAGMan has not submitted yet, it will",
@@ -168,14 +176,17 @@ def _in_queue(cluster: int, jobs: Iterable[int]) -> str:
     return f"DAGManJobId =?= {cluster} && member(LongshoreJob, {{{numbers}}})"
 
 
-def _forced(selection: Selection) -> bool:
+def _passed(client: CondorClient, selection: Selection) -> tuple[bool, str]:
+    """Whether jobs are to be forgotten, and what else they have to meet, as BPS reads ``--pass-thru``."""
     words = selection.pass_thru.split()
-    if unknown := [word for word in words if word != _FORCE]:
+    rest = " ".join(word for word in words if word != _FORCE)
+    if rest.startswith("-"):
         raise UsageError(
-            f"'--pass-thru' has '{unknown[0]}', which removing a run from HTCondor does not know",
-            hint=f"It knows {_FORCE}: HTCondor forgets jobs whose machines do not answer.",
+            f"'--pass-thru' has '{rest}', which removing a run from HTCondor does not know",
+            hint=f"It knows {_FORCE} (HTCondor forgets jobs whose machines do not answer), and constraints.",
         )
-    return bool(words)
+    client.require_constraint(rest)
+    return _FORCE in words, f" && ({rest})" if rest else ""
 
 
 def _left(client: CondorClient, below: str, dagman: str = "false") -> list[str]:

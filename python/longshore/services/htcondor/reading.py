@@ -10,8 +10,7 @@ import fcntl
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
-from typing import BinaryIO, Final
+from typing import BinaryIO, Final, TypeAlias, TypeVar
 
 import msgspec
 
@@ -23,14 +22,14 @@ from longshore.engine.follow import read_since
 from longshore.engine.jobs import JobTable
 from longshore.engine.journal import path_of
 from longshore.model.codec import encode_line
-from longshore.model.event import Event, Finished, Life, Steer
+from longshore.model.event import Event, Finished, Life, News, Steer
 from longshore.model.garbage import collection_paused
 from longshore.model.state import JobState
 from longshore.services.htcondor.books import Book, Handed, dagman_log, dagman_out, nodes_log
-from longshore.services.htcondor.codes import Kind
+from longshore.services.htcondor.course import Course
 from longshore.services.htcondor.dagmanout import submit_failures
+from longshore.services.htcondor.ending import End, last_word
 from longshore.services.htcondor.eventlog import EventLog, Place
-from longshore.services.htcondor.parse import terminated
 from longshore.services.htcondor.standing import Kept, Standing
 from longshore.services.htcondor.story import Story
 from longshore.world.rundir import open_workflow, write_waiting
@@ -38,8 +37,13 @@ from longshore.world.rundir import open_workflow, write_waiting
 _FORMAT: Final = 1
 _FOLDER: Final = "htcondor"
 _UNKEPT: Final = "unkept:"
+_WHOLE: Final = "whole:"
 _AT_ONCE: Final = 5000
 """Events that are written together."""
+
+_Piece = TypeVar("_Piece")
+_Tell: TypeAlias = Callable[[Story, EventLog, list[Steer]], Iterator[_Piece]]
+"""Reads what is new in a log, with what was ordered meanwhile."""
 
 
 class Told(msgspec.Struct, kw_only=True):
@@ -71,21 +75,6 @@ class Told(msgspec.Struct, kw_only=True):
     number: int = 0
     finished: bool = False
     standing: Kept | None = None
-
-
-class End(msgspec.Struct, frozen=True, kw_only=True):
-    """DAGMan is over.
-
-    Attributes
-    ----------
-    at
-        When.
-    removed
-        Whether somebody removed it, or it is gone without a word.
-    """
-
-    at: float
-    removed: bool
 
 
 class Reading:
@@ -126,6 +115,38 @@ class Reading:
                 raise StaleMark
             self._advance()
         return read_since(self._folder, mark)
+
+    def course(self, mark: Mark = "") -> tuple[Iterator[News], Mark]:
+        """The same in short; of a run that is over and was not read before, it is read once, and nothing is kept.
+
+        Raises
+        ------
+        StaleMark
+            What was told up to that mark no longer holds.
+        """
+        whole = self.mark_of_all()
+        if mark == whole:
+            return iter(()), mark
+        if mark.startswith(_WHOLE):
+            raise StaleMark
+        newest = len(self._book.handed)
+        if mark or not newest or (self._folder / "state").exists() or self._end_of(newest) is None:
+            return self.events(mark)
+        self._told, self._standing = Told(), None
+        return self._unnumbered(self._in_short), whole
+
+    def mark_of_all(self) -> Mark:
+        """What tells all that was written about a run from all that is after anything was added."""
+        number = len(self._book.handed)
+        try:
+            about = nodes_log(self._run, number, newest=number).stat()
+        except OSError:
+            return f"{_WHOLE}{number}:{len(self._book.ordered)}"
+        return f"{_WHOLE}{number}:{len(self._book.ordered)}:{about.st_ino}:{about.st_size}"
+
+    def in_short(self) -> Standing | None:
+        """Where that left the jobs, but for the memory they were given; ``None`` where it was not read to its end."""
+        return self._standing if self._told.finished else None
 
     def standing(self) -> Standing:
         """Where the jobs stand, once all is read."""
@@ -280,13 +301,13 @@ class Reading:
     def _story(self) -> Iterator[Event]:
         """What is new, each event with its number."""
         told = self._told
-        for event in self._unnumbered():
+        for event in self._unnumbered(self._at_length):
             if not isinstance(event, Life):
                 msgspec.structs.force_setattr(event, "n", told.number)
                 told.number += 1
             yield event
 
-    def _unnumbered(self) -> Iterator[Event]:
+    def _unnumbered(self, tell: _Tell[_Piece]) -> Iterator[Event | _Piece]:
         told, handed = self._told, self._book.handed
         for number in range(max(1, told.lives), len(handed) + 1):
             if number == told.lives and told.finished:
@@ -295,7 +316,7 @@ class Reading:
             story = Story(standing, final=self._final, retries=handed[number - 1].retries)
             if number > told.lives:
                 yield from self._begin(story, handed[number - 1])
-            yield from self._of_life(story, number)
+            yield from self._of_life(story, number, tell)
 
     def _begin(self, story: Story, handed: Handed) -> Iterator[Event]:
         told = self._told
@@ -308,19 +329,14 @@ class Reading:
             yield handed.restarted
             yield from handed.steers
 
-    def _of_life(self, story: Story, number: int) -> Iterator[Event]:
+    def _of_life(self, story: Story, number: int, tell: _Tell[_Piece]) -> Iterator[Event | _Piece]:
         """What the log of one submission tells, with what was ordered meanwhile."""
         told, newest = self._told, len(self._book.handed)
         # Asked before the log is read: what was written before DAGMan's end is there by then.
         end = self._end_of(number)
         log = EventLog(nodes_log(self._run, number, newest=newest), told.place)
         orders = [order.steer for order in self._book.ordered[told.orders :] if order.life == number]
-        for record in log.read():
-            if log.replaced:
-                raise _ReplacedError
-            while orders and record.at >= int(orders[0].t):
-                yield from self._order(story, orders.pop(0))
-            yield from story.take(record)
+        yield from tell(story, log, orders)
         told.place = log.place
         while orders:
             yield from self._order(story, orders.pop(0))
@@ -329,6 +345,18 @@ class Reading:
             yield from story.finish(end.at, removed=end.removed, submit_failures=failures)
             told.finished = True
             yield Finished(state=JobState.UNKNOWN, t=end.at)
+
+    def _at_length(self, story: Story, log: EventLog, orders: list[Steer]) -> Iterator[Event]:
+        for record in log.read():
+            if log.replaced:
+                raise _ReplacedError
+            while orders and record.at >= int(orders[0].t):
+                yield from self._order(story, orders.pop(0))
+            yield from story.take(record)
+
+    def _in_short(self, story: Story, log: EventLog, orders: list[Steer]) -> Iterator[News]:
+        # An order has its place among the beginnings of attempts, too.
+        return self._at_length(story, log, orders) if orders else Course(story, log).news()
 
     def _order(self, story: Story, steer: Steer) -> Iterable[Event]:
         self._told.orders += 1
@@ -350,22 +378,6 @@ class Reading:
         with suppress(OSError):
             at = max(at, path.stat().st_mtime)
         return End(at=at, removed=True)
-
-
-def last_word(path: Path, cluster: int) -> End | None:
-    """How DAGMan's own job ended, as its log tells."""
-    end: End | None = None
-    for record in EventLog(path).read():
-        if record.cluster != cluster:
-            continue
-        if record.kind == Kind.TERMINATED:
-            ending = terminated(record.body)
-            end = End(at=record.at, removed=ending.exit is None)
-        elif record.kind == Kind.ABORTED:
-            end = End(at=record.at, removed=True)
-        elif record.kind == Kind.EXECUTE:
-            end = None
-    return end
 
 
 class _ReplacedError(Exception):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -11,9 +12,10 @@ import msgspec
 
 from longshore.contract.context import Context, PingReport, Problem, RenderedFile, RunPaths, Unreachable
 from longshore.contract.executor import CancelOutcome, Mark
+from longshore.contract.search import Search, Sighted
 from longshore.contract.service import Changes, LogPlaces, Selection, Steering, WmsService
-from longshore.errors import ServiceError, SubmissionRefusedError, UnreachableError
-from longshore.model.event import Event, Finished
+from longshore.errors import LongshoreError, ServiceError, SubmissionRefusedError, UnreachableError
+from longshore.model.event import Event, Finished, News
 from longshore.model.state import JobState
 from longshore.model.submission import Submission
 from longshore.services.htcondor import about, ids, looking, orders, restarting
@@ -21,10 +23,11 @@ from longshore.services.htcondor.arrival import settled
 from longshore.services.htcondor.books import Book, dagman_log, read_book
 from longshore.services.htcondor.check import check
 from longshore.services.htcondor.client import CondorClient, quoted
+from longshore.services.htcondor.ending import last_word
 from longshore.services.htcondor.handing import hand_over
 from longshore.services.htcondor.logplaces import CondorLogs
 from longshore.services.htcondor.ping import NAME, ping
-from longshore.services.htcondor.reading import Reading, last_word
+from longshore.services.htcondor.reading import Reading
 from longshore.services.htcondor.render import folders, render
 from longshore.services.htcondor.settings import JOB_KEYS, JOB_MAPS, OWN_MAP, RUN_KEYS, run_value
 from longshore.world.host import host_name, user_name
@@ -63,6 +66,8 @@ class HTCondorService(WmsService):
         """When a run was last in the queue."""
         self._silent: dict[str, tuple[float, Unreachable]] = {}
         """When the schedd of a run did not answer, and why."""
+        self._short: tuple[str, Mark, Reading] | None = None
+        """Which run was read in short, up to where, and by whom."""
 
     def check(self, workflow: Workflow, ctx: Context) -> list[Problem]:
         """Return what HTCondor cannot do as asked."""
@@ -155,6 +160,13 @@ class HTCondorService(WmsService):
         """Return what DAGMan's log and our own orders tell."""
         return self._reading(run).events(mark)
 
+    def course(self, run: RunPaths, mark: Mark = "") -> tuple[Iterator[News], Mark] | Unreachable:
+        """Return the same in short."""
+        reading = self._reading(run)
+        news, reached = reading.course(mark)
+        self._short = str(run.root), reached, reading
+        return news, reached
+
     def alive(self, run: RunPaths) -> bool | Unreachable:
         """Return whether DAGMan, or a job of its, is in the queue, by an answer that is a few seconds old at most."""
         return self._alive(run, fresh=False)
@@ -178,20 +190,32 @@ class HTCondorService(WmsService):
             self._seen[str(run.root), last.cluster] = time.monotonic()
         return bool(found)
 
-    def find(self, reference: str) -> Path | None:
+    def find(self, reference: str, *, everywhere: bool = False) -> Path | None:
         """Return the directory of a run by what the schedd calls it: in the queue, or in what has left it."""
         meant = ids.condor_id(reference)
         try:
-            return looking.directory_of(CondorClient(schedd=meant.schedd), meant) if meant else None
+            return looking.directory_of(meant, everywhere=everywhere) if meant else None
         except UnreachableError:
             raise
         except ServiceError:
             # There is no HTCondor here whose number it could be.
             return None
 
+    def sight(self, search: Search) -> Sighted:
+        """Return what schedds tell of DAGMans in their queues, and of those that left them."""
+        return looking.sighted(search)
+
+    def cancel_sighted(self, search: Search, *, forced: bool) -> int:
+        """Remove DAGMan, whoever handed it over; it removes its jobs."""
+        return looking.cancel(search, forced=forced)
+
     def log_places(self, run: RunPaths) -> LogPlaces | None:
         """Return where logs lie: their names have the numbers HTCondor gave."""
-        return CondorLogs(run, self._reading(run).standing())
+        reading = self._reading(run)
+        standing = None
+        if self._short is not None and self._short[:2] == (str(run.root), reading.mark_of_all()):
+            standing = self._short[2].in_short()
+        return CondorLogs(run, standing or reading.standing())
 
     def about(self, run: RunPaths) -> tuple[str, ...]:
         """Return what DAGMan's job is, and how old what is known of it is."""
@@ -203,7 +227,7 @@ class HTCondorService(WmsService):
         found = None
         if last_word(dagman_log(run, number, newest=number), last.cluster) is None:
             found = self._jobs(run, _dagman(run, last.cluster), about.ASKED)
-        return tuple(about.lines(run, book, found))
+        return tuple(about.lines(run, book, found, self._reading(run).standing))
 
     def _jobs(self, run: RunPaths, constraint: str, attributes: Sequence[str]) -> list[Mapping[str, Any]] | Unreachable:
         """Jobs in the queue; a schedd that did not answer just now is not waited for once more."""
@@ -235,9 +259,12 @@ class HTCondorService(WmsService):
         if book.last is None or self._alive(run, fresh=True) is False:
             return CancelOutcome(ended=0)
         if selection.everything:
-            # That it was in the queue a moment ago no longer says that it is.
+            outcome = orders.cancel_all(run, _client(run), book, selection, _dagman(run, book.last.cluster))
+            # That nothing is left is written down while the schedd says so; later it may not answer.
             self._seen.pop((str(run.root), book.last.cluster), None)
-            return orders.cancel_all(run, _client(run), book, selection, _dagman(run, book.last.cluster))
+            with suppress(LongshoreError):
+                self._reading(run).standing()
+            return outcome
         return orders.cancel_some(run, _client(run), book.last.cluster, selection)
 
     def steer(self, run: RunPaths, steering: Steering) -> bool:
