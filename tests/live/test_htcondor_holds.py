@@ -23,8 +23,7 @@ def test_what_cannot_start_is_held_and_let_go_later_or_given_up(condor_site: Con
         # What was there when the run was submitted is no longer there when the job can start.
         (condor_site.folder / run.parent.name).rmdir()
         condor_site.pool.run("condor_qedit", condor_site.job(run, "a"), "Requirements", "true")
-    until(lambda: condor_site.counts(cured) == {"HELD": 1}, "the job of one run is held")
-    assert WHY in condor_site.cli("report", "--id", cured).stdout
+    until(lambda: WHY in condor_site.cli("report", "--id", cured).stdout, "why the job of one run is held is told")
     (condor_site.folder / "cured").mkdir()
     assert condor_site.ended(cured)["state"] == "SUCCEEDED"
     assert condor_site.cli("logs", cured, "a").stdout.strip().endswith("/cured")
