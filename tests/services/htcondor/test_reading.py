@@ -217,10 +217,10 @@ def test_a_restart_is_another_life(run: RunPaths) -> None:
 
 def test_what_is_said_of_dagman(run: RunPaths) -> None:
     book = read_book(run)
-    first, second = about.lines(run, book, None)
+    first, second = about.lines(run, book, None, None)
     assert first == "DAGMan: job 1.0 of the schedd 'ap', submitted 2026-11-22T06:32:13Z by submit"
     assert second.startswith("Its log tells of what happened up to ")
-    held = about.lines(run, book, [{"JobStatus": 5, "HoldReason": "quota"}])
+    held = about.lines(run, book, [{"JobStatus": 5, "HoldReason": "quota"}], None)
     assert list(held)[-1] == "DAGMan itself is held: quota; to let it go on: longshore resume 1.0"
     (run.wms / "run.dag.nodes.log").unlink()
-    assert "not there yet" in list(about.lines(run, book, []))[1]
+    assert "not there yet" in list(about.lines(run, book, [], None))[1]

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any, Final
 
 from longshore.contract.context import RunPaths, Unreachable
 from longshore.model.moment import moment
 from longshore.services.htcondor import ids
-from longshore.services.htcondor.books import Book, nodes_log
+from longshore.services.htcondor.books import Book, dagman_out, nodes_log
+from longshore.services.htcondor.dagmanend import End
+from longshore.services.htcondor.dagmanout import refusal
 
-ASKED: Final = ("JobStatus", "HoldReason", "DAG_NodesQueued", "DAG_NodesReady")
+ASKED: Final = ("JobStatus", "HoldReason", "DAG_NodesQueued", "DAG_NodesReady", "JobCoolDownExpiration")
+_IDLE: Final = 1
 _HELD: Final = 5
 """``JobStatus`` of a job on hold."""
 
 
-def lines(run: RunPaths, book: Book, found: list[Mapping[str, Any]] | Unreachable | None) -> Iterator[str]:
+def lines(
+    run: RunPaths, book: Book, found: list[Mapping[str, Any]] | Unreachable | None, end: End | None
+) -> Iterator[str]:
     """What there is to say.
 
     Parameters
@@ -26,6 +32,8 @@ def lines(run: RunPaths, book: Book, found: list[Mapping[str, Any]] | Unreachabl
         What was handed over.
     found
         What the queue has of DAGMan's job; ``None`` where it was not asked, because the run is over.
+    end
+        How DAGMan's job ended, if its log says so.
     """
     last = book.last
     assert last is not None
@@ -44,8 +52,36 @@ def lines(run: RunPaths, book: Book, found: list[Mapping[str, Any]] | Unreachabl
         yield "Its log is not there yet: DAGMan has submitted nothing"
     else:
         yield f"Its log tells of what happened up to {moment(written)}"
+    if end is not None:
+        yield from _ended(run, len(book.handed), end)
     if isinstance(found, Unreachable):
         yield f"The schedd does not answer, so what is told is what the log says: {found.why}"
     elif found and found[0].get("JobStatus") == _HELD:
         reason = found[0].get("HoldReason") or "no reason is given"
         yield f"DAGMan itself is held: {reason}; to let it go on: longshore resume {ids.shown(last.cluster)}"
+    elif found and found[0].get("JobStatus") == _IDLE and found[0].get("JobCoolDownExpiration"):
+        # Beside minutes of the schedd's own choice, nothing keeps it.
+        yield f"DAGMan itself waits: HTCondor starts it again {moment(float(found[0]['JobCoolDownExpiration']))}"
+        if not dagman_out(run, len(book.handed), newest=len(book.handed)).exists():
+            yield f"It could not begin in '{run.wms}': it has to be there on the schedd's host, and open to you"
+
+
+def _ended(run: RunPaths, number: int, end: End) -> Iterator[str]:
+    """What DAGMan itself has to say of its end, beside what became of jobs."""
+    said = dagman_out(run, number, newest=number)
+    if end.removed and end.reason:
+        yield f"DAGMan was ended {moment(end.at)}: {end.reason}"
+    why = refusal(said)
+    yield from (f"DAGMan says: {words}" for words in why)
+    if why:
+        yield f"All that it says is in '{said}'"
+    elif not said.exists() and (words := _last_line(said.with_name("run.dag.lib.err"))):
+        yield f"DAGMan did not begin: {words}"
+
+
+def _last_line(path: Path) -> str:
+    try:
+        found = path.read_text("utf-8", errors="replace").split("\n")
+    except OSError:
+        return ""
+    return next((line.strip() for line in reversed(found) if line.strip()), "")

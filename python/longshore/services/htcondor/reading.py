@@ -10,7 +10,6 @@ import fcntl
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import BinaryIO, Final
 
 import msgspec
@@ -28,11 +27,10 @@ from longshore.model.garbage import collection_paused
 from longshore.model.request import Request
 from longshore.model.state import JobState
 from longshore.services.htcondor.books import Book, Handed, dagman_log, dagman_out, nodes_log
-from longshore.services.htcondor.codes import Kind
-from longshore.services.htcondor.dagmanout import submit_failures
+from longshore.services.htcondor.dagmanend import End, last_word
+from longshore.services.htcondor.dagmanout import refusal, submit_failures
 from longshore.services.htcondor.eventlog import EventLog, Place
-from longshore.services.htcondor.parse import terminated
-from longshore.services.htcondor.standing import Kept, Standing
+from longshore.services.htcondor.standing import Kept, Phase, Standing
 from longshore.services.htcondor.story import Story
 from longshore.world.rundir import open_workflow, write_waiting
 
@@ -72,21 +70,6 @@ class Told(msgspec.Struct, kw_only=True):
     number: int = 0
     finished: bool = False
     standing: Kept | None = None
-
-
-class End(msgspec.Struct, frozen=True, kw_only=True):
-    """DAGMan is over.
-
-    Attributes
-    ----------
-    at
-        When.
-    removed
-        Whether somebody removed it, or it is gone without a word.
-    """
-
-    at: float
-    removed: bool
 
 
 class Reading:
@@ -331,10 +314,23 @@ class Reading:
         while orders:
             yield from self._order(story, orders.pop(0))
         if end is not None:
-            failures = submit_failures(dagman_out(self._run, number, newest=newest), len(self._now().phase))
+            said = dagman_out(self._run, number, newest=newest)
+            failures = submit_failures(said, len(self._now().phase))
+            if not end.removed and not told.place.offset and (why := refusal(said)):
+                failures |= dict.fromkeys(self._first_idle(), f"DAGMan refuses to run the graph: {why[0]}")
             yield from story.finish(end.at, removed=end.removed, submit_failures=failures)
             told.finished = True
             yield Finished(state=JobState.UNKNOWN, t=end.at)
+
+    def _first_idle(self) -> Iterator[int]:
+        """Jobs that have not begun and wait for none that has not: of a DAGMan that submitted nothing at all."""
+        phase = self._now().phase
+        jobs = JobTable(self._run)
+        jobs.close()
+        first = jobs.parents[:-1] if self._final else jobs.parents
+        for job, parents in enumerate(first):
+            if phase[job] == Phase.IDLE and not any(phase[parent] == Phase.IDLE for parent in parents):
+                yield job
 
     def _order(self, story: Story, steer: Steer) -> Iterable[Event]:
         self._told.orders += 1
@@ -367,22 +363,6 @@ def _requests_in(handed: Iterable[Handed]) -> dict[int, Request]:
         if steer.request is not None
         for job in steer.jobs or ()
     }
-
-
-def last_word(path: Path, cluster: int) -> End | None:
-    """How DAGMan's own job ended, as its log tells."""
-    end: End | None = None
-    for record in EventLog(path).read():
-        if record.cluster != cluster:
-            continue
-        if record.kind == Kind.TERMINATED:
-            ending = terminated(record.body)
-            end = End(at=record.at, removed=ending.exit is None)
-        elif record.kind == Kind.ABORTED:
-            end = End(at=record.at, removed=True)
-        elif record.kind == Kind.EXECUTE:
-            end = None
-    return end
 
 
 class _ReplacedError(Exception):
