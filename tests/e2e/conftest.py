@@ -21,6 +21,11 @@ def wfformat(tasks: Tasks, *, name: str = "w", version: str = "1.5") -> dict[str
     return {"name": name, "schemaVersion": version, "workflow": {"specification": {"tasks": listed}}}
 
 
+def in_place(number: int) -> tuple[str, str]:
+    """An option that gives a run a place of its own: by itself it has that of another of the same second."""
+    return "--set", f"submitPath=submit/{number}"
+
+
 LeftBehind = Callable[[], list[str]]
 """Names of what there is of runs."""
 
