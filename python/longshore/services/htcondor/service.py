@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -30,6 +31,7 @@ from longshore.services.htcondor.ping import NAME, ping
 from longshore.services.htcondor.reading import Reading
 from longshore.services.htcondor.render import folders, render
 from longshore.services.htcondor.settings import JOB_KEYS, JOB_MAPS, OWN_MAP, RUN_KEYS, run_value
+from longshore.services.htcondor.standing import Standing
 from longshore.world.host import host_name, user_name
 from longshore.world.rundir import handed_over_alone, read_card
 
@@ -211,11 +213,15 @@ class HTCondorService(WmsService):
 
     def log_places(self, run: RunPaths) -> LogPlaces | None:
         """Return where logs lie: their names have the numbers HTCondor gave."""
+        return CondorLogs(run, self._standing(run))
+
+    def _standing(self, run: RunPaths) -> Standing:
+        """Where the jobs stand, by what was read already if that is all there is."""
         reading = self._reading(run)
         standing = None
         if self._short is not None and self._short[:2] == (str(run.root), reading.mark_of_all()):
             standing = self._short[2].in_short()
-        return CondorLogs(run, standing or reading.standing())
+        return standing or reading.standing()
 
     def about(self, run: RunPaths) -> tuple[str, ...]:
         """Return what DAGMan's job is, and how old what is known of it is."""
@@ -227,7 +233,7 @@ class HTCondorService(WmsService):
         found = None
         if last_word(dagman_log(run, number, newest=number), last.cluster) is None:
             found = self._jobs(run, _dagman(run, last.cluster), about.ASKED)
-        return tuple(about.lines(run, book, found, self._reading(run).standing))
+        return tuple(about.lines(run, book, found, partial(self._standing, run)))
 
     def _jobs(self, run: RunPaths, constraint: str, attributes: Sequence[str]) -> list[Mapping[str, Any]] | Unreachable:
         """Jobs in the queue; a schedd that did not answer just now is not waited for once more."""
@@ -259,9 +265,10 @@ class HTCondorService(WmsService):
         if book.last is None or self._alive(run, fresh=True) is False:
             return CancelOutcome(ended=0)
         if selection.everything:
+            # That it was in the queue a moment ago no longer says that it is.
+            self._seen.pop((str(run.root), book.last.cluster), None)
             outcome = orders.cancel_all(run, _client(run), book, selection, _dagman(run, book.last.cluster))
             # That nothing is left is written down while the schedd says so; later it may not answer.
-            self._seen.pop((str(run.root), book.last.cluster), None)
             with suppress(LongshoreError):
                 self._reading(run).standing()
             return outcome
