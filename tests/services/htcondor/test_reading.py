@@ -314,3 +314,18 @@ def test_the_names_of_logs_follow_from_what_was_read_in_short(run: RunPaths) -> 
     assert places is not None
     assert [places.attempts(job) for job in range(8)] == list(reading(run).standing().attempts)
     assert places.path(0, "a0", "a", 1) == CondorLogs(run, reading(run).standing()).path(0, "a0", "a", 1)
+
+
+def test_the_disk_is_not_asked_about_every_log(run: RunPaths) -> None:
+    standing = Standing(100)
+    for job in range(100):
+        standing.submitted(job, job + 2)
+        standing.attempts[job] = 1
+    logs = CondorLogs(run, standing)
+    for job in range(50):
+        assert logs.path(job, f"a{job}", "a", 1) == f"logs/a/00/a{job}.{job + 2}.1.log"
+    folder = run.root / "logs" / "a" / "00"
+    folder.mkdir(parents=True)
+    (folder / "a50.52.log").touch()
+    assert logs.path(50, "a50", "a", 1) == "logs/a/00/a50.52.1.log"
+    assert CondorLogs(run, standing).path(50, "a50", "a", 1) == "logs/a/00/a50.52.log"

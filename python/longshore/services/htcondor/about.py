@@ -11,7 +11,8 @@ from longshore.model.codec import decode_job
 from longshore.model.moment import moment
 from longshore.services.htcondor import ids, provider
 from longshore.services.htcondor.books import Book, dagman_out, nodes_log
-from longshore.services.htcondor.dagmanout import submit_failures
+from longshore.services.htcondor.dagmanout import gate_failures, submit_failures
+from longshore.services.htcondor.order import GATE
 from longshore.services.htcondor.provisioning import SCRIPT
 from longshore.services.htcondor.standing import Standing
 from longshore.world.rundir import open_workflow
@@ -64,6 +65,9 @@ def lines(
         yield f"DAGMan itself is held: {reason}; to let it go on: longshore resume {ids.shown(last.cluster)}"
     if found is not None:
         yield from _not_submitted(run, book)
+    if (run.wms / GATE).exists():
+        for said in gate_failures(dagman_out(run, len(book.handed), newest=len(book.handed))):
+            yield f"What a group was to wait for is not known, so it never runs: {said} ('wms/{GATE}' needs python3)"
     if (run.wms / SCRIPT).exists():
         yield provider.words(standing().provider)
 
