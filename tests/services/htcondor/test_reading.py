@@ -210,6 +210,41 @@ def test_orders_are_told_where_they_belong(run: RunPaths) -> None:
     assert events[-1].state is JobState.DELETED
 
 
+def test_an_order_that_nobody_took_is_not_told(run: RunPaths) -> None:
+    book, whole = read_book(run), list(map(encode_line, told(run)))
+    steer = Steer(who="ada", act="cancel", t=1795329236.5)
+    write_book(run, msgspec.structs.replace(book, ordered=(Ordered(steer=steer, life=1, taken=False),)))
+    shutil.rmtree(run.cache)
+    assert list(map(encode_line, told(run))) == whole
+
+
+def test_who_removed_a_run_is_told_before_the_order_is_written_down_as_taken(run: RunPaths) -> None:
+    (run.wms / "run.dag.dagman.log").unlink()
+    book = read_book(run)
+    order = Ordered(steer=Steer(who="ada", act="cancel", t=1795329245.5), life=1, taken=False)
+    write_book(run, msgspec.structs.replace(book, ordered=(order,)))
+    log = run.wms / "run.dag.nodes.log"
+    with log.open("a", encoding="utf-8") as file:
+        file.write(
+            '000 (090.000.000) 2026-11-22 06:34:05 Submitted\n    [ DAGNodeName = "j4" ]\n...\n'
+            "009 (090.000.000) 2026-11-22 06:34:06 Job was aborted.\n\tDAG Removed: User removed scheduler job from queue.\n...\n"
+        )
+    before = told(run)
+    write_book(run, msgspec.structs.replace(book, ordered=(msgspec.structs.replace(order, taken=True),)))
+    for events in (before, told(run), told(run, gone=lambda: True)):
+        assert [event.who for event in events if isinstance(event, Steer) and event.act == "cancel"] == ["ada"]
+
+
+def test_what_was_told_of_an_order_that_is_not_there_is_forgotten(run: RunPaths) -> None:
+    (run.wms / "run.dag.dagman.log").unlink()
+    book = read_book(run)
+    steer = Steer(who="ada", act="cancel", t=1795329236.5)
+    write_book(run, msgspec.structs.replace(book, ordered=(Ordered(steer=steer, life=1),)))
+    assert any(isinstance(event, Steer) and event.who == "ada" for event in told(run))
+    write_book(run, book)
+    assert not any(isinstance(event, Steer) and event.who == "ada" for event in told(run))
+
+
 def test_a_restart_is_another_life(run: RunPaths) -> None:
     before = told(run)
     folder = backup_folder(run, 1)

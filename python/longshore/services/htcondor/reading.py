@@ -113,8 +113,8 @@ class Reading:
         try:
             about = nodes_log(self._run, number, newest=number).stat()
         except OSError:
-            return f"{_WHOLE}{number}:{len(self._book.ordered)}"
-        return f"{_WHOLE}{number}:{len(self._book.ordered)}:{about.st_ino}:{about.st_size}"
+            return f"{_WHOLE}{number}:{len(self._book.taken)}"
+        return f"{_WHOLE}{number}:{len(self._book.taken)}:{about.st_ino}:{about.st_size}"
 
     def in_short(self) -> Standing | None:
         """Where that left the jobs, but for the memory they were given; ``None`` where it was not read to its end."""
@@ -147,6 +147,7 @@ class Reading:
         try:
             told = read_told(self._folder)
             whole = told.format == FORMAT and told.lives <= len(self._book.handed)
+            whole = whole and told.orders <= len(self._book.taken)
             for number, size in enumerate(told.sizes, 1):
                 path = path_of(self._folder, number)
                 there = path.stat().st_size
@@ -292,6 +293,7 @@ class Reading:
                 final=self._final,
                 retries=handed[number - 1].retries,
                 requests=_requests_in(handed[:number]),
+                asked=self._asked(number),
             )
             if number > told.lives:
                 yield from self._begin(story, handed[number - 1])
@@ -302,6 +304,8 @@ class Reading:
         told.lives += 1
         told.sizes.append(0)
         told.place, told.number, told.finished = Place(), 1, False
+        # What was taken too late for the life before is not told of this one.
+        told.orders = sum(order.life < told.lives for order in self._book.taken)
         yield msgspec.structs.replace(handed.life, life=told.lives)
         if handed.restarted is not None:
             story.restart(handed.restarted.jobs)
@@ -314,7 +318,7 @@ class Reading:
         # Asked before the log is read: what was written before DAGMan's end is there by then.
         end = self._end_of(number)
         log = EventLog(nodes_log(self._run, number, newest=newest), told.place)
-        orders = [order.steer for order in self._book.ordered[told.orders :] if order.life == number]
+        orders = [order.steer for order in self._book.taken[told.orders :] if order.life == number]
         yield from tell(story, log, orders)
         told.place = log.place
         while orders:
@@ -355,6 +359,11 @@ class Reading:
     def _order(self, story: Story, steer: Steer) -> Iterable[Event]:
         self._told.orders += 1
         return story.cancel(steer) if steer.act == "cancel" and not steer.select else (steer,)
+
+    def _asked(self, life: int) -> Steer | None:
+        """The newest order to end a submission of which is not written down whether it was taken."""
+        found = [order.steer for order in self._book.ordered if order.life == life and not order.taken]
+        return found[-1] if found else None
 
     def _end_of(self, number: int) -> End | None:
         newest = len(self._book.handed)
