@@ -23,6 +23,7 @@ from longshore.model.state import JobState
 from longshore.model.workflow import Workflow
 from longshore.services.htcondor import about
 from longshore.services.htcondor.books import Book, Handed, Ordered, backup_folder, read_book, write_book
+from longshore.services.htcondor.kept import read_told
 from longshore.services.htcondor.logplaces import CondorLogs
 from longshore.services.htcondor.reading import Reading
 from longshore.services.htcondor.service import HTCondorService
@@ -227,7 +228,7 @@ def test_who_removed_a_run_is_told_before_the_order_is_written_down_as_taken(run
     with log.open("a", encoding="utf-8") as file:
         file.write(
             '000 (090.000.000) 2026-11-22 06:34:05 Submitted\n    [ DAGNodeName = "j4" ]\n...\n'
-            "009 (090.000.000) 2026-11-22 06:34:06 Job was aborted.\n\tDAG Removed: User removed scheduler job from queue.\n...\n"
+            "009 (090.000.000) 2026-11-22 06:34:06 Job was aborted.\n\tDAG Removed: User removed it.\n...\n"
         )
     before = told(run)
     write_book(run, msgspec.structs.replace(book, ordered=(msgspec.structs.replace(order, taken=True),)))
@@ -267,6 +268,10 @@ def test_a_restart_is_another_life(run: RunPaths) -> None:
     events = told(run)
     assert list(map(encode_line, events[: len(before)])) == list(map(encode_line, before))
     assert [event.life for event in events if isinstance(event, Life)] == [1, 2]
+    shutil.rmtree(run.cache)
+    assert list(map(encode_line, told(run))) == list(map(encode_line, events)), "both lives in one pass"
+    kept = run.cache / "htcondor"
+    assert read_told(kept).sizes == [(kept / f"000{life}.jsonl").stat().st_size for life in (1, 2)]
     assert shown(run, events) == ALL.replace("FAILED", "SUCCEEDED", 1)[: -len("FAILED")] + "SUCCEEDED"
     logs = CondorLogs(run, reading(run).standing())
     assert logs.attempts(1) == 7

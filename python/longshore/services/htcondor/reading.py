@@ -190,37 +190,39 @@ class Reading:
     def _write(self, events: Iterable[Event]) -> bool:
         """Append events to the files of their lives; return whether there were any."""
         file: BinaryIO | None = None
+        life = 0
         lines: list[bytes] = []
-        told = self._told
 
         def written() -> Iterator[Event]:
-            self._flush(file, lines)
+            self._flush(file, life, lines)
             return read_since(self._folder)[0]
 
         try:
             for event in self._in_truth(events, written):
                 if isinstance(event, Life):
-                    self._flush(file, lines)
+                    # What is left of the life before, although the newest by now is another one.
+                    self._flush(file, life, lines)
                     if file is not None:
                         file.close()
                     file = None
                 if file is None:
-                    file = path_of(self._folder, told.lives).open("ab")
+                    life = self._told.lives
+                    file = path_of(self._folder, life).open("ab")
                 lines.append(encode_line(event))
                 if len(lines) >= _AT_ONCE:
-                    self._flush(file, lines)
-            self._flush(file, lines)
+                    self._flush(file, life, lines)
+            self._flush(file, life, lines)
         finally:
             if file is not None:
                 file.close()
         return file is not None
 
-    def _flush(self, file: BinaryIO | None, lines: list[bytes]) -> None:
+    def _flush(self, file: BinaryIO | None, life: int, lines: list[bytes]) -> None:
         if file is not None and lines:
             text = b"".join(lines)
             file.write(text)
             file.flush()
-            self._told.sizes[-1] += len(text)
+            self._told.sizes[life - 1] += len(text)
             lines.clear()
 
     def _in_truth(self, events: Iterable[Event], before: Callable[[], Iterable[Event]]) -> Iterator[Event]:
