@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -82,6 +83,20 @@ def test_one_that_never_arrived_leaves_nothing(run: RunPaths) -> None:
     with pytest.raises(SubmissionRefusedError, match="pass-thru"):
         cancel(run, _Schedd(lambda: 0, "j0"), Selection(pass_thru="Owner == 1"))  # noqa: S106 - no password
     assert given(run) == []
+
+
+@pytest.mark.parametrize("full", ["before", "all the time"])
+def test_a_full_disk_keeps_nobody_from_cancelling(run: RunPaths, full: str) -> None:
+    draft = run.wms / f".htcondor.json.{os.getpid()}"
+    draft.symlink_to("/dev/full")
+
+    def remove() -> int:
+        if full == "all the time":
+            draft.symlink_to("/dev/full")
+        return 1
+
+    assert cancel(run, _Schedd(remove, "j0")) == 1
+    assert given(run) == ([("cancel", True)] if full == "before" else [])
 
 
 def test_where_there_was_nothing_to_remove_the_log_tells_what_became_of_the_run(run: RunPaths) -> None:

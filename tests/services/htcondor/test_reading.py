@@ -164,6 +164,22 @@ def test_where_nothing_can_be_kept_it_is_the_same(run: RunPaths) -> None:
         reading(run).events(mark)
 
 
+def test_a_full_disk_keeps_nobody_from_looking(run: RunPaths) -> None:
+    whole = list(map(encode_line, told(run)))
+    shutil.rmtree(run.cache)
+    (run.cache / "htcondor").mkdir(parents=True)
+    draft = run.cache / "htcondor" / f".state.{os.getpid()}"
+    draft.symlink_to("/dev/full")
+    events, mark = reading(run).events()
+    assert (list(map(encode_line, events)), mark) == (whole, f"unkept:{len(whole)}")
+    draft.symlink_to("/dev/full")
+    assert list(reading(run).events(mark)[0]) == []
+    draft.symlink_to("/dev/full")
+    assert list(reading(run).standing().attempts) == [1, 6, 3, 3, 0, 1, 3, 3]
+    assert list(map(encode_line, told(run))) == whole
+    assert read_told(run.cache / "htcondor").finished
+
+
 @pytest.mark.parametrize("how", ["torn state", "lost events", "events nobody counted", "another log"])
 def test_what_was_kept_and_is_damaged_is_made_anew(run: RunPaths, how: str) -> None:
     (run.wms / "run.dag.dagman.log").unlink()

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Final
-
-import msgspec
 
 from longshore.contract.context import RunPaths, Unreachable
 from longshore.contract.executor import CancelOutcome
@@ -65,8 +64,10 @@ def cancel_all(run: RunPaths, client: CondorClient, book: Book, selection: Selec
     if active and all(ad.get("DAGNodeName") == FINAL for ad in active) and not (selection.final_too or forced):
         _note(run, steer)
         return CancelOutcome(ended=0)
-    # Whoever is killed right behind it has it told who removed the run, and not only that it was removed.
-    _note(run, steer, taken=False)
+    # Whoever is killed right behind it has it told who removed the run, and not only that it was removed. A full disk
+    # is no reason not to: that it was removed is told by its log.
+    with suppress(OSError):
+        _note(run, steer, taken=False)
     try:
         removed = _remove_dagman(client, f"{dagman}{also}", also)
         if selection.final_too or forced:
@@ -74,10 +75,12 @@ def cancel_all(run: RunPaths, client: CondorClient, book: Book, selection: Selec
             removed += client.act("RemoveX", dagman, _REASON)
             removed += client.act("RemoveX" if forced else "Remove", below, _REASON)
     except BaseException:
-        _unnote(run, steer)
+        with suppress(OSError):
+            _unnote(run, steer)
         raise
     if removed:
-        _taken(run, steer)
+        with suppress(OSError):
+            _taken(run, steer)
     left = _left(client, below, dagman)
     return CancelOutcome(
         ended=len(active),
@@ -231,8 +234,8 @@ def _taken(run: RunPaths, steer: Steer) -> None:
 
     def change(book: Book) -> tuple[Ordered, ...]:
         noted = [order for order in book.ordered if not order.taken and order.steer == steer]
-        rest = [order for order in book.ordered if order not in noted]
-        return (*rest, *(msgspec.structs.replace(order, taken=True) for order in noted))
+        life = noted[0].life if noted else len(book.handed)
+        return (*(order for order in book.ordered if order not in noted), Ordered(steer=steer, life=life))
 
     amend_orders(run, change)
 

@@ -80,12 +80,10 @@ class Reading:
         StaleMark
             What was told up to that mark no longer holds.
         """
-        with held_off(self._folder) as may_write:
-            if not may_write:
-                return self._unkept(mark)
-            if mark.startswith(_UNKEPT):
-                raise StaleMark
-            self._advance()
+        if not self._keep():
+            return self._unkept(mark)
+        if mark.startswith(_UNKEPT):
+            raise StaleMark
         return read_since(self._folder, mark)
 
     def course(self, mark: Mark = "") -> tuple[Iterator[News], Mark]:
@@ -122,14 +120,23 @@ class Reading:
 
     def standing(self) -> Standing:
         """Where the jobs stand, once all is read."""
-        with held_off(self._folder) as may_write:
-            if may_write:
-                self._advance()
-            else:
-                self._unkept("")
-            return self._now()
+        if not self._keep():
+            self._unkept("")
+        return self._now()
 
     # ---------------------------------------------------------------------------------------------------------- keeping
+
+    def _keep(self) -> bool:
+        """Read what is new, and keep it; false where that cannot be done."""
+        with held_off(self._folder) as may_write:
+            if not may_write:
+                return False
+            try:
+                self._advance()
+            except OSError:
+                # If it was no full disk, reading it all tells what it was.
+                return False
+        return True
 
     def _unkept(self, mark: Mark) -> tuple[Iterator[Event], Mark]:
         """All events, read from the beginning, where nothing can be written: of somebody else's run, or a full disk."""
