@@ -14,7 +14,7 @@ import msgspec
 from longshore.services.htcondor.eventlog import Place
 from longshore.services.htcondor.standing import Kept
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 _STATE: Final = "state"
 
 

@@ -27,12 +27,12 @@ from longshore.model.garbage import collection_paused
 from longshore.model.request import Request
 from longshore.model.state import JobState
 from longshore.services.htcondor.books import Book, Handed, dagman_log, dagman_out, nodes_log
+from longshore.services.htcondor.closing import never_submitted
 from longshore.services.htcondor.course import Course
 from longshore.services.htcondor.dagmanend import End, last_word
-from longshore.services.htcondor.dagmanout import refusal, submit_failures
 from longshore.services.htcondor.eventlog import EventLog, Place
 from longshore.services.htcondor.kept import FORMAT, Told, forget_told, held_off, is_told, read_told, write_told
-from longshore.services.htcondor.standing import Phase, Standing
+from longshore.services.htcondor.standing import Standing
 from longshore.services.htcondor.story import Story
 from longshore.world.rundir import open_workflow, write_waiting
 
@@ -334,9 +334,7 @@ class Reading:
             yield from self._order(story, orders.pop(0))
         if end is not None:
             said = dagman_out(self._run, number, newest=newest)
-            failures = submit_failures(said, len(self._now().phase))
-            if not end.removed and not told.place.offset and (why := refusal(said)):
-                failures |= dict.fromkeys(self._first_idle(), f"DAGMan refuses to run the graph: {why[0]}")
+            failures = never_submitted(self._run, said, end, self._now(), any_log=told.place.offset > 0)
             closing = story.finish(end.at, removed=end.removed, submit_failures=failures)
             self._left = closing[-1] if closing else None
             yield from closing
@@ -354,16 +352,6 @@ class Reading:
     def _in_short(self, story: Story, log: EventLog, orders: list[Steer]) -> Iterator[News]:
         # An order has its place among the beginnings of attempts, too.
         return self._at_length(story, log, orders) if orders else Course(story, log).news()
-
-    def _first_idle(self) -> Iterator[int]:
-        """Jobs that have not begun and wait for none that has not: of a DAGMan that submitted nothing at all."""
-        phase = self._now().phase
-        jobs = JobTable(self._run)
-        jobs.close()
-        first = jobs.parents[:-1] if self._final else jobs.parents
-        for job, parents in enumerate(first):
-            if phase[job] == Phase.IDLE and not any(phase[parent] == Phase.IDLE for parent in parents):
-                yield job
 
     def _order(self, story: Story, steer: Steer) -> Iterable[Event]:
         self._told.orders += 1
