@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from longshore.contract.context import RunPaths, Unreachable
@@ -16,7 +17,7 @@ from longshore.engine.codes import SHOWN
 from longshore.engine.fold import RunState
 from longshore.engine.jobs import JobTable
 from longshore.model.codec import encode_line, workflow_lines
-from longshore.model.event import FORMAT, Event, Finished, Life, News, Passed, Restarted, Steer
+from longshore.model.event import FORMAT, Deleted, Event, Finished, Life, News, Passed, Restarted, Steer
 from longshore.model.job import Job, JobSettings
 from longshore.model.state import JobState
 from longshore.model.workflow import Workflow
@@ -120,6 +121,30 @@ def test_bit_by_bit_is_the_same(run: RunPaths) -> None:
     assert list(map(encode_line, pieces)) == whole
     events, again = reading(run).events(mark)
     assert (list(events), again) == ([], mark)
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_what_was_pruned_was_not_cancelled(run: RunPaths, kept: bool) -> None:
+    jobs = [job(name) for name in ("a0", "a1", "a2", "b0")]
+    workflow = Workflow("w", jobs, [("a0", "a1"), ("a1", "a2")])
+    write_lines(run.workflow, workflow_lines(workflow))
+    number = [each.name for each in workflow].index("a0")
+    # Why DAGMan submitted nothing of the other label is not known: it was left.
+    (run.wms / "run.dag.nodes.log").write_text(
+        f'000 (002.000.000) 2026-11-22 06:32:14 Submitted\n    [ DAGNodeName = "j{number}"; JobBatchName = "w" ]\n...\n'
+        "001 (002.000.000) 2026-11-22 06:32:15 Job executing on host: <127.0.0.1:1>\n...\n"
+        "005 (002.000.000) 2026-11-22 06:32:16 Job terminated.\n\t(1) Normal termination (return value 1)\n...\n",
+        "utf-8",
+    )
+    write_book(run, Book(handed=(msgspec.structs.replace(handed(1), retries={}),)))
+    if not kept:
+        run.cache.write_text("in the way", "utf-8")
+    events = told(run)
+    assert [event.jobs for event in events if isinstance(event, Deleted)] == [
+        ([each.name for each in workflow].index("b0"),)
+    ]
+    assert [event.n for event in events[1:]] == list(range(1, len(events)))  # type: ignore[union-attr]
+    assert sorted(shown(run, events).split()) == ["DELETED", "FAILED", "PRUNED", "PRUNED"]
 
 
 def test_where_nothing_can_be_kept_it_is_the_same(run: RunPaths) -> None:

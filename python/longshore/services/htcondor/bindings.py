@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -85,3 +87,26 @@ def digits(version: str) -> str:
     """The digits of one of HTCondor's long words for a version."""
     found = _VERSION.search(version)
     return found[0] if found else version
+
+
+@contextmanager
+def silence() -> Iterator[None]:
+    """Keep what HTCondor's library prints by itself out of the output: that may be a document for programs."""
+    if sys.stdout is not None:
+        sys.stdout.flush()
+    try:
+        kept = os.dup(1)
+    except OSError:
+        # There is no output that it could be in.
+        yield
+        return
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, 1)
+        yield
+    finally:
+        # The library keeps what it printed until it has more of it, or ends.
+        ctypes.CDLL(None).fflush(None)
+        os.dup2(kept, 1)
+        os.close(kept)
+        os.close(nowhere)

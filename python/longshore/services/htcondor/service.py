@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -217,10 +218,10 @@ class HTCondorService(WmsService):
     def _standing(self, run: RunPaths) -> Standing:
         """Where the jobs stand, but for the memory they were given, as it was read in short if it was."""
         reading = self._reading(run)
-        in_short = None
+        standing = None
         if self._short is not None and self._short[:2] == (str(run.root), reading.mark_of_all()):
-            in_short = self._short[2].in_short()
-        return in_short or reading.standing()
+            standing = self._short[2].in_short()
+        return standing or reading.standing()
 
     def about(self, run: RunPaths) -> tuple[str, ...]:
         """Return what DAGMan's job is, and how old what is known of it is."""
@@ -232,7 +233,7 @@ class HTCondorService(WmsService):
         found = None
         if last_word(dagman_log(run, number, newest=number), last.cluster) is None:
             found = self._jobs(run, _dagman(run, last.cluster), about.ASKED)
-        return tuple(about.lines(run, book, found, lambda: self._standing(run)))
+        return tuple(about.lines(run, book, found, partial(self._standing, run)))
 
     def _jobs(self, run: RunPaths, constraint: str, attributes: Sequence[str]) -> list[Mapping[str, Any]] | Unreachable:
         """Jobs in the queue; a schedd that did not answer just now is not waited for once more."""
@@ -264,9 +265,10 @@ class HTCondorService(WmsService):
         if book.last is None or self._alive(run, fresh=True) is False:
             return CancelOutcome(ended=0)
         if selection.everything:
+            # That it was in the queue a moment ago no longer says that it is.
+            self._seen.pop((str(run.root), book.last.cluster), None)
             outcome = orders.cancel_all(run, _client(run), book, selection, _dagman(run, book.last.cluster))
             # That nothing is left is written down while the schedd says so; later it may not answer.
-            self._seen.pop((str(run.root), book.last.cluster), None)
             with suppress(LongshoreError):
                 self._reading(run).standing()
             return outcome
