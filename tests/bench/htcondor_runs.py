@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.bench.choice import names_of
-from tests.bench.report import rounds
+from tests.bench.report import anew, rounds
 from tests.e2e.conftest import wfformat
 from tests.live.condor_pools import CondorPool, condor
 from tests.live.condor_runs import SITE
@@ -112,11 +112,9 @@ def report(folder: Path, pool: CondorPool, number: int) -> None:
     print(f"report of {SIZE} jobs from a log of {size / 1e6:.0f} MB")
     os.environ.update({name: env[name] for name in ("CONDOR_CONFIG", "PYTHONPATH")})
     again = [sys.executable, "-m", "longshore", "report", "--id", str(run.root)]
-    # A shell that forgets first what was read.
-    first = ["sh", "-c", f'rm -rf {run.cache}; exec "$@"', "sh", *again]
-    rounds("first: reads the log", first, folder, number)
+    rounds("first: reads the log", anew(run, again), folder, number)
     rounds("again", again, folder, number)
-    rounds("every job (--json), first", [*first, "--json"], folder, number)
+    rounds("every job (--json), first", anew(run, [*again, "--json"]), folder, number)
     rounds("every job (--json), again", [*again, "--json"], folder, number)
     print(f"  {'bps, then':44} {_BPS_THEN}")
 
