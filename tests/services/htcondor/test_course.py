@@ -98,7 +98,19 @@ def assert_same(run: Run, removed: bool | None) -> list[News]:
     _, long, *at_length = run.told(short=False, removed=removed)
     assert left_behind(*shortly) == left_behind(*at_length)  # type: ignore[arg-type]
     told, meant = short.kept(), long.kept()
-    for name in ("attempts", "phase", "cluster", "first", "earlier", "jobs", "tries", "holds", "causes", "cancelled"):
+    for name in (
+        "attempts",
+        "phase",
+        "cluster",
+        "first",
+        "earlier",
+        "jobs",
+        "tries",
+        "holds",
+        "causes",
+        "cancelled",
+        "provider",
+    ):
         assert getattr(told, name) == getattr(meant, name), name
     return news
 

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from longshore.contract.context import RunPaths, Unreachable
@@ -16,7 +17,7 @@ from longshore.engine.codes import SHOWN
 from longshore.engine.fold import RunState
 from longshore.engine.jobs import JobTable
 from longshore.model.codec import encode_line, workflow_lines
-from longshore.model.event import FORMAT, Event, Finished, Life, News, Passed, Restarted, Steer
+from longshore.model.event import FORMAT, Deleted, Event, Finished, Life, News, Passed, Restarted, Steer
 from longshore.model.job import Job, JobSettings
 from longshore.model.state import JobState
 from longshore.model.workflow import Workflow
@@ -122,6 +123,30 @@ def test_bit_by_bit_is_the_same(run: RunPaths) -> None:
     assert (list(events), again) == ([], mark)
 
 
+@pytest.mark.parametrize("kept", [True, False])
+def test_what_was_pruned_was_not_cancelled(run: RunPaths, kept: bool) -> None:
+    jobs = [job(name) for name in ("a0", "a1", "a2", "b0")]
+    workflow = Workflow("w", jobs, [("a0", "a1"), ("a1", "a2")])
+    write_lines(run.workflow, workflow_lines(workflow))
+    number = [each.name for each in workflow].index("a0")
+    # Why DAGMan submitted nothing of the other label is not known: it was left.
+    (run.wms / "run.dag.nodes.log").write_text(
+        f'000 (002.000.000) 2026-11-22 06:32:14 Submitted\n    [ DAGNodeName = "j{number}"; JobBatchName = "w" ]\n...\n'
+        "001 (002.000.000) 2026-11-22 06:32:15 Job executing on host: <127.0.0.1:1>\n...\n"
+        "005 (002.000.000) 2026-11-22 06:32:16 Job terminated.\n\t(1) Normal termination (return value 1)\n...\n",
+        "utf-8",
+    )
+    write_book(run, Book(handed=(msgspec.structs.replace(handed(1), retries={}),)))
+    if not kept:
+        run.cache.write_text("in the way", "utf-8")
+    events = told(run)
+    assert [event.jobs for event in events if isinstance(event, Deleted)] == [
+        ([each.name for each in workflow].index("b0"),)
+    ]
+    assert [event.n for event in events[1:]] == list(range(1, len(events)))  # type: ignore[union-attr]
+    assert sorted(shown(run, events).split()) == ["DELETED", "FAILED", "PRUNED", "PRUNED"]
+
+
 def test_where_nothing_can_be_kept_it_is_the_same(run: RunPaths) -> None:
     whole = list(map(encode_line, told(run)))
     shutil.rmtree(run.cache)
@@ -219,21 +244,23 @@ def test_a_restart_is_another_life(run: RunPaths) -> None:
 
 def test_what_is_said_of_dagman(run: RunPaths) -> None:
     book = read_book(run)
-    first, second = about.lines(run, book, None, lambda: Standing(1))
+    first, second = about.lines(run, book, None, None, lambda: Standing(1))
     assert first == "DAGMan: job 1.0 of the schedd 'ap', submitted 2026-11-22T06:32:13Z by submit"
     assert second.startswith("Its log tells of what happened up to ")
-    held = about.lines(run, book, [{"JobStatus": 5, "HoldReason": "quota"}], lambda: Standing(1))
+    held = about.lines(run, book, [{"JobStatus": 5, "HoldReason": "quota"}], None, lambda: Standing(1))
     assert list(held)[-1] == "DAGMan itself is held: quota; to let it go on: longshore resume 1.0"
     out = run.wms / "run.dag.dagman.out"
     given_up = "11/22/26 07:00:01 Shortcutting node j2 retries because of submit failure(s)\n"
     out.write_text("\n11/22/26 07:00:00 submit error: No such directory: /x\n" + given_up, "utf-8")
-    (said,) = list(about.lines(run, book, [], lambda: Standing(1)))[2:]
+    (said,) = list(about.lines(run, book, [], None, lambda: Standing(1)))[2:]
     assert said.startswith("For job 'a2': DAGMan could not submit it: submit error: No such directory: /x; ")
     out.write_text(out.read_text("utf-8") + given_up.replace("j2", "j4"), "utf-8")
-    assert "For 2 jobs, 'a2' among them: " in list(about.lines(run, book, [], lambda: Standing(1)))[2]
-    assert len(list(about.lines(run, book, None, lambda: Standing(1)))) == 2, "a run that is over tells it job by job"
+    assert "For 2 jobs, 'a2' among them: " in list(about.lines(run, book, [], None, lambda: Standing(1)))[2]
+    assert len(list(about.lines(run, book, None, None, lambda: Standing(1)))) == 2, (
+        "a run that is over tells it job by job"
+    )
     (run.wms / "run.dag.nodes.log").unlink()
-    assert "not there yet" in list(about.lines(run, book, [], lambda: Standing(1)))[1]
+    assert "not there yet" in list(about.lines(run, book, [], None, lambda: Standing(1)))[1]
 
 
 def test_a_run_that_is_over_is_told_in_short(run: RunPaths) -> None:
@@ -289,3 +316,18 @@ def test_the_names_of_logs_follow_from_what_was_read_in_short(run: RunPaths) -> 
     assert places is not None
     assert [places.attempts(job) for job in range(8)] == list(reading(run).standing().attempts)
     assert places.path(0, "a0", "a", 1) == CondorLogs(run, reading(run).standing()).path(0, "a0", "a", 1)
+
+
+def test_the_disk_is_not_asked_about_every_log(run: RunPaths) -> None:
+    standing = Standing(100)
+    for job in range(100):
+        standing.submitted(job, job + 2)
+        standing.attempts[job] = 1
+    logs = CondorLogs(run, standing)
+    for job in range(50):
+        assert logs.path(job, f"a{job}", "a", 1) == f"logs/a/00/a{job}.{job + 2}.1.log"
+    folder = run.root / "logs" / "a" / "00"
+    folder.mkdir(parents=True)
+    (folder / "a50.52.log").touch()
+    assert logs.path(50, "a50", "a", 1) == "logs/a/00/a50.52.1.log"
+    assert CondorLogs(run, standing).path(50, "a50", "a", 1) == "logs/a/00/a50.52.log"

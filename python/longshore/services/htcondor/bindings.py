@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
 from longshore.errors import ServiceError
 
 _OLDEST: Final = 25
+_QUERY_S: Final = 20
 _CONFIGS: Final = ("/etc/condor/condor_config", "/usr/local/etc/condor_config", "~condor/condor_config")
 _NO_FILE: Final = frozenset({"ONLY_ENV", "/dev/null"})
 _VERSION: Final = re.compile(r"(\d+)\.(\d+)\.(\d+)")
@@ -49,9 +52,13 @@ def bindings() -> Any:
             f"HTCondor's Python bindings are of version {version}, and the service 'htcondor' needs {_OLDEST} or later",
             hint="pip install 'longshore[htcondor]' brings them; daemons may be older than they are.",
         )
-    if _loaded.get("config", given if fresh else None) != given:
+    anew = _loaded.get("config", given if fresh else None) != given
+    if anew:
         # Whoever imported them first may have meant another pool.
         htcondor2.reload_config()
+    if anew or "config" not in _loaded:
+        # A collector that hangs would be waited for a minute at every question.
+        htcondor2.param["QUERY_TIMEOUT"] = str(_QUERY_S)
     _loaded["config"] = given
     return htcondor2
 
@@ -85,3 +92,26 @@ def digits(version: str) -> str:
     """The digits of one of HTCondor's long words for a version."""
     found = _VERSION.search(version)
     return found[0] if found else version
+
+
+@contextmanager
+def silence() -> Iterator[None]:
+    """Keep what HTCondor's library prints by itself out of the output: that may be a document for programs."""
+    if sys.stdout is not None:
+        sys.stdout.flush()
+    try:
+        kept = os.dup(1)
+    except OSError:
+        # There is no output that it could be in.
+        yield
+        return
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, 1)
+        yield
+    finally:
+        # The library keeps what it printed until it has more of it, or ends.
+        ctypes.CDLL(None).fflush(None)
+        os.dup2(kept, 1)
+        os.close(kept)
+        os.close(nowhere)

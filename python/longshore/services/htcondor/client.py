@@ -12,7 +12,7 @@ import msgspec
 
 from longshore.contract.context import Unreachable
 from longshore.errors import LongshoreError, SubmissionRefusedError, UnreachableError, UsageError
-from longshore.services.htcondor.bindings import bindings, digits
+from longshore.services.htcondor.bindings import bindings, digits, silence
 from longshore.services.htcondor.said import ours
 
 _CLOCKS_S: Final = 3600
@@ -210,7 +210,7 @@ class CondorClient:
         located = self.schedd()
         with ours(f"the schedd '{located.name}'", refused="the DAG"):
             # What the DAG names is looked for from where this process is.
-            with chdir(dag.parent):
+            with chdir(dag.parent), silence():
                 submit = htcondor.Submit.from_dag(str(dag), {"dagman": self._dagman(), **options})
             submit["initialdir"] = str(dag.parent)
             for name, value in attributes.items():

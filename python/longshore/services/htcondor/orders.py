@@ -102,8 +102,8 @@ def cancel_some(run: RunPaths, client: CondorClient, cluster: int, selection: Se
     count = client.act("RemoveX" if forced else "Remove", here, _REASON)
     if not count and chosen:
         raise SubmissionRefusedError(
-            "none of these jobs is in HTCondor's queue: what DAGMan has not submitted yet, it will",
-            hint="Cancel them when they are in the queue, or the whole run.",
+            "none of these jobs is in HTCondor's queue: they are over, or DAGMan has not submitted them yet, and will",
+            hint="'report' says which. Cancel them when they are in the queue, or the whole run.",
         )
     return CancelOutcome(ended=count, alive=tuple(f"job {name} is still in the queue" for name in _left(client, here)))
 
@@ -140,10 +140,19 @@ def steer(run: RunPaths, client: CondorClient, book: Book, steering: Steering) -
         _once_begun(lambda: client.throttle_dag(last.cluster, most))
         _note(run, Steer(who=who, act=act, set=steering.set, t=now))
         return True
-    raise SubmissionRefusedError(
+    raise _cannot(act)
+
+
+def _cannot(act: str) -> SubmissionRefusedError:
+    if act == "set":
+        return SubmissionRefusedError(
+            "nothing can be set of the jobs of a run that lives on HTCondor: DAGMan has their descriptions already",
+            hint="'restart --set' changes what jobs ask for that run again, once the run is over or cancelled.",
+        )
+    return SubmissionRefusedError(
         f"DAGMan cannot {act} single labels or jobs of a run",
-        hint="'restart --set' changes what jobs ask for that run again; 'category' and wmsConfig's "
-        "DAGMAN_MAX_JOBS_SUBMITTED narrow a run from its beginning.",
+        hint=f"Without --label and --job, '{act}' is for the whole run; 'category' and 'htcondor.maxJobs' of the site "
+        "narrow some of its jobs from the beginning.",
     )
 
 

@@ -17,20 +17,22 @@ import msgspec
 from longshore.contract.context import RunPaths
 from longshore.contract.executor import Mark, Waiting
 from longshore.contract.service import StaleMark
+from longshore.engine.codes import OVER
 from longshore.engine.fold import RunState
 from longshore.engine.follow import read_since
 from longshore.engine.jobs import JobTable
 from longshore.engine.journal import path_of
 from longshore.model.codec import encode_line
-from longshore.model.event import Event, Finished, Life, News, Steer
+from longshore.model.event import Deleted, Event, Finished, Life, News, Steer
 from longshore.model.garbage import collection_paused
+from longshore.model.request import Request
 from longshore.model.state import JobState
 from longshore.services.htcondor.books import Book, Handed, dagman_log, dagman_out, nodes_log
 from longshore.services.htcondor.course import Course
-from longshore.services.htcondor.dagmanout import submit_failures
-from longshore.services.htcondor.ending import End, last_word
+from longshore.services.htcondor.dagmanend import End, last_word
+from longshore.services.htcondor.dagmanout import refusal, submit_failures
 from longshore.services.htcondor.eventlog import EventLog, Place
-from longshore.services.htcondor.standing import Kept, Standing
+from longshore.services.htcondor.standing import Kept, Phase, Standing
 from longshore.services.htcondor.story import Story
 from longshore.world.rundir import open_workflow, write_waiting
 
@@ -99,6 +101,8 @@ class Reading:
         self._told = Told()
         self._standing: Standing | None = None
         self._final = False
+        self._left: Event | None = None
+        """The last word on the jobs that were left when DAGMan ended."""
 
     def events(self, mark: Mark = "") -> tuple[Iterator[Event], Mark]:
         """What happened since a mark.
@@ -179,8 +183,8 @@ class Reading:
         found: list[Event] = []
         with collection_paused():
             self._told, self._standing = Told(), None
-            for event in self._story():
-                found.append(self._settled(event, found) if isinstance(event, Finished) else event)
+            for event in self._in_truth(self._story(), lambda: found):
+                found.append(event)  # noqa: PERF402 - what was found is looked at meanwhile
         before = int(mark.removeprefix(_UNKEPT) or 0) if mark.startswith(_UNKEPT) or not mark else -1
         if not 0 <= before <= len(found):
             raise StaleMark
@@ -239,8 +243,13 @@ class Reading:
         file: BinaryIO | None = None
         lines: list[bytes] = []
         told = self._told
+
+        def written() -> Iterator[Event]:
+            self._flush(file, lines)
+            return read_since(self._folder)[0]
+
         try:
-            for event in events:
+            for event in self._in_truth(events, written):
                 if isinstance(event, Life):
                     self._flush(file, lines)
                     if file is not None:
@@ -248,11 +257,7 @@ class Reading:
                     file = None
                 if file is None:
                     file = path_of(self._folder, told.lives).open("ab")
-                if isinstance(event, Finished):
-                    self._flush(file, lines)
-                    lines.append(encode_line(self._settled(event, read_since(self._folder)[0])))
-                else:
-                    lines.append(encode_line(event))
+                lines.append(encode_line(event))
                 if len(lines) >= _AT_ONCE:
                     self._flush(file, lines)
             self._flush(file, lines)
@@ -269,14 +274,35 @@ class Reading:
             self._told.sizes[-1] += len(text)
             lines.clear()
 
-    def _settled(self, end: Finished, before: Iterable[Event]) -> Finished:
-        """The end of the run with its state, which follows from all that happened."""
+    def _in_truth(self, events: Iterable[Event], before: Callable[[], Iterable[Event]]) -> Iterator[Event]:
+        """The events, with what follows only from all before: the state at the end, and which jobs were left there.
+
+        Of those that never ran, most were pruned and not cancelled.
+        """
+        state: RunState | None = None
+        for event in events:
+            if isinstance(event, Deleted) and event is self._left:
+                state = self._state_after(before())
+                left = msgspec.structs.replace(event, jobs=tuple(j for j in event.jobs if state.code[j] not in OVER))
+                if not left.jobs:
+                    self._told.number -= 1
+                    continue
+                state.apply(left)
+                yield left
+            elif isinstance(event, Finished):
+                state = state or self._state_after(before())
+                yield msgspec.structs.replace(event, state=state.overall())
+                state = None
+            else:
+                yield event
+
+    def _state_after(self, events: Iterable[Event]) -> RunState:
         jobs = JobTable(self._run)
         jobs.close()
         state = RunState(jobs.parents, jobs.label_of, final=jobs.header.final, barriers=jobs.barriers)
-        for event in before:
+        for event in events:
             state.apply(event)
-        return msgspec.structs.replace(end, state=state.overall())
+        return state
 
     def _say_who_waits(self) -> None:
         """Leave to reports why jobs are held."""
@@ -313,7 +339,12 @@ class Reading:
             if number == told.lives and told.finished:
                 continue
             standing = self._now()
-            story = Story(standing, final=self._final, retries=handed[number - 1].retries)
+            story = Story(
+                standing,
+                final=self._final,
+                retries=handed[number - 1].retries,
+                requests=_requests_in(handed[:number]),
+            )
             if number > told.lives:
                 yield from self._begin(story, handed[number - 1])
             yield from self._of_life(story, number, tell)
@@ -341,8 +372,13 @@ class Reading:
         while orders:
             yield from self._order(story, orders.pop(0))
         if end is not None:
-            failures = submit_failures(dagman_out(self._run, number, newest=newest), len(self._now().phase))
-            yield from story.finish(end.at, removed=end.removed, submit_failures=failures)
+            said = dagman_out(self._run, number, newest=newest)
+            failures = submit_failures(said, len(self._now().phase))
+            if not end.removed and not told.place.offset and (why := refusal(said)):
+                failures |= dict.fromkeys(self._first_idle(), f"DAGMan refuses to run the graph: {why[0]}")
+            closing = story.finish(end.at, removed=end.removed, submit_failures=failures)
+            self._left = closing[-1] if closing else None
+            yield from closing
             told.finished = True
             yield Finished(state=JobState.UNKNOWN, t=end.at)
 
@@ -357,6 +393,16 @@ class Reading:
     def _in_short(self, story: Story, log: EventLog, orders: list[Steer]) -> Iterator[News]:
         # An order has its place among the beginnings of attempts, too.
         return self._at_length(story, log, orders) if orders else Course(story, log).news()
+
+    def _first_idle(self) -> Iterator[int]:
+        """Jobs that have not begun and wait for none that has not: of a DAGMan that submitted nothing at all."""
+        phase = self._now().phase
+        jobs = JobTable(self._run)
+        jobs.close()
+        first = jobs.parents[:-1] if self._final else jobs.parents
+        for job, parents in enumerate(first):
+            if phase[job] == Phase.IDLE and not any(phase[parent] == Phase.IDLE for parent in parents):
+                yield job
 
     def _order(self, story: Story, steer: Steer) -> Iterable[Event]:
         self._told.orders += 1
@@ -378,6 +424,17 @@ class Reading:
         with suppress(OSError):
             at = max(at, path.stat().st_mtime)
         return End(at=at, removed=True)
+
+
+def _requests_in(handed: Iterable[Handed]) -> dict[int, Request]:
+    """What jobs ask for since somebody set it: what one restart sets, the next keeps."""
+    return {
+        job: steer.request
+        for each in handed
+        for steer in each.steers
+        if steer.request is not None
+        for job in steer.jobs or ()
+    }
 
 
 class _ReplacedError(Exception):

@@ -7,6 +7,8 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+import msgspec
+
 from longshore.contract.context import RunPaths
 from longshore.contract.service import Changes
 from longshore.engine.again import choose
@@ -61,8 +63,11 @@ def what_again(run: RunPaths, events: Iterable[Event], changes: Changes, standin
     jobs.close()
     state = RunState(jobs.parents, jobs.label_of, final=jobs.header.final, barriers=jobs.barriers)
     grown: dict[int, int] = {}
+    earlier: dict[int, Request] = {}
     for event in events:
         state.apply(event)
+        if isinstance(event, Steer) and event.request is not None:
+            earlier |= dict.fromkeys(event.jobs or (), event.request)
         if isinstance(event, Ended):
             if event.cause is Cause.OOM:
                 grown[event.j] = standing.memory[event.j]
@@ -77,8 +82,11 @@ def what_again(run: RunPaths, events: Iterable[Event], changes: Changes, standin
     steers: tuple[Steer, ...] = ()
     if changes.set:
         meant = sorted(again if changes.selection.everything else again & set(chosen_jobs(run, changes.selection)))
-        requests = {job: jobs.settings(job).request for job in meant}
-        steers = tuple(set_events(user_name(), changes.set, meant, select={}, request_of=requests.__getitem__))
+        requests = {job: jobs.settings(job).request for job in meant} | {
+            job: earlier[job] for job in meant if job in earlier
+        }
+        said = set_events(user_name(), changes.set, meant, select={}, request_of=requests.__getitem__)
+        steers = tuple(msgspec.structs.replace(steer, t=now) for steer in said)
         for job in meant:
             overrides.setdefault(job, {}).update(_macros(changed(requests[job], changes.set), changes.set))
     restarted = Restarted(

@@ -23,13 +23,15 @@ from longshore.services.htcondor.arrival import settled
 from longshore.services.htcondor.books import Book, dagman_log, read_book
 from longshore.services.htcondor.check import check
 from longshore.services.htcondor.client import CondorClient, quoted
-from longshore.services.htcondor.ending import last_word
+from longshore.services.htcondor.codes import BY_HAND
+from longshore.services.htcondor.dagmanend import last_word
 from longshore.services.htcondor.handing import hand_over
 from longshore.services.htcondor.logplaces import CondorLogs
 from longshore.services.htcondor.ping import NAME, ping
 from longshore.services.htcondor.reading import Reading
 from longshore.services.htcondor.render import folders, render
 from longshore.services.htcondor.settings import JOB_KEYS, JOB_MAPS, OWN_MAP, RUN_KEYS, run_value
+from longshore.services.htcondor.standing import Standing
 from longshore.world.host import host_name, user_name
 from longshore.world.rundir import handed_over_alone, read_card
 
@@ -209,13 +211,21 @@ class HTCondorService(WmsService):
         """Remove DAGMan, whoever handed it over; it removes its jobs."""
         return looking.cancel(search, forced=forced)
 
+    def lets_go(self, run: RunPaths) -> bool:
+        """Return whether a job is held that nobody held by hand: its description says what becomes of it."""
+        return any(hold.code not in BY_HAND for hold in self._reading(run).standing().holds.values())
+
     def log_places(self, run: RunPaths) -> LogPlaces | None:
         """Return where logs lie: their names have the numbers HTCondor gave."""
+        return CondorLogs(run, self._standing(run))
+
+    def _standing(self, run: RunPaths) -> Standing:
+        """Where the jobs stand, but for the memory they were given, as it was read in short if it was."""
         reading = self._reading(run)
-        standing = None
+        in_short = None
         if self._short is not None and self._short[:2] == (str(run.root), reading.mark_of_all()):
-            standing = self._short[2].in_short()
-        return CondorLogs(run, standing or reading.standing())
+            in_short = self._short[2].in_short()
+        return in_short or reading.standing()
 
     def about(self, run: RunPaths) -> tuple[str, ...]:
         """Return what DAGMan's job is, and how old what is known of it is."""
@@ -225,9 +235,10 @@ class HTCondorService(WmsService):
             return ()
         number = len(book.handed)
         found = None
-        if last_word(dagman_log(run, number, newest=number), last.cluster) is None:
+        end = last_word(dagman_log(run, number, newest=number), last.cluster)
+        if end is None:
             found = self._jobs(run, _dagman(run, last.cluster), about.ASKED)
-        return tuple(about.lines(run, book, found, self._reading(run).standing))
+        return tuple(about.lines(run, book, found, end, lambda: self._standing(run)))
 
     def _jobs(self, run: RunPaths, constraint: str, attributes: Sequence[str]) -> list[Mapping[str, Any]] | Unreachable:
         """Jobs in the queue; a schedd that did not answer just now is not waited for once more."""
@@ -259,9 +270,10 @@ class HTCondorService(WmsService):
         if book.last is None or self._alive(run, fresh=True) is False:
             return CancelOutcome(ended=0)
         if selection.everything:
+            # That it was in the queue a moment ago no longer says that it is.
+            self._seen.pop((str(run.root), book.last.cluster), None)
             outcome = orders.cancel_all(run, _client(run), book, selection, _dagman(run, book.last.cluster))
             # That nothing is left is written down while the schedd says so; later it may not answer.
-            self._seen.pop((str(run.root), book.last.cluster), None)
             with suppress(LongshoreError):
                 self._reading(run).standing()
             return outcome

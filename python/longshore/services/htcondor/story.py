@@ -25,6 +25,7 @@ from longshore.model.event import (
     Submitted,
     Submitting,
 )
+from longshore.model.request import Request
 from longshore.model.state import Cause
 from longshore.services.htcondor import parse, provider, provisioning
 from longshore.services.htcondor.codes import Kind
@@ -57,13 +58,23 @@ class Story:
         Whether the last job is the final job.
     retries
         How often DAGMan itself submits a node again, for those where it does.
+    requests
+        What jobs ask for, where that is not what their label has them ask for.
     """
 
-    def __init__(self, standing: Standing, *, final: bool, retries: Mapping[int, int] | None = None) -> None:
+    def __init__(
+        self,
+        standing: Standing,
+        *,
+        final: bool,
+        retries: Mapping[int, int] | None = None,
+        requests: Mapping[int, Request] | None = None,
+    ) -> None:
         self._now = standing
         self._size = len(standing.phase)
         self._final = self._size - 1 if final else -1
         self._retries = retries or {}
+        self._requests = requests or {}
 
     def take(self, record: Record) -> Iterable[Event]:
         """What follows from a record; of many, nothing."""
@@ -123,7 +134,7 @@ class Story:
         cause = now.causes.pop(job, None) if now.causes else None
         if cause is not None:
             events.append(Retry(j=job, a=number, cause=cause, t=at))
-        events.append(Submitting(b=batch, tag=name, jobs=((job, number),), t=at))
+        events.append(Submitting(b=batch, tag=name, jobs=((job, number),), request=self._requests.get(job), t=at))
         events.append(Submitted(b=batch, id=name, t=at))
         return events
 
