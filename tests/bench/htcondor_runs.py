@@ -168,9 +168,12 @@ def live(folder: Path, pool: CondorPool, jobs: int, number: int) -> None:
 def noops(folder: Path, pool: CondorPool, size: int) -> None:
     """Print what DAGMan makes of a DAG of nodes that do nothing."""
     env = environment(pool, folder)
-    tasks = {f"t{job:06}": (f"label{job % 10}", [f"t{job - 1000:06}"] if job >= 1000 else []) for job in range(size)}
+    # DAGMan takes two looks at its log, a second apart, from one level to the next.
+    wide = max(1, size // 5)
+    tasks = {f"t{job:06}": (f"label{job % 10}", [f"t{job - wide:06}"] if job >= wide else []) for job in range(size)}
     (folder / "noops.json").write_text(json.dumps(wfformat(tasks)), "utf-8")
-    text = f"{SITE}wfformat: noops.json\nsubmitPath: noops\nrunQuantumCommand: 'true'\n"
+    settings = "{DAGMAN_MAX_SUBMITS_PER_INTERVAL: 100000, DAGMAN_AGGRESSIVE_SUBMIT: true, DAGMAN_VERBOSITY: 1}"
+    text = f"{SITE}wfformat: noops.json\nsubmitPath: noops\nrunQuantumCommand: 'true'\nwmsConfig: {settings}\n"
     (folder / "noops.yaml").write_text(text, "utf-8")
     longshore("prepare", "noops.yaml", env=env, cwd=folder)
     wms = folder / "noops" / "wms"
