@@ -1,10 +1,11 @@
-"""Times preparing runs for HTCondor: what is written, how large it is, how long that takes and in what memory.
+"""Prints what runs for HTCondor cost: preparing them, reporting them, and running them in a pool of its own.
 
-Usage: python -m tests.bench.htcondor [--root DIR] [QUANTA ...]
+Usage: python -m tests.bench.htcondor [--root DIR] [--only NAMES] [--jobs N] [--rounds N] [--noops N] [QUANTA ...]
 
-Without numbers: 10,395 and 100,170 quanta, made up as for `tests.bench.transform`, a job each. Beside them stand the
-figures of BPS's plugin for the same numbers, which were taken on another day: it cannot be imported beside the bindings
-of HTCondor that are used here. Each measurement has a process of its own.
+NAMES, with commas: prepare, and those of `tests.bench.htcondor_runs`, which start a pool. Prepared are, unless numbers
+are given, 10,395 and 100,170 quanta, made up as for `tests.bench.transform`, a job each. Beside them stand the figures
+of BPS's plugin for the same numbers, which were taken on another day: it cannot be imported beside the bindings of
+HTCondor that are used here. Each measurement has a process of its own.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from io import StringIO
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from tests.bench import htcondor_runs
 from tests.bench.processes import peak_mb
 from tests.bench.transform import YAML, _Quiet, made_up
 
@@ -89,11 +91,20 @@ def _in_folder(quanta: int, folder: str) -> Figures:
 
 
 def main() -> None:
-    """Print a line per size and program."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    """Print a line per size and program, and then what runs take."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("quanta", nargs="*", type=int, default=SIZES)
-    parser.add_argument("--root", help="where to write; a directory in memory leaves the disk out")
+    parser.add_argument("--root", help="where to prepare; a directory in memory leaves the disk out")
+    htcondor_runs.add_options(parser, ("prepare", *htcondor_runs.PARTS))
     options = parser.parse_args()
+    if "prepare" in options.only:
+        prepare(options)
+    if any(part in options.only for part in htcondor_runs.PARTS):
+        htcondor_runs.measure(options)
+
+
+def prepare(options: argparse.Namespace) -> None:
+    """Print a line per size and program."""
     print("program        jobs   wall s    cpu s    files       MB  bytes/job  peak MB")
     for quanta in options.quanta or SIZES:
         got = _measured(quanta, options.root)

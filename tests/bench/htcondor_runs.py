@@ -30,7 +30,9 @@ from longshore.model.event import FORMAT, Life
 from longshore.services.htcondor.books import Book, Handed, write_book
 
 SIZE = 100_172
-_PARTS = ("report", "live", "noops")
+PARTS = ("report", "live", "noops")
+_BPS_THEN = "23.9 s of processor, 996 MB"
+"""What a detailed report of BPS 30.2026.300 took, of the files of a run of that size."""
 _POLL_S = 0.1
 _USAGE = """\
 \t\tUsr 0 00:00:07, Sys 0 00:00:01  -  Run Remote Usage
@@ -114,6 +116,9 @@ def report(folder: Path, pool: CondorPool, number: int) -> None:
     first = ["sh", "-c", f'rm -rf {run.cache}; exec "$@"', "sh", *again]
     rounds("first: reads the log", first, folder, number)
     rounds("again", again, folder, number)
+    rounds("every job (--json), first", [*first, "--json"], folder, number)
+    rounds("every job (--json), again", [*again, "--json"], folder, number)
+    print(f"  {'bps, then':44} {_BPS_THEN}")
 
 
 # ---------------------------------------------------------------------------------------------------------------- live
@@ -184,13 +189,16 @@ def noops(folder: Path, pool: CondorPool, size: int) -> None:
     print(f"a DAG of {size} NOOPs: {time.monotonic() - began:.1f} s, {'well' if ended else 'BADLY'}")
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", type=names_of(_PARTS), default=_PARTS)
-    parser.add_argument("--jobs", type=int, default=500)
+def add_options(parser: argparse.ArgumentParser, parts: tuple[str, ...] = PARTS) -> None:
+    """Add what can be chosen of these measurements, and of others beside them, to a command line."""
+    parser.add_argument("--only", type=names_of(parts), default=parts, help="which of them, with commas")
+    parser.add_argument("--jobs", type=int, default=500, help="jobs of each live run")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--noops", type=int, default=100_000)
-    options = parser.parse_args()
+    parser.add_argument("--noops", type=int, default=100_000, help="nodes of the DAG that does nothing")
+
+
+def measure(options: argparse.Namespace) -> None:
+    """Print those that were chosen."""
     folder = Path(tempfile.mkdtemp(prefix="longshore-bench-"))
     try:
         with condor(folder / "pool") as pool:
@@ -202,6 +210,12 @@ def main() -> None:
                 noops(folder, pool, options.noops)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add_options(parser)
+    measure(parser.parse_args())
 
 
 if __name__ == "__main__":

@@ -189,9 +189,10 @@ def seconds_of(*words: str) -> tuple[float, float]:
 
 
 def test_it_sleeps_or_computes_for_the_time() -> None:
-    wall, cpu = seconds_of("--seconds", "0.5")
-    assert wall >= 0.5
-    assert cpu < 0.25
+    wall, cpu = seconds_of("--seconds", "1")
+    assert wall >= 1
+    # It takes some to start, and more where coverage is measured.
+    assert cpu < 0.75
     wall, cpu = seconds_of("--seconds", "2", "--cpu", "1")
     assert wall >= 2
     # On a crowded machine a process gets less of a processor than it asks for.
@@ -200,7 +201,7 @@ def test_it_sleeps_or_computes_for_the_time() -> None:
 
 def test_it_computes_for_a_part_of_the_time() -> None:
     _, cpu = seconds_of("--seconds", "1", "--cpu", "0.3")
-    assert 0.05 < cpu < 0.6
+    assert 0.05 < cpu < 0.8
 
 
 def test_memory_is_really_taken() -> None:
@@ -209,7 +210,7 @@ def test_memory_is_really_taken() -> None:
         return int(found[1]) * 1024 if found else 0
 
     with subprocess.Popen([*COMMAND, "--seconds", "60", "--memory", "100000000"]) as process:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 120
         while resident_b() < 100_000_000 and time.monotonic() < deadline:
             time.sleep(0.01)
         held = resident_b()
@@ -327,16 +328,24 @@ def test_too_much_memory_is_said(size: int) -> None:
 # -------------------------------------------------------------------------------------------------------------- signals
 
 
+def catches(pid: int, number: signal.Signals) -> bool:
+    """Whether a process has something of its own to do when it gets a signal."""
+    found = re.search(r"^SigCgt:\s+(\w+)$", Path(f"/proc/{pid}/status").read_text("utf-8"), re.MULTILINE)
+    return bool(found and int(found[1], 16) >> (number - 1) & 1)
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP], ids=lambda number: number.name)
 @pytest.mark.parametrize("cpu", ["0", "1"])
 def test_a_signal_ends_it_while_it_works(tmp_path: Path, number: signal.Signals, cpu: str) -> None:
-    words = ("--seconds", "60", "--cpu", cpu, "--output", "5:x")
+    words = ("--seconds", "600", "--cpu", cpu, "--output", "5:x")
     with subprocess.Popen([*COMMAND, *words], cwd=tmp_path, stderr=subprocess.PIPE) as process:
-        time.sleep(0.2)
-        begin = time.monotonic()
+        deadline = time.monotonic() + 120
+        # The last of those that it prepares for.
+        while not catches(process.pid, signal.SIGHUP):
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
         process.send_signal(number)
-        _, errors = process.communicate(timeout=10)
-        assert time.monotonic() - begin < 5
+        _, errors = process.communicate(timeout=120)
     assert (process.returncode, errors) == (-number, b"")
     assert files_below(tmp_path) == {}
 
@@ -344,11 +353,11 @@ def test_a_signal_ends_it_while_it_works(tmp_path: Path, number: signal.Signals,
 def test_a_signal_while_it_writes_leaves_nothing_half_written(tmp_path: Path) -> None:
     words = [word for number in range(100) for word in ("--output", f"50000000:{number}")]
     with subprocess.Popen([*COMMAND, *words], cwd=tmp_path) as process:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 120
         while not list(tmp_path.glob(".replay-*.tmp")) and time.monotonic() < deadline:
             time.sleep(0.001)
         process.terminate()
-        assert process.wait(timeout=30) == -signal.SIGTERM
+        assert process.wait(timeout=120) == -signal.SIGTERM
     assert all(name.isdigit() and size == 50_000_000 for name, size in files_below(tmp_path).items())
 
 
@@ -357,5 +366,5 @@ def test_a_signal_that_was_ignored_stays_ignored() -> None:
     with subprocess.Popen(["sh", "-c", f"trap '' HUP; exec {words}"], stdout=subprocess.PIPE) as process:
         time.sleep(0.2)
         process.send_signal(signal.SIGHUP)
-        process.communicate(timeout=10)
+        process.communicate(timeout=120)
     assert process.returncode == 0

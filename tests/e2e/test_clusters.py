@@ -77,7 +77,7 @@ def test_a_job_goes_on_from_the_task_that_failed(cli: Cli, tmp_path: Path) -> No
     (tmp_path / "go").touch()
     run = str(ran.json["submit_dir"])
     assert cli("restart", run).returncode == 0
-    deadline = time.monotonic() + 90
+    deadline = time.monotonic() + 120
     while cli("status", run).returncode != 0:
         assert time.monotonic() < deadline
         time.sleep(0.1)

@@ -134,7 +134,7 @@ def test_in_a_real_bash(cli: Cli, runs: tuple[str, str], tmp_path: Path) -> None
 
     def until(text: str) -> None:
         nonlocal seen
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 120
         while text not in seen and time.monotonic() < deadline:
             if select.select([ours], [], [], 1)[0]:
                 seen += os.read(ours, 65536).decode()

@@ -121,7 +121,7 @@ def test_watching_without_a_terminal_gives_a_line_per_change(held: Any, tmp_path
     first = watch.stdout.readline()
     assert re.match(rf"20\d\d-\d\d-\d\dT\S+Z {held['id']}: 0/4 succeeded", first)
     (tmp_path / "go").touch()
-    out, err = watch.communicate(timeout=60)
+    out, err = watch.communicate(timeout=120)
     assert (watch.returncode, err) == (0, "")
     assert "SUCCEEDED" in out
     assert "\x1b" not in out
@@ -133,7 +133,7 @@ def test_ctrl_c_stops_the_watching(cli: Cli, held: Any, tmp_path: Path) -> None:
     assert watch.stdout
     watch.stdout.readline()
     os.killpg(watch.pid, signal.SIGINT)
-    _, err = watch.communicate(timeout=60)
+    _, err = watch.communicate(timeout=120)
     assert watch.returncode == 130
     assert "no longer watching" in err
     assert "Traceback" not in err
@@ -148,7 +148,7 @@ def test_a_watched_run_whose_engine_dies_is_not_running(cli: Cli, held: Any, tmp
     watch.stdout.readline()
     journal = Path(held["submit_dir"]) / "journal" / "0001.jsonl"
     os.kill(json.loads(journal.read_text("utf-8").splitlines()[0])["pid"], signal.SIGKILL)
-    out, _ = watch.communicate(timeout=60)
+    out, _ = watch.communicate(timeout=120)
     assert watch.returncode == 10
     assert f"longshore resume {held['id']}" in out
     (tmp_path / "go").touch()
@@ -164,7 +164,7 @@ def test_a_directory_that_goes_while_it_is_watched(held: Any, tmp_path: Path) ->
     (tmp_path / "go").touch()  # what runs must not outlive the test
     while Path(held["submit_dir"]).exists():
         shutil.rmtree(held["submit_dir"], ignore_errors=True)
-    _, err = watch.communicate(timeout=60)
+    _, err = watch.communicate(timeout=120)
     assert watch.returncode in {0, 5}, err
     assert "Traceback" not in err
 
@@ -183,7 +183,7 @@ def test_on_a_terminal_it_is_redrawn(held: Any, tmp_path: Path, columns: str) ->
     )
     os.close(other_end)
     shown = b""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while watch.poll() is None or select.select([terminal], [], [], 0.2)[0]:
         assert time.monotonic() < deadline
         if select.select([terminal], [], [], 0.2)[0]:
@@ -194,7 +194,7 @@ def test_on_a_terminal_it_is_redrawn(held: Any, tmp_path: Path, columns: str) ->
         if b"0/4 succeeded" in shown:
             (tmp_path / "go").touch()
     os.close(terminal)
-    assert watch.wait(20) == 0
+    assert watch.wait(120) == 0
     text = shown.decode()
     assert "\x1b[2K" in text, "what stood there is cleared"
     assert not re.search(r"\x1b\[[0-9;]*[1-9][0-9;]*m", text), "no colours"

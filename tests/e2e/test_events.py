@@ -68,7 +68,7 @@ def test_following_a_run_to_its_end(cli: Cli, write_run: WriteRun, tmp_path: Pat
             pass
         assert json.loads(line)["job"] == "a"
         (tmp_path / "go").touch()
-        rest, said = followed.communicate(timeout=60)
+        rest, said = followed.communicate(timeout=120)
     events = lines(rest)
     assert (events[-1]["event"], events[-1]["state"], said, followed.returncode) == ("finished", "SUCCEEDED", "", 0)
     assert [event["job"] for event in events if event["event"] == "ended"] == ["a", "b"]
@@ -80,7 +80,7 @@ def test_following_across_lives_of_the_engine(cli: Cli, write_run: WriteRun, tmp
     run = Path(cli("submit", write_run(f"runQuantumCommand: '{wait}'\n", TWO).name, "--json").json["submit_dir"])
     os.kill(engine_of(run), signal.SIGKILL)
     with follow(tmp_path) as followed:
-        first, said = followed.communicate(timeout=60)
+        first, said = followed.communicate(timeout=120)
     assert followed.returncode == 10
     assert "engine not running since" in said
     (tmp_path / "go").touch()

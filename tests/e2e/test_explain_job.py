@@ -91,7 +91,7 @@ def test_what_somebody_keeps_from_starting(cli: Cli, write_run: WriteRun, tmp_pa
     assert " is HELD.\n  It was held by " in held
     assert f"to let it go on: longshore release {run} --job d\n" in held
     bounds = [{"label": "A", "max": 1, "active": 1}, {"label": None, "max": 3, "active": 1}]
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     # How many are active is told as of the engine's newest snapshot.
     while (throttled := cli("explain", "@last", "c", "--json").json)["throttles"] != bounds:
         assert time.monotonic() < deadline, throttled

@@ -80,7 +80,7 @@ def test_the_cap_is_run_once_and_a_restart_remembers_it(
     assert "(OOM, signal SIGKILL): longshore: OOM: it used " in text
     assert "it asked for 100 MiB, and may have 110 MiB" in text
     assert cli("restart", "@last").returncode == 0
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while cli("status", "@last").returncode == 15:
         assert time.monotonic() < deadline
     assert requests_of(tmp_path) == [60, 100, 100], "not 60 again"
@@ -129,7 +129,7 @@ def test_limits_hold_while_there_is_no_engine(cli: Cli, write_run: WriteRun, tmp
     submitted = cli("submit", path.name, "--json")
     assert submitted.returncode == 0
     run = Path(submitted.json["submit_dir"])
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while not any('"r":"start"' in file.read_text("utf-8") for file in run.glob("keeper/*.jsonl")):
         assert time.monotonic() < deadline
         time.sleep(0.05)
@@ -138,7 +138,7 @@ def test_limits_hold_while_there_is_no_engine(cli: Cli, write_run: WriteRun, tmp
         assert time.monotonic() < deadline
         time.sleep(0.05)
     assert cli("resume", str(run)).returncode == 0
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while cli("status", str(run)).returncode == 15:
         assert time.monotonic() < deadline
     assert job_of(cli, str(run))["cause"] == "WALLTIME"
@@ -201,7 +201,7 @@ def test_a_run_that_burns_is_paused_and_says_so(cli: Cli, write_run: WriteRun) -
     tasks: Tasks = {f"t{number:02}": ("T", []) for number in range(30)}
     path = write_run("runQuantumCommand: 'exit 1'\nmaxFastFailures: 6\nresources: {cpus: 2}\n", tasks)
     assert cli("submit", path.name).returncode == 0
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while "paused: 6 different jobs failed in a row" not in (said := cli("status", "@last")).stdout + said.stderr:
         assert time.monotonic() < deadline, said
         time.sleep(0.2)

@@ -47,7 +47,7 @@ def said(folder: Path) -> list[str]:
 
 def ended(cli: Cli, folder: Path) -> int:
     """Exit status of `status`, once the run is over."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while (status := cli("status", folder / "submit").returncode) == 15:
         assert time.monotonic() < deadline
     return status

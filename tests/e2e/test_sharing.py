@@ -20,7 +20,7 @@ RECORD = "echo $(date +%s.%N) + {w} >> signs; sleep 0.4; echo $(date +%s.%N) - {
 
 
 def wait_for(what: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 90
+    deadline = time.monotonic() + 120
     while not what():
         assert time.monotonic() < deadline
         time.sleep(0.05)

@@ -33,7 +33,7 @@ def events(run: str, kind: str) -> list[dict[str, Any]]:
 
 
 def eventually(look: Callable[[], Ran], good: Callable[[Ran], object]) -> Ran:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while not good(answer := look()):
         assert time.monotonic() < deadline, answer
         time.sleep(0.05)

@@ -413,6 +413,57 @@ def test_a_subset_keeps_its_labels_and_nothing_else() -> None:
     assert (caught.value.hint, caught.value.origin) == ("Did you mean 'stack'?", Origin("run.yaml", 2, 3))
 
 
+@pytest.mark.parametrize(
+    ("written", "labels"),
+    [
+        ("calibrate..stack", {"calibrate", "stack"}),
+        ("calibrate..publish", {"calibrate", "stack", "publish"}),
+        ("stack..stack", {"stack"}),
+        ("..stack", {"calibrate", "stack"}),
+        ("stack..", {"stack", "publish"}),
+        ("..", {"calibrate", "stack", "publish"}),
+    ],
+)
+def test_a_range_is_what_lies_between_its_ends(written: str, labels: set[str]) -> None:
+    found = read_pipeline(subset(tree(SURVEY, HERE), [written]), TABLES)
+    assert {task.label for task in found.graph.dag} == labels
+
+
+def test_a_range_is_the_same_in_whatever_order_tasks_are_written() -> None:
+    tasks = {
+        "last": {"command": "x", "inputs": ["l", "r"]},
+        "beside": {"command": "x", "inputs": ["o"]},
+        "left": {"command": "x", "inputs": "o", "outputs": {"l": "left"}},
+        "right": {"command": "x", "after": ["first"], "outputs": {"r": "right"}},
+        "first": {"command": "x", "outputs": {"o": "out"}},
+    }
+    for order in (tasks, dict(reversed(tasks.items()))):
+        found = read_pipeline(subset(tree({"tasks": order}, HERE), ["first..last"]), {})
+        assert {task.label for task in found.graph.dag} == {"first", "left", "right", "last"}
+
+
+@pytest.mark.parametrize(
+    ("names", "message", "hint"),
+    [
+        (["calibrat..stack"], "the range 'calibrat..stack' names the task 'calibrat'", "Did you mean 'calibrate'?"),
+        (["single..stack"], "names the task 'single'", "There are calibrate, stack, publish."),
+        (["a..b..c"], "names the task 'a'", "There are"),
+        (["stack..calibrate"], "holds nothing: 'calibrate' needs nothing", "Did you mean 'calibrate..stack'?"),
+        (["beside..stack"], "holds nothing: 'stack' needs nothing", "A list of labels has commas"),
+        (["calibrate..stack", "publish"], "the range 'calibrate..stack' must stand alone", "Name all labels"),
+    ],
+)
+def test_what_is_wrong_with_a_range_is_said(names: list[str], message: str, hint: str) -> None:
+    pipeline = {**SURVEY, "tasks": {**SURVEY["tasks"]}}
+    if "beside" in names[0]:
+        pipeline["tasks"]["beside"] = {"command": "x", "dimensions": []}
+    with pytest.raises(ConfigError) as caught:
+        subset(tree(pipeline, HERE), names, Origin("run.yaml", 2, 3))
+    assert message in caught.value.message
+    assert hint in (caught.value.hint or "")
+    assert caught.value.origin == Origin("run.yaml", 2, 3)
+
+
 def test_a_subset_knows_datasets_that_other_tasks_define() -> None:
     pipeline = study({"x": [1]}, outputs={"o": "out/{x}"})
     pipeline["tasks"]["use"] = {"dimensions": ["x"], "command": "use {o}", "inputs": ["o"]}

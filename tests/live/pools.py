@@ -9,6 +9,7 @@ import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,11 @@ import pytest
 HERE = Path(__file__).resolve().parent
 _PROGRAMS = {"slurm": ("slurmctld", "slurmd", "sbatch", "munged"), "slurmdbd": ("slurmdbd", "mariadbd", "sacct")}
 _UP_S = 150.0
+_TRIES = 3
+"""Ports that are free when they are looked at may be taken when a daemon wants them."""
+_PORTS = 20
+_SHOWN = 5
+"""Lines of each log in the message that nothing came up."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,24 +81,58 @@ def slurm(root: Path, *, accounting: bool) -> Iterator[SlurmPool]:
     need("slurm")
     if accounting:
         need("slurmdbd")
-    made_with = {"ROOT": str(root), "PORT_BASE": str(_free_ports(20)), "DBD": str(int(accounting))}
-    env = {**os.environ, "PATH": f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin", **made_with}
+    env: dict[str, str] = {}
     try:
-        subprocess.run([HERE / "slurm-up"], env=env, check=True, timeout=_UP_S, stdout=subprocess.DEVNULL)
-        yield SlurmPool(root=root, conf=root / "etc" / "slurm.conf", accounting=accounting, made_with=made_with)
+        said = []
+        for attempt in range(_TRIES):
+            made_with = {
+                "ROOT": str(root),
+                "PORT_BASE": str(_free_ports(_PORTS, behind=attempt)),
+                "DBD": str(int(accounting)),
+            }
+            env = {**os.environ, "PATH": f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin", **made_with}
+            if why := _begin(env):
+                said.append(f"on ports from {made_with['PORT_BASE']}: {why}\n{_last_words(root / 'log')}")
+                _end(env)
+                continue
+            yield SlurmPool(root=root, conf=root / "etc" / "slurm.conf", accounting=accounting, made_with=made_with)
+            return
+        pytest.fail("Slurm does not start " + "\n".join(said))
     finally:
-        subprocess.run([HERE / "slurm-down"], env={**env, "WIPE": "1"}, check=False, timeout=_UP_S)
+        _end(env)
 
 
-def _free_ports(number: int) -> int:
-    """The first of so many ports of loopback in a row that nobody listens on."""
+def _begin(env: Mapping[str, str]) -> str:
+    """Start a cluster; return what was said where it does not start."""
+    up = subprocess.run([HERE / "slurm-up"], env=env, check=False, timeout=_UP_S, text=True, capture_output=True)
+    return f"status {up.returncode}: {up.stderr.strip()}" if up.returncode else ""
+
+
+def _end(env: Mapping[str, str]) -> None:
+    subprocess.run([HERE / "slurm-down"], env={**env, "WIPE": "1"}, check=False, timeout=_UP_S)
+
+
+def _last_words(logs: Path) -> str:
+    """The last lines of each daemon's log."""
+    found = []
+    for path in sorted(logs.glob("*")):
+        lines = path.read_text("utf-8", "replace").splitlines()[-_SHOWN:]
+        found += [f"  {path.name}: {line}" for line in lines]
+    return "\n".join(found) or "  no daemon wrote a log"
+
+
+def _free_ports(number: int, *, behind: int = 0) -> int:
+    """The first of so many ports of loopback in a row that nobody listens on, or the next such ones behind them."""
     # Workers that run at once look in ranges of their own: a port that is free now is soon taken.
     worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
     first = 20_000 + 500 * (worker % 20)
-    for base in range(first, first + 500, number):
-        if all(_is_free(port) for port in range(base, base + number)):
-            return base
-    raise OSError("no free ports in a row")
+    free = (
+        base for base in range(first, first + 500, number) if all(_is_free(port) for port in range(base, base + number))
+    )
+    found = next(islice(free, behind, None), None)
+    if found is None:
+        raise OSError("no free ports in a row")
+    return found
 
 
 def _is_free(port: int) -> bool:

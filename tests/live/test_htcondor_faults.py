@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 from pathlib import Path
 
 import pytest
+from tests.conftest import Cli
 from tests.live.condor_pools import condor
 from tests.live.condor_runs import CondorSite
 from tests.live.runs import many, until
@@ -30,11 +30,11 @@ def test_a_schedd_that_is_killed_comes_back_with_its_jobs(condor_site: CondorSit
 
 
 def test_a_pool_that_is_stopped_and_started_finishes_the_run(
-    condor_site: CondorSite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with condor(tmp_path / "pool") as pool:
         monkeypatch.setenv("CONDOR_CONFIG", str(pool.config))
-        site = CondorSite(cli=condor_site.cli, pool=pool, folder=tmp_path)
+        site = CondorSite(cli=cli, pool=pool, folder=tmp_path)
         run = site.begin(TEXT, {"a": ("A", []), "b": ("B", ["a"])})
         until(lambda: site.counts(run).get("RUNNING"), "the first job runs")
         pool.stop()
@@ -45,7 +45,11 @@ def test_a_pool_that_is_stopped_and_started_finishes_the_run(
         assert not shown["counts"]["FAILED"]
         refused = site.cli("submit", site.write("runQuantumCommand: 'true'\n", name="other"), "--json")
         assert refused.returncode == 4
-        assert "does not answer" in json.loads(refused.stdout)["error"]["message"]
+        assert "does not answer" in refused.json["error"]["message"]
+        refused = site.cli("cancel", run, "--json")
+        assert refused.returncode == 4
+        assert "cannot be cancelled" in refused.json["error"]["message"]
+        assert "Nothing was cancelled" in refused.json["error"]["hint"]
         (tmp_path / "go").touch()
         pool.start()
         assert site.ended(run)["state"] == "SUCCEEDED"

@@ -62,6 +62,7 @@ def test_a_failure_keeps_the_next_group_from_running_only_where_it_is_said_to(co
     assert _notes(condor_site, "loose") == sorted(_notes(condor_site, "loose"))
     said = condor_site.cli("explain", runs["strict"], "isr_2_1").stdout
     assert "isr_1_1 (FAILED: exit code 1" in said
+    assert "cancelled" not in said
     _again(condor_site, runs)
 
 

@@ -165,6 +165,7 @@ def test_what_people_do_is_recognised_as_that(slurm_site: SlurmSite) -> None:
         f"numberOfRetries: 0\nrunQuantumCommand: echo {{jobName}} >> {notes}; {wait_for(go)}\n",
         many(3),
     )
+    until(lambda: notes.exists() and len(notes.read_text("utf-8").split()) == 3, "all have begun")
     until(lambda: slurm_site.counts(run) == {"RUNNING": 3}, "all run")
     cancelled, requeued, _ = tasks_of(slurm_site, run, "-t", "RUNNING")
     slurm_site.pool.run("scancel", cancelled)

@@ -3,100 +3,20 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import subprocess
-import sys
 import time
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.conftest import Cli, Ran
-
-DATA = Path(__file__).resolve().parents[1] / "data" / "lsst"
-END_S = 900
-
-PAGE = (Path(__file__).resolve().parents[2] / "doc" / "how-to" / "run-lsst-pipelines.md").read_text("utf-8")
-COMMON = PAGE.split("```yaml\n")[1].split("```")[0]
-CLUSTERS = PAGE.split("```yaml\n")[2].split("```")[0]
-SUBMIT, PREPARE = (fence.split("```")[0] for fence in PAGE.split("```sh\n")[1:])
-"""Files and commands are those of the documentation, so that these are true."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Demo:
-    """A Butler repository, and a command line beside it."""
-
-    folder: Path
-    cli: Cli
-    env: Mapping[str, str]
-
-    def __call__(self, *args: str | Path) -> Ran:
-        return self.cli(*args, cwd=self.folder, env=self.env, timeout=END_S)
-
-    def typed(self, commands: str) -> subprocess.CompletedProcess[str]:
-        """What becomes of commands that are typed into a shell."""
-        program = self.folder / "bin" / "longshore"
-        program.parent.mkdir(exist_ok=True)
-        program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m longshore "$@"\n', "utf-8")
-        program.chmod(0o755)
-        path = os.pathsep.join([str(program.parent), self.env["PATH"]])
-        done = subprocess.run(
-            ["/bin/sh", "-ec", commands],
-            cwd=self.folder,
-            env={**os.environ, **self.env, "PATH": path},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, f"{commands}\n{done.stdout}\n{done.stderr}"
-        return done
-
-    def submitted(self, text: str, *args: str) -> Any:
-        """What `submit --wait --json` says of a run of this configuration."""
-        (self.folder / "run.yaml").write_text(COMMON + text, "utf-8")
-        ran = self("submit", "run.yaml", "--wait", "--json", *args)
-        assert ran.stdout, ran.stderr
-        return ran.json
-
-    def datasets(self, name: str, collection: str) -> list[Any]:
-        """The content of all datasets of a type in a collection."""
-        code = (
-            "import json, sys\n"
-            "from lsst.daf.butler import Butler\n"
-            "butler = Butler.from_config('repo', collections=[sys.argv[2]])\n"
-            "refs = butler.query_datasets(sys.argv[1], explain=False)\n"
-            "print(json.dumps([butler.get(ref) for ref in refs]))\n"
-        )
-        done = subprocess.run(
-            [sys.executable, "-c", code, name, collection],
-            cwd=self.folder,
-            env={**os.environ, **self.env},
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        found: list[Any] = json.loads(done.stdout)
-        return found
+from tests.conftest import Cli
+from tests.lsst.demo import CLUSTERS, COMMON, END_S, PREPARE, SUBMIT, Demo, made
 
 
 @pytest.fixture
 def demo(tmp_path: Path, cli: Cli) -> Demo:
     """A repository with raw values of 3 visits and 4 detectors."""
-    for name in ("demo_tasks.py", "pipeline.yaml"):
-        shutil.copy(DATA / name, tmp_path)
-    # Programs of these packages lie beside the Python that has them; what they load, beside the pipeline.
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    env = {"PATH": path, "PYTHONPATH": os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])}
-    subprocess.run([sys.executable, DATA / "make_repo.py", "repo", "3", "4"], cwd=tmp_path, check=True)
-    # What the command line needs to find the package under test comes with its fixture.
-    source = str(Path(__file__).resolve().parents[2] / "python")
-    env["PYTHONPATH"] = os.pathsep.join([source, env["PYTHONPATH"]]).rstrip(os.pathsep)
-    return Demo(folder=tmp_path, cli=cli, env=env)
+    return made(tmp_path, cli)
 
 
 def ended(demo: Demo, run: str) -> Any:

@@ -26,6 +26,7 @@ def ordinary_process() -> Iterator[None]:
 
 
 class TestLocalExecutor(ExecutorConformance):
+    patience_s = 120.0
     grace_s = 0.3
 
     @pytest.fixture
@@ -57,6 +58,7 @@ class TestLocalExecutor(ExecutorConformance):
 
 class TestLocalService(ServiceConformance):
     service_name = "local"
+    patience_s = 120.0
     settings: ClassVar[Mapping[str, Any]] = {"grace_s": 0.3, "executor": {"pool": {"cpus": 4}}}
 
     @pytest.fixture

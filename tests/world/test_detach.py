@@ -70,7 +70,7 @@ def test_a_detached_process_has_a_session_and_a_log_and_no_input(tmp_path: Path,
     process, how = start_detached(["sh", "-c", line], log=log)
     assert how.prefix == ()
     assert os.getsid(process.pid) == process.pid
-    assert process.wait(10) == 0
+    assert process.wait(120) == 0
     assert log.read_text("utf-8") == f"before\nread 1\nat {tmp_path}\n"
 
 
@@ -80,7 +80,7 @@ def test_a_scope_runs_the_command_with_its_words(tmp_path: Path, programs: Path)
     log = tmp_path / "engine.log"
     process, how = start_detached(["sh", "-c", 'echo "$1"', "sh", "a  b"], log=log)
     assert how.prefix == SCOPE
-    assert process.wait(10) == 0
+    assert process.wait(120) == 0
     assert log.read_text("utf-8").splitlines()[-1] == "a  b"
 
 

@@ -6,7 +6,7 @@ import math
 from array import array
 from collections.abc import Iterable
 
-from longshore.model.event import Ended, Event, Lost, Refused, Started, Submitted, Submitting
+from longshore.model.event import Ended, Lost, News, Refused, Started, Submitted, Submitting
 from longshore.model.state import Cause
 
 
@@ -32,8 +32,8 @@ class History:
         self._hosts: dict[str, str] = {}
         self._asked: dict[str, tuple[tuple[int, int], ...]] = {}
 
-    def take(self, events: Iterable[Event]) -> None:
-        """Take events in, in their order."""
+    def take(self, events: Iterable[News]) -> None:
+        """Take events in, in their order, and at their full length: of what is told in a word there is nothing here."""
         # Most events are of the first four kinds, and there are hundreds of thousands.
         asked, ends, attempt, start, host = self._asked, self.ends, self._attempt, self._start, self._host
         for event in events:

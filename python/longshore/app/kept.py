@@ -100,7 +100,7 @@ def keep(opened: OpenRun, snapshot: Snapshot | None, *, mark: Mark, life: Life |
 def _is_all(opened: OpenRun, mark: Mark) -> bool:
     """Whether nothing has happened since."""
     try:
-        answer = opened.service.events(opened.run, mark)
+        answer = opened.service.course(opened.run, mark)
     except StaleMark:
         return False
     return not isinstance(answer, Unreachable) and answer[1] == mark

@@ -43,7 +43,7 @@ def inline_pipeline(configuration: Configuration) -> tuple[Pipeline, tuple[Path,
 def pipeline_file(configuration: Configuration, key: str = "pipelineYaml") -> tuple[Pipeline, tuple[Path, ...]]:
     """The pipeline in the file that a key names, with all files it was read from.
 
-    ``FILE#LABEL,LABEL`` names a part of it.
+    ``FILE#LABEL,LABEL`` or ``FILE#BEGIN..END`` names a part of it.
 
     Raises
     ------

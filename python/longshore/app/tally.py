@@ -9,11 +9,12 @@ from typing import Any, ClassVar
 from longshore.model.event import (
     Deleted,
     Ended,
-    Event,
     Failed,
     Finished,
     Life,
     Lost,
+    News,
+    Passed,
     Refused,
     Restarted,
     Retry,
@@ -75,7 +76,7 @@ class Tally:
         self.badput: dict[Cause, list[float]] = {}
         self._asked: dict[str, tuple[tuple[int, int], ...]] = {}
 
-    def take(self, events: Iterable[Event]) -> None:
+    def take(self, events: Iterable[News]) -> None:
         """Take events in, in their order."""
         # Most events are of the first four kinds, and there are hundreds of thousands: no call for most of them.
         asked, running = self._asked, self.running
@@ -86,12 +87,18 @@ class Tally:
                 asked.pop(event.b, None)
             elif isinstance(event, Started):
                 running[event.j] = event
-                if self.first_start is None:
-                    self.first_start = event.at or event.t
+                self._began(event.at or event.t)
             elif isinstance(event, Ended):
                 self._ended(event)
+            elif isinstance(event, Passed):
+                self._passed(event)
             elif note := self._RARE.get(type(event)):
                 note(self, event)
+
+    def _began(self, at: float) -> None:
+        # Not in the order in which attempts began: of one that went well it may be told when it ended.
+        if self.first_start is None or at < self.first_start:
+            self.first_start = at
 
     def _ended(self, event: Ended) -> None:
         job = event.j
@@ -105,6 +112,13 @@ class Tally:
                 self.run_s[self.label_of[job]].append(event.run_s)
         else:
             self._badly(event, event.cause, seconds)
+
+    def _passed(self, event: Passed) -> None:
+        self._began(event.at)
+        self.ended_at.append(event.t)
+        self.busy_s.append((self.busy_s[-1] if self.busy_s else 0.0) + event.run_s)
+        self.bad.pop(event.j, None)
+        self.run_s[self.label_of[event.j]].append(event.run_s)
 
     def _badly(self, event: Ended | Lost, cause: Cause, seconds: float) -> None:
         self.bad[event.j] = event

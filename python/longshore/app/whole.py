@@ -18,7 +18,7 @@ from longshore.engine.codes import SHOWN, Code, shown_counts
 from longshore.engine.fold import RunState
 from longshore.engine.standing import show_held, stuck_with
 from longshore.engine.waiting import held_jobs
-from longshore.model.event import Event, Life
+from longshore.model.event import Life, News, Passed
 from longshore.model.garbage import collection_paused
 from longshore.model.state import JobState, run_state
 from longshore.world.rundir import read_waiting
@@ -58,7 +58,8 @@ class Whole:
 
     def __init__(self, opened: OpenRun, *, alive: bool | Unreachable, details: bool) -> None:
         self._opened = opened
-        answer = opened.service.events(opened.run)
+        # Of single jobs there is more to tell than where they stand.
+        answer = opened.service.events(opened.run) if details else opened.service.course(opened.run)
         self.unreachable = answer.why if isinstance(answer, Unreachable) else ""
         self.mark: Mark = "" if isinstance(answer, Unreachable) else answer[1]
         self.last = (0, 0)
@@ -78,7 +79,7 @@ class Whole:
         watched = not self.unwatched and not self.silent
         self.held = held_jobs(read_waiting(opened.run), self.state.code) if watched else frozenset()
 
-    def _take(self, events: Iterable[Event]) -> bool:
+    def _take(self, events: Iterable[News]) -> bool:
         """Take all events in; return whether there were any."""
         apply, count = self.state.apply, self.tally.take
         told = False
@@ -92,10 +93,10 @@ class Whole:
             told = True
         return told
 
-    def _note_last(self, event: Event) -> None:
+    def _note_last(self, event: News) -> None:
         life = self.tally.life
         if life is not None:
-            self.last = life.life, 0 if isinstance(event, Life) else event.n
+            self.last = life.life, 0 if isinstance(event, Life | Passed) else event.n
 
     def _shown_for(self, code: int) -> JobState:
         """What is shown of jobs in a state: what no engine watches is unknown."""
@@ -152,7 +153,7 @@ class Whole:
         )
 
 
-def _pieces(events: Iterable[Event]) -> Iterator[list[Event]]:
+def _pieces(events: Iterable[News]) -> Iterator[list[News]]:
     """Events in lists, each of which several readers take in in turn: that is quicker than one by one."""
     each = iter(events)
     while piece := list(islice(each, _PIECE)):

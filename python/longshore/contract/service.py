@@ -18,7 +18,7 @@ from longshore.contract.context import Context, PingReport, Problem, RenderedFil
 from longshore.contract.executor import CancelOutcome, Mark
 from longshore.contract.search import Search, Sighted
 from longshore.errors import SubmissionRefusedError
-from longshore.model.event import Event
+from longshore.model.event import Event, News
 from longshore.model.submission import Submission
 
 if TYPE_CHECKING:
@@ -199,6 +199,19 @@ class WmsService(ABC):
         StaleMark
             What was told up to that mark no longer holds; never without a mark.
         """
+
+    def course(self, run: RunPaths, mark: Mark = "") -> tuple[Iterator[News], Mark] | Unreachable:
+        """Return the same in short, for whoever wants to know where it leaves each job and not how it came about.
+
+        Attempts that went well may be told in a word, when they end. Of the order in which things happened, what
+        matters is kept: that of the events of a job, and of all ends.
+
+        Raises
+        ------
+        StaleMark
+            As for `events`; the marks of one are none of the other.
+        """
+        return self.events(run, mark)
 
     @abstractmethod
     def cancel(self, run: RunPaths, selection: Selection) -> CancelOutcome:

@@ -1,7 +1,8 @@
 """Turns the events of a run into its state: pure, the same for the engine and for every report.
 
 The state is one mutable packed object with a few bytes per job, because a run may have a million. Nothing in here
-decides: what an event means is fixed for ever, and every decision is an event of its own.
+decides: what an event means is fixed for ever, and every decision is an event of its own. It is one file because what
+one event does to a job, another takes back.
 """
 
 from __future__ import annotations
@@ -18,11 +19,12 @@ from longshore.model.dag import sparse_children
 from longshore.model.event import (
     Deleted,
     Ended,
-    Event,
     Failed,
     Finished,
     Life,
     Lost,
+    News,
+    Passed,
     Refused,
     Restarted,
     Retry,
@@ -129,7 +131,7 @@ class RunState(Steered):
                 self._ready(job)
         self._release_final()
 
-    def apply(self, event: Event) -> None:
+    def apply(self, event: News) -> None:
         """Take one event in."""
         _APPLY[type(event)](self, event)
         if self.barriers.crossed:
@@ -288,6 +290,18 @@ class RunState(Steered):
             self._end_badly(event.j, event)
         self._release_final()
 
+    def _passed(self, event: Passed) -> None:
+        """Take in what comes to the same as its submission, its start and its end."""
+        job = event.j
+        self.attempts[job] = event.a
+        self.not_before.pop(job, None)
+        self.identities.pop(job, None)
+        self.dying.discard(job)
+        self._leave(job, event.run_s)
+        self.last_end = event.t
+        self._succeed(job)
+        self._release_final()
+
     def _lost(self, event: Lost) -> None:
         if self.expects(event.j, event.a):
             self._leave(event.j)
@@ -434,6 +448,7 @@ _APPLY: dict[type, Callable[[RunState, Any], None]] = {
     Refused: RunState._refused,
     Started: RunState._started,
     Ended: RunState._ended,
+    Passed: RunState._passed,
     Lost: RunState._lost,
     Retry: RunState._retry,
     Failed: RunState._failed,

@@ -44,6 +44,7 @@ from longshore.engine.obeying import described, events_of, restarted
 from longshore.engine.pool import NO_IDENTITIES
 from longshore.engine.settings import EngineSettings
 from longshore.engine.sharing import Sharing
+from longshore.engine.snapshots import Snapshots
 from longshore.engine.standing import snapshot_of
 from longshore.engine.steering import throttled
 from longshore.engine.urgency import Urgencies
@@ -67,14 +68,10 @@ from longshore.model.snapshot import Snapshot
 from longshore.model.state import Cause, JobState
 from longshore.world.clock import Clock
 from longshore.world.host import boot_id, host_name
-from longshore.world.rundir import read_card, write_snapshot
+from longshore.world.rundir import read_card
 
 _NAP_S: Final = 0.25
 """Longest sleep: how late an order of the user is seen."""
-_SNAPSHOT_S: Final = 1.0
-"""Time between two snapshots while there is news."""
-_HEARTBEAT_S: Final = 10.0
-"""Time between two snapshots while there is none."""
 _RETRY_DISK_S: Final = 2.0
 """Pause before writing is tried again on a disk that is full."""
 
@@ -149,9 +146,7 @@ class Engine:
         """Attempts the executor was asked to end."""
         self._looked_at = -_NAP_S
         """When orders were last looked for."""
-        self._snapshot_at = -_HEARTBEAT_S
-        self._snapshot_number = -1
-        self._snapshot_note = ""
+        self._snapshots = Snapshots(run, self._journal, clock)
         executor.open(run, number)
         probe = executor.probe()
         mark = read_card(run).mark
@@ -490,17 +485,10 @@ class Engine:
         return _NAP_S if due is None else max(0.0, min(_NAP_S, due - self._now()))
 
     def _write_snapshot(self, *, last: bool) -> None:
-        age = self._clock.elapsed() - self._snapshot_at
-        news = self._journal.number != self._snapshot_number or str(self._notes) != self._snapshot_note
-        if not (last or age >= _HEARTBEAT_S or (news and age >= _SNAPSHOT_S)):
+        if not (last or self._snapshots.is_due(self._notes)) or not self._may_act():
             return
-        if not self._may_act():
-            return
-        self._snapshot_at, self._snapshot_number = self._clock.elapsed(), self._journal.number
-        self._snapshot_note = str(self._notes)
         try:
-            self._journal.flush()
-            write_snapshot(self._run, self.snapshot())
+            self._snapshots.write(self.snapshot())
         except OSError as error:
             self._notes.add(f"the snapshot cannot be written: {error.strerror}")
 

@@ -8,6 +8,7 @@ from enum import StrEnum
 from longshore.config.interpolate import shown
 from longshore.config.merge import Node, plain, without_deleted
 from longshore.errors import ConfigError
+from longshore.graph.between import DOTS, labels_between
 from longshore.graph.description import NeededFile, describe, entries, texts, unknown
 from longshore.origin import Origin
 
@@ -78,14 +79,14 @@ def subset(node: Node, names: Iterable[str], origin: Origin | None = None) -> No
     node
         The pipeline.
     names
-        Labels of tasks, or names in ``subsets``.
+        Labels of tasks, or names in ``subsets``; or one range of labels, ``BEGIN..END``.
     origin
         Where they were asked for.
 
     Raises
     ------
     ConfigError
-        There is no such label or subset.
+        There is no such label or subset, or a range beside something else.
     """
     node = without_deleted(node)
     top = entries(node, "the pipeline")
@@ -93,12 +94,17 @@ def subset(node: Node, names: Iterable[str], origin: Origin | None = None) -> No
     subsets = {
         name: labels_of_subset(name, item, tasks) for name, item in entries(top.get("subsets"), "'subsets'").items()
     }
-    kept: set[str] = set()
+    names, kept = list(names), set[str]()
     for name in names:
         if name in subsets:
             kept.update(subsets[name])
         elif name in tasks:
             kept.add(name)
+        elif DOTS in name:
+            if len(names) > 1:
+                hint = "Name all labels, or subsets, with commas between them."
+                raise ConfigError(f"the range '{name}' must stand alone", origin=origin, hint=hint)
+            kept.update(labels_between(name, tasks, origin))
         else:
             raise unknown("subset or task", name, [*subsets, *tasks], origin, "the payload")
     datasets = dict(entries(top.get("datasets"), "'datasets'"))

@@ -203,3 +203,26 @@ Event: TypeAlias = (
     | Restarted
     | Finished
 )
+
+
+class Passed(msgspec.Struct, frozen=True, gc=False):
+    """An attempt went its whole way, from its submission to its success: in a word, for who only counts; never written.
+
+    Attributes
+    ----------
+    j, a
+        The job and the attempt.
+    at, t
+        When it began to run, and when it ended.
+    run_s
+        How long it ran.
+    """
+
+    j: int
+    a: int
+    at: float
+    t: float
+    run_s: float
+
+
+News: TypeAlias = Event | Passed

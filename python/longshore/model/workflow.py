@@ -125,10 +125,12 @@ class Workflow:
 
     def quanta_counts(self) -> dict[str, int]:
         """Number of tasks per label, labels in the order their first task may run."""
-        counts: Counter[str] = Counter()
+        counts: dict[str, int] = {}
         for job in self:
-            counts.update(job.quanta_counts)
-        return dict(counts)
+            # Most jobs run tasks of one label, their own.
+            for label, count in ((job.label, job.tasks),) if job.quanta == () else job.quanta or ():
+                counts[label] = counts.get(label, 0) + count
+        return counts
 
     def counts(self) -> dict[str, int]:
         """Number of jobs per label, labels in the order their first job may run."""

@@ -53,6 +53,7 @@ def test_what_is_ordinary_is_no_problem() -> None:
         ({"own": {"nodeCount": 2}}, True, "'htcondor' has no key 'nodeCount'"),
         ({"own": {"profile.condor": {"log": "x"}}}, True, "'profile.condor' cannot set 'log'"),
         ({"own": {"profile.condor": {"no good": "x"}}}, True, "the name of no command"),
+        ({"own": {"profile.condor": {"universe": "local"}}}, False, "in which HTCondor counts no ends"),
         ({"own": {"profile.condor": {"rank": "a\nb"}}}, True, "'rank' must be one line"),
         ({"own": {"directives": ["queue 3"]}}, True, "'directives' cannot set 'queue 3'"),
         ({"own": {"attrs": {"x": [1]}}}, True, "'attrs.x' must be text"),
@@ -66,12 +67,38 @@ def test_what_cannot_be_done_is_told(settings: dict[str, Any], fatal: bool, word
 
 def test_a_request_that_no_machine_holds_is_refused() -> None:
     probe = PingReport(service="htcondor", ok=True, message="", capacity={"cpus": 8, "memory": 16 * GIB})
-    ctx = context()
-    ctx = type(ctx)(settings={}, site=ctx.site, paths=ctx.paths, templates={}, probe=probe)
+    ctx = _with(probe)
     large = Request(cpus=9, memory_b=17 * GIB, resources={"gpus": 1})
     problems = _problems(ctx, request=large)
     assert [problem.key for problem in problems] == ["requestCpus", "requestMemory"]
     assert "asks for 17408 MiB of 'memory', and the largest machine of the pool has 16384 MiB" in problems[1].message
+
+
+@pytest.mark.parametrize(
+    ("probe", "why"),
+    [
+        (None, "the pool does not answer"),
+        (PingReport(service="htcondor", ok=False, message="no schedd"), "the pool does not answer"),
+        (PingReport(service="htcondor", ok=True, message="", capacity={"cpus": 8}), "no machine of the pool says"),
+        (PingReport(service="htcondor", ok=True, message="", capacity={"memory": 16 * GIB}), ""),
+    ],
+)
+def test_memory_that_grows_without_a_limit_is_told_once(probe: PingReport | None, why: str) -> None:
+    grows: dict[str, Any] = {"request": Request(memory_b=GIB), "number_of_retries": 3}
+    grows["attributes"] = {"memoryMultiplier": 2.0}
+    jobs = [job(f"a{number}", label="a", **grows) for number in range(3)]
+    jobs += [job(name, **grows) for name in ("b", "c")]
+    jobs.append(job("d", **grows | {"attributes": {"memoryMultiplier": 2.0, "requestMemoryMax": 2 * GIB}}))
+    jobs.append(job("e", attributes={"memoryMultiplier": 2.0}))
+    found = check(Workflow("w", jobs, []), _with(probe))
+    assert [problem.fatal for problem in found] == ([False] if why else [])
+    assert all("the memory of 'a' and of 2 other labels grows" in problem.message for problem in found)
+    assert all(why in problem.message for problem in found)
+
+
+def _with(probe: PingReport | None) -> Context:
+    ctx = context()
+    return type(ctx)(settings={}, site=ctx.site, paths=ctx.paths, templates={}, probe=probe)
 
 
 def test_logs_lie_where_they_lie() -> None:

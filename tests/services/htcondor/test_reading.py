@@ -5,18 +5,19 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from longshore.contract.context import RunPaths
+from longshore.contract.context import RunPaths, Unreachable
 from longshore.contract.service import StaleMark
 from longshore.engine.codes import SHOWN
 from longshore.engine.fold import RunState
 from longshore.engine.jobs import JobTable
 from longshore.model.codec import encode_line, workflow_lines
-from longshore.model.event import FORMAT, Event, Finished, Life, Restarted, Steer
+from longshore.model.event import FORMAT, Deleted, Event, Finished, Life, News, Passed, Restarted, Steer
 from longshore.model.job import Job, JobSettings
 from longshore.model.state import JobState
 from longshore.model.workflow import Workflow
@@ -24,6 +25,8 @@ from longshore.services.htcondor import about
 from longshore.services.htcondor.books import Book, Handed, Ordered, backup_folder, read_book, write_book
 from longshore.services.htcondor.logplaces import CondorLogs
 from longshore.services.htcondor.reading import Reading
+from longshore.services.htcondor.service import HTCondorService
+from longshore.services.htcondor.standing import Standing
 from longshore.world.rundir import read_waiting, write_lines
 
 DATA = Path(__file__).resolve().parents[2] / "data" / "htcondor"
@@ -77,7 +80,7 @@ def told(run: RunPaths, **more: Callable[[], bool]) -> list[Event]:
     return list(reading(run, **more).events()[0])
 
 
-def shown(run: RunPaths, events: list[Event]) -> str:
+def shown(run: RunPaths, events: Sequence[News]) -> str:
     jobs = JobTable(run)
     jobs.close()
     state = RunState(jobs.parents, jobs.label_of, final=jobs.header.final)
@@ -118,6 +121,30 @@ def test_bit_by_bit_is_the_same(run: RunPaths) -> None:
     assert list(map(encode_line, pieces)) == whole
     events, again = reading(run).events(mark)
     assert (list(events), again) == ([], mark)
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_what_was_pruned_was_not_cancelled(run: RunPaths, kept: bool) -> None:
+    jobs = [job(name) for name in ("a0", "a1", "a2", "b0")]
+    workflow = Workflow("w", jobs, [("a0", "a1"), ("a1", "a2")])
+    write_lines(run.workflow, workflow_lines(workflow))
+    number = [each.name for each in workflow].index("a0")
+    # Why DAGMan submitted nothing of the other label is not known: it was left.
+    (run.wms / "run.dag.nodes.log").write_text(
+        f'000 (002.000.000) 2026-11-22 06:32:14 Submitted\n    [ DAGNodeName = "j{number}"; JobBatchName = "w" ]\n...\n'
+        "001 (002.000.000) 2026-11-22 06:32:15 Job executing on host: <127.0.0.1:1>\n...\n"
+        "005 (002.000.000) 2026-11-22 06:32:16 Job terminated.\n\t(1) Normal termination (return value 1)\n...\n",
+        "utf-8",
+    )
+    write_book(run, Book(handed=(msgspec.structs.replace(handed(1), retries={}),)))
+    if not kept:
+        run.cache.write_text("in the way", "utf-8")
+    events = told(run)
+    assert [event.jobs for event in events if isinstance(event, Deleted)] == [
+        ([each.name for each in workflow].index("b0"),)
+    ]
+    assert [event.n for event in events[1:]] == list(range(1, len(events)))  # type: ignore[union-attr]
+    assert sorted(shown(run, events).split()) == ["DELETED", "FAILED", "PRUNED", "PRUNED"]
 
 
 def test_where_nothing_can_be_kept_it_is_the_same(run: RunPaths) -> None:
@@ -217,10 +244,94 @@ def test_a_restart_is_another_life(run: RunPaths) -> None:
 
 def test_what_is_said_of_dagman(run: RunPaths) -> None:
     book = read_book(run)
-    first, second = about.lines(run, book, None, None)
+    first, second = about.lines(run, book, None, None, lambda: Standing(1))
     assert first == "DAGMan: job 1.0 of the schedd 'ap', submitted 2026-11-22T06:32:13Z by submit"
     assert second.startswith("Its log tells of what happened up to ")
-    held = about.lines(run, book, [{"JobStatus": 5, "HoldReason": "quota"}], None)
+    held = about.lines(run, book, [{"JobStatus": 5, "HoldReason": "quota"}], None, lambda: Standing(1))
     assert list(held)[-1] == "DAGMan itself is held: quota; to let it go on: longshore resume 1.0"
+    waits = [{"JobStatus": 1, "JobCoolDownExpiration": 1795345331}]
+    waiting, closed = list(about.lines(run, book, waits, None, lambda: Standing(1)))[2:4]
+    assert waiting == "DAGMan itself waits: HTCondor starts it again 2026-11-22T11:02:11Z"
+    assert closed.startswith(f"It could not begin in '{run.wms}'")
+    out = run.wms / "run.dag.dagman.out"
+    given_up = "11/22/26 07:00:01 Shortcutting node j2 retries because of submit failure(s)\n"
+    out.write_text("\n11/22/26 07:00:00 submit error: No such directory: /x\n" + given_up, "utf-8")
+    (said,) = list(about.lines(run, book, [], None, lambda: Standing(1)))[2:]
+    assert said.startswith("For job 'a2': DAGMan could not submit it: submit error: No such directory: /x; ")
+    out.write_text(out.read_text("utf-8") + given_up.replace("j2", "j4"), "utf-8")
+    assert "For 2 jobs, 'a2' among them: " in list(about.lines(run, book, [], None, lambda: Standing(1)))[2]
+    assert len(list(about.lines(run, book, None, None, lambda: Standing(1)))) == 2, (
+        "a run that is over tells it job by job"
+    )
     (run.wms / "run.dag.nodes.log").unlink()
-    assert "not there yet" in list(about.lines(run, book, [], None))[1]
+    assert "not there yet" in list(about.lines(run, book, [], None, lambda: Standing(1)))[1]
+
+
+def test_a_run_that_is_over_is_told_in_short(run: RunPaths) -> None:
+    first = reading(run)
+    news, mark = first.course()
+    assert first.in_short() is None, "nothing was read yet"
+    in_short = list(news)
+    assert not (run.cache / "htcondor").exists(), "it is read once"
+    assert shown(run, in_short) == shown(run, told(run)) == ALL
+    standing = first.in_short()
+    assert standing is not None
+    assert list(standing.attempts) == list(reading(run).standing().attempts)
+    assert any(isinstance(event, Passed) for event in in_short)
+    again, same = reading(run).course(mark)
+    assert (list(again), same) == ([], mark)
+    with (run.wms / "run.dag.nodes.log").open("a", encoding="utf-8") as file:
+        file.write("028 (002.000.000) 2026-11-22 06:34:05 Job ad information event triggered.\n...\n")
+    with pytest.raises(StaleMark):
+        reading(run).course(mark)
+
+
+def test_what_goes_on_or_was_read_before_is_told_at_length(run: RunPaths) -> None:
+    over = run.wms / "run.dag.dagman.log"
+    over.rename(over.with_name("over"))
+    news, mark = reading(run).course()
+    assert list(map(encode_line, news)) == list(map(encode_line, told(run)))
+    over.with_name("over").rename(over)
+    (end,) = [event for event in reading(run).course(mark)[0] if isinstance(event, Finished)]
+    assert end.state is JobState.FAILED
+    assert len(list(reading(run).course()[0])) == len(told(run))
+
+
+def test_in_short_orders_and_earlier_submissions_have_their_place(run: RunPaths) -> None:
+    book = read_book(run)
+    steer = Steer(who="ada", act="cancel", t=1795329236.5)
+    write_book(run, Book(handed=book.handed, ordered=(Ordered(steer=steer, life=1),)))
+    in_short = list(reading(run).course()[0])
+    assert not any(isinstance(event, Passed) for event in in_short)
+    assert shown(run, in_short) == shown(run, told(run))
+
+
+def test_a_run_that_was_never_handed_over_is_told_of_in_no_word(run: RunPaths) -> None:
+    write_book(run, Book())
+    assert list(reading(run).course()[0]) == []
+
+
+def test_the_names_of_logs_follow_from_what_was_read_in_short(run: RunPaths) -> None:
+    service = HTCondorService()
+    answer = service.course(run)
+    assert not isinstance(answer, Unreachable)
+    assert list(answer[0])
+    places = service.log_places(run)
+    assert places is not None
+    assert [places.attempts(job) for job in range(8)] == list(reading(run).standing().attempts)
+    assert places.path(0, "a0", "a", 1) == CondorLogs(run, reading(run).standing()).path(0, "a0", "a", 1)
+
+
+def test_the_disk_is_not_asked_about_every_log(run: RunPaths) -> None:
+    standing = Standing(100)
+    for job in range(100):
+        standing.submitted(job, job + 2)
+        standing.attempts[job] = 1
+    logs = CondorLogs(run, standing)
+    for job in range(50):
+        assert logs.path(job, f"a{job}", "a", 1) == f"logs/a/00/a{job}.{job + 2}.1.log"
+    folder = run.root / "logs" / "a" / "00"
+    folder.mkdir(parents=True)
+    (folder / "a50.52.log").touch()
+    assert logs.path(50, "a50", "a", 1) == "logs/a/00/a50.52.1.log"
+    assert CondorLogs(run, standing).path(50, "a50", "a", 1) == "logs/a/00/a50.52.log"

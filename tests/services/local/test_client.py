@@ -64,7 +64,7 @@ class Told:
         self.never += never
 
     def until(self, done: Callable[[], Any]) -> Any:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 120
         self.poll()
         while not (found := done()):
             assert time.monotonic() < deadline, (self.events, self.never)
@@ -128,7 +128,7 @@ def kill_keeper(run: RunPaths) -> None:
     """Kill the first keeper, and see it dead with all its threads, and so its pipes closed."""
     pid = keepers(run)[0]
     os.kill(pid, signal.SIGKILL)
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 120
     file = KeeperFile(min(run.keeper.glob("*.jsonl")))
     while not is_gone(pid) or file.keeper_lives():
         assert time.monotonic() < deadline
@@ -236,7 +236,7 @@ def engine(run: RunPaths) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
     def start(*members: dict[str, Any]) -> subprocess.Popen[bytes]:
         process = subprocess.Popen([sys.executable, "-c", ENGINE, str(run.root), json.dumps(members)])
         engines.append(process)
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 120
         while sum(path.read_text("utf-8").count('"start"') for path in run.keeper.glob("*.jsonl")) < len(members):
             assert time.monotonic() < deadline
             time.sleep(0.01)
@@ -265,24 +265,23 @@ def test_a_keeper_outlives_its_engine(run: RunPaths, engine: Engine) -> None:
 
 
 def test_a_job_is_lost_only_when_it_is_gone(run: RunPaths, engine: Engine) -> None:
-    line = "echo $$; setsid sleep 60 & echo $!; sleep 0.7"
+    line = "echo $$; setsid sleep 60 & echo $!; until test -e go; do sleep 0.05; done"
     process = engine(member(run, 1, "/bin/sh", "-c", line))
     os.kill(keepers(run)[0], signal.SIGSTOP)
     process.kill()
     process.wait()
     kill_keeper(run)
-    began = time.monotonic()
     told = Told(LocalClient(run, 2))
     told.until(lambda: (run.root / "1.log").read_text("utf-8").count("\n") == 2)
     pid, left = map(int, (run.root / "1.log").read_text("utf-8").split())
     assert not is_gone(pid)
     told.poll()
     assert not told.ends(1)
+    (run.root / "go").touch()
     end = told.end(1)
     assert isinstance(end, Lost)
     assert "nobody was there" in end.why
     assert is_gone(pid)
-    assert time.monotonic() > began + 0.2
     # Before it may be tried again, nothing of it must run any more.
     told.until(lambda: is_gone(left))
     assert not tmp_folder(run).exists()
@@ -377,7 +376,7 @@ def test_a_start_that_was_not_recorded_is_undone(run: RunPaths) -> None:
         lost = told.end(1)
         assert isinstance(lost, Lost)
         assert lost.why == "its keeper was killed while starting it"
-        assert marked[0].wait(10) == -signal.SIGKILL
+        assert marked[0].wait(120) == -signal.SIGKILL
         assert [process.poll() for process in marked[1:]] == [None, None]
     finally:
         for process in marked:
@@ -528,11 +527,10 @@ def test_closing_leaves_neither_process_nor_folder(run: RunPaths) -> None:
 
 def test_closing_leaves_jobs_alone(run: RunPaths) -> None:
     told = Told(LocalClient(run, 1))
-    told.client.start("t", [member(run, 1, "/bin/sh", "-c", "sleep 0.3; exit 6")])
+    told.client.start("t", [member(run, 1, "/bin/sh", "-c", "until test -e go; do sleep 0.05; done; exit 6")])
     told.start(1)
-    began = time.monotonic()
     told.client.close()
-    assert time.monotonic() < began + 0.25
+    (run.root / "go").touch()
     end = Told(LocalClient(run, 2)).end(1)
     assert isinstance(end, Ended)
     assert end.exit == 6
@@ -653,7 +651,7 @@ def test_what_never_started_is_told_once(run: RunPaths, told: Told) -> None:
     told.client.start("t", [member(run, 2, "true")])
     os.kill(keeper.pid, signal.SIGKILL)
     never: list[tuple[int, int]] = []
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 120
     while not never:
         assert time.monotonic() < deadline
         never += told.client.poll()[1]

@@ -69,7 +69,7 @@ class Keeper:
         return [record for record in records if kind in (None, record["r"])]
 
     def until(self, done: Callable[[], Any]) -> Any:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 120
         while not (found := done()):
             assert time.monotonic() < deadline, self.said()
             time.sleep(0.01)
@@ -81,7 +81,7 @@ class Keeper:
     def drain(self) -> int:
         assert self.process.stdin
         self.process.stdin.close()
-        return self.process.wait(20)
+        return self.process.wait(120)
 
     def log(self, job: int) -> bytes:
         return (self.folder / "logs" / f"{job}.log").read_bytes()
@@ -266,7 +266,7 @@ def test_its_end_waits_for_a_full_disk(make: Callable[..., Keeper]) -> None:
     time.sleep(0.3)
     assert keeper.process.poll() is None
     resource.prlimit(keeper.process.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-    assert keeper.process.wait(20) == 0
+    assert keeper.process.wait(120) == 0
     assert len(keeper.said("end")) == 3
 
 

@@ -38,7 +38,7 @@ class _Shell:
 
     def run(self, argv: Sequence[str], *, env: Mapping[str, str], timeout_s: float, stdin: str = "") -> Answer:
         self.given.append((tuple(argv), stdin))
-        assert self.goes_on.wait(30)
+        assert self.goes_on.wait(120)
         if argv[0] == "sbatch":
             return self.sbatch.pop(0)
         out = CONFIG if "config" in argv else self.queue if argv[0] == "squeue" else ""
@@ -173,7 +173,7 @@ def test_what_waits_shows_up_when_it_is_looked_up(tmp_path: Path) -> None:
 
 def found(site: _Site, *tags: str) -> Found:
     """What is found of batches as soon as it is known."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while isinstance(said := site.executor.find(tags), Unreachable):
         assert time.monotonic() < deadline, said.why
         time.sleep(0.01)
@@ -253,7 +253,7 @@ def test_urgency_becomes_nice_where_the_site_wants_it(tmp_path: Path) -> None:
     site.submit("a", 1, answer(0, out="7"), urgency=urgent)
     assert "#SBATCH --nice=400" in site.scripts[0]
     site.executor.reprioritise({"a": Urgency(pressure_s=300.0, end_at=ORIGIN + 500.0), "gone": urgent})
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while (("scontrol",), "update JobId=7 Nice=200\n") not in site.shell.given:
         assert time.monotonic() < deadline
         time.sleep(0.01)

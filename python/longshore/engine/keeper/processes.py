@@ -91,8 +91,8 @@ class Processes:
     def sampled_memory(self, leader: int) -> int:
         """About what processes use together: what each has alone, and the most that one of them shares."""
         own = shared = 0
-        for pid in self.members[leader]:
-            fields = self.read("%d/statm" % pid).split()
+        for text in self.memories(leader).values():
+            fields = text.split()
             if len(fields) > 2:
                 own += int(fields[1]) - int(fields[2])
                 shared = max(shared, int(fields[2]))
@@ -101,11 +101,29 @@ class Processes:
     def exact_memory(self, leader: int, otherwise: int) -> int:
         """What processes use together, shared pages counted once; `otherwise` where the kernel does not tell."""
         total = 0
-        for pid in self.members[leader]:
+        for pid in self.memories(leader):
             for line in self.read("%d/smaps_rollup" % pid).splitlines():
                 if line.startswith(b"Pss:"):
                     total += int(line.split()[1]) * 1024
         return total or otherwise
+
+    def memories(self, leader: int) -> dict[int, bytes]:
+        """What the kernel says of the memory of each process that has one of its own.
+
+        Between vfork and exec a process lives in the memory of its parent, which waits meanwhile, and of both the
+        kernel tells the same. Were it counted twice, an attempt that starts many programs, and uses more than half of
+        what it may have, would be ended sooner or later.
+        """
+        said = {pid: self.read("%d/statm" % pid) for pid in self.members[leader]}
+        alike: dict[bytes, list[int]] = {}
+        for pid, text in said.items():
+            alike.setdefault(text, []).append(pid)
+        for same in alike.values():
+            for pid in same if len(same) > 1 else ():
+                found = self.stat_of(pid)
+                if found is None or found[0] in same:
+                    del said[pid]
+        return said
 
     def kill(self, members: Mapping[int, str]) -> None:
         """Kill single processes, unless their numbers have gone to others."""

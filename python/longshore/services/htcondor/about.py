@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
 from longshore.contract.context import RunPaths, Unreachable
+from longshore.model.codec import decode_job
 from longshore.model.moment import moment
-from longshore.services.htcondor import ids
+from longshore.services.htcondor import ids, provider
 from longshore.services.htcondor.books import Book, dagman_out, nodes_log
-from longshore.services.htcondor.dagmanend import End
-from longshore.services.htcondor.dagmanout import refusal
+from longshore.services.htcondor.dagmanout import gate_failures, refusal, submit_failures
+from longshore.services.htcondor.ending import End
+from longshore.services.htcondor.order import GATE
+from longshore.services.htcondor.provisioning import SCRIPT
+from longshore.services.htcondor.standing import Standing
+from longshore.world.rundir import open_workflow
 
 ASKED: Final = ("JobStatus", "HoldReason", "DAG_NodesQueued", "DAG_NodesReady", "JobCoolDownExpiration")
 _IDLE: Final = 1
@@ -20,7 +26,11 @@ _HELD: Final = 5
 
 
 def lines(
-    run: RunPaths, book: Book, found: list[Mapping[str, Any]] | Unreachable | None, end: End | None
+    run: RunPaths,
+    book: Book,
+    found: list[Mapping[str, Any]] | Unreachable | None,
+    end: End | None,
+    standing: Callable[[], Standing],
 ) -> Iterator[str]:
     """What there is to say.
 
@@ -34,6 +44,8 @@ def lines(
         What the queue has of DAGMan's job; ``None`` where it was not asked, because the run is over.
     end
         How DAGMan's job ended, if its log says so.
+    standing
+        Says where jobs stand; asked only where something starts machines beside the run.
     """
     last = book.last
     assert last is not None
@@ -54,6 +66,33 @@ def lines(
         yield f"Its log tells of what happened up to {moment(written)}"
     if end is not None:
         yield from _ended(run, len(book.handed), end)
+    yield from _of_queue(run, book, found)
+    if found is not None:
+        yield from _not_submitted(run, book)
+    if (run.wms / GATE).exists():
+        for said in gate_failures(dagman_out(run, len(book.handed), newest=len(book.handed))):
+            yield f"What a group was to wait for is not known, so it never runs: {said} ('wms/{GATE}' needs python3)"
+    if (run.wms / SCRIPT).exists():
+        yield provider.words(standing().provider)
+
+
+def _not_submitted(run: RunPaths, book: Book) -> Iterator[str]:
+    """What DAGMan has given up while it runs; its log has no word of that, and so no job is told to have failed yet."""
+    with open_workflow(run) as (header, _, jobs):
+        newest = len(book.handed)
+        failures = submit_failures(dagman_out(run, newest, newest=newest), header.jobs)
+        if not failures:
+            return
+        first = min(failures)
+        name = decode_job(next(islice(jobs, first, None))).name
+    which = f"job '{name}'" if len(failures) == 1 else f"{len(failures):,} jobs, '{name}' among them"
+    yield f"For {which}: {failures[first]}; told of as failed once DAGMan is over"
+
+
+def _of_queue(run: RunPaths, book: Book, found: list[Mapping[str, Any]] | Unreachable | None) -> Iterator[str]:
+    """What keeps DAGMan itself, as far as the queue tells."""
+    last = book.last
+    assert last is not None
     if isinstance(found, Unreachable):
         yield f"The schedd does not answer, so what is told is what the log says: {found.why}"
     elif found and found[0].get("JobStatus") == _HELD:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from longshore.contract.context import Context, Problem
+from longshore.engine.policy import rules_of
 from longshore.errors import ConfigError
 from longshore.model.job import JobSettings
 from longshore.model.request import MIB
@@ -85,15 +86,22 @@ LEFT_TO_HTCONDOR: Final = {
 """Keys of our own engine that have nothing to decide here."""
 
 
+_UNCOUNTED: Final = frozenset({"local", "scheduler"})
+"""Universes of jobs that no machine is claimed for."""
+
+
 def check(workflow: Workflow, ctx: Context) -> list[Problem]:
     """Return what cannot be done, each kind of jobs being looked at once."""
     problems = [*_of_run(ctx), *_of_workflow(workflow), *transfer.problems(workflow, ctx)]
     judged: set[int] = set()
+    endless: dict[str, None] = {}
     for job in workflow:
         if id(job.settings) not in judged:
             judged.add(id(job.settings))
             problems += _of_jobs(job.name, job.settings, ctx)
-    return problems
+            if _grows_without_end(job.settings, ctx):
+                endless[job.label] = None
+    return [*problems, *_of_growth(list(endless), ctx)]
 
 
 def _of_run(ctx: Context) -> Iterator[Problem]:
@@ -109,11 +117,27 @@ def _of_workflow(workflow: Workflow) -> Iterator[Problem]:
         yield Problem(message=f"'subDirTemplate' has no effect here: {REFUSED['subDirTemplate']}", fatal=False)
 
 
+def _of_universe(name: str, settings: JobSettings) -> Iterator[Problem]:
+    """What becomes of jobs that the schedd starts itself, on its own host."""
+    asked = dict(settings.own.get("profile.condor") or {})
+    universe = str(asked.get("universe", "")).lower()
+    if universe in _UNCOUNTED:
+        yield Problem(
+            message=f"job '{name}' is of the universe '{universe}', in which HTCondor counts no ends of attempts: "
+            "a job that fails stays in the queue, and may be started for ever",
+            hint="Leave 'universe' out, or give such a job a limit of its own: periodic_remove, for example.",
+            key="profile",
+            job=name,
+            fatal=False,
+        )
+
+
 def _of_jobs(name: str, settings: JobSettings, ctx: Context) -> Iterator[Problem]:
     try:
         JobWords.of(settings)
     except ConfigError as error:
         yield Problem(message=f"job '{name}': {error.message}", hint=error.hint, job=name, key=OWN_MAP)
+    yield from _of_universe(name, settings)
     rules = settings.rules
     if settings.attributes.get("queue"):
         yield _note(settings, "queue")
@@ -144,6 +168,28 @@ def _of_jobs(name: str, settings: JobSettings, ctx: Context) -> Iterator[Problem
 
 def _note(settings: JobSettings, key: str) -> Problem:
     return Problem(message=f"'{key}' of '{settings.label}' has no effect: {REFUSED[key]}", fatal=False)
+
+
+def _grows_without_end(settings: JobSettings, ctx: Context) -> bool:
+    capacity = ctx.probe.capacity if ctx.probe else None
+    rules = rules_of(settings, retries_on_lost=0, capacity=capacity)
+    return rules.memory_factor is not None and rules.memory_most_b is None and settings.request.memory_b is not None
+
+
+def _of_growth(labels: Sequence[str], ctx: Context) -> Iterator[Problem]:
+    """That memory may come to be more than any machine has, said once for all labels."""
+    if not labels:
+        return
+    more = len(labels) - 1
+    others = f" and of {more} other label{'s'[: more > 1]}" if more else ""
+    silent = ctx.probe is None or not ctx.probe.ok
+    why = "the pool does not answer" if silent else "no machine of the pool says how much memory it has"
+    yield Problem(
+        message=f"the memory of '{labels[0]}'{others} grows without a limit: there is no 'memoryLimit', and {why}. A "
+        "job that asks for more than any machine has waits for ever",
+        hint="Set 'memoryLimit', or 'requestMemoryMax' of the label.",
+        fatal=False,
+    )
 
 
 _KEYS: Final = {"cpus": "requestCpus", "memory": "requestMemory", "disk": "requestDisk"}

@@ -1,4 +1,4 @@
-"""Turns what DAGMan wrote for people into what is said nowhere else: which nodes could not be submitted, and why."""
+"""Turns what DAGMan wrote for people into what is said nowhere else: which nodes came to nothing, and why."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Final
 from longshore.services.htcondor.story import FINAL
 
 _SHORTCUT: Final = re.compile(rb"Shortcutting node (\S+) retries because of submit failure")
+_GATE: Final = re.compile(rb"PRE Script of (?:Node|Job) g\d+ failed[^\n]*", re.IGNORECASE)
 _SAID: Final = re.compile(rb"\n\d\d/\d\d/\d\d(?:\d\d)? \d\d:\d\d:\d\d(?:\.\d+)? (?:ERROR|Error|submit error)[^\n]*")
 _STAMP: Final = re.compile(rb"^\n\d\d/\d\d/\d\d(?:\d\d)? \d\d:\d\d:\d\d(?:\.\d+)? ")
 _ERROR: Final = re.compile(rb"\n\d\d/\d\d/\d\d(?:\d\d)? [\d:.]+ ((?:ERROR|Warning is fatal error)\b[^\n]*)")
@@ -64,6 +65,21 @@ def refusal(path: Path) -> list[str]:
     except (OSError, ValueError):
         return found
     return found
+
+
+def gate_failures(path: Path) -> list[str]:
+    """What DAGMan says of gates between groups that could not do their work; what is behind one never runs.
+
+    Parameters
+    ----------
+    path
+        ``run.dag.dagman.out``; it need not be there.
+    """
+    try:
+        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
+            return [found[0].decode("utf-8", "replace") for found in _GATE.finditer(text)]
+    except (OSError, ValueError):
+        return []
 
 
 def _reason(before: bytes) -> str:

@@ -15,7 +15,8 @@ from typing import Final
 
 import msgspec
 
-_PIECE: Final = 1 << 23
+_PIECE: Final = 1 << 18
+"""Bytes read at a time: of what fits into the processor's own memory, the records are made in half the time."""
 _HEAD: Final = 200
 """Bytes of the beginning by which a log is known again: its first record names a cluster and a second."""
 _END: Final = b"\n...\n"
@@ -100,6 +101,17 @@ class EventLog:
         OSError
             The file is there and cannot be read.
         """
+        for texts in self.pieces():
+            yield from filter(None, map(self.record, texts))
+
+    def pieces(self) -> Iterator[list[bytes]]:
+        """The same as text, many at a time; one that is no record is among them.
+
+        Raises
+        ------
+        OSError
+            The file is there and cannot be read.
+        """
         try:
             file = self._path.open("rb")
         except FileNotFoundError:
@@ -119,18 +131,16 @@ class EventLog:
             while piece := file.read(_PIECE):
                 texts = (rest + piece).split(_END)
                 rest = texts.pop()
-                for text in texts:
-                    offset += len(text) + len(_END)
-                    record = self._record(text)
-                    if record is not None:
-                        yield record
+                yield texts
+                offset += sum(map(len, texts)) + len(_END) * len(texts)
                 self.place = Place(inode=about.st_ino, head=head[: min(len(head), offset)], offset=offset)
 
     def _missing(self) -> None:
         self.replaced = bool(self.place.offset)
         self.place = Place()
 
-    def _record(self, text: bytes) -> Record | None:
+    def record(self, text: bytes) -> Record | None:
+        """The record that a text is; ``None`` if it is none."""
         # Nearly all are of one form, and most of a second's records come together: patterns take thrice as long.
         bracket = text.find(b")", 8, 60)
         at = self._seconds.get(text[bracket + 2 : bracket + 22])
@@ -146,6 +156,14 @@ class EventLog:
         ):
             self._seconds[text[bracket + 2 : bracket + 22]] = record.at
         return record
+
+    def time_of(self, text: bytes) -> float | None:
+        """When a record was written; ``None`` if the text is none."""
+        bracket = text.find(b")", 8, 60)
+        at = self._seconds.get(text[bracket + 2 : bracket + 22])
+        if at is None and (record := self.record(text)) is not None:
+            at = record.at
+        return at
 
     def _any_record(self, text: bytes) -> Record | None:
         found = _HEADER.match(text)

@@ -8,6 +8,7 @@ another's. With ``overwriteJobFiles`` attempts in one cluster share ``<job>.<clu
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from longshore.contract.context import file_name
@@ -27,6 +28,12 @@ def is_plain(name: str) -> bool:
 def folder(label: str, subfolder: str) -> str:
     """The folder of logs, relative to the run directory."""
     return f"logs/{_safe(label)}/{subfolder}"
+
+
+def folders(labels: Iterable[str]) -> Iterator[str]:
+    """The folders of all logs, each once, given the label of each job."""
+    found = dict.fromkeys((label, index // _PER_FOLDER) for index, label in enumerate(labels))
+    return (folder(label, subfolder(place * _PER_FOLDER)) for label, place in found)
 
 
 def subfolder(index: int) -> str:

@@ -153,14 +153,16 @@ class Sorter:
         found: dict[tuple[object, ...], Kind] = {}
         last = len(self._workflow) - 1 if self._workflow.final else -1
         fronts, is_plain = self._fronts, joblog.is_plain
+        files, carries = transfer.NOTHING, (False, False)
         for index, job in enumerate(self._workflow):
             settings, command = job.settings, job.command
             front = fronts.get(id(settings)) or self._front(settings)
             variables, unset, exported = "", _NONE, front.exported
             if job.environment or (job.tasks > 1 and front.tasks):
                 variables, unset, command, exported = self._own(index, job, front)
-            files = transfer.carried(job, self._workflow.files, self._root) if self._carries else transfer.NOTHING
-            carries = (bool(files.inputs), bool(files.outputs))
+            if self._carries:
+                files = transfer.carried(job, self._workflow.files, self._root)
+                carries = (bool(files.inputs), bool(files.outputs))
             key = (front.group, is_plain(job.name), command.__class__ is str, unset, exported, index == last, carries)
             kind = found.get(key)
             if kind is None:

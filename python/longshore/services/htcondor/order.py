@@ -49,11 +49,10 @@ class Order(msgspec.Struct, frozen=True):
 
 def order_of(workflow: Workflow) -> Order:
     """The order among the jobs of a workflow."""
-    names = [job.name for job in workflow]
+    parents = list(workflow.links())
     if workflow.final:
-        names.pop()
-    index = {name: number for number, name in enumerate(names)}
-    parents = [tuple([index[parent] for parent in workflow.parents(name)]) for name in names]
+        parents.pop()
+    index = {job.name: number for number, job in enumerate(workflow)} if workflow.orderings else {}
     stand: list[Barrier] = []
     first: set[int] = set()
     for each in workflow.orderings:
@@ -115,7 +114,8 @@ def edges(order: Order) -> Iterator[str]:
     for before, after in children.items():
         # One of the two is a single job, or both are few.
         for first in _chunks(before):
-            yield from (f"PARENT {first} CHILD {some}\n" for some in _chunks(after))
+            for some in _chunks(after):
+                yield f"PARENT {first} CHILD {some}\n"
 
 
 def _through(node: str, before: Sequence[int], after: Sequence[int]) -> Iterator[str]:
@@ -143,6 +143,8 @@ def _comment(text: str) -> str:
 
 
 def _chunks(jobs: Sequence[int]) -> list[str]:
+    if len(jobs) == 1:
+        return [f"j{jobs[0]}"]
     if len(jobs) <= _MOST:
         return [" ".join([f"j{job}" for job in jobs])]
     return [" ".join([f"j{job}" for job in jobs[start : start + _MOST]]) for start in range(0, len(jobs), _MOST)]

@@ -16,6 +16,7 @@ from longshore.model.codec import decode_name
 from longshore.model.event import Steer
 from longshore.services.htcondor.books import Book, Ordered, read_book, write_book
 from longshore.services.htcondor.client import CondorClient
+from longshore.services.htcondor.story import FINAL
 from longshore.world.host import user_name
 from longshore.world.rundir import open_workflow
 
@@ -32,6 +33,8 @@ _RUNNING: Final = 2
 def cancel_all(run: RunPaths, client: CondorClient, book: Book, selection: Selection, dagman: str) -> CancelOutcome:
     """Remove DAGMan, and with it all of its jobs; DAGMan then starts the final job, unless it is forced out at once.
 
+    Where only the final job is left, DAGMan would take it along: then it is only noted that the run was cancelled.
+
     Parameters
     ----------
     run, client, book
@@ -40,16 +43,28 @@ def cancel_all(run: RunPaths, client: CondorClient, book: Book, selection: Selec
         Whether the final job is to be skipped, and whether HTCondor is to forget the jobs (``-forcex``).
     dagman
         Constraint that DAGMan's job meets.
+
+    Raises
+    ------
+    UnreachableError
+        The schedd does not answer, and nothing was cancelled.
     """
     forced, also = _passed(client, selection)
     last = book.last
     assert last is not None
     below = f"DAGManJobId =?= {last.cluster}"
-    active = client.jobs(below, ("ClusterId",))
+    active = client.jobs(below, ("ClusterId", "DAGNodeName"))
+    if isinstance(active, Unreachable):
+        raise UnreachableError(
+            f"'{run.root}' cannot be cancelled: {active.why}",
+            hint="Nothing was cancelled. Cancel it again when the schedd answers.",
+        )
     steer = Steer(
         who=user_name(), act="cancel", set={"final": "no"} if selection.final_too or forced else {}, t=time.time()
     )
     _note(run, steer)
+    if active and all(ad.get("DAGNodeName") == FINAL for ad in active) and not (selection.final_too or forced):
+        return CancelOutcome(ended=0)
     try:
         _remove_dagman(client, f"{dagman}{also}", also)
         if selection.final_too or forced:
@@ -61,7 +76,7 @@ def cancel_all(run: RunPaths, client: CondorClient, book: Book, selection: Selec
         raise
     left = _left(client, below, dagman)
     return CancelOutcome(
-        ended=0 if isinstance(active, Unreachable) else len(active),
+        ended=len(active),
         alive=tuple(f"job {name} is still in the queue" for name in left),
     )
 
@@ -193,7 +208,7 @@ def _left(client: CondorClient, below: str, dagman: str = "false") -> list[str]:
         if isinstance(found, Unreachable):
             raise UnreachableError(f"whether the jobs are gone cannot be told: {found.why}")
         jobs = [ad for ad in found if "DAGNodeName" in ad]
-        final = [ad for ad in jobs if ad["DAGNodeName"] == "final"]
+        final = [ad for ad in jobs if ad["DAGNodeName"] == FINAL]
         if not found or (final and len(final) == len(jobs)):
             return []
         if time.monotonic() > deadline:

@@ -21,7 +21,7 @@ _ENDING: Final = re.compile(
 _CPU: Final = re.compile(rb"Usr (\d+) (\d+):(\d+):(\d+), Sys (\d+) (\d+):(\d+):(\d+)  -  Run Remote Usage")
 _CODE: Final = re.compile(rb"Code (\d+) Subcode (\d+)")
 _REASON: Final = re.compile(rb"\n\tReason: ([^\n]*)")
-_WELL: Final = b"(1) Normal termination (return value 0)"
+_WELL: Final = b"\t(1) Normal termination (return value 0)"
 _REQUEUED: Final = b"Job terminated and was requeued"
 _SIGNAL_SAID: Final = re.compile(r"\bsignal (\d+)\b", re.IGNORECASE)
 _EXIT_SAID: Final = re.compile(r"\bexit(?:ed|ing)?(?: with)?(?: code| status)? (\d+)\b", re.IGNORECASE)
@@ -82,7 +82,8 @@ class Hold(msgspec.Struct, frozen=True, kw_only=True):
 
 def node_of(body: bytes) -> str:
     """Name of the node a job was submitted for; empty where none is said."""
-    begin = body.find(_SAID_NODE)
+    # From the end, where it stands.
+    begin = body.rfind(_SAID_NODE)
     if begin >= 0:
         begin += len(_SAID_NODE)
         return body[begin : body.find(b'"', begin)].decode("utf-8", "replace")
@@ -94,7 +95,7 @@ def host_of(body: bytes) -> str | None:
     """The machine that a job was started on."""
     begin = body.find(b"SlotName:")
     if begin >= 0:
-        slot = body[begin + 9 : body.find(b"\n", begin)].strip()
+        slot = body[begin + 9 :].split(b"\n", 1)[0].strip()
         return slot[slot.find(b"@") + 1 :].decode("utf-8", "replace")
     found = _SLOT.search(body)
     return next(word for word in found.groups() if word).decode("utf-8", "replace") if found else None
@@ -109,9 +110,14 @@ def memory_of(body: bytes) -> int | None:
     return int(word[0]) if word and word[0].isdigit() else None
 
 
+def went_well(text: bytes) -> bool:
+    """Whether a job that has left the queue ended as it should, as nearly all do."""
+    return text.startswith(_WELL, text.find(b"\n") + 1)
+
+
 def terminated(body: bytes) -> Ending:
     """How a job ended that has left the queue, or that is put back into it."""
-    if _WELL in body[:80]:
+    if went_well(body):
         return _with_usage(body, Ending(exit=0))
     found = _ENDING.search(body)
     exit_code = int(found[1]) if found and found[1] else None

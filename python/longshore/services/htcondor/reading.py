@@ -10,25 +10,27 @@ import fcntl
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from typing import BinaryIO, Final
+from typing import BinaryIO, Final, TypeAlias, TypeVar
 
 import msgspec
 
 from longshore.contract.context import RunPaths
 from longshore.contract.executor import Mark, Waiting
 from longshore.contract.service import StaleMark
+from longshore.engine.codes import OVER
 from longshore.engine.fold import RunState
 from longshore.engine.follow import read_since
 from longshore.engine.jobs import JobTable
 from longshore.engine.journal import path_of
 from longshore.model.codec import encode_line
-from longshore.model.event import Event, Finished, Life, Steer
+from longshore.model.event import Deleted, Event, Finished, Life, News, Steer
 from longshore.model.garbage import collection_paused
 from longshore.model.request import Request
 from longshore.model.state import JobState
 from longshore.services.htcondor.books import Book, Handed, dagman_log, dagman_out, nodes_log
-from longshore.services.htcondor.dagmanend import End, last_word
+from longshore.services.htcondor.course import Course
 from longshore.services.htcondor.dagmanout import refusal, submit_failures
+from longshore.services.htcondor.ending import End, last_word
 from longshore.services.htcondor.eventlog import EventLog, Place
 from longshore.services.htcondor.standing import Kept, Phase, Standing
 from longshore.services.htcondor.story import Story
@@ -37,8 +39,13 @@ from longshore.world.rundir import open_workflow, write_waiting
 _FORMAT: Final = 1
 _FOLDER: Final = "htcondor"
 _UNKEPT: Final = "unkept:"
+_WHOLE: Final = "whole:"
 _AT_ONCE: Final = 5000
 """Events that are written together."""
+
+_Piece = TypeVar("_Piece")
+_Tell: TypeAlias = Callable[[Story, EventLog, list[Steer]], Iterator[_Piece]]
+"""Reads what is new in a log, with what was ordered meanwhile."""
 
 
 class Told(msgspec.Struct, kw_only=True):
@@ -94,6 +101,8 @@ class Reading:
         self._told = Told()
         self._standing: Standing | None = None
         self._final = False
+        self._left: Event | None = None
+        """The last word on the jobs that were left when DAGMan ended."""
 
     def events(self, mark: Mark = "") -> tuple[Iterator[Event], Mark]:
         """What happened since a mark.
@@ -110,6 +119,38 @@ class Reading:
                 raise StaleMark
             self._advance()
         return read_since(self._folder, mark)
+
+    def course(self, mark: Mark = "") -> tuple[Iterator[News], Mark]:
+        """The same in short; of a run that is over and was not read before, it is read once, and nothing is kept.
+
+        Raises
+        ------
+        StaleMark
+            What was told up to that mark no longer holds.
+        """
+        whole = self.mark_of_all()
+        if mark == whole:
+            return iter(()), mark
+        if mark.startswith(_WHOLE):
+            raise StaleMark
+        newest = len(self._book.handed)
+        if mark or not newest or (self._folder / "state").exists() or self._end_of(newest) is None:
+            return self.events(mark)
+        self._told, self._standing = Told(), None
+        return self._unnumbered(self._in_short), whole
+
+    def mark_of_all(self) -> Mark:
+        """What tells all that was written about a run from all that is after anything was added."""
+        number = len(self._book.handed)
+        try:
+            about = nodes_log(self._run, number, newest=number).stat()
+        except OSError:
+            return f"{_WHOLE}{number}:{len(self._book.ordered)}"
+        return f"{_WHOLE}{number}:{len(self._book.ordered)}:{about.st_ino}:{about.st_size}"
+
+    def in_short(self) -> Standing | None:
+        """Where that left the jobs, but for the memory they were given; ``None`` where it was not read to its end."""
+        return self._standing if self._told.finished else None
 
     def standing(self) -> Standing:
         """Where the jobs stand, once all is read."""
@@ -142,8 +183,8 @@ class Reading:
         found: list[Event] = []
         with collection_paused():
             self._told, self._standing = Told(), None
-            for event in self._story():
-                found.append(self._settled(event, found) if isinstance(event, Finished) else event)
+            for event in self._in_truth(self._story(), lambda: found):
+                found.append(event)  # noqa: PERF402 - what was found is looked at meanwhile
         before = int(mark.removeprefix(_UNKEPT) or 0) if mark.startswith(_UNKEPT) or not mark else -1
         if not 0 <= before <= len(found):
             raise StaleMark
@@ -202,8 +243,13 @@ class Reading:
         file: BinaryIO | None = None
         lines: list[bytes] = []
         told = self._told
+
+        def written() -> Iterator[Event]:
+            self._flush(file, lines)
+            return read_since(self._folder)[0]
+
         try:
-            for event in events:
+            for event in self._in_truth(events, written):
                 if isinstance(event, Life):
                     self._flush(file, lines)
                     if file is not None:
@@ -211,11 +257,7 @@ class Reading:
                     file = None
                 if file is None:
                     file = path_of(self._folder, told.lives).open("ab")
-                if isinstance(event, Finished):
-                    self._flush(file, lines)
-                    lines.append(encode_line(self._settled(event, read_since(self._folder)[0])))
-                else:
-                    lines.append(encode_line(event))
+                lines.append(encode_line(event))
                 if len(lines) >= _AT_ONCE:
                     self._flush(file, lines)
             self._flush(file, lines)
@@ -232,14 +274,35 @@ class Reading:
             self._told.sizes[-1] += len(text)
             lines.clear()
 
-    def _settled(self, end: Finished, before: Iterable[Event]) -> Finished:
-        """The end of the run with its state, which follows from all that happened."""
+    def _in_truth(self, events: Iterable[Event], before: Callable[[], Iterable[Event]]) -> Iterator[Event]:
+        """The events, with what follows only from all before: the state at the end, and which jobs were left there.
+
+        Of those that never ran, most were pruned and not cancelled.
+        """
+        state: RunState | None = None
+        for event in events:
+            if isinstance(event, Deleted) and event is self._left:
+                state = self._state_after(before())
+                left = msgspec.structs.replace(event, jobs=tuple(j for j in event.jobs if state.code[j] not in OVER))
+                if not left.jobs:
+                    self._told.number -= 1
+                    continue
+                state.apply(left)
+                yield left
+            elif isinstance(event, Finished):
+                state = state or self._state_after(before())
+                yield msgspec.structs.replace(event, state=state.overall())
+                state = None
+            else:
+                yield event
+
+    def _state_after(self, events: Iterable[Event]) -> RunState:
         jobs = JobTable(self._run)
         jobs.close()
         state = RunState(jobs.parents, jobs.label_of, final=jobs.header.final, barriers=jobs.barriers)
-        for event in before:
+        for event in events:
             state.apply(event)
-        return msgspec.structs.replace(end, state=state.overall())
+        return state
 
     def _say_who_waits(self) -> None:
         """Leave to reports why jobs are held."""
@@ -264,13 +327,13 @@ class Reading:
     def _story(self) -> Iterator[Event]:
         """What is new, each event with its number."""
         told = self._told
-        for event in self._unnumbered():
+        for event in self._unnumbered(self._at_length):
             if not isinstance(event, Life):
                 msgspec.structs.force_setattr(event, "n", told.number)
                 told.number += 1
             yield event
 
-    def _unnumbered(self) -> Iterator[Event]:
+    def _unnumbered(self, tell: _Tell[_Piece]) -> Iterator[Event | _Piece]:
         told, handed = self._told, self._book.handed
         for number in range(max(1, told.lives), len(handed) + 1):
             if number == told.lives and told.finished:
@@ -284,7 +347,7 @@ class Reading:
             )
             if number > told.lives:
                 yield from self._begin(story, handed[number - 1])
-            yield from self._of_life(story, number)
+            yield from self._of_life(story, number, tell)
 
     def _begin(self, story: Story, handed: Handed) -> Iterator[Event]:
         told = self._told
@@ -297,19 +360,14 @@ class Reading:
             yield handed.restarted
             yield from handed.steers
 
-    def _of_life(self, story: Story, number: int) -> Iterator[Event]:
+    def _of_life(self, story: Story, number: int, tell: _Tell[_Piece]) -> Iterator[Event | _Piece]:
         """What the log of one submission tells, with what was ordered meanwhile."""
         told, newest = self._told, len(self._book.handed)
         # Asked before the log is read: what was written before DAGMan's end is there by then.
         end = self._end_of(number)
         log = EventLog(nodes_log(self._run, number, newest=newest), told.place)
         orders = [order.steer for order in self._book.ordered[told.orders :] if order.life == number]
-        for record in log.read():
-            if log.replaced:
-                raise _ReplacedError
-            while orders and record.at >= int(orders[0].t):
-                yield from self._order(story, orders.pop(0))
-            yield from story.take(record)
+        yield from tell(story, log, orders)
         told.place = log.place
         while orders:
             yield from self._order(story, orders.pop(0))
@@ -318,9 +376,23 @@ class Reading:
             failures = submit_failures(said, len(self._now().phase))
             if not end.removed and not told.place.offset and (why := refusal(said)):
                 failures |= dict.fromkeys(self._first_idle(), f"DAGMan refuses to run the graph: {why[0]}")
-            yield from story.finish(end.at, removed=end.removed, submit_failures=failures)
+            closing = story.finish(end.at, removed=end.removed, submit_failures=failures)
+            self._left = closing[-1] if closing else None
+            yield from closing
             told.finished = True
             yield Finished(state=JobState.UNKNOWN, t=end.at)
+
+    def _at_length(self, story: Story, log: EventLog, orders: list[Steer]) -> Iterator[Event]:
+        for record in log.read():
+            if log.replaced:
+                raise _ReplacedError
+            while orders and record.at >= int(orders[0].t):
+                yield from self._order(story, orders.pop(0))
+            yield from story.take(record)
+
+    def _in_short(self, story: Story, log: EventLog, orders: list[Steer]) -> Iterator[News]:
+        # An order has its place among the beginnings of attempts, too.
+        return self._at_length(story, log, orders) if orders else Course(story, log).news()
 
     def _first_idle(self) -> Iterator[int]:
         """Jobs that have not begun and wait for none that has not: of a DAGMan that submitted nothing at all."""

@@ -58,8 +58,7 @@ def render(workflow: Workflow, ctx: Context) -> Iterator[RenderedFile]:
 
 def folders(workflow: Workflow) -> Iterator[str]:
     """The folders of all logs: HTCondor makes none, and holds a job whose log it cannot open."""
-    found = {(job.settings.label, joblog.subfolder(index)): None for index, job in enumerate(workflow)}
-    return (joblog.folder(label, subfolder) for label, subfolder in found)
+    return joblog.folders(job.settings.label for job in workflow)
 
 
 def _whole(workflow: Workflow, ctx: Context) -> Iterator[str]:

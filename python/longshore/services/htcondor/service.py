@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -13,8 +14,8 @@ from longshore.contract.context import Context, PingReport, Problem, RenderedFil
 from longshore.contract.executor import CancelOutcome, Mark
 from longshore.contract.search import Search, Sighted
 from longshore.contract.service import Changes, LogPlaces, Selection, Steering, WmsService
-from longshore.errors import ServiceError, SubmissionRefusedError, UnreachableError
-from longshore.model.event import Event, Finished
+from longshore.errors import LongshoreError, ServiceError, SubmissionRefusedError, UnreachableError
+from longshore.model.event import Event, Finished, News
 from longshore.model.state import JobState
 from longshore.model.submission import Submission
 from longshore.services.htcondor import about, ids, looking, orders, restarting
@@ -23,13 +24,14 @@ from longshore.services.htcondor.books import Book, dagman_log, read_book
 from longshore.services.htcondor.check import check
 from longshore.services.htcondor.client import CondorClient, quoted
 from longshore.services.htcondor.codes import BY_HAND
-from longshore.services.htcondor.dagmanend import last_word
+from longshore.services.htcondor.ending import last_word
 from longshore.services.htcondor.handing import hand_over
 from longshore.services.htcondor.logplaces import CondorLogs
 from longshore.services.htcondor.ping import NAME, ping
 from longshore.services.htcondor.reading import Reading
 from longshore.services.htcondor.render import folders, render
 from longshore.services.htcondor.settings import JOB_KEYS, JOB_MAPS, OWN_MAP, RUN_KEYS, run_value
+from longshore.services.htcondor.standing import Standing
 from longshore.world.host import host_name, user_name
 from longshore.world.rundir import handed_over_alone, read_card
 
@@ -66,6 +68,8 @@ class HTCondorService(WmsService):
         """When a run was last in the queue."""
         self._silent: dict[str, tuple[float, Unreachable]] = {}
         """When the schedd of a run did not answer, and why."""
+        self._short: tuple[str, Mark, Reading] | None = None
+        """Which run was read in short, up to where, and by whom."""
 
     def check(self, workflow: Workflow, ctx: Context) -> list[Problem]:
         """Return what HTCondor cannot do as asked."""
@@ -158,6 +162,13 @@ class HTCondorService(WmsService):
         """Return what DAGMan's log and our own orders tell."""
         return self._reading(run).events(mark)
 
+    def course(self, run: RunPaths, mark: Mark = "") -> tuple[Iterator[News], Mark] | Unreachable:
+        """Return the same in short."""
+        reading = self._reading(run)
+        news, reached = reading.course(mark)
+        self._short = str(run.root), reached, reading
+        return news, reached
+
     def alive(self, run: RunPaths) -> bool | Unreachable:
         """Return whether DAGMan, or a job of its, is in the queue, by an answer that is a few seconds old at most."""
         return self._alive(run, fresh=False)
@@ -206,7 +217,15 @@ class HTCondorService(WmsService):
 
     def log_places(self, run: RunPaths) -> LogPlaces | None:
         """Return where logs lie: their names have the numbers HTCondor gave."""
-        return CondorLogs(run, self._reading(run).standing())
+        return CondorLogs(run, self._standing(run))
+
+    def _standing(self, run: RunPaths) -> Standing:
+        """Where the jobs stand, but for the memory they were given, as it was read in short if it was."""
+        reading = self._reading(run)
+        in_short = None
+        if self._short is not None and self._short[:2] == (str(run.root), reading.mark_of_all()):
+            in_short = self._short[2].in_short()
+        return in_short or reading.standing()
 
     def about(self, run: RunPaths) -> tuple[str, ...]:
         """Return what DAGMan's job is, and how old what is known of it is."""
@@ -219,7 +238,7 @@ class HTCondorService(WmsService):
         end = last_word(dagman_log(run, number, newest=number), last.cluster)
         if end is None:
             found = self._jobs(run, _dagman(run, last.cluster), about.ASKED)
-        return tuple(about.lines(run, book, found, end))
+        return tuple(about.lines(run, book, found, end, lambda: self._standing(run)))
 
     def _jobs(self, run: RunPaths, constraint: str, attributes: Sequence[str]) -> list[Mapping[str, Any]] | Unreachable:
         """Jobs in the queue; a schedd that did not answer just now is not waited for once more."""
@@ -251,7 +270,13 @@ class HTCondorService(WmsService):
         if book.last is None or self._alive(run, fresh=True) is False:
             return CancelOutcome(ended=0)
         if selection.everything:
-            return orders.cancel_all(run, _client(run), book, selection, _dagman(run, book.last.cluster))
+            # That it was in the queue a moment ago no longer says that it is.
+            self._seen.pop((str(run.root), book.last.cluster), None)
+            outcome = orders.cancel_all(run, _client(run), book, selection, _dagman(run, book.last.cluster))
+            # That nothing is left is written down while the schedd says so; later it may not answer.
+            with suppress(LongshoreError):
+                self._reading(run).standing()
+            return outcome
         return orders.cancel_some(run, _client(run), book.last.cluster, selection)
 
     def steer(self, run: RunPaths, steering: Steering) -> bool:

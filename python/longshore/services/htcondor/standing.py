@@ -9,6 +9,7 @@ import msgspec
 
 from longshore.model.state import Cause
 from longshore.services.htcondor.parse import Hold
+from longshore.services.htcondor.provider import Provider
 
 
 class Phase(IntEnum):
@@ -40,6 +41,7 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
     holds: dict[int, Hold]
     causes: dict[int, Cause]
     cancelled: bool
+    provider: Provider | None = None
 
 
 class Standing:
@@ -74,6 +76,8 @@ class Standing:
         Why the last attempt ended badly of those that nobody has decided about, or that are held.
     cancelled
         Whether the run was cancelled.
+    provider
+        Where the job stands that starts machines.
     """
 
     def __init__(self, size: int) -> None:
@@ -90,6 +94,7 @@ class Standing:
         self.holds: dict[int, Hold] = {}
         self.causes: dict[int, Cause] = {}
         self.cancelled = False
+        self.provider: Provider | None = None
 
     def kept(self) -> Kept:
         """All of it, to be written down."""
@@ -107,6 +112,7 @@ class Standing:
             holds=self.holds,
             causes=self.causes,
             cancelled=self.cancelled,
+            provider=self.provider,
         )
 
     def take_up(self, kept: Kept) -> None:
@@ -119,6 +125,7 @@ class Standing:
         self.first, self.earlier = array("i", kept.first), kept.earlier
         self.jobs, self.waited, self.tries = kept.jobs, kept.waited, kept.tries
         self.holds, self.causes, self.cancelled = kept.holds, kept.causes, kept.cancelled
+        self.provider = kept.provider
 
     def name(self, job: int) -> str:
         """What HTCondor calls the newest attempt."""

@@ -17,6 +17,7 @@ from longshore.model.event import (
     Event,
     Failed,
     Lost,
+    Passed,
     Refused,
     Retry,
     Started,
@@ -26,7 +27,7 @@ from longshore.model.event import (
 )
 from longshore.model.request import Request
 from longshore.model.state import Cause
-from longshore.services.htcondor import parse
+from longshore.services.htcondor import parse, provider, provisioning
 from longshore.services.htcondor.codes import Kind
 from longshore.services.htcondor.eventlog import Record
 from longshore.services.htcondor.parse import Ending
@@ -79,11 +80,16 @@ class Story:
         """What follows from a record; of many, nothing."""
         if record.kind == 0:
             return self._submitted(record)
-        step = _STEPS.get(record.kind)
+        step = STEPS.get(record.kind)
         if step is None:
             return ()
         job = self._now.jobs.get(record.cluster, -1)
-        return step(self, job, record) if job >= 0 else ()
+        if job >= 0:
+            return step(self, job, record)
+        there = self._now.provider
+        if there is not None and there.cluster == record.cluster:
+            self._now.provider = provider.after(there, record)
+        return ()
 
     def cancel(self, steer: Steer) -> Iterable[Event]:
         """Somebody ended the run."""
@@ -94,27 +100,28 @@ class Story:
         """These jobs run again, and nothing of what was in the queue before is left."""
         now = self._now
         now.jobs, now.waited, now.tries, now.holds, now.causes = {}, {}, {}, {}, {}
-        now.cancelled = False
+        now.cancelled, now.provider = False, None
         for job in jobs:
             now.phase[job] = _IDLE
 
     # ------------------------------------------------------------------------------------------------ an attempt begins
 
     def _submitted(self, record: Record) -> Iterable[Event]:
-        job = self._job_of(parse.node_of(record.body))
-        self._now.jobs[record.cluster] = job
+        node = parse.node_of(record.body)
+        job = self._now.jobs[record.cluster] = self._job_of(node)
+        if node == provisioning.NODE:
+            self._now.provider = provider.submitted(record)
         if job < 0:
             return ()
         self._now.submitted(job, record.cluster)
         return self._queued(job, record.at)
 
     def _job_of(self, node: str) -> int:
-        if node == FINAL:
-            return self._final
         number = node[1:]
-        if node[:1] != "j" or not number.isdecimal() or int(number) >= self._size:
-            return -1
-        return int(number)
+        if node[:1] == "j" and number.isdecimal():
+            job = int(number)
+            return job if job < self._size else -1
+        return self._final if node == FINAL else -1
 
     def _queued(self, job: int, at: float) -> list[Event]:
         """Another attempt waits in the queue; of one that ended badly, that says what becomes of it."""
@@ -130,6 +137,20 @@ class Story:
         events.append(Submitting(b=batch, tag=name, jobs=((job, number),), request=self._requests.get(job), t=at))
         events.append(Submitted(b=batch, id=name, t=at))
         return events
+
+    def passed(self, node: str, cluster: int, *, started: float, ended: float) -> Passed | None:
+        """What follows in short from the records of a job that went well at once; ``None`` if that leaves things out.
+
+        What memory it was given is left out: that is of jobs that run again.
+        """
+        now, job = self._now, self._job_of(node)
+        if job < 0 or now.phase[job] != _IDLE or job in now.causes:
+            return None
+        now.submitted(job, cluster)
+        number = now.attempts[job] = now.attempts[job] + 1
+        now.phase[job] = _OVER
+        now.since[job] = started
+        return Passed(job, number, started, ended, max(0.0, ended - started))
 
     def _executing(self, job: int, record: Record) -> Iterable[Event]:
         now, at = self._now, record.at
@@ -303,6 +324,9 @@ class Story:
         phase, hold = now.phase[job], now.holds.pop(job, None)
         cause = hold.cause if hold else now.causes.get(job) or Cause.WALLTIME
         events: list[Event] = []
+        if phase == _HELD and hold and job not in now.causes:
+            # It was held before it could begin: without an attempt nobody would be told why.
+            events += [*self._let_go(job, at), self._end(job, Ending(cause=cause, reason=hold.reason), at)]
         if phase == _RUNNING:
             events.append(self._end(job, Ending(cause=Cause.WALLTIME, reason=why), at))
         elif phase == _PENDING:
@@ -326,6 +350,7 @@ class Story:
             Why nodes were never submitted that DAGMan counts among those that failed.
         """
         now = self._now
+        now.provider = provider.with_run(now.provider, at)
         events: list[Event] = []
         if removed and not now.cancelled:
             now.cancelled = True
@@ -359,7 +384,7 @@ class Story:
         return [Failed(j=job, why=why, t=at)]
 
 
-_STEPS: Final[Mapping[int, Callable[[Story, int, Record], Iterable[Event]]]] = {
+STEPS: Final[Mapping[int, Callable[[Story, int, Record], Iterable[Event]]]] = {
     int(Kind.EXECUTE): Story._executing,
     int(Kind.EVICTED): Story._evicted,
     int(Kind.TERMINATED): Story._terminated,

@@ -1,4 +1,4 @@
-"""Turns the log of DAGMan's own job into how it ended, and why."""
+"""Turns the log of DAGMan's own job into how that ended, and why."""
 
 from __future__ import annotations
 
@@ -30,15 +30,7 @@ class End(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def last_word(path: Path, cluster: int) -> End | None:
-    """How DAGMan's own job ended, as its log tells.
-
-    Parameters
-    ----------
-    path
-        The log.
-    cluster
-        Its number: the log may have that of an earlier submission.
-    """
+    """How DAGMan's own job ended, as its log tells."""
     end: End | None = None
     for record in EventLog(path).read():
         if record.cluster != cluster:

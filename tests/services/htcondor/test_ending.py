@@ -13,8 +13,9 @@ from longshore.model.event import FORMAT, Life
 from longshore.services.htcondor import about
 from longshore.services.htcondor.bindings import silence
 from longshore.services.htcondor.books import Book, Handed
-from longshore.services.htcondor.dagmanend import End, last_word
 from longshore.services.htcondor.dagmanout import refusal
+from longshore.services.htcondor.ending import End, last_word
+from longshore.services.htcondor.standing import Standing
 
 BEGAN = "001 (042.000.000) 2026-11-22 10:48:31 Job executing on host: <127.0.0.1:1>\n...\n"
 ABORTED = (
@@ -67,22 +68,20 @@ def test_a_report_says_it(tmp_path: Path) -> None:
     run.wms.mkdir()
     life = Life(v=FORMAT, life=1, t=0.0, host="ap", pid=0, boot="b", by="submit", longshore="1")
     book = Book(handed=(Handed(life=life, cluster=42, schedd="ap"),))
-    removed = list(about.lines(run, book, None, ABORTED[1]))
+    removed = list(about.lines(run, book, None, ABORTED[1], lambda: Standing(1)))
     assert removed[-1] == "DAGMan was ended 2026-11-22T10:48:51Z: tidying up (by user ann)"
     (run.wms / "run.dag.lib.err").write_text("\ncondor_dagman: libcondor.so is not there\n\n", "utf-8")
-    assert list(about.lines(run, book, None, ENDED[1]))[-1] == (
+    assert list(about.lines(run, book, None, ENDED[1], lambda: Standing(1)))[-1] == (
         "DAGMan did not begin: condor_dagman: libcondor.so is not there"
     )
     (run.wms / "run.dag.dagman.out").write_text(SAID, "utf-8")
-    said = list(about.lines(run, book, None, ENDED[1]))
+    said = list(about.lines(run, book, None, ENDED[1], lambda: Standing(1)))
     assert "DAGMan says: ERROR: Node j99 not found!" in said
     assert said[-1] == f"All that it says is in '{run.wms / 'run.dag.dagman.out'}'"
-    waits = {"JobStatus": 1, "JobCoolDownExpiration": 1795345331}
-    assert list(about.lines(run, book, [waits], None))[-1] == (
-        "DAGMan itself waits: HTCondor starts it again 2026-11-22T11:02:11Z"
-    )
     begun = Book(handed=book.handed, begun=book.handed[0])
-    assert next(iter(about.lines(run, begun, None, None))).startswith("Another submit was begun 1970-01-01")
+    assert next(iter(about.lines(run, begun, None, None, lambda: Standing(1)))).startswith(
+        "Another submit was begun 1970-01-01"
+    )
 
 
 def test_what_a_library_prints_is_not_in_the_output(capfd: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,86 @@
+"""Turns a range of a pipeline's labels into the tasks that lie between its ends."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from longshore.config.merge import Node
+from longshore.errors import ConfigError
+from longshore.graph.description import texts, unknown
+from longshore.origin import Origin
+
+DOTS: Final = ".."
+
+
+def labels_between(written: str, tasks: Mapping[str, Node], origin: Origin | None) -> list[str]:
+    """The labels of the tasks on every way from one task to another, both included.
+
+    LSST's ranges are parts of the order in which a pipeline's labels happen to be sorted, which for one that is no
+    chain may be this or that. What lies between two tasks is the same wherever they stand; in a chain both are one.
+
+    Parameters
+    ----------
+    written
+        ``BEGIN..END``. Without a beginning it is all that the end needs, without an end all that needs the beginning.
+    tasks
+        The tasks of the pipeline.
+    origin
+        Where it was written.
+
+    Raises
+    ------
+    ConfigError
+        A label is not there, or there is no way from one to the other.
+    """
+    begin, _, end = written.partition(DOTS)
+    for label in (begin, end):
+        if label and label not in tasks:
+            raise unknown("task", label, tasks, origin, f"the range '{written}'")
+    parents = _parents(tasks)
+    children: dict[str, set[str]] = {label: set() for label in tasks}
+    for label, needed in parents.items():
+        for parent in needed:
+            children[parent].add(label)
+    kept = _reached(begin, children) if begin else set(tasks)
+    kept &= _reached(end, parents) if end else set(tasks)
+    if not kept:
+        backwards = begin in _reached(end, children)
+        raise ConfigError(
+            f"the range '{written}' holds nothing: '{end}' needs nothing that comes from '{begin}'",
+            origin=origin,
+            hint=f"Did you mean '{end}{DOTS}{begin}'?" if backwards else "A list of labels has commas between them.",
+        )
+    return [label for label in tasks if label in kept]
+
+
+def _parents(tasks: Mapping[str, Node]) -> dict[str, set[str]]:
+    """The tasks that each comes after: those that make what it reads, and those it names."""
+    made_by: dict[str, set[str]] = {}
+    for label, task in tasks.items():
+        for dataset in _named(label, task, "outputs"):
+            made_by.setdefault(dataset, set()).add(label)
+    found = {}
+    for label, task in tasks.items():
+        needed = set(_named(label, task, "after")) & tasks.keys()
+        found[label] = needed.union(*(made_by.get(dataset, ()) for dataset in _named(label, task, "inputs")))
+    return found
+
+
+def _named(label: str, task: Node, section: str) -> list[str]:
+    """Names in a section of a task: a list of them, or a map that defines them in place."""
+    items = task.value if isinstance(task.value, dict) else {}
+    node = items.get(section)
+    if node is not None and isinstance(node.value, dict):
+        return list(node.value)
+    return list(texts(node, f"'{section}' of the task '{label}'"))
+
+
+def _reached(start: str, links: Mapping[str, set[str]]) -> set[str]:
+    """A task, and all that can be reached from it."""
+    found, stack = {start}, [start]
+    while stack:
+        new = links[stack.pop()] - found
+        found |= new
+        stack += new
+    return found
