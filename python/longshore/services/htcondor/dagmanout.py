@@ -13,6 +13,10 @@ _SHORTCUT: Final = re.compile(rb"Shortcutting node (\S+) retries because of subm
 _GATE: Final = re.compile(rb"PRE Script of (?:Node|Job) g\d+ failed[^\n]*", re.IGNORECASE)
 _SAID: Final = re.compile(rb"\n\d\d/\d\d/\d\d(?:\d\d)? \d\d:\d\d:\d\d(?:\.\d+)? (?:ERROR|Error|submit error)[^\n]*")
 _STAMP: Final = re.compile(rb"^\n\d\d/\d\d/\d\d(?:\d\d)? \d\d:\d\d:\d\d(?:\.\d+)? ")
+_ERROR: Final = re.compile(rb"\n\d\d/\d\d/\d\d(?:\d\d)? [\d:.]+ ((?:ERROR|Warning is fatal error)\b[^\n]*)")
+_OF_JOBS: Final = (b"ERROR: the following", b"ERROR: a node failed")
+"""Begins what says no more than that jobs failed."""
+_MOST: Final = 3
 _BEFORE: Final = 4000
 """Bytes in front of the word that a node is given up in which the reason stands."""
 
@@ -54,6 +58,28 @@ def gate_failures(path: Path) -> list[str]:
             return [found[0].decode("utf-8", "replace") for found in _GATE.finditer(text)]
     except (OSError, ValueError):
         return []
+
+
+def refusal(path: Path) -> list[str]:
+    """What DAGMan says is wrong with the DAG, or with where it runs; nothing of jobs that failed.
+
+    Parameters
+    ----------
+    path
+        ``run.dag.dagman.out``; it need not be there.
+    """
+    found: list[str] = []
+    try:
+        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
+            for said in _ERROR.finditer(text):
+                words = said[1].decode("utf-8", "replace").strip()
+                if not said[1].startswith(_OF_JOBS) and words not in found:
+                    found.append(words)
+                if len(found) == _MOST:
+                    break
+    except (OSError, ValueError):
+        return found
+    return found
 
 
 def _reason(before: bytes) -> str:
