@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -19,6 +20,20 @@ def wfformat(tasks: Tasks, *, name: str = "w", version: str = "1.5") -> dict[str
     """A document in WfFormat."""
     listed = [{"name": label, "id": task, "parents": list(parents)} for task, (label, parents) in tasks.items()]
     return {"name": name, "schemaVersion": version, "workflow": {"specification": {"tasks": listed}}}
+
+
+def in_place(number: int) -> tuple[str, str]:
+    """An option that gives a run a place of its own: by itself it has that of another of the same second."""
+    return "--set", f"submitPath=submit/{number}"
+
+
+def eventually(what: Callable[[], Any], *, pause_s: float = 0.02) -> Any:
+    """Wait until something is true, and return it: for two minutes, because a busy machine takes its time."""
+    deadline = time.monotonic() + 120
+    while not (found := what()):
+        assert time.monotonic() < deadline, "it does not come about"
+        time.sleep(pause_s)
+    return found
 
 
 LeftBehind = Callable[[], list[str]]

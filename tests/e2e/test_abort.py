@@ -36,7 +36,8 @@ def test_an_exit_code_ends_the_run_at_once_and_the_final_job_still_runs(
 
 
 def test_another_exit_code_ends_nothing(cli: Cli, write_run: WriteRun) -> None:
-    text = ABORT.replace("exit 99", "exit 98").replace("sleep 100", "true")
+    # Tried again once, which is enough to see that it is.
+    text = ABORT.replace("exit 99", "exit 98").replace("sleep 100", "true") + "numberOfRetries: 1\n"
     assert cli("submit", write_run(text, TASKS), "--wait").returncode == 19
     (run,) = cli("report", "--id", "@last", "--json").json["runs"]
     assert run["counts"]["SUCCEEDED"] == 4

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from tests.conftest import Cli
-from tests.e2e.conftest import Tasks, WriteRun
+from tests.e2e.conftest import Tasks, WriteRun, in_place
 
 from longshore.world.host import processes_with
 
@@ -18,9 +18,9 @@ CHAIN: Tasks = {"a": ("A", []), "b": ("B", ["a"]), "c": ("C", ["b"]), "d": ("D",
 WIDE: Tasks = {f"w{number}": ("W", [f"w{number - 6}"] if number >= 6 else []) for number in range(30)}
 
 
-def submitted(cli: Cli, path: Path) -> str:
+def submitted(cli: Cli, path: Path, *options: str) -> str:
     """Submit a run and return its directory."""
-    answer = cli("submit", path, "--json")
+    answer = cli("submit", path, "--json", *options)
     assert answer.returncode == 0, answer.stderr
     return str(answer.json["submit_dir"])
 
@@ -120,7 +120,7 @@ def test_the_runs_of_a_user(cli: Cli, write_run: WriteRun) -> None:
     assert nothing.returncode == 5
     assert "No job matches the search criteria." in nothing.stderr
     slow = write_run("runQuantumCommand: sleep 60\nrequestMemory: 10\n")
-    runs = [submitted(cli, slow) for _ in range(2)]
+    runs = [submitted(cli, slow, *in_place(number)) for number in range(2)]
     asked = cli("cancel", "--user", user)
     assert asked.returncode == 2
     assert asked.stderr.count("u_") == 2

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from tests.conftest import Cli
-from tests.e2e.conftest import Tasks, WriteRun
+from tests.e2e.conftest import Tasks, WriteRun, in_place
 
 SOURCE = Path(__file__).resolve().parents[2] / "python"
 THREE: Tasks = {"isr_101_1": ("isr", []), "isr_101_2": ("isr", []), "coadd:7": ("coadd", ["isr_101_1"])}
@@ -37,7 +37,8 @@ def offered(cli: Cli, line: str, *, shell: str = "bash") -> list[str]:
 @pytest.fixture
 def runs(cli: Cli, write_run: WriteRun) -> tuple[str, str]:
     """Ids of two runs, the older one first."""
-    first, second = (cli("submit", write_run(tasks=THREE).name, "--wait", "--json").json["id"] for _ in range(2))
+    path = write_run(tasks=THREE).name
+    first, second = (cli("submit", path, "--wait", "--json", *in_place(n)).json["id"] for n in range(2))
     return first, second
 
 

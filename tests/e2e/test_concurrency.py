@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 from tests.conftest import Cli
-from tests.e2e.conftest import Tasks, WriteRun
-from tests.e2e.test_sharing import RECORD, most_at_once, signs, wait_for
+from tests.e2e.conftest import Tasks, WriteRun, eventually
+from tests.e2e.test_sharing import RECORD, most_at_once, signs
 
 from longshore.world.registry import find_run
 from longshore.world.rundir import read_snapshot
@@ -39,7 +39,7 @@ def test_two_runs_never_exceed_a_limit_together_and_both_come_to_their_end(
     many: Tasks = {**SIX, **{f"more{number}": ("T", []) for number in range(20)}}
     assert cli("submit", run_of(write_run, "first", until, many)).returncode == 0
     assert cli("submit", run_of(write_run, "second")).returncode == 0
-    wait_for(lambda: is_over(tmp_path, "first") and is_over(tmp_path, "second"))
+    eventually(lambda: is_over(tmp_path, "first") and is_over(tmp_path, "second"))
     found = signs(tmp_path / "signs")
     assert len(found) == 2 * (26 + 6)
     assert most_at_once(tmp_path / "signs") == 2
@@ -54,26 +54,26 @@ def test_a_job_says_which_limit_it_waits_for_and_who_has_it(cli: Cli, write_run:
     text = COMMON.replace("sleep 0.4", "sleep 60")
     assert cli("submit", run_of(write_run, "first", text)).returncode == 0
     holder = cli("report", "--id", "@last", "--json").json["runs"][0]["id"]
-    wait_for(lambda: (tmp_path / "signs").exists() and len(signs(tmp_path / "signs")) == 2)
+    eventually(lambda: (tmp_path / "signs").exists() and len(signs(tmp_path / "signs")) == 2)
     assert cli("submit", run_of(write_run, "second", text)).returncode == 0
-    wait_for(lambda: "db_limit" in cli("explain", "@last", "t0").stdout.split("History")[0])
-    wait_for((tmp_path / "free-second").exists)
+    eventually(lambda: "db_limit" in cli("explain", "@last", "t0").stdout.split("History")[0])
+    eventually((tmp_path / "free-second").exists)
     said = cli("explain", "@last", "t0").stdout
     assert f"It waits for the limit 'db_limit', of which 2 may be taken at once: 2 by run {holder}." in said
     assert "There is room for it now" not in said
     document = cli("explain", "@last", "t0", "--json").json
     assert document["limits"] == [{"name": "db_limit", "max": 2, "taken": {holder: 2}}]
-    wait_for(lambda: "the limit 'db_limit' lets 2 run at once" in cli("report", "--id", "@last").stdout)
+    eventually(lambda: "the limit 'db_limit' lets 2 run at once" in cli("report", "--id", "@last").stdout)
     for word in ("second", "first"):
         assert cli("cancel", tmp_path / "submit" / word).returncode == 0
-    wait_for(lambda: is_over(tmp_path, "first") and is_over(tmp_path, "second"))
+    eventually(lambda: is_over(tmp_path, "first") and is_over(tmp_path, "second"))
 
 
 @pytest.mark.slow
 def test_a_crash_frees_what_no_job_has_and_keeps_what_jobs_have(cli: Cli, write_run: WriteRun, tmp_path: Path) -> None:
     text = COMMON.replace("sleep 0.4", "sleep 4")
     assert cli("submit", run_of(write_run, "first", text)).returncode == 0
-    wait_for(lambda: (tmp_path / "signs").exists() and len(signs(tmp_path / "signs")) == 2)
+    eventually(lambda: (tmp_path / "signs").exists() and len(signs(tmp_path / "signs")) == 2)
     snapshot = read_snapshot(find_run(str(tmp_path / "submit/first")))
     assert snapshot
     os.kill(snapshot.pid, signal.SIGKILL)
@@ -81,7 +81,7 @@ def test_a_crash_frees_what_no_job_has_and_keeps_what_jobs_have(cli: Cli, write_
     assert most_at_once(tmp_path / "signs") == 2
     assert len([word for _, _, word in signs(tmp_path / "signs") if word == "first"]) == 4
     assert cli("resume", tmp_path / "submit/first").returncode == 0
-    wait_for(lambda: is_over(tmp_path, "first"))
+    eventually(lambda: is_over(tmp_path, "first"))
     assert most_at_once(tmp_path / "signs") == 2
     assert len(signs(tmp_path / "signs")) == 2 * 12
 

@@ -11,15 +11,15 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from tests.conftest import Cli
+from tests.e2e.conftest import eventually
 
 LSST = "tasks: {isr: {class: demo.IsrTask}}\n"
-WAIT_S = 60
+WAIT_S = 120
 Write = Callable[[str], Path]
 
 
@@ -214,7 +214,7 @@ def test_an_interrupt_ends_the_command_and_all_it_started(write: Write, tmp_path
         start_new_session=True,
     )
     try:
-        wait_for(lambda: child.exists() and child.read_text("ascii").strip() != "")
+        eventually(lambda: child.exists() and child.read_text("ascii").strip() != "")
         ours.send_signal(signal.SIGINT)
         stdout, _ = ours.communicate(timeout=WAIT_S)
     finally:
@@ -223,14 +223,7 @@ def test_an_interrupt_ends_the_command_and_all_it_started(write: Write, tmp_path
     assert ours.returncode == 130
     assert json.loads(stdout)["error"]["code"] == "interrupted"
     pid = int(child.read_text("ascii"))
-    wait_for(lambda: not is_alive(pid))
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    latest = time.monotonic() + WAIT_S
-    while not condition():
-        assert time.monotonic() < latest
-        time.sleep(0.05)
+    eventually(lambda: not is_alive(pid))
 
 
 def is_alive(pid: int) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from tests.conftest import Cli
-from tests.e2e.conftest import Tasks, WriteRun
+from tests.e2e.conftest import Tasks, WriteRun, in_place
 
 CODES = {"SUCCEEDED": 0, "UNKNOWN": 10, "RUNNING": 15, "DELETED": 16, "HELD": 17, "FAILED": 19}
 STATES = "UNKNOWN MISFIT UNREADY READY PENDING RUNNING DELETED HELD SUCCEEDED FAILED PRUNED"
@@ -129,7 +129,7 @@ def test_a_job_that_fails(
 
 
 def test_names_of_runs(cli: Cli, write_run: WriteRun, tmp_path: Path) -> None:
-    first, second = (cli("submit", write_run().name, "--wait", "--json").json for _ in range(2))
+    first, second = (cli("submit", write_run().name, "--wait", "--json", *in_place(n)).json for n in range(2))
     assert the_run(cli)["id"] == second["id"]
     assert the_run(cli, first["id"])["id"] == first["id"]
     assert the_run(cli, first["submit_dir"])["id"] == first["id"]
@@ -151,7 +151,7 @@ def test_names_of_runs(cli: Cli, write_run: WriteRun, tmp_path: Path) -> None:
 
 
 def test_a_run_that_was_moved_and_one_that_was_removed(cli: Cli, write_run: WriteRun, tmp_path: Path) -> None:
-    first, second = (cli("submit", write_run().name, "--wait", "--json").json for _ in range(2))
+    first, second = (cli("submit", write_run().name, "--wait", "--json", *in_place(n)).json for n in range(2))
     Path(first["submit_dir"]).rename(tmp_path / "moved")
     shutil.rmtree(second["submit_dir"])
     lost = cli("report", first["id"])

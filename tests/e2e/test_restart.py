@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from tests.conftest import Cli
-from tests.e2e.conftest import Tasks, WriteRun
+from tests.e2e.conftest import Tasks, WriteRun, in_place
 
 CHAIN: Tasks = {"a": ("A", []), "b": ("B", ["a"]), "c": ("C", ["b"]), "d": ("D", [])}
 ORDER = "adbc"
@@ -242,8 +242,8 @@ def test_every_run_that_lost_its_engine_is_taken_up(cli: Cli, write_run: WriteRu
     done = cli("submit", write_run(name="other.yaml"), "--wait", "--json").json["submit_dir"]
     slow = write_run("runQuantumCommand: sleep 2\nrequestMemory: 10\n", CHAIN)
     runs = []
-    for _ in range(2):
-        runs.append(cli("submit", slow, "--json").json["submit_dir"])
+    for number in range(2):
+        runs.append(cli("submit", slow, "--json", *in_place(number)).json["submit_dir"])
         os.kill(engine_of(runs[-1]), signal.SIGKILL)
     deadline = time.monotonic() + 120
     while {cli("status", run).returncode for run in runs} != {10}:

@@ -5,25 +5,17 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from tests.conftest import Cli
-from tests.e2e.conftest import Tasks, WriteRun
+from tests.e2e.conftest import Tasks, WriteRun, eventually
 
 from longshore.world.registry import find_run
 from longshore.world.rundir import read_snapshot
 
 EIGHT: Tasks = {f"t{number}": ("T", []) for number in range(8)}
 RECORD = "echo $(date +%s.%N) + {w} >> signs; sleep 0.4; echo $(date +%s.%N) - {w} >> signs"
-
-
-def wait_for(what: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 120
-    while not what():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def signs(path: Path) -> list[tuple[float, str, str]]:
@@ -62,7 +54,9 @@ def test_two_runs_share_a_machine_and_one_then_has_it_all(cli: Cli, write_run: W
     assert cli("submit", run_of(write_run, many, "first", before=waiting)).returncode == 0
     ran = cli("submit", run_of(write_run, EIGHT, "second"), "--wait", timeout=280)
     assert ran.returncode == 0, ran.stderr
-    wait_for(lambda: (found := read_snapshot(find_run(str(tmp_path / "submit/first")))) is not None and found.finished)
+    eventually(
+        lambda: (found := read_snapshot(find_run(str(tmp_path / "submit/first")))) is not None and found.finished
+    )
     records = signs(tmp_path / "signs")
     assert most_at_once(tmp_path / "signs") == 2
     second = [when for when, _, word in records if word == "second"]
@@ -82,7 +76,7 @@ def test_runs_that_do_not_share_take_what_they_count(cli: Cli, write_run: WriteR
     for name in names:
         assert cli("submit", name).returncode == 0
     done = [find_run(str(tmp_path / "submit" / word)) for word in ("first", "second")]
-    wait_for(lambda: all((found := read_snapshot(run)) is not None and found.finished for run in done))
+    eventually(lambda: all((found := read_snapshot(run)) is not None and found.finished for run in done))
     assert most_at_once(tmp_path / "signs") > 2
     assert most_at_once(tmp_path / "signs", "first") == 2
 
@@ -95,14 +89,14 @@ def test_no_two_jobs_have_one_gpu_although_the_engine_is_killed(cli: Cli, write_
     )
     assert cli("submit", write_run(text, EIGHT).name).returncode == 0
     run = find_run("@last")
-    wait_for(lambda: (tmp_path / "signs").exists() and len(signs(tmp_path / "signs")) > 2)
+    eventually(lambda: (tmp_path / "signs").exists() and len(signs(tmp_path / "signs")) > 2)
     snapshot = read_snapshot(run)
     assert snapshot
     os.kill(snapshot.pid, signal.SIGKILL)
     time.sleep(0.1)
     resumed = cli("resume", str(run.root))
     assert resumed.returncode == 0, resumed.stderr
-    wait_for(lambda: (found := read_snapshot(run)) is not None and found.finished)
+    eventually(lambda: (found := read_snapshot(run)) is not None and found.finished)
     records = signs(tmp_path / "signs")
     assert len(records) == 16
     assert {word for _, _, word in records} == {"0", "1", "3"}

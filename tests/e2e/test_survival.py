@@ -11,12 +11,13 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.conftest import Cli
+from tests.e2e.conftest import eventually
 
 import longshore
 from longshore.contract.context import RunPaths
@@ -59,15 +60,6 @@ def submitted(cli: Cli, path: Path, *more: str) -> Path:
     answer = cli("submit", path, "--json", *more)
     assert answer.returncode == 0, answer.stderr
     return Path(answer.json["submit_dir"])
-
-
-def eventually(what: Callable[[], Any], seconds: float = 120.0) -> Any:
-    """Wait until something is true."""
-    deadline = time.monotonic() + seconds
-    while not (found := what()):
-        assert time.monotonic() < deadline, "it does not come about"
-        time.sleep(0.005)
-    return found
 
 
 def events(run: Path) -> Iterator[dict[str, Any]]:
@@ -329,7 +321,10 @@ def test_what_may_live_on_another_host_is_not_started_again_without_being_told(c
     assert cli("resume", run, "--take-over").returncode == 0
     report = finish(cli, run)
     check_promise(run, report, run_yaml.parent / "notes")
-    assert {event["why"] for event in events(run) if event["e"] == "lost"} == {"it ran on 'elsewhere'"}
+    # The keeper may just have written down what it was about to start.
+    why = {event["why"] for event in events(run) if event["e"] == "lost"}
+    assert why - {"its keeper was killed while starting it"} <= {"it ran on 'elsewhere'"}
+    assert why
 
 
 def test_engines_that_achieve_nothing_are_not_begun_for_ever(cli: Cli, run_yaml: Path) -> None:

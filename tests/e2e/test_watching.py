@@ -10,14 +10,12 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.conftest import Cli
-from tests.e2e.conftest import Tasks, WriteRun
+from tests.e2e.conftest import Tasks, WriteRun, eventually
 
 FOUR: Tasks = {f"t{number}": ("T", []) for number in range(4)}
 WATCH = [sys.executable, "-m", "longshore", "submit", "run.yaml", "--wait"]
@@ -41,14 +39,6 @@ def slow_run(write_run: WriteRun, tmp_path: Path) -> Iterator[Path]:
     )
     yield tmp_path / "run"
     (tmp_path / "go").touch()
-
-
-def eventually(what: Callable[[], Any], seconds: float = 120.0) -> None:
-    """Wait until something is true."""
-    deadline = time.monotonic() + seconds
-    while not what():
-        assert time.monotonic() < deadline, "it does not come about"
-        time.sleep(0.02)
 
 
 def started(run: Path) -> bool:

@@ -35,8 +35,8 @@ def wait_for(opened: OpenRun, show: Callable[[RunReport], None]) -> RunReport:
             began = time.monotonic()
             report = status_run(opened)
             show(report)
-            if report.state is not JobState.RUNNING:
-                return report_run(opened, details=False)
+            if _is_over(opened, report) and _is_over(opened, report := report_run(opened, details=False)):
+                return report
             # Where a look takes long, as one at a large run without an engine does, most of the time goes to others.
             time.sleep(max(_LOOK_S, 4.0 * (time.monotonic() - began)))
     except RunNotFoundError:
@@ -46,3 +46,10 @@ def wait_for(opened: OpenRun, show: Callable[[RunReport], None]) -> RunReport:
             f"'{opened.run.root}' is gone: the run directory was removed or moved while it was watched",
             hint="If it was moved, name the run by its new path.",
         ) from None
+
+
+def _is_over(opened: OpenRun, report: RunReport) -> bool:
+    """Whether nothing moves any more: what is held for want of memory, say, goes on with more of it by itself."""
+    if report.state is JobState.HELD:
+        return not opened.service.lets_go(opened.run)
+    return report.state is not JobState.RUNNING

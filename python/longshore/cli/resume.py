@@ -51,7 +51,7 @@ def command(
             for note in outcome.notes:
                 click.echo(f"longshore: {note}", err=True)
             if outcome.begun:
-                click.echo(f"Submit dir: {path}\nRun Id: {opened.card.id}\nRun Name: {opened.card.name}")
+                click.echo(f"Submit dir: {path}\nRun Id: {opened.card.shown_id}\nRun Name: {opened.card.name}")
     if as_json:
         click.echo(dumps(documents[0] if chosen else resume_all_document(documents, as_of=time.time())))
     elif not outcomes:

@@ -260,6 +260,10 @@ class WmsService(ABC):
     def alive(self, run: RunPaths) -> bool | Unreachable:
         """Return whether something still moves the run: an engine, or the manager itself."""
 
+    def lets_go(self, run: RunPaths) -> bool:
+        """Return whether jobs that are held are let go of, or given up, by rules of their own. Here, people do that."""
+        return False
+
     def find(self, reference: str, *, everywhere: bool = False) -> Path | None:
         """Return the directory of a run that this manager knows by an id of its own; ``None`` where it knows none.
 

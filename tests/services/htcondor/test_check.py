@@ -53,6 +53,7 @@ def test_what_is_ordinary_is_no_problem() -> None:
         ({"own": {"nodeCount": 2}}, True, "'htcondor' has no key 'nodeCount'"),
         ({"own": {"profile.condor": {"log": "x"}}}, True, "'profile.condor' cannot set 'log'"),
         ({"own": {"profile.condor": {"no good": "x"}}}, True, "the name of no command"),
+        ({"own": {"profile.condor": {"universe": "local"}}}, False, "in which HTCondor counts no ends"),
         ({"own": {"profile.condor": {"rank": "a\nb"}}}, True, "'rank' must be one line"),
         ({"own": {"directives": ["queue 3"]}}, True, "'directives' cannot set 'queue 3'"),
         ({"own": {"attrs": {"x": [1]}}}, True, "'attrs.x' must be text"),

@@ -139,7 +139,9 @@ def test_what_dagman_could_not_submit_is_over(tmp_path: Path) -> None:
     # Of an earlier time, before the node was submitted again.
     folder.said(f"{given_up}11/22/26 11:00:00 ** condor_scheduniv_exec.1.0 (CONDOR_DAGMAN) STARTING UP\n")
     gate = Gate("g0", tmp_path)
-    folder.ended("j1")
+    assert not gate.is_open()
+    # What another gate was to let pass, which could not run.
+    folder.said("11/22/26 11:00:01 PRE Script of Node j0 failed with status 1\n")
     assert not gate.is_open()
     folder.said(given_up)
     assert gate.is_open()

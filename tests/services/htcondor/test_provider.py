@@ -88,7 +88,7 @@ def test_it_ends_with_the_run(records: list[tuple[int, str]], said: str) -> None
     assert standing.provider is None
 
 
-def test_a_report_has_it_where_a_run_has_one(tmp_path: Path) -> None:
+def test_a_report_has_it_and_gates_that_failed_where_a_run_has_them(tmp_path: Path) -> None:
     run = RunPaths(tmp_path)
     run.wms.mkdir()
     book = Book(
@@ -101,6 +101,15 @@ def test_a_report_has_it_where_a_run_has_one(tmp_path: Path) -> None:
         )
     )
     _, standing, _ = _told(SUBMITTED)
-    assert len(list(about.lines(run, book, None, lambda: standing))) == 2
+    assert len(list(about.lines(run, book, None, None, lambda: standing))) == 2
+    said = "11/22/26 11:01:01 PRE Script of Node g1 failed with status 1\n"
+    (run.wms / "run.dag.dagman.out").write_text(f"11/22/26 11:01:01 Running\n{said}", "utf-8")
+    assert len(list(about.lines(run, book, None, None, lambda: standing))) == 2
+    (run.wms / "gate").touch()
+    (line,) = list(about.lines(run, book, None, None, lambda: standing))[2:]
+    assert "so it never runs: PRE Script of Node g1 failed with status 1 (" in line
+    (run.wms / "gate").unlink()
     (run.wms / "provisioningJob.bash").touch()
-    assert list(about.lines(run, book, None, lambda: standing))[2:] == [f"{ONE} is PENDING since 2026-11-22T10:01:00Z"]
+    assert list(about.lines(run, book, None, None, lambda: standing))[2:] == [
+        f"{ONE} is PENDING since 2026-11-22T10:01:00Z"
+    ]

@@ -244,21 +244,23 @@ def test_a_restart_is_another_life(run: RunPaths) -> None:
 
 def test_what_is_said_of_dagman(run: RunPaths) -> None:
     book = read_book(run)
-    first, second = about.lines(run, book, None, lambda: Standing(1))
+    first, second = about.lines(run, book, None, None, lambda: Standing(1))
     assert first == "DAGMan: job 1.0 of the schedd 'ap', submitted 2026-11-22T06:32:13Z by submit"
     assert second.startswith("Its log tells of what happened up to ")
-    held = about.lines(run, book, [{"JobStatus": 5, "HoldReason": "quota"}], lambda: Standing(1))
+    held = about.lines(run, book, [{"JobStatus": 5, "HoldReason": "quota"}], None, lambda: Standing(1))
     assert list(held)[-1] == "DAGMan itself is held: quota; to let it go on: longshore resume 1.0"
     out = run.wms / "run.dag.dagman.out"
     given_up = "11/22/26 07:00:01 Shortcutting node j2 retries because of submit failure(s)\n"
     out.write_text("\n11/22/26 07:00:00 submit error: No such directory: /x\n" + given_up, "utf-8")
-    (said,) = list(about.lines(run, book, [], lambda: Standing(1)))[2:]
+    (said,) = list(about.lines(run, book, [], None, lambda: Standing(1)))[2:]
     assert said.startswith("For job 'a2': DAGMan could not submit it: submit error: No such directory: /x; ")
     out.write_text(out.read_text("utf-8") + given_up.replace("j2", "j4"), "utf-8")
-    assert "For 2 jobs, 'a2' among them: " in list(about.lines(run, book, [], lambda: Standing(1)))[2]
-    assert len(list(about.lines(run, book, None, lambda: Standing(1)))) == 2, "a run that is over tells it job by job"
+    assert "For 2 jobs, 'a2' among them: " in list(about.lines(run, book, [], None, lambda: Standing(1)))[2]
+    assert len(list(about.lines(run, book, None, None, lambda: Standing(1)))) == 2, (
+        "a run that is over tells it job by job"
+    )
     (run.wms / "run.dag.nodes.log").unlink()
-    assert "not there yet" in list(about.lines(run, book, [], lambda: Standing(1)))[1]
+    assert "not there yet" in list(about.lines(run, book, [], None, lambda: Standing(1)))[1]
 
 
 def test_a_run_that_is_over_is_told_in_short(run: RunPaths) -> None:

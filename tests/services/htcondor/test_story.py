@@ -200,6 +200,18 @@ def test_why_a_job_that_ran_is_held(body: bytes, cause: Cause, signal: int | Non
     assert (end.cause, end.signal) == (cause, signal)
 
 
+def test_held_before_it_began_and_given_up_has_an_attempt_that_tells_why() -> None:
+    told = Told(chain=False).submit("j0", 5).take(12, 5, b"Job was held.\n\tCannot access /x\n\tCode 14 Subcode 2")
+    told.take(9, 5, BY_RULE)
+    assert told.shown == "FAILED READY"
+    (end,) = told.of(Ended)
+    assert isinstance(end, Ended)
+    assert (end.a, end.cause, end.reason, end.start) == (1, Cause.SUBMIT, "Cannot access /x", None)
+    (failed,) = told.of(Failed)
+    assert isinstance(failed, Failed)
+    assert failed.why.startswith("Cannot access /x; then removed")
+
+
 def test_removed_by_hand_in_each_state() -> None:
     assert Told().submit("j0", 5).take(9, 5, BY_HAND).shown == "DELETED PRUNED"
     assert Told().submit("j0", 5).start(5).take(9, 5, BY_HAND).shown == "DELETED PRUNED"

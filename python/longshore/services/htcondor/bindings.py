@@ -14,6 +14,7 @@ from typing import Any, Final
 from longshore.errors import ServiceError
 
 _OLDEST: Final = 25
+_QUERY_S: Final = 20
 _CONFIGS: Final = ("/etc/condor/condor_config", "/usr/local/etc/condor_config", "~condor/condor_config")
 _NO_FILE: Final = frozenset({"ONLY_ENV", "/dev/null"})
 _VERSION: Final = re.compile(r"(\d+)\.(\d+)\.(\d+)")
@@ -51,9 +52,13 @@ def bindings() -> Any:
             f"HTCondor's Python bindings are of version {version}, and the service 'htcondor' needs {_OLDEST} or later",
             hint="pip install 'longshore[htcondor]' brings them; daemons may be older than they are.",
         )
-    if _loaded.get("config", given if fresh else None) != given:
+    anew = _loaded.get("config", given if fresh else None) != given
+    if anew:
         # Whoever imported them first may have meant another pool.
         htcondor2.reload_config()
+    if anew or "config" not in _loaded:
+        # A collector that hangs would be waited for a minute at every question.
+        htcondor2.param["QUERY_TIMEOUT"] = str(_QUERY_S)
     _loaded["config"] = given
     return htcondor2
 

@@ -86,6 +86,10 @@ LEFT_TO_HTCONDOR: Final = {
 """Keys of our own engine that have nothing to decide here."""
 
 
+_UNCOUNTED: Final = frozenset({"local", "scheduler"})
+"""Universes of jobs that no machine is claimed for."""
+
+
 def check(workflow: Workflow, ctx: Context) -> list[Problem]:
     """Return what cannot be done, each kind of jobs being looked at once."""
     problems = [*_of_run(ctx), *_of_workflow(workflow), *transfer.problems(workflow, ctx)]
@@ -113,11 +117,27 @@ def _of_workflow(workflow: Workflow) -> Iterator[Problem]:
         yield Problem(message=f"'subDirTemplate' has no effect here: {REFUSED['subDirTemplate']}", fatal=False)
 
 
+def _of_universe(name: str, settings: JobSettings) -> Iterator[Problem]:
+    """What becomes of jobs that the schedd starts itself, on its own host."""
+    asked = dict(settings.own.get("profile.condor") or {})
+    universe = str(asked.get("universe", "")).lower()
+    if universe in _UNCOUNTED:
+        yield Problem(
+            message=f"job '{name}' is of the universe '{universe}', in which HTCondor counts no ends of attempts: "
+            "a job that fails stays in the queue, and may be started for ever",
+            hint="Leave 'universe' out, or give such a job a limit of its own: periodic_remove, for example.",
+            key="profile",
+            job=name,
+            fatal=False,
+        )
+
+
 def _of_jobs(name: str, settings: JobSettings, ctx: Context) -> Iterator[Problem]:
     try:
         JobWords.of(settings)
     except ConfigError as error:
         yield Problem(message=f"job '{name}': {error.message}", hint=error.hint, job=name, key=OWN_MAP)
+    yield from _of_universe(name, settings)
     rules = settings.rules
     if settings.attributes.get("queue"):
         yield _note(settings, "queue")

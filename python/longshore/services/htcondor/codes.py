@@ -24,6 +24,9 @@ class Kind(IntEnum):
     RECONNECT_FAILED = 24
 
 
+BY_HAND: Final = (1, 15, 16)
+"""Hold codes that somebody asked for, or that pass: by hand, submitted so, files being spooled."""
+
 _OOM: Final = frozenset({(34, 0), (3, 34), (21, 102)})
 """Pairs of codes by which memory ran out: a limit of the kernel's, the job's own rule, and the machine's."""
 

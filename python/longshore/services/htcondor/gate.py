@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 DAG = "run.dag"
 PIECE = 1 << 22
-LOOK_S = 1.0
-"""How often logs are looked at."""
+LOOK_S = 0.5
+"""Time between two looks at the logs."""
 
 SUBMITTED, TERMINATED, ABORTED = b"000", b"005", b"009"
 END = b"\n...\n"
@@ -30,7 +30,9 @@ NODE = re.compile(rb'DAGNodeName = "([^"]*)"|DAG Node: (\S+)')
 RETURNED = re.compile(rb"Normal termination \(return value (-?\d+)\)")
 BANNER = b"(CONDOR_DAGMAN) STARTING UP"
 """What DAGMan says whenever it starts: what it said before was about another time."""
-GIVEN_UP = re.compile(rb"Shortcutting node (\S+) retries because of submit failure|PRE [Ss]cript of node (\S+) failed")
+GIVEN_UP = re.compile(
+    rb"Shortcutting node (\S+) retries because of submit failure|PRE Script of (?:Node|Job) (\S+) failed", re.IGNORECASE
+)
 """What it says of nodes that come to nothing without a word in the log."""
 
 INCLUDE = re.compile(r'INCLUDE\s+"?([^"\n]+?)"?\s*$', re.IGNORECASE)

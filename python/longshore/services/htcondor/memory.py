@@ -14,6 +14,7 @@ import msgspec
 
 from longshore.engine.policy import RetryRules
 from longshore.model.request import MIB
+from longshore.services.htcondor.codes import BY_HAND
 
 OOM_SUBCODE: Final = 34
 """Subcode of the hold of a job that was killed by a signal, which may have been for want of memory (as in BPS)."""
@@ -44,8 +45,7 @@ _SIGNAL_REASON: Final = (
 )
 OVERTIME: Final = 47
 """Hold code of a job that ran longer than it may."""
-_BY_HAND: Final = "{1, 15, 16}"
-"""Hold codes that somebody asked for, or that pass: by hand, submitted so, files being spooled."""
+_BY_HAND: Final = f"{{{', '.join(map(str, BY_HAND))}}}"
 
 
 class Attempts(msgspec.Struct, frozen=True, kw_only=True):

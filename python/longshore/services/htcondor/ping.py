@@ -34,11 +34,13 @@ def ping(client: CondorClient, *, pattern: str = "") -> PingReport:
         details["collector"] = f"{collector.name} ({collector.version})"
         schedd = client.schedd()
         details["schedd"] = f"{schedd.name} ({schedd.version})"
+        # One that hangs is told by this after seconds; what is asked next would wait for it for minutes.
+        client.require_answer()
         who = client.authenticated(schedd)
         details["authenticated"] = f"{who.get('MyRemoteUserName', '?')} by {who.get('AuthMethods', '?')}"
         machines = client.machines(_MACHINE)
     except (ServiceError, UnreachableError) as error:
-        message = error.message + (f" {error.hint}" if error.hint else "")
+        message = f"{error.message.rstrip('.')}. {error.hint}" if error.hint else error.message
         return PingReport(service=NAME, ok=False, message=message, details=details)
     if who.get("AuthorizationSucceeded", "True") != "True":
         message = f"the schedd '{schedd.name}' takes no orders from {details['authenticated']}"

@@ -29,10 +29,10 @@ from longshore.model.request import Request
 from longshore.model.state import JobState
 from longshore.services.htcondor.books import Book, Handed, dagman_log, dagman_out, nodes_log
 from longshore.services.htcondor.course import Course
-from longshore.services.htcondor.dagmanout import submit_failures
-from longshore.services.htcondor.ending import End, last_word
+from longshore.services.htcondor.dagmanend import End, last_word
+from longshore.services.htcondor.dagmanout import refusal, submit_failures
 from longshore.services.htcondor.eventlog import EventLog, Place
-from longshore.services.htcondor.standing import Kept, Standing
+from longshore.services.htcondor.standing import Kept, Phase, Standing
 from longshore.services.htcondor.story import Story
 from longshore.world.rundir import open_workflow, write_waiting
 
@@ -372,7 +372,10 @@ class Reading:
         while orders:
             yield from self._order(story, orders.pop(0))
         if end is not None:
-            failures = submit_failures(dagman_out(self._run, number, newest=newest), len(self._now().phase))
+            said = dagman_out(self._run, number, newest=newest)
+            failures = submit_failures(said, len(self._now().phase))
+            if not end.removed and not told.place.offset and (why := refusal(said)):
+                failures |= dict.fromkeys(self._first_idle(), f"DAGMan refuses to run the graph: {why[0]}")
             closing = story.finish(end.at, removed=end.removed, submit_failures=failures)
             self._left = closing[-1] if closing else None
             yield from closing
@@ -390,6 +393,16 @@ class Reading:
     def _in_short(self, story: Story, log: EventLog, orders: list[Steer]) -> Iterator[News]:
         # An order has its place among the beginnings of attempts, too.
         return self._at_length(story, log, orders) if orders else Course(story, log).news()
+
+    def _first_idle(self) -> Iterator[int]:
+        """Jobs that have not begun and wait for none that has not: of a DAGMan that submitted nothing at all."""
+        phase = self._now().phase
+        jobs = JobTable(self._run)
+        jobs.close()
+        first = jobs.parents[:-1] if self._final else jobs.parents
+        for job, parents in enumerate(first):
+            if phase[job] == Phase.IDLE and not any(phase[parent] == Phase.IDLE for parent in parents):
+                yield job
 
     def _order(self, story: Story, steer: Steer) -> Iterable[Event]:
         self._told.orders += 1

@@ -8,7 +8,14 @@ from typing import Final
 
 from longshore.errors import LongshoreError, ServiceError, SubmissionRefusedError, UnreachableError
 
-_REFUSED: Final = ("AUTHENTICATE:", "DENIED", "Failed to authenticate", "PERMISSION_DENIED", "not authorized")
+_REFUSED: Final = (
+    "AUTHENTICATE:",
+    "DENIED",
+    "Failed to authenticate",
+    "PERMISSION_DENIED",
+    "not authorized",
+    "No auth methods",
+)
 _ABSENT: Final = (
     "Failed to connect",
     "Failed communication",
@@ -62,8 +69,11 @@ def translated(error: Exception, what: str, refused: str) -> LongshoreError:
             "SEC_FS_ENFORCE_CHANNEL_BINDING = False at the client.",
         )
     if any(word in said for word in _ABSENT) or said.rstrip().endswith("errmsg="):
+        # Of a collector that accepts nobody, the bindings say no more than that it did not answer.
         return UnreachableError(
-            f"{what} does not answer: {said}", hint="'condor_status -any' shows what of the pool does."
+            f"{what} does not answer: {said}",
+            hint="'condor_status -any' shows what of the pool does, and 'condor_ping -type collector READ' whether it "
+            "accepts who you are.",
         )
     if refused:
         return SubmissionRefusedError(f"{what} does not take {refused}: {said}")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -24,7 +23,8 @@ from longshore.services.htcondor.arrival import settled
 from longshore.services.htcondor.books import Book, dagman_log, read_book
 from longshore.services.htcondor.check import check
 from longshore.services.htcondor.client import CondorClient, quoted
-from longshore.services.htcondor.ending import last_word
+from longshore.services.htcondor.codes import BY_HAND
+from longshore.services.htcondor.dagmanend import last_word
 from longshore.services.htcondor.handing import hand_over
 from longshore.services.htcondor.logplaces import CondorLogs
 from longshore.services.htcondor.ping import NAME, ping
@@ -211,6 +211,10 @@ class HTCondorService(WmsService):
         """Remove DAGMan, whoever handed it over; it removes its jobs."""
         return looking.cancel(search, forced=forced)
 
+    def lets_go(self, run: RunPaths) -> bool:
+        """Return whether a job is held that nobody held by hand: its description says what becomes of it."""
+        return any(hold.code not in BY_HAND for hold in self._reading(run).standing().holds.values())
+
     def log_places(self, run: RunPaths) -> LogPlaces | None:
         """Return where logs lie: their names have the numbers HTCondor gave."""
         return CondorLogs(run, self._standing(run))
@@ -218,10 +222,10 @@ class HTCondorService(WmsService):
     def _standing(self, run: RunPaths) -> Standing:
         """Where the jobs stand, but for the memory they were given, as it was read in short if it was."""
         reading = self._reading(run)
-        standing = None
+        in_short = None
         if self._short is not None and self._short[:2] == (str(run.root), reading.mark_of_all()):
-            standing = self._short[2].in_short()
-        return standing or reading.standing()
+            in_short = self._short[2].in_short()
+        return in_short or reading.standing()
 
     def about(self, run: RunPaths) -> tuple[str, ...]:
         """Return what DAGMan's job is, and how old what is known of it is."""
@@ -231,9 +235,10 @@ class HTCondorService(WmsService):
             return ()
         number = len(book.handed)
         found = None
-        if last_word(dagman_log(run, number, newest=number), last.cluster) is None:
+        end = last_word(dagman_log(run, number, newest=number), last.cluster)
+        if end is None:
             found = self._jobs(run, _dagman(run, last.cluster), about.ASKED)
-        return tuple(about.lines(run, book, found, partial(self._standing, run)))
+        return tuple(about.lines(run, book, found, end, lambda: self._standing(run)))
 
     def _jobs(self, run: RunPaths, constraint: str, attributes: Sequence[str]) -> list[Mapping[str, Any]] | Unreachable:
         """Jobs in the queue; a schedd that did not answer just now is not waited for once more."""

@@ -324,6 +324,9 @@ class Story:
         phase, hold = now.phase[job], now.holds.pop(job, None)
         cause = hold.cause if hold else now.causes.get(job) or Cause.WALLTIME
         events: list[Event] = []
+        if phase == _HELD and hold and job not in now.causes:
+            # It was held before it could begin: without an attempt nobody would be told why.
+            events += [*self._let_go(job, at), self._end(job, Ending(cause=cause, reason=hold.reason), at)]
         if phase == _RUNNING:
             events.append(self._end(job, Ending(cause=Cause.WALLTIME, reason=why), at))
         elif phase == _PENDING:

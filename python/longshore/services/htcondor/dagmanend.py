@@ -1,4 +1,4 @@
-"""Turns the log of DAGMan's own job into how that ended."""
+"""Turns the log of DAGMan's own job into how it ended, and why."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import msgspec
 
 from longshore.services.htcondor.codes import Kind
 from longshore.services.htcondor.eventlog import EventLog
-from longshore.services.htcondor.parse import terminated
+from longshore.services.htcondor.parse import terminated, words_of
 
 
 class End(msgspec.Struct, frozen=True, kw_only=True):
@@ -20,23 +20,35 @@ class End(msgspec.Struct, frozen=True, kw_only=True):
         When.
     removed
         Whether somebody removed it, or it is gone without a word.
+    reason
+        Why it was removed, or by which signal it ended; empty where it ended by itself or nobody says.
     """
 
     at: float
     removed: bool
+    reason: str = ""
 
 
 def last_word(path: Path, cluster: int) -> End | None:
-    """How DAGMan's own job ended, as its log tells."""
+    """How DAGMan's own job ended, as its log tells.
+
+    Parameters
+    ----------
+    path
+        The log.
+    cluster
+        Its number: the log may have that of an earlier submission.
+    """
     end: End | None = None
     for record in EventLog(path).read():
         if record.cluster != cluster:
             continue
         if record.kind == Kind.TERMINATED:
             ending = terminated(record.body)
-            end = End(at=record.at, removed=ending.exit is None)
+            reason = (ending.reason or "") if ending.exit is None else ""
+            end = End(at=record.at, removed=ending.exit is None, reason=reason)
         elif record.kind == Kind.ABORTED:
-            end = End(at=record.at, removed=True)
+            end = End(at=record.at, removed=True, reason=words_of(record.body))
         elif record.kind == Kind.EXECUTE:
             end = None
     return end
