@@ -12,6 +12,7 @@ import msgspec
 
 from longshore import __version__
 from longshore.contract.context import RunPaths
+from longshore.engine.evidence import forget_tasks
 from longshore.errors import FilesError, LongshoreError, SubmissionRefusedError, UnreachableError, UnsureError
 from longshore.model.event import FORMAT, Life, Restarted, Steer
 from longshore.services.htcondor.arrival import settled, take_back
@@ -34,6 +35,8 @@ class Again(msgspec.Struct, frozen=True, kw_only=True):
         What runs again, and what is set.
     done
         Numbers of the jobs that are done and stay so.
+    anew
+        Numbers of the jobs that begin with their first task, whichever of their tasks were done.
     overrides
         What jobs ask for from now on: macros and their values, per job.
     """
@@ -41,6 +44,7 @@ class Again(msgspec.Struct, frozen=True, kw_only=True):
     restarted: Restarted
     steers: tuple[Steer, ...]
     done: Collection[int]
+    anew: Collection[int]
     overrides: Mapping[int, Mapping[str, str]]
 
 
@@ -179,6 +183,7 @@ def _prepare_again(run: RunPaths, book: Book, again: Again) -> None:
     """Keep apart what the last submission wrote, and say what is done and what is asked for from now on."""
     folder = backup_folder(run, len(book.handed))
     try:
+        forget_tasks(run, again.anew)
         folder.mkdir(parents=True, exist_ok=True)
         for path in sorted(run.wms.glob("run.dag.*")):
             path.rename(folder / path.name)

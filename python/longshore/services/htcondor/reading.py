@@ -6,10 +6,9 @@ beside where each job stands and how far the log was read. Without that folder a
 
 from __future__ import annotations
 
-import fcntl
 import os
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import BinaryIO, Final, TypeAlias, TypeVar
 
 import msgspec
@@ -32,11 +31,11 @@ from longshore.services.htcondor.course import Course
 from longshore.services.htcondor.dagmanend import End, last_word
 from longshore.services.htcondor.dagmanout import refusal, submit_failures
 from longshore.services.htcondor.eventlog import EventLog, Place
-from longshore.services.htcondor.standing import Kept, Phase, Standing
+from longshore.services.htcondor.kept import FORMAT, Told, forget_told, held_off, is_told, read_told, write_told
+from longshore.services.htcondor.standing import Phase, Standing
 from longshore.services.htcondor.story import Story
 from longshore.world.rundir import open_workflow, write_waiting
 
-_FORMAT: Final = 1
 _FOLDER: Final = "htcondor"
 _UNKEPT: Final = "unkept:"
 _WHOLE: Final = "whole:"
@@ -46,37 +45,6 @@ _AT_ONCE: Final = 5000
 _Piece = TypeVar("_Piece")
 _Tell: TypeAlias = Callable[[Story, EventLog, list[Steer]], Iterator[_Piece]]
 """Reads what is new in a log, with what was ordered meanwhile."""
-
-
-class Told(msgspec.Struct, kw_only=True):
-    """How far a run was read: ``cache/htcondor/state``.
-
-    Attributes
-    ----------
-    lives
-        Number of submissions that were begun to be told of.
-    orders
-        Number of orders that were told.
-    place
-        How far the log of the newest of them was read.
-    sizes
-        Bytes of each life's file that count.
-    number
-        Number of the next event of the newest life.
-    finished
-        Whether its end is told.
-    standing
-        Where the jobs stand.
-    """
-
-    format: int = _FORMAT
-    lives: int = 0
-    orders: int = 0
-    place: Place = Place()
-    sizes: list[int] = []
-    number: int = 0
-    finished: bool = False
-    standing: Kept | None = None
 
 
 class Reading:
@@ -112,7 +80,7 @@ class Reading:
         StaleMark
             What was told up to that mark no longer holds.
         """
-        with self._locked() as may_write:
+        with held_off(self._folder) as may_write:
             if not may_write:
                 return self._unkept(mark)
             if mark.startswith(_UNKEPT):
@@ -134,7 +102,7 @@ class Reading:
         if mark.startswith(_WHOLE):
             raise StaleMark
         newest = len(self._book.handed)
-        if mark or not newest or (self._folder / "state").exists() or self._end_of(newest) is None:
+        if mark or not newest or is_told(self._folder) or self._end_of(newest) is None:
             return self.events(mark)
         self._told, self._standing = Told(), None
         return self._unnumbered(self._in_short), whole
@@ -154,7 +122,7 @@ class Reading:
 
     def standing(self) -> Standing:
         """Where the jobs stand, once all is read."""
-        with self._locked() as may_write:
+        with held_off(self._folder) as may_write:
             if may_write:
                 self._advance()
             else:
@@ -162,21 +130,6 @@ class Reading:
             return self._now()
 
     # ---------------------------------------------------------------------------------------------------------- keeping
-
-    @contextmanager
-    def _locked(self) -> Iterator[bool]:
-        """Hold others off; false where nothing can be kept."""
-        try:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            lock = os.open(self._folder / "lock", os.O_RDWR | os.O_CREAT, 0o664)
-        except OSError:
-            yield False
-            return
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            yield True
-        finally:
-            os.close(lock)
 
     def _unkept(self, mark: Mark) -> tuple[Iterator[Event], Mark]:
         """All events, read from the beginning, where nothing can be written: of somebody else's run, or a full disk."""
@@ -192,8 +145,8 @@ class Reading:
 
     def _load(self) -> None:
         try:
-            told = msgspec.msgpack.decode((self._folder / "state").read_bytes(), type=Told)
-            whole = told.format == _FORMAT and told.lives <= len(self._book.handed)
+            told = read_told(self._folder)
+            whole = told.format == FORMAT and told.lives <= len(self._book.handed)
             for number, size in enumerate(told.sizes, 1):
                 path = path_of(self._folder, number)
                 there = path.stat().st_size
@@ -209,18 +162,13 @@ class Reading:
             self._forget()
 
     def _forget(self) -> None:
-        with suppress(FileNotFoundError):
-            (self._folder / "state").unlink()
-        for path in self._folder.glob("*.jsonl"):
-            path.unlink()
+        forget_told(self._folder)
         self._told, self._standing = Told(), None
 
     def _save(self) -> None:
         if self._standing is not None:
             self._told.standing = self._standing.kept()
-        draft = self._folder / f".state.{os.getpid()}"
-        draft.write_bytes(msgspec.msgpack.encode(self._told))
-        draft.replace(self._folder / "state")
+        write_told(self._folder, self._told)
 
     def _advance(self) -> None:
         """Read what is new, and write down what it means."""
