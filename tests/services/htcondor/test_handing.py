@@ -79,3 +79,13 @@ def test_jobs_that_begin_anew_forget_which_of_their_tasks_were_done(run: RunPath
     hand_over(run, _Schedd(), by="restart", again=again(anew=[0]))
     assert [record.exists() for record in records] == [False, True]
     assert [handed.life.by for handed in read_book(run).handed] == ["submit", "restart"]
+
+
+def test_what_is_set_stands_in_the_file_that_dagman_reads_last(run: RunPaths) -> None:
+    hand_over(run, _Schedd(), by="submit")
+    before = (run.wms / "overrides.dag").read_text("utf-8")
+    wanted = {"j0": {"APPEND allowed_execute_duration": "3600", "mem": "5", "cpus": "2"}, "j1": {}}
+    hand_over(run, _Schedd(), by="restart", again=again(overrides=wanted))
+    added = (run.wms / "overrides.dag").read_text("utf-8").removeprefix(before)
+    assert added == 'VARS j0 cpus="2" mem="5"\nVARS j0 APPEND allowed_execute_duration="3600"\n'
+    assert (run.wms / "backups" / "001" / "overrides.dag").read_text("utf-8") == before
