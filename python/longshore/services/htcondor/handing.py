@@ -115,8 +115,16 @@ def hand_over(run: RunPaths, client: CondorClient, *, by: str, again: Again | No
         raise
 
 
-def _looked_for(run: RunPaths, client: CondorClient, book: Book, error: UnreachableError) -> Handed:
-    """What was handed over to a schedd that then stopped answering, if it took it all the same."""
+def _looked_for(run: RunPaths, client: CondorClient, book: Book, error: LongshoreError) -> Handed:
+    """What was handed over to a schedd that then stopped answering, or did not commit it, if it is there all the same.
+
+    Raises
+    ------
+    UnsureError
+        Nobody can tell.
+    LongshoreError
+        It is not.
+    """
     try:
         there = settled(run, client, read_book(run))
     except LongshoreError:
@@ -125,7 +133,7 @@ def _looked_for(run: RunPaths, client: CondorClient, book: Book, error: Unreacha
             hint=f"When the schedd answers again, say it again: 'longshore submit {run.root}' takes on what was taken.",
         ) from error
     if there.last is None or len(there.handed) == len(book.handed):
-        raise error
+        raise SubmissionRefusedError(error.message) if isinstance(error, UnsureError) else error
     return there.last
 
 
