@@ -19,11 +19,13 @@ from longshore.engine.jobs import JobTable
 from longshore.engine.steering import set_events
 from longshore.errors import SubmissionRefusedError
 from longshore.model.event import Ended, Event, Restarted, Steer
+from longshore.model.job import JobSettings
 from longshore.model.request import MIB, Request
 from longshore.model.state import Cause
-from longshore.services.htcondor.handing import Again
+from longshore.services.htcondor.handing import APPEND, Again
 from longshore.services.htcondor.orders import chosen_jobs
 from longshore.services.htcondor.standing import Standing
+from longshore.services.htcondor.story import FINAL
 from longshore.world.host import user_name
 
 _MACROS: Final[Mapping[str, str]] = {
@@ -33,6 +35,12 @@ _MACROS: Final[Mapping[str, str]] = {
     "requestWalltime": "wall",
 }
 """Macros of a node by the key that sets them."""
+_COMMANDS: Final[Mapping[str, str]] = {
+    "requestMemory": "request_memory",
+    "requestDisk": "request_disk",
+    "requestWalltime": "allowed_execute_duration",
+}
+"""Commands of a submit description that are in it only where the label asked at first, by the same keys."""
 
 
 def what_again(run: RunPaths, events: Iterable[Event], changes: Changes, standing: Standing) -> Again:
@@ -80,7 +88,7 @@ def what_again(run: RunPaths, events: Iterable[Event], changes: Changes, standin
         done=done - {past.state.final},
         # Of what was under way when DAGMan went away, nothing is by now.
         anew=sorted({*chosen.anew, *chosen.busy}),
-        overrides=overrides,
+        overrides={FINAL if job == past.state.final else f"j{job}": overrides[job] for job in sorted(overrides)},
     )
 
 
@@ -130,8 +138,51 @@ def _set(
     """Add what is set to what jobs ask for from now on, and tell it."""
     requests = {job: past.requests.get(job, jobs.settings(job).request) for job in meant}
     for job, request in requests.items():
-        overrides.setdefault(job, {}).update(_macros(changed(request, said), said))
+        own = overrides.setdefault(job, {})
+        for key in said:
+            own |= _macro(key, jobs.settings(job), request, changed(request, said))
     return set_events(user_name(), said, requests, select={}, request_of=requests.__getitem__)
+
+
+def _macro(key: str, first: JobSettings, before: Request, after: Request) -> dict[str, str]:
+    """What has to be said of a node so that its job asks for something from now on.
+
+    Parameters
+    ----------
+    key
+        What is set.
+    first
+        What the submit description was written for.
+    before, after
+        What the job asked for last, and is to ask for.
+
+    Raises
+    ------
+    SubmissionRefusedError
+        A limit is to be taken away that stands in the description.
+    """
+    value = _amount(key, after)
+    if value is None and _amount(key, before) is None:
+        return {}
+    if value is None:
+        raise SubmissionRefusedError(
+            f"'{key}' of '{first.label}' cannot be taken away: the descriptions of jobs of HTCondor's are written",
+            hint=f"Set '{key}' to what is enough for all of them.",
+        )
+    if _amount(key, first.request) is not None:
+        return {_MACROS[key]: str(value)}
+    # Nothing in the description reads the macro: the command itself is given behind it.
+    return {f"{APPEND}{_COMMANDS[key]}": f"{value}M" if key == "requestDisk" else str(value)}
+
+
+def _amount(key: str, request: Request) -> int | None:
+    """What is asked for, in the unit of HTCondor's."""
+    return {
+        "requestCpus": request.cpus,
+        "requestMemory": None if request.memory_b is None else math.ceil(request.memory_b / MIB),
+        "requestDisk": None if request.disk_b is None else math.ceil(request.disk_b / MIB),
+        "requestWalltime": None if request.walltime_s is None else math.ceil(request.walltime_s),
+    }[key]
 
 
 def _kept_memory(jobs: JobTable, grown: Mapping[int, int], again: Iterable[int]) -> dict[int, dict[str, str]]:
@@ -142,13 +193,3 @@ def _kept_memory(jobs: JobTable, grown: Mapping[int, int], again: Iterable[int])
         if asked is not None and grown.get(job, 0) > math.ceil(asked / MIB):
             found[job] = {"mem": str(grown[job])}
     return found
-
-
-def _macros(request: Request, said: Mapping[str, str]) -> dict[str, str]:
-    values = {
-        "requestCpus": request.cpus,
-        "requestMemory": None if request.memory_b is None else math.ceil(request.memory_b / MIB),
-        "requestDisk": None if request.disk_b is None else math.ceil(request.disk_b / MIB),
-        "requestWalltime": None if request.walltime_s is None else math.ceil(request.walltime_s),
-    }
-    return {_MACROS[key]: str(values[key]) for key in said if values[key] is not None}
