@@ -275,7 +275,7 @@ class HTCondorService(WmsService):
             self._seen.pop((str(run.root), book.last.cluster), None)
             outcome = orders.cancel_all(run, _client(run), book, selection, _dagman(run, book.last.cluster))
             # That nothing is left is written down while the schedd says so; later it may not answer.
-            with suppress(LongshoreError):
+            with suppress(LongshoreError, OSError):
                 self._reading(run).standing()
             return outcome
         return orders.cancel_some(run, _client(run), book.last.cluster, selection)
