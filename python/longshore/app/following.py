@@ -1,4 +1,4 @@
-"""Turns what happens in a run into its events as they come, from its journal or from whoever else says what happened."""
+"""Turns what happens in a run into its events as they come, from its journal or from whoever says what happened."""
 
 from __future__ import annotations
 
