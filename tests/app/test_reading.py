@@ -28,7 +28,19 @@ from longshore.engine.fold import RunState
 from longshore.errors import RunNotFoundError, RunUnreadableError, UnreachableError
 from longshore.model.codec import FORMAT, Header, StoredJob, encode_line
 from longshore.model.event import FORMAT as EVENTS
-from longshore.model.event import Ended, Event, Failed, Finished, Life, Retry, Seal, Started, Steer, Submitted, Submitting
+from longshore.model.event import (
+    Ended,
+    Event,
+    Failed,
+    Finished,
+    Life,
+    Retry,
+    Seal,
+    Started,
+    Steer,
+    Submitted,
+    Submitting,
+)
 from longshore.model.job import JobSettings
 from longshore.model.report import RunReport
 from longshore.model.snapshot import Snapshot
