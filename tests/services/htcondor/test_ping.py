@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from longshore.errors import ServiceError, SubmissionRefusedError, UnreachableError
+from longshore.errors import ServiceError, SubmissionRefusedError, UnreachableError, UnsureError
 from longshore.services.htcondor.client import CondorClient, Located
 from longshore.services.htcondor.ping import at_odds, capacity_of, ping
 from longshore.services.htcondor.said import translated
@@ -67,6 +67,7 @@ def test_no_bindings_and_old_ones(monkeypatch: pytest.MonkeyPatch) -> None:
         ("CEDAR:6001:Failed to connect to <127.0.0.1:9>", UnreachableError, "does not answer"),
         ("Failed to fetch ads from schedd, errmsg=", UnreachableError, "does not answer"),
         ("Unable to locate daemon.", UnreachableError, "does not answer"),
+        ("Unable to commit transaction, errno 110", UnsureError, "could not commit the DAG"),
         ("Submit:-1:No 'executable' parameter was provided", SubmissionRefusedError, "does not take the DAG"),
     ],
 )

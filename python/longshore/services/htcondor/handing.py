@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -12,6 +12,7 @@ import msgspec
 
 from longshore import __version__
 from longshore.contract.context import RunPaths
+from longshore.engine.evidence import forget_tasks
 from longshore.errors import FilesError, LongshoreError, SubmissionRefusedError, UnreachableError, UnsureError
 from longshore.model.event import FORMAT, Life, Restarted, Steer
 from longshore.services.htcondor.arrival import settled, take_back
@@ -23,6 +24,8 @@ from longshore.world.host import boot_id, host_name
 from longshore.world.rundir import open_workflow, read_card
 
 _RESCUE: Final = "run.dag.rescue001"
+APPEND: Final = "APPEND "
+"""In front of the name of a command that is given behind a submit description, in place of a macro it reads."""
 
 
 class Again(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,14 +37,17 @@ class Again(msgspec.Struct, frozen=True, kw_only=True):
         What runs again, and what is set.
     done
         Numbers of the jobs that are done and stay so.
+    anew
+        Numbers of the jobs that begin with their first task, whichever of their tasks were done.
     overrides
-        What jobs ask for from now on: macros and their values, per job.
+        What jobs ask for from now on, per node: macros and commands with their values.
     """
 
     restarted: Restarted
     steers: tuple[Steer, ...]
     done: Collection[int]
-    overrides: Mapping[int, Mapping[str, str]]
+    anew: Collection[int]
+    overrides: Mapping[str, Mapping[str, str]]
 
 
 def hand_over(run: RunPaths, client: CondorClient, *, by: str, again: Again | None = None) -> Handed:
@@ -109,8 +115,16 @@ def hand_over(run: RunPaths, client: CondorClient, *, by: str, again: Again | No
         raise
 
 
-def _looked_for(run: RunPaths, client: CondorClient, book: Book, error: UnreachableError) -> Handed:
-    """What was handed over to a schedd that then stopped answering, if it took it all the same."""
+def _looked_for(run: RunPaths, client: CondorClient, book: Book, error: LongshoreError) -> Handed:
+    """What was handed over to a schedd that then stopped answering, or did not commit it, if it is there all the same.
+
+    Raises
+    ------
+    UnsureError
+        Nobody can tell.
+    LongshoreError
+        It is not.
+    """
     try:
         there = settled(run, client, read_book(run))
     except LongshoreError:
@@ -119,7 +133,7 @@ def _looked_for(run: RunPaths, client: CondorClient, book: Book, error: Unreacha
             hint=f"When the schedd answers again, say it again: 'longshore submit {run.root}' takes on what was taken.",
         ) from error
     if there.last is None or len(there.handed) == len(book.handed):
-        raise error
+        raise SubmissionRefusedError(error.message) if isinstance(error, UnsureError) else error
     return there.last
 
 
@@ -179,6 +193,7 @@ def _prepare_again(run: RunPaths, book: Book, again: Again) -> None:
     """Keep apart what the last submission wrote, and say what is done and what is asked for from now on."""
     folder = backup_folder(run, len(book.handed))
     try:
+        forget_tasks(run, again.anew)
         folder.mkdir(parents=True, exist_ok=True)
         for path in sorted(run.wms.glob("run.dag.*")):
             path.rename(folder / path.name)
@@ -188,7 +203,7 @@ def _prepare_again(run: RunPaths, book: Book, again: Again) -> None:
         draft.write_text(before, "utf-8")
         # Its being there says that all else is.
         draft.replace(folder / overrides.name)
-        overrides.write_text(before + _override_lines(again.overrides), "utf-8")
+        overrides.write_text(before + "".join(_override_lines(again.overrides)), "utf-8")
         nodes = done_nodes(dag_lines(run.root / DAG), again.done)
         with (run.wms / _RESCUE).open("w", encoding="utf-8") as file:
             file.writelines(rescue_text(nodes))
@@ -196,9 +211,11 @@ def _prepare_again(run: RunPaths, book: Book, again: Again) -> None:
         raise FilesError(f"'{error.filename or folder}' cannot be written: {error.strerror}") from error
 
 
-def _override_lines(overrides: Mapping[int, Mapping[str, str]]) -> str:
-    return "".join(
-        f"VARS j{job} " + " ".join(f'{name}="{value}"' for name, value in sorted(values.items())) + "\n"
-        for job, values in sorted(overrides.items())
-        if values
-    )
+def _override_lines(overrides: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
+    for node, values in overrides.items():
+        macros = [f'{name}="{value}"' for name, value in sorted(values.items()) if not name.startswith(APPEND)]
+        if macros:
+            yield f"VARS {node} {' '.join(macros)}\n"
+        for name, value in sorted(values.items()):
+            if name.startswith(APPEND):
+                yield f'VARS {node} {name}="{value}"\n'
