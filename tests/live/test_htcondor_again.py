@@ -62,6 +62,16 @@ def test_several_times_in_a_row_what_was_set_and_grown_is_kept(condor_site: Cond
     assert "nothing to run again: every job of" in over.stderr
 
 
+def test_what_a_label_did_not_ask_for_is_set_of_all_that_runs_again(condor_site: CondorSite) -> None:
+    text = "runQuantumCommand: 'true'\nfinalJob: {command1: 'true', whenRun: ALWAYS}\n"
+    run = Path(condor_site.submit(text, PAIR).json["submit_dir"])
+    restarted(condor_site, run, "--from", "B", "--set", "requestWalltime=1h", "--set", "requestDisk=20M")
+    assert condor_site.counts(run) == {"SUCCEEDED": 3}
+    words = ["-limit", "2", "-constraint", "LongshoreJob>=0", "-af", "AllowedExecuteDuration", "RequestDisk"]
+    said = condor_site.pool.run("condor_history", *words)
+    assert said.splitlines() == ["3600 20480", "3600 20480"]
+
+
 def test_while_it_runs_and_once_it_is_cancelled(condor_site: CondorSite) -> None:
     run = condor_site.begin(WAITS, PAIR)
     until(lambda: condor_site.counts(run).get("RUNNING"), "the first job runs")

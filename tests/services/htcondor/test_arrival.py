@@ -107,6 +107,24 @@ def test_of_what_did_not_arrive_everything_is_where_it_was(
     assert {path.name: path.read_text("utf-8") for path in run.wms.iterdir() if path.is_file()} == before
 
 
+def test_whoever_is_killed_amid_taking_back_costs_no_log(run: RunPaths, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = {path.name: path.read_text("utf-8") for path in run.wms.iterdir()}
+    begun = begin(run, moved=("run.dag.nodes.log", "overrides.dag"), made=("run.dag.rescue001",))
+    replace, moved = Path.replace, iter((True, False))
+
+    def once(path: Path, target: Path) -> Path:
+        if not next(moved, False):
+            raise KeyboardInterrupt
+        return replace(path, target)
+
+    with monkeypatch.context() as amid:
+        amid.setattr(Path, "replace", once)
+        with pytest.raises(KeyboardInterrupt):
+            settled(run, _Schedd(None), begun)
+    settled(run, _Schedd(None), read_book(run))
+    assert {path.name: path.read_text("utf-8") for path in run.wms.iterdir() if path.is_file()} == before
+
+
 def test_of_a_first_submission_that_did_not_arrive_nothing_is_left(run: RunPaths) -> None:
     write_book(run, Book(begun=Handed(life=life(1), cluster=0, schedd="")))
     (run.wms / "run.dag.condor.sub").write_text("made", "utf-8")

@@ -75,7 +75,8 @@ def take_back(run: RunPaths, book: Book) -> None:
                 # All that was there is kept apart: what is there now is of the submission that came to nothing.
                 for path in run.wms.glob(f"{DAG.name}.*"):
                     path.unlink()
-            for path in sorted(folder.iterdir(), key=lambda path: path.name == OVERRIDES.name):
+            # With that first: whoever is killed from here on leaves nothing to be taken for what came to nothing.
+            for path in sorted(folder.iterdir(), key=lambda path: path.name != OVERRIDES.name):
                 if not path.name.startswith("."):
                     path.replace(run.wms / path.name)
                 else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -12,17 +12,21 @@ import msgspec
 
 from longshore import __version__
 from longshore.contract.context import RunPaths
+from longshore.engine.evidence import forget_tasks
 from longshore.errors import FilesError, LongshoreError, SubmissionRefusedError, UnreachableError, UnsureError
 from longshore.model.event import FORMAT, Life, Restarted, Steer
 from longshore.services.htcondor.arrival import settled, take_back
 from longshore.services.htcondor.books import DAG, OVERRIDES, Book, Handed, backup_folder, read_book, write_book
 from longshore.services.htcondor.client import CondorClient, quoted
+from longshore.services.htcondor.dag import CONFIG
 from longshore.services.htcondor.rescue import dag_lines, done_nodes, rescue_text, retries_in
 from longshore.services.htcondor.trial import refuse_broken
 from longshore.world.host import boot_id, host_name
 from longshore.world.rundir import open_workflow, read_card
 
 _RESCUE: Final = "run.dag.rescue001"
+APPEND: Final = "APPEND "
+"""In front of the name of a command that is given behind a submit description, in place of a macro it reads."""
 
 
 class Again(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,14 +38,17 @@ class Again(msgspec.Struct, frozen=True, kw_only=True):
         What runs again, and what is set.
     done
         Numbers of the jobs that are done and stay so.
+    anew
+        Numbers of the jobs that begin with their first task, whichever of their tasks were done.
     overrides
-        What jobs ask for from now on: macros and their values, per job.
+        What jobs ask for from now on, per node: macros and commands with their values.
     """
 
     restarted: Restarted
     steers: tuple[Steer, ...]
     done: Collection[int]
-    overrides: Mapping[int, Mapping[str, str]]
+    anew: Collection[int]
+    overrides: Mapping[str, Mapping[str, str]]
 
 
 def hand_over(run: RunPaths, client: CondorClient, *, by: str, again: Again | None = None) -> Handed:
@@ -109,8 +116,16 @@ def hand_over(run: RunPaths, client: CondorClient, *, by: str, again: Again | No
         raise
 
 
-def _looked_for(run: RunPaths, client: CondorClient, book: Book, error: UnreachableError) -> Handed:
-    """What was handed over to a schedd that then stopped answering, if it took it all the same."""
+def _looked_for(run: RunPaths, client: CondorClient, book: Book, error: LongshoreError) -> Handed:
+    """What was handed over to a schedd that then stopped answering, or did not commit it, if it is there all the same.
+
+    Raises
+    ------
+    UnsureError
+        Nobody can tell.
+    LongshoreError
+        It is not.
+    """
     try:
         there = settled(run, client, read_book(run))
     except LongshoreError:
@@ -119,7 +134,7 @@ def _looked_for(run: RunPaths, client: CondorClient, book: Book, error: Unreacha
             hint=f"When the schedd answers again, say it again: 'longshore submit {run.root}' takes on what was taken.",
         ) from error
     if there.last is None or len(there.handed) == len(book.handed):
-        raise error
+        raise SubmissionRefusedError(error.message) if isinstance(error, UnsureError) else error
     return there.last
 
 
@@ -163,13 +178,21 @@ def _refuse_run_by_hand(run: RunPaths, again: Again | None) -> None:
 
 def _refuse_where_strict(dag: Path, client: CondorClient) -> None:
     """DAGMan that is strict ends at once where its log would lie in ``/tmp``, and tells nobody."""
-    strict = client.setting("DAGMAN_USE_STRICT") or "1"
+    strict = _of_run(dag.parent / CONFIG, "DAGMAN_USE_STRICT") or client.setting("DAGMAN_USE_STRICT") or "1"
     if dag.is_relative_to("/tmp") and strict != "0":  # noqa: S108 - HTCondor's own rule names it
         raise SubmissionRefusedError(
             f"DAGMan refuses to run a DAG from '{dag.parent}': logs under /tmp are lost when the machine starts anew, "
             f"and DAGMAN_USE_STRICT is {strict}",
             hint="Set 'submitPath' to a directory elsewhere.",
         )
+
+
+def _of_run(config: Path, name: str) -> str:
+    """What a run's own settings of DAGMan say, which hold before those of the pool; empty where they say nothing."""
+    if not config.exists():
+        return ""
+    told = (line.partition("=") for line in config.read_text("utf-8").splitlines())
+    return {key.strip().upper(): value.strip() for key, _, value in told}.get(name, "")
 
 
 # -------------------------------------------------------------------------------------------------------------- again
@@ -179,6 +202,7 @@ def _prepare_again(run: RunPaths, book: Book, again: Again) -> None:
     """Keep apart what the last submission wrote, and say what is done and what is asked for from now on."""
     folder = backup_folder(run, len(book.handed))
     try:
+        forget_tasks(run, again.anew)
         folder.mkdir(parents=True, exist_ok=True)
         for path in sorted(run.wms.glob("run.dag.*")):
             path.rename(folder / path.name)
@@ -188,7 +212,7 @@ def _prepare_again(run: RunPaths, book: Book, again: Again) -> None:
         draft.write_text(before, "utf-8")
         # Its being there says that all else is.
         draft.replace(folder / overrides.name)
-        overrides.write_text(before + _override_lines(again.overrides), "utf-8")
+        overrides.write_text(before + "".join(_override_lines(again.overrides)), "utf-8")
         nodes = done_nodes(dag_lines(run.root / DAG), again.done)
         with (run.wms / _RESCUE).open("w", encoding="utf-8") as file:
             file.writelines(rescue_text(nodes))
@@ -196,9 +220,11 @@ def _prepare_again(run: RunPaths, book: Book, again: Again) -> None:
         raise FilesError(f"'{error.filename or folder}' cannot be written: {error.strerror}") from error
 
 
-def _override_lines(overrides: Mapping[int, Mapping[str, str]]) -> str:
-    return "".join(
-        f"VARS j{job} " + " ".join(f'{name}="{value}"' for name, value in sorted(values.items())) + "\n"
-        for job, values in sorted(overrides.items())
-        if values
-    )
+def _override_lines(overrides: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
+    for node, values in overrides.items():
+        macros = [f'{name}="{value}"' for name, value in sorted(values.items()) if not name.startswith(APPEND)]
+        if macros:
+            yield f"VARS {node} {' '.join(macros)}\n"
+        for name, value in sorted(values.items()):
+            if name.startswith(APPEND):
+                yield f'VARS {node} {name}="{value}"\n'

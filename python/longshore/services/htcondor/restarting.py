@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -19,11 +19,13 @@ from longshore.engine.jobs import JobTable
 from longshore.engine.steering import set_events
 from longshore.errors import SubmissionRefusedError
 from longshore.model.event import Ended, Event, Restarted, Steer
+from longshore.model.job import JobSettings
 from longshore.model.request import MIB, Request
 from longshore.model.state import Cause
-from longshore.services.htcondor.handing import Again
+from longshore.services.htcondor.handing import APPEND, Again
 from longshore.services.htcondor.orders import chosen_jobs
 from longshore.services.htcondor.standing import Standing
+from longshore.services.htcondor.story import FINAL
 from longshore.world.host import user_name
 
 _MACROS: Final[Mapping[str, str]] = {
@@ -33,6 +35,12 @@ _MACROS: Final[Mapping[str, str]] = {
     "requestWalltime": "wall",
 }
 """Macros of a node by the key that sets them."""
+_COMMANDS: Final[Mapping[str, str]] = {
+    "requestMemory": "request_memory",
+    "requestDisk": "request_disk",
+    "requestWalltime": "allowed_execute_duration",
+}
+"""Commands of a submit description that are in it only where the label asked at first, by the same keys."""
 
 
 def what_again(run: RunPaths, events: Iterable[Event], changes: Changes, standing: Standing) -> Again:
@@ -61,39 +69,120 @@ def what_again(run: RunPaths, events: Iterable[Event], changes: Changes, standin
         )
     jobs = JobTable(run)
     jobs.close()
-    state = RunState(jobs.parents, jobs.label_of, final=jobs.header.final, barriers=jobs.barriers)
-    grown: dict[int, int] = {}
-    earlier: dict[int, Request] = {}
-    for event in events:
-        state.apply(event)
-        if isinstance(event, Steer) and event.request is not None:
-            earlier |= dict.fromkeys(event.jobs or (), event.request)
-        if isinstance(event, Ended):
-            if event.cause is Cause.OOM:
-                grown[event.j] = standing.memory[event.j]
-            elif event.cause is None:
-                grown.pop(event.j, None)
-    labels = {number for number, label in enumerate(jobs.labels) if label in changes.from_labels}
-    again = set(choose(state, labels).jobs) | {job for job, code in enumerate(state.code) if code not in OVER}
+    past = _past(jobs, events, standing)
+    code = past.state.code
+    chosen = choose(past.state, {number for number, label in enumerate(jobs.labels) if label in changes.from_labels})
+    again = set(chosen.jobs) | {job for job in range(len(code)) if code[job] not in OVER}
     if not again:
         raise SubmissionRefusedError(f"'{run.root}' has nothing to run again: every job succeeded")
     now = time.time()
-    overrides = _kept_memory(jobs, grown, again)
-    steers: tuple[Steer, ...] = ()
-    if changes.set:
-        meant = sorted(again if changes.selection.everything else again & set(chosen_jobs(run, changes.selection)))
-        requests = {job: jobs.settings(job).request for job in meant} | {
-            job: earlier[job] for job in meant if job in earlier
-        }
-        said = set_events(user_name(), changes.set, meant, select={}, request_of=requests.__getitem__)
-        steers = tuple(msgspec.structs.replace(steer, t=now) for steer in said)
-        for job in meant:
-            overrides.setdefault(job, {}).update(_macros(changed(requests[job], changes.set), changes.set))
     restarted = Restarted(
         jobs=tuple(sorted(again)), set=changes.set, who=user_name(), from_labels=changes.from_labels, t=now
     )
-    done = {job for job, code in enumerate(state.code) if code == Code.SUCCEEDED and job not in again}
-    return Again(restarted=restarted, steers=steers, done=done - {state.final}, overrides=overrides)
+    overrides = _kept_memory(jobs, past.grown, again)
+    steers = _set(jobs, past, _meant(run, changes, again), changes.set, overrides)
+    done = {job for job in range(len(code)) if code[job] == Code.SUCCEEDED and job not in again}
+    return Again(
+        restarted=restarted,
+        steers=tuple(msgspec.structs.replace(steer, t=now) for steer in steers),
+        done=done - {past.state.final},
+        # Of what was under way when DAGMan went away, nothing is by now.
+        anew=sorted({*chosen.anew, *chosen.busy}),
+        overrides={FINAL if job == past.state.final else f"j{job}": overrides[job] for job in sorted(overrides)},
+    )
+
+
+class _Past(NamedTuple):
+    """What became of a run.
+
+    Attributes
+    ----------
+    state
+        Where its jobs stand.
+    grown
+        What jobs that ran out of memory were given last, in MiB.
+    requests
+        What jobs ask for of which somebody has set something before.
+    """
+
+    state: RunState
+    grown: dict[int, int]
+    requests: dict[int, Request]
+
+
+def _past(jobs: JobTable, events: Iterable[Event], standing: Standing) -> _Past:
+    state = RunState(jobs.parents, jobs.label_of, final=jobs.header.final, barriers=jobs.barriers)
+    past = _Past(state, {}, {})
+    for event in events:
+        state.apply(event)
+        if isinstance(event, Steer) and event.request is not None:
+            past.requests.update(dict.fromkeys(event.jobs or (), event.request))
+        if isinstance(event, Ended):
+            if event.cause is Cause.OOM:
+                past.grown[event.j] = standing.memory[event.j]
+            elif event.cause is None:
+                past.grown.pop(event.j, None)
+    return past
+
+
+def _meant(run: RunPaths, changes: Changes, again: set[int]) -> list[int]:
+    """The jobs of which something is set."""
+    if not changes.set:
+        return []
+    return sorted(again if changes.selection.everything else again & set(chosen_jobs(run, changes.selection)))
+
+
+def _set(
+    jobs: JobTable, past: _Past, meant: Iterable[int], said: Mapping[str, str], overrides: dict[int, dict[str, str]]
+) -> list[Steer]:
+    """Add what is set to what jobs ask for from now on, and tell it."""
+    requests = {job: past.requests.get(job, jobs.settings(job).request) for job in meant}
+    for job, request in requests.items():
+        own = overrides.setdefault(job, {})
+        for key in said:
+            own |= _macro(key, jobs.settings(job), request, changed(request, said))
+    return set_events(user_name(), said, requests, select={}, request_of=requests.__getitem__)
+
+
+def _macro(key: str, first: JobSettings, before: Request, after: Request) -> dict[str, str]:
+    """What has to be said of a node so that its job asks for something from now on.
+
+    Parameters
+    ----------
+    key
+        What is set.
+    first
+        What the submit description was written for.
+    before, after
+        What the job asked for last, and is to ask for.
+
+    Raises
+    ------
+    SubmissionRefusedError
+        A limit is to be taken away that stands in the description.
+    """
+    value = _amount(key, after)
+    if value is None and _amount(key, before) is None:
+        return {}
+    if value is None:
+        raise SubmissionRefusedError(
+            f"'{key}' of '{first.label}' cannot be taken away: the descriptions of jobs of HTCondor's are written",
+            hint=f"Set '{key}' to what is enough for all of them.",
+        )
+    if _amount(key, first.request) is not None:
+        return {_MACROS[key]: str(value)}
+    # Nothing in the description reads the macro: the command itself is given behind it.
+    return {f"{APPEND}{_COMMANDS[key]}": f"{value}M" if key == "requestDisk" else str(value)}
+
+
+def _amount(key: str, request: Request) -> int | None:
+    """What is asked for, in the unit of HTCondor's."""
+    return {
+        "requestCpus": request.cpus,
+        "requestMemory": None if request.memory_b is None else math.ceil(request.memory_b / MIB),
+        "requestDisk": None if request.disk_b is None else math.ceil(request.disk_b / MIB),
+        "requestWalltime": None if request.walltime_s is None else math.ceil(request.walltime_s),
+    }[key]
 
 
 def _kept_memory(jobs: JobTable, grown: Mapping[int, int], again: Iterable[int]) -> dict[int, dict[str, str]]:
@@ -104,13 +193,3 @@ def _kept_memory(jobs: JobTable, grown: Mapping[int, int], again: Iterable[int])
         if asked is not None and grown.get(job, 0) > math.ceil(asked / MIB):
             found[job] = {"mem": str(grown[job])}
     return found
-
-
-def _macros(request: Request, said: Mapping[str, str]) -> dict[str, str]:
-    values = {
-        "requestCpus": request.cpus,
-        "requestMemory": None if request.memory_b is None else math.ceil(request.memory_b / MIB),
-        "requestDisk": None if request.disk_b is None else math.ceil(request.disk_b / MIB),
-        "requestWalltime": None if request.walltime_s is None else math.ceil(request.walltime_s),
-    }
-    return {_MACROS[key]: str(values[key]) for key in said if values[key] is not None}

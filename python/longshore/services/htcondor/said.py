@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from longshore.errors import LongshoreError, ServiceError, SubmissionRefusedError, UnreachableError
+from longshore.errors import LongshoreError, ServiceError, SubmissionRefusedError, UnreachableError, UnsureError
 
 _REFUSED: Final = (
     "AUTHENTICATE:",
@@ -27,6 +27,8 @@ _ABSENT: Final = (
     "Connection refused",
     "timed out",
 )
+_AMID: Final = ("Unable to commit",)
+"""What they say of a schedd that went away while it took something, or that refused at the very end."""
 
 
 @contextmanager
@@ -68,6 +70,8 @@ def translated(error: Exception, what: str, refused: str) -> LongshoreError:
             hint="'condor_ping -type schedd WRITE' shows what it makes of you. Daemons older than 24 want "
             "SEC_FS_ENFORCE_CHANNEL_BINDING = False at the client.",
         )
+    if refused and any(word in said for word in _AMID):
+        return UnsureError(f"{what} could not commit {refused}: {said}")
     if any(word in said for word in _ABSENT) or said.rstrip().endswith("errmsg="):
         # Of a collector that accepts nobody, the bindings say no more than that it did not answer.
         return UnreachableError(
