@@ -24,11 +24,12 @@ from longshore.model.state import JobState
 from longshore.model.workflow import Workflow
 from longshore.services.htcondor import about
 from longshore.services.htcondor.books import Book, Handed, Ordered, backup_folder, read_book, write_book
-from longshore.services.htcondor.kept import read_told
+from longshore.services.htcondor.kept import held_off, read_told
 from longshore.services.htcondor.logplaces import CondorLogs
 from longshore.services.htcondor.reading import Reading
 from longshore.services.htcondor.service import HTCondorService
 from longshore.services.htcondor.standing import Standing
+from longshore.world.locks import is_locked
 from longshore.world.rundir import read_waiting, write_lines
 
 DATA = Path(__file__).resolve().parents[2] / "data" / "htcondor"
@@ -278,6 +279,22 @@ def test_a_dagman_that_ends_by_its_own_fault_is_no_cancellation(
     assert not any(isinstance(event, Steer) for event in events)
     assert isinstance(events[-1], Finished)
     assert in_short or events[-1].state is JobState.FAILED
+
+
+def test_nobody_is_held_off_while_the_schedd_is_asked(run: RunPaths) -> None:
+    (run.wms / "run.dag.dagman.log").unlink()
+    asked: list[bool] = []
+
+    def gone() -> bool:
+        asked.append(is_locked(run.cache / "htcondor" / "lock"))
+        return len(asked) > 1
+
+    with held_off(run.cache / "htcondor"):
+        pass
+    assert not any(isinstance(event, Finished) for event in told(run, gone=gone))
+    assert isinstance(told(run, gone=gone)[-1], Finished)
+    assert isinstance(told(run, gone=gone)[-1], Finished)
+    assert asked == [False, False], "of what is over nobody is asked"
 
 
 def test_what_is_held_is_left_for_reports(run: RunPaths) -> None:

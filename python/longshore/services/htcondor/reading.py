@@ -31,7 +31,16 @@ from longshore.services.htcondor.closing import never_submitted
 from longshore.services.htcondor.course import Course
 from longshore.services.htcondor.dagmanend import End, last_word
 from longshore.services.htcondor.eventlog import EventLog, Place
-from longshore.services.htcondor.kept import FORMAT, Told, forget_told, held_off, is_told, read_told, write_told
+from longshore.services.htcondor.kept import (
+    FORMAT,
+    Told,
+    forget_told,
+    held_off,
+    is_all_told,
+    is_told,
+    read_told,
+    write_told,
+)
 from longshore.services.htcondor.standing import Standing
 from longshore.services.htcondor.story import Story
 from longshore.world.rundir import open_workflow, write_waiting
@@ -69,6 +78,8 @@ class Reading:
         self._told = Told()
         self._standing: Standing | None = None
         self._final = False
+        self._ends: dict[int, End | None] = {}
+        """How submissions ended, where that was asked in advance."""
         self._left: Event | None = None
         """The last word on the jobs that were left when DAGMan ended."""
 
@@ -100,7 +111,10 @@ class Reading:
         if mark.startswith(_WHOLE):
             raise StaleMark
         newest = len(self._book.handed)
-        if mark or not newest or is_told(self._folder) or self._end_of(newest) is None:
+        if mark or not newest or is_told(self._folder):
+            return self.events(mark)
+        self._ends[newest] = self._end_of(newest)
+        if self._ends[newest] is None:
             return self.events(mark)
         self._told, self._standing = Told(), None
         return self._unnumbered(self._in_short), whole
@@ -128,6 +142,10 @@ class Reading:
 
     def _keep(self) -> bool:
         """Read what is new, and keep it; false where that cannot be done."""
+        newest, self._ends = len(self._book.handed), {}
+        if newest and not is_all_told(self._folder, newest):
+            # A schedd may be long silent, for which nobody else is to wait.
+            self._ends[newest] = self._end_of(newest)
         with held_off(self._folder) as may_write:
             if not may_write:
                 return False
@@ -325,7 +343,7 @@ class Reading:
         """What the log of one submission tells, with what was ordered meanwhile."""
         told, newest = self._told, len(self._book.handed)
         # Asked before the log is read: what was written before DAGMan's end is there by then.
-        end = self._end_of(number)
+        end = self._ends[number] if number in self._ends else self._end_of(number)
         log = EventLog(nodes_log(self._run, number, newest=newest), told.place)
         orders = [order.steer for order in self._book.taken[told.orders :] if order.life == number]
         yield from tell(story, log, orders)
