@@ -24,6 +24,7 @@ from longshore.model.state import JobState
 from longshore.model.workflow import Workflow
 from longshore.services.htcondor import about
 from longshore.services.htcondor.books import Book, Handed, Ordered, backup_folder, read_book, write_book
+from longshore.services.htcondor.dagmanend import End
 from longshore.services.htcondor.kept import held_off, read_told
 from longshore.services.htcondor.logplaces import CondorLogs
 from longshore.services.htcondor.reading import Reading
@@ -295,6 +296,29 @@ def test_nobody_is_held_off_while_the_schedd_is_asked(run: RunPaths) -> None:
     assert isinstance(told(run, gone=gone)[-1], Finished)
     assert isinstance(told(run, gone=gone)[-1], Finished)
     assert asked == [False, False], "of what is over nobody is asked"
+
+
+@pytest.mark.parametrize(
+    ("answer", "state"),
+    [
+        (Unreachable(why="nobody is there"), None),
+        (End(at=1e12, removed=False, exit=0), None),
+        (End(at=1000.0, removed=False, exit=1), JobState.FAILED),
+        (None, JobState.DELETED),
+    ],
+)
+def test_a_log_that_is_seen_late_is_waited_for(
+    run: RunPaths, answer: End | Unreachable | None, state: JobState | None
+) -> None:
+    over = run.wms / "run.dag.dagman.log"
+    text = over.read_text("utf-8")
+    over.unlink()
+    events = list(Reading(run, read_book(run), lambda: True, lambda: answer).events()[0])
+    assert [event.state for event in events if isinstance(event, Finished)] == [state] * (state is not None)
+    over.write_text(text, "utf-8")
+    if state is None:
+        (end,) = [event for event in told(run) if isinstance(event, Finished)]
+        assert (end.state, end.t) == (JobState.FAILED, 1795329245.0)
 
 
 def test_what_is_held_is_left_for_reports(run: RunPaths) -> None:

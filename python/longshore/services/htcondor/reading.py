@@ -7,13 +7,14 @@ beside where each job stands and how far the log was read. Without that folder a
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import BinaryIO, Final, TypeAlias, TypeVar
 
 import msgspec
 
-from longshore.contract.context import RunPaths
+from longshore.contract.context import RunPaths, Unreachable
 from longshore.contract.executor import Mark, Waiting
 from longshore.contract.service import StaleMark
 from longshore.engine.codes import OVER
@@ -48,6 +49,8 @@ from longshore.world.rundir import open_workflow, write_waiting
 _FOLDER: Final = "htcondor"
 _UNKEPT: Final = "unkept:"
 _WHOLE: Final = "whole:"
+_LATE_S: Final = 120.0
+"""How much later than it was written a log is seen here at most."""
 _AT_ONCE: Final = 5000
 """Events that are written together."""
 
@@ -68,12 +71,21 @@ class Reading:
     is_gone
         Says of the newest submission whether DAGMan and all its jobs have left the queue; asked only where that does
         not follow from its log.
+    remembered
+        How DAGMan ended as the schedd remembers it; asked only where it is gone without a word in its log.
     """
 
-    def __init__(self, run: RunPaths, book: Book, is_gone: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        run: RunPaths,
+        book: Book,
+        is_gone: Callable[[], bool],
+        remembered: Callable[[], End | Unreachable | None] = lambda: None,
+    ) -> None:
         self._run = run
         self._book = book
         self._is_gone = is_gone
+        self._remembered = remembered
         self._folder = run.cache / _FOLDER
         self._told = Told()
         self._standing: Standing | None = None
@@ -392,6 +404,12 @@ class Reading:
         # It may have said so in between.
         if (end := last_word(path, handed.cluster)) is not None:
             return end
+        remembered = self._remembered() if number == newest else None
+        if isinstance(remembered, Unreachable):
+            return None
+        if remembered is not None:
+            # What is written on another host may be seen late; but a log that is lost is not waited for.
+            return remembered if time.time() - remembered.at > _LATE_S else None
         at = handed.life.t
         with suppress(OSError):
             at = max(at, path.stat().st_mtime)
