@@ -65,6 +65,12 @@ def test_what_cannot_be_done_is_told(settings: dict[str, Any], fatal: bool, word
     assert words in problem.message
 
 
+def test_a_pattern_of_machines_that_is_none_is_told() -> None:
+    (problem,) = _problems(context(run={"executeMachinesPattern": "*worker*"}))
+    assert problem.fatal
+    assert "'executeMachinesPattern' is no regular expression" in problem.message
+
+
 def test_a_request_that_no_machine_holds_is_refused() -> None:
     probe = PingReport(service="htcondor", ok=True, message="", capacity={"cpus": 8, "memory": 16 * GIB})
     ctx = _with(probe)

@@ -12,8 +12,9 @@ from longshore.model.job import JobSettings
 from longshore.model.request import MIB
 from longshore.model.rules import Keep
 from longshore.services.htcondor import transfer
+from longshore.services.htcondor.ping import machines_like
 from longshore.services.htcondor.provisioning import provisioning
-from longshore.services.htcondor.settings import OWN_MAP, JobWords, dagman_settings, max_jobs
+from longshore.services.htcondor.settings import OWN_MAP, JobWords, dagman_settings, max_jobs, run_value
 
 if TYPE_CHECKING:
     from longshore.model.workflow import Workflow
@@ -105,11 +106,15 @@ def check(workflow: Workflow, ctx: Context) -> list[Problem]:
 
 
 def _of_run(ctx: Context) -> Iterator[Problem]:
-    for read in (dagman_settings, max_jobs, provisioning):
+    for read in (dagman_settings, max_jobs, provisioning, _machines):
         try:
             read(ctx)
         except ConfigError as error:
             yield Problem(message=error.message, hint=error.hint, origin=ctx.site.origin)
+
+
+def _machines(ctx: Context) -> None:
+    machines_like(str(run_value(ctx, "executeMachinesPattern") or ""))
 
 
 def _of_workflow(workflow: Workflow) -> Iterator[Problem]:
