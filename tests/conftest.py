@@ -40,6 +40,11 @@ class Ran:
         """Its output, read as one JSON value."""
         return json.loads(self.stdout)
 
+    @property
+    def said(self) -> list[str]:
+        """The lines of its errors, without those that tell what takes long: on a busy machine anything may."""
+        return [line for line in self.stderr.splitlines() if not line.endswith(" ...")]
+
 
 class Cli(Protocol):
     """Runs ``longshore`` with some arguments; what it prints and its exit status are the caller's to judge."""

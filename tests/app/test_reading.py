@@ -28,7 +28,19 @@ from longshore.engine.fold import RunState
 from longshore.errors import RunNotFoundError, RunUnreadableError, UnreachableError
 from longshore.model.codec import FORMAT, Header, StoredJob, encode_line
 from longshore.model.event import FORMAT as EVENTS
-from longshore.model.event import Ended, Event, Failed, Finished, Life, Retry, Seal, Started, Submitted, Submitting
+from longshore.model.event import (
+    Ended,
+    Event,
+    Failed,
+    Finished,
+    Life,
+    Retry,
+    Seal,
+    Started,
+    Steer,
+    Submitted,
+    Submitting,
+)
 from longshore.model.job import JobSettings
 from longshore.model.report import RunReport
 from longshore.model.snapshot import Snapshot
@@ -326,6 +338,20 @@ def test_whether_a_run_goes_on_is_not_known_where_nobody_can_be_asked(written: W
     assert said in reasons(explained, now=NOW)[0]
     with pytest.raises(UnreachableError, match="still runs cannot be told: timed out"):
         what_to_restart(opened, Changes())
+
+
+def test_a_hold_is_explained_of_the_job_that_is_held_and_not_of_its_children(written: Written) -> None:
+    """As HTCondor holds: nobody selected anything."""
+    written.begin()
+    by = "HTCondor"
+    written.write(Steer(n=1, t=NOW, who=by, act="hold", jobs=(0,), set={"why": "no room"}))
+    written.write(Steer(n=2, t=NOW, who="ada", act="pause"))
+    own, child = explain_job(written.opened, "j0"), explain_job(written.opened, "j3")
+    assert own.held_by
+    assert own.held_by.who == by
+    assert [event.act for _, event in own.events if isinstance(event, Steer)] == ["hold", "pause"]
+    assert child.held_by is None
+    assert [event.act for _, event in child.events if isinstance(event, Steer)] == ["pause"]
 
 
 LOOKS: dict[str, Callable[[OpenRun], object]] = {

@@ -1,15 +1,19 @@
-"""A run whose directory goes while it is watched is told of as such; one that is torn, as that."""
+"""A run is followed to its end, whoever is silent meanwhile; one whose directory goes is told of as such."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
+from tests.app.silent import silent_run
 
+from longshore.app import wait
 from longshore.app.runs import OpenRun, open_run
 from longshore.app.wait import wait_for
 from longshore.contract.context import RunPaths
 from longshore.errors import RunNotFoundError, RunUnreadableError
+from longshore.model.report import RunReport
+from longshore.model.state import JobState
 from longshore.model.submission import RunCard
 
 
@@ -39,3 +43,16 @@ def test_a_run_that_is_nowhere(tmp_path: Path) -> None:
 def test_a_directory_that_is_no_run(tmp_path: Path) -> None:
     with pytest.raises(RunNotFoundError, match="is not a run directory"):
         open_run(str(tmp_path))
+
+
+@pytest.mark.parametrize("silent", [1, 2, 3, 4, 5])
+def test_nothing_follows_from_the_silence_of_a_manager(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, silent: int
+) -> None:
+    monkeypatch.setattr(wait, "_LOOK_S", 0.0)
+    seen: list[RunReport] = []
+    assert wait_for(silent_run(tmp_path / "run", silent), seen.append).state is JobState.FAILED
+    assert (seen[0].state, seen[0].notes) == (
+        JobState.UNKNOWN,
+        ("whether it still runs cannot be told: the workload manager does not answer",),
+    )

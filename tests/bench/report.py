@@ -54,6 +54,11 @@ def rounds(what: str, command: list[str], folder: Path, number: int, *, warm: bo
     print(f"  {what:44} {wall:6.2f} s, {cpu:6.2f} s of processor, {memory:5.0f} MB")
 
 
+def anew(run: RunPaths, command: list[str]) -> list[str]:
+    """A command before which a shell forgets what was read of a run."""
+    return ["sh", "-c", f'rm -rf {run.cache}; exec "$@"', "sh", *command]
+
+
 def watched(command: list[str], folder: Path, seconds: float) -> float:
     """Share of a core that a command needs once it has begun."""
     environment = {**as_installed(folder), "TERM": "xterm"}
@@ -126,7 +131,9 @@ def main() -> None:
             stop.set()
             engine.join()
             print(f"  {'report --watch, 100 jobs a second':44} {100 * share:6.2f} % of a core")
-        rounds("report --id, engine dead", [*longshore, "report", "--id", root], folder, options.rounds)
+        dead = [*longshore, "report", "--id", root]
+        rounds("report --id, engine dead, first", anew(run, dead), folder, options.rounds)
+        rounds("report --id, engine dead, again", dead, folder, options.rounds)
         many_runs(folder)
         print(f"list of {_RUNS} finished runs:")
         listing = [*longshore, "report", "--hist", "10000"]

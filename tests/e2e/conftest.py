@@ -36,6 +36,11 @@ def eventually(what: Callable[[], Any], *, pause_s: float = 0.02) -> Any:
     return found
 
 
+def whole_lines(path: Path) -> list[str]:
+    """The lines of a file that somebody may be writing: the last counts once it has its end."""
+    return [line for line in path.read_text("utf-8").splitlines(keepends=True) if line.endswith("\n")]
+
+
 LeftBehind = Callable[[], list[str]]
 """Names of what there is of runs."""
 

@@ -23,7 +23,7 @@ LeftBehind = Callable[[], list[str]]
 def errors_of(ran: Ran) -> list[str]:
     """The lines of an error, which must be all that is said beside notes."""
     assert "Traceback" not in ran.stderr
-    lines = [line for line in ran.stderr.splitlines() if not line.startswith("longshore: note: ")]
+    lines = [line for line in ran.said if not line.startswith("longshore: note: ")]
     assert 1 <= len(lines) <= 2, ran.stderr
     assert lines[0].startswith("longshore: error: "), ran.stderr
     assert not ran.stdout

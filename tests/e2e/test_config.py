@@ -360,7 +360,7 @@ def test_what_cannot_be_read_is_said_with_its_place(
         ran = cli("config", *words)
         assert ran.returncode == 3
         assert re.match(f"longshore: error: {place}: .*{re.escape(message)}", ran.stderr)
-        assert len(ran.stderr.splitlines()) <= 2
+        assert len(ran.said) <= 2
     found = cli("config", "lint", "run.yaml", "--json")
     assert found.returncode == 3
     check("lint", found.json)

@@ -57,7 +57,7 @@ def test_what_can_never_be_given_is_refused(
 ) -> None:
     ran = cli("submit", write_run(text + "\n").name)
     assert ran.returncode == 7
-    first, second = ran.stderr.splitlines()
+    first, second = ran.said
     assert re.search(error, first), first
     assert way_out in second
     assert not (tmp_path / "submit").exists()
@@ -65,7 +65,7 @@ def test_what_can_never_be_given_is_refused(
 
 def test_a_request_of_many_jobs_is_refused_once(cli: Cli, write_run: WriteRun) -> None:
     ran = cli("submit", write_run("requestCpus: 100000\n", FOUR).name)
-    assert len(ran.stderr.splitlines()) == 2
+    assert len(ran.said) == 2
 
 
 def test_what_nobody_asked_for_is_lowered(cli: Cli, write_run: WriteRun) -> None:

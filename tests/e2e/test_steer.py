@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from tests.conftest import Cli, Ran
-from tests.e2e.conftest import Tasks, WriteRun
+from tests.e2e.conftest import Tasks, WriteRun, whole_lines
 
 CHAIN: Tasks = {"a": ("A", []), "b": ("B", ["a"]), "c": ("C", ["b"])}
 WAITS = """
@@ -28,7 +28,7 @@ def submitted(cli: Cli, path: Path) -> str:
 
 
 def events(run: str, kind: str) -> list[dict[str, Any]]:
-    lines = [line for file in sorted(Path(run, "journal").glob("*.jsonl")) for line in file.read_text().splitlines()]
+    lines = [line for file in sorted(Path(run, "journal").glob("*.jsonl")) for line in whole_lines(file)]
     return [event for event in map(json.loads, lines) if event["e"] == kind]
 
 

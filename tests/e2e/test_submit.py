@@ -38,7 +38,7 @@ def test_the_three_lines_of_bps(cli: Cli, write_run: WriteRun, tmp_path: Path) -
     assert found[1].startswith(f"{tmp_path}/submit/u/")
     assert found[3].startswith("u_")
     assert "the engine runs in" in ran.stderr, "how the engine is detached"
-    assert len(ran.stderr.splitlines()) == 1, "a short run has nothing else to say"
+    assert len(ran.said) == 1, "a short run has nothing else to say"
 
 
 @pytest.mark.parametrize("words", [(), ("--wait",), ("--make-id-link",)])

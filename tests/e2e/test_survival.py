@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 from tests.conftest import Cli
-from tests.e2e.conftest import eventually
+from tests.e2e.conftest import eventually, whole_lines
 
 import longshore
 from longshore.contract.context import RunPaths
@@ -65,7 +65,7 @@ def submitted(cli: Cli, path: Path, *more: str) -> Path:
 def events(run: Path) -> Iterator[dict[str, Any]]:
     """Every event of a run that counts."""
     files = sorted((run / "journal").glob("*.jsonl"))
-    lives = [[json.loads(line) for line in file.read_text("utf-8").splitlines()] for file in files]
+    lives = [[json.loads(line) for line in whole_lines(file)] for file in files]
     for life in lives:
         yield from life
 
@@ -200,7 +200,7 @@ def test_a_job_that_is_killed_is_tried_again(cli: Cli, run_yaml: Path) -> None:
 def _a_running_job(run: Path) -> int | None:
     running: dict[tuple[int, int], int] = {}
     for file in (run / "keeper").glob("*.jsonl"):
-        for line in file.read_text("utf-8").splitlines():
+        for line in whole_lines(file):
             record = json.loads(line)
             if record["r"] == "start":
                 running[record["j"], record["a"]] = record["pid"]

@@ -7,15 +7,16 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from longshore.app.following import Following
 from longshore.app.job_events import event_lines
 from longshore.app.runs import OpenRun, readable
-from longshore.engine.follow import JournalFollower
-from longshore.engine.journal import lives
 from longshore.errors import RunUnreadableError, UsageError
 from longshore.model.codec import decode_event
 from longshore.model.event import Event, Finished, Life, Restarted
 
 _LOOK_S: Final = 0.2
+_REST: Final = 4.0
+"""Times as long as a look took, most of what there is goes to others."""
 _MARK: Final = re.compile(r"([0-9]{1,9})\.([0-9]{1,18})", re.ASCII)
 
 
@@ -49,25 +50,34 @@ class RunEvents:
 
     def follow(self) -> Iterator[tuple[str, Event]]:
         """Give what there is and what comes, until nothing of the run can move any more."""
+        following = Following(self._opened)
         with readable(self._opened.run):
-            if lives(self._opened.run.journal):
-                yield from self._followed()
+            if following.may_come:
+                yield from self._followed(following)
                 return
         yield from self
         self.lost = not self._finished
 
-    def _followed(self) -> Iterator[tuple[str, Event]]:
-        follower = JournalFollower(self._opened.run.journal)
+    def _followed(self, following: Following) -> Iterator[tuple[str, Event]]:
         while True:
+            began = time.monotonic()
             # Asked before anything is read: what it wrote before it ended is seen in this round.
-            alive = self._opened.service.alive(self._opened.run) is True
-            yield from self._marked(follower.read())
+            over = self._opened.service.alive(self._opened.run) is False
+            events = following.read()
+            if following.anew:
+                # What was given is not given twice.
+                self._since, self._place = max(self._since, self._place), (0, 0)
+            took = time.monotonic() - began
+            yield from self._marked(events)
             if self._finished:
                 return
-            if not alive:
-                self.lost = True
+            if over:
+                if self._place == (0, 0):
+                    # Nothing is there: that is told as it is to whoever does not follow.
+                    yield from self
+                self.lost = not self._finished
                 return
-            time.sleep(_LOOK_S)
+            time.sleep(max(_LOOK_S, _REST * took))
 
     def _marked(self, events: Iterable[Event]) -> Iterator[tuple[str, Event]]:
         life, number = self._place

@@ -393,7 +393,7 @@ class _Look:
 
     def _touches(self, event: Event, batches: set[str]) -> bool:
         job = self._job
-        if isinstance(event, Steer) and event.act == "set" and event.jobs is not None:
+        if isinstance(event, Steer) and event.jobs is not None:
             return job in event.jobs
         if isinstance(event, Steer):
             return _selects(event, self._table.names[job], self._table.label(job))

@@ -10,19 +10,21 @@ from typing import Final
 
 import msgspec
 
+from longshore.app.following import Following
 from longshore.app.job_events import JobEvents, PartState, event_lines, failed_once
 from longshore.app.log_text import begin_of_tail, open_log, pieces
 from longshore.app.run_jobs import RunJobs
-from longshore.app.runs import OpenRun, of_one_run, readable
+from longshore.app.runs import OpenRun, is_gone, of_one_run, readable
 from longshore.contract.context import file_name
+from longshore.contract.service import LogPlaces
 from longshore.engine.fold import Code
-from longshore.engine.follow import JournalFollower
-from longshore.engine.journal import lives
 from longshore.errors import RunNotFoundError, RunUnreadableError, UsageError
 from longshore.model.event import Event, Finished, Life, Restarted
 
 _LOOK_S: Final = 0.2
 """Time between two looks at a log that is followed."""
+_REST: Final = 4.0
+"""Times as long as a look took, most of what there is goes to others."""
 _OVER: Final = (Code.SUCCEEDED, Code.FAILED, Code.DELETED, Code.PRUNED)
 
 
@@ -86,7 +88,7 @@ def find_logs(
         There is no such job, label or attempt, or the one job has no log.
     """
     table = RunJobs(opened)
-    folders = _Folders(table)
+    folders = _Folders(table, opened.log_places)
     if job is not None:
         index = table.find(job)
         logs = folders.logs_of(index)
@@ -128,6 +130,8 @@ class _Folders:
     ----------
     table
         The jobs of the run.
+    places
+        Where their logs lie now, where their names are not ours.
 
     Attributes
     ----------
@@ -135,8 +139,9 @@ class _Folders:
         What to say of the folders that cannot be read: what is in them is not known.
     """
 
-    def __init__(self, table: RunJobs) -> None:
+    def __init__(self, table: RunJobs, places: LogPlaces | None) -> None:
         self._table = table
+        self._places = places
         self._known: dict[Path, dict[str, list[int]]] = {}
         self.problems: list[str] = []
 
@@ -144,10 +149,13 @@ class _Folders:
         """The logs that a job has, oldest attempt first."""
         table = self._table
         name, label = table.names[index], table.label(index)
-        if places := table.opened.log_places:
+        if places := self._places:
+            paths = (places.path(index, name, label, number) for number in range(1, places.attempts(index) + 1))
+            # An attempt that waits to begin has none yet.
             return [
-                _log(name, index, label, number, table.run.root / places.path(index, name, label, number))
-                for number in range(1, places.attempts(index) + 1)
+                _log(name, index, label, number, table.run.root / path)
+                for number, path in enumerate(paths, start=1)
+                if not is_gone(table.run.root / path)
             ]
         folder = table.run.root / table.run.log_of(index, name, label, 1).parent
         if folder not in self._known:
@@ -182,8 +190,12 @@ def _attempts_of(entries: Iterable[str]) -> dict[str, list[int]]:
 def _chosen(table: RunJobs, index: int, logs: Sequence[Log], attempt: int | None) -> Log:
     name = table.names[index]
     if not logs:
+        places = table.opened.log_places
+        why = "no attempt of it has begun"
+        if places and (newest := places.attempts(index)):
+            why += f", or '{places.path(index, name, table.label(index), newest)}' is gone"
         raise RunNotFoundError(
-            f"job '{name}' has no log: no attempt of it has begun",
+            f"job '{name}' has no log: {why}",
             hint=f"Why that is: longshore explain {table.id} {name}",
         )
     if attempt is None:
@@ -237,15 +249,13 @@ class LogFollower:
     """
 
     def __init__(self, opened: OpenRun, job: str, *, tail: int | None = None) -> None:
-        with readable(opened.run):
-            begun = bool(lives(opened.run.journal))
-        if not begun:
+        self._following = Following(opened)
+        if not self._following.may_come:
             raise UsageError(f"run '{opened.card.id}' was never handed over: there is nothing to follow")
         self._opened = opened
         self._table = RunJobs(opened)
         self._index = self._table.find(job)
-        self._state = PartState(self._table, self._table.ancestors(self._index))
-        self._follower = JournalFollower(opened.run.journal)
+        self._state = self._before_all()
         self._tail = tail
         self._finished = False
         self.lost = False
@@ -264,11 +274,13 @@ class LogFollower:
     def _growth(self) -> Iterator[Growth]:
         attempt, offset = 0, 0
         while True:
+            began = time.monotonic()
             # Asked before anything is read: what it wrote before it ended is seen in this round.
-            alive = self._opened.service.alive(self._opened.run) is True
+            lost = self._opened.service.alive(self._opened.run) is False
             self._take_events()
             over = self._over()
-            logs = _Folders(self._table).logs_of(self._index)
+            logs = _Folders(self._table, self._opened.service.log_places(self._opened.run)).logs_of(self._index)
+            took = time.monotonic() - began
             for log in logs if attempt else logs[-1:]:
                 if log.attempt < attempt:
                     continue
@@ -280,10 +292,10 @@ class LogFollower:
                     yield Growth(attempt, piece)
             if over:
                 return
-            if not alive:
+            if lost:
                 self.lost = True
                 return
-            time.sleep(_LOOK_S)
+            time.sleep(max(_LOOK_S, _REST * took))
 
     def _new(self, log: Log, offset: int) -> Iterator[tuple[int, bytes]]:
         file = open_log(log.path)
@@ -300,8 +312,15 @@ class LogFollower:
         finally:
             os.close(file)
 
+    def _before_all(self) -> PartState:
+        """Where the job stands before anything has happened."""
+        return PartState(self._table, self._table.ancestors(self._index))
+
     def _take_events(self) -> None:
-        for event in self._follower.read():
+        events = self._following.read()
+        if self._following.anew:
+            self._state, self._finished = self._before_all(), False
+        for event in events:
             self._note(event)
             self._state.apply(event)
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from longshore.app.report import report_run
 from longshore.app.runs import OpenRun, is_gone
 from longshore.app.status import status_run
+from longshore.contract.context import Unreachable
 from longshore.errors import RunNotFoundError
 from longshore.model.report import RunReport
 from longshore.model.state import JobState
@@ -35,7 +36,7 @@ def wait_for(opened: OpenRun, show: Callable[[RunReport], None]) -> RunReport:
             began = time.monotonic()
             report = status_run(opened)
             show(report)
-            if _is_over(opened, report) and _is_over(opened, report := report_run(opened, details=False)):
+            if is_over(opened, report) and is_over(opened, report := report_run(opened, details=False)):
                 return report
             # Where a look takes long, as one at a large run without an engine does, most of the time goes to others.
             time.sleep(max(_LOOK_S, 4.0 * (time.monotonic() - began)))
@@ -48,8 +49,21 @@ def wait_for(opened: OpenRun, show: Callable[[RunReport], None]) -> RunReport:
         ) from None
 
 
-def _is_over(opened: OpenRun, report: RunReport) -> bool:
-    """Whether nothing moves any more: what is held for want of memory, say, goes on with more of it by itself."""
+def is_over(opened: OpenRun, report: RunReport) -> bool:
+    """Whether nothing moves any more, as far as one look can tell; whoever wants to be sure looks twice.
+
+    What is held for want of memory, say, goes on with more of it by itself. And nothing follows from the silence of a
+    workload manager: the run may go on, and once it answers again, that is known.
+
+    Parameters
+    ----------
+    opened
+        The run.
+    report
+        What was seen of it.
+    """
     if report.state is JobState.HELD:
         return not opened.service.lets_go(opened.run)
+    if report.state is JobState.UNKNOWN:
+        return not isinstance(opened.service.alive(opened.run), Unreachable)
     return report.state is not JobState.RUNNING

@@ -61,7 +61,7 @@ class Progress:
             return
         if self._terminal:
             click.echo(f"\r\x1b[K{line}", nl=False, err=True)
-        elif self._is_another_tenth(report):
+        elif self._is_another_tenth(report) or report.state is JobState.UNKNOWN:
             click.echo(line, err=True)
         self._shown = line
 

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import click
 
 from longshore.app.report import Reading
+from longshore.app.wait import is_over
 from longshore.cli.options import INTERRUPTED, progress_line
 from longshore.cli.show_insight import insight_lines
 from longshore.cli.show_text import detailed, exit_codes, summary_table
 from longshore.cli.words import paragraph
 from longshore.model.moment import timestamp
-from longshore.model.state import EXIT_STATUS, JobState
+from longshore.model.state import EXIT_STATUS
 
 if TYPE_CHECKING:
     from longshore.app.runs import OpenRun
@@ -47,7 +48,8 @@ def watch(opened: OpenRun, *, codes: bool) -> int:
             while True:
                 now = time.time()
                 report = reading.look(now)
-                if report.state is not JobState.RUNNING:
+                # Looked at twice: the manager may have begun to answer between the look and the question.
+                if is_over(opened, report) and is_over(opened, report := reading.look(now)):
                     break
                 screen.show(report, now)
                 time.sleep(_LOOK_S)

@@ -25,7 +25,7 @@ import json
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
@@ -53,7 +53,7 @@ from longshore.engine.fold import SHOWN, RunState
 from longshore.engine.jobs import JobTable
 from longshore.errors import LongshoreError, SubmissionRefusedError
 from longshore.model.codec import workflow_lines
-from longshore.model.event import Ended, Event, Finished, Lost, Started
+from longshore.model.event import Ended, Event, Finished, Lost, News, Started
 from longshore.model.job import Job, JobSettings
 from longshore.model.request import MIB, Request
 from longshore.model.state import JobState
@@ -715,6 +715,11 @@ class ServiceConformance:
         assert pieces == _events(service, run)
         ended = [event for event in pieces if isinstance(event, Ended)]
         assert sorted(event.j for event in ended) == list(range(5))
+        # In short it comes to the same, whatever was kept before.
+        shutil.rmtree(run.cache, ignore_errors=True)
+        answer = service.course(run)
+        assert not isinstance(answer, Unreachable)
+        assert _folded(run, answer[0]).totals() == _folded(run, pieces).totals()
 
     def test_what_failed_can_be_run_again(self, service: WmsService, scratch: Path) -> None:
         note, cure = scratch / "note", scratch / "cure"
@@ -854,7 +859,7 @@ def _events(service: WmsService, run: RunPaths) -> list[Event]:
     return [] if isinstance(answer, Unreachable) else list(answer[0])
 
 
-def _folded(run: RunPaths, events: list[Event]) -> RunState:
+def _folded(run: RunPaths, events: Iterable[News]) -> RunState:
     jobs = JobTable(run)
     state = RunState(jobs.parents, jobs.label_of, final=jobs.header.final, barriers=jobs.barriers)
     jobs.close()

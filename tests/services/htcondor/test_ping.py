@@ -9,8 +9,9 @@ from types import SimpleNamespace
 import pytest
 
 from longshore.errors import ConfigError, ServiceError, SubmissionRefusedError, UnreachableError, UnsureError
-from longshore.services.htcondor.client import CondorClient, Located
-from longshore.services.htcondor.ping import at_odds, capacity_of, ping
+from longshore.services.htcondor.bindings import too_old
+from longshore.services.htcondor.client import CondorClient
+from longshore.services.htcondor.ping import capacity_of, ping
 from longshore.services.htcondor.said import translated
 
 GIB = 1 << 30
@@ -37,10 +38,9 @@ def test_a_pattern_that_is_none_is_told_by_its_key() -> None:
     assert "'.*worker.*'" in caught.value.hint
 
 
-def test_versions_that_may_not_understand_each_other() -> None:
-    old = Located(name="ap", version="23.9.6", address="", ad=None)
-    assert "SEC_FS_ENFORCE_CHANNEL_BINDING" in at_odds("25.14.1", old)
-    assert at_odds("25.14.1", Located(name="ap", version="24.0.1", address="", ad=None)) == ""
+def test_daemons_that_are_too_old() -> None:
+    assert "HTCondor 23.9.6 is too old: " in too_old("23.9.6")
+    assert [too_old(version) for version in ("24.0.1", "25.14.1", "", "soon")] == ["", "", "", ""]
 
 
 def test_no_configuration(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from longshore.model.state import JobState
 from longshore.model.workflow import Workflow
 from longshore.services.htcondor import about
 from longshore.services.htcondor.books import Book, Handed, Ordered, backup_folder, read_book, write_book
+from longshore.services.htcondor.kept import read_told
 from longshore.services.htcondor.logplaces import CondorLogs
 from longshore.services.htcondor.reading import Reading
 from longshore.services.htcondor.service import HTCondorService
@@ -163,6 +164,22 @@ def test_where_nothing_can_be_kept_it_is_the_same(run: RunPaths) -> None:
         reading(run).events(mark)
 
 
+def test_a_full_disk_keeps_nobody_from_looking(run: RunPaths) -> None:
+    whole = list(map(encode_line, told(run)))
+    shutil.rmtree(run.cache)
+    (run.cache / "htcondor").mkdir(parents=True)
+    draft = run.cache / "htcondor" / f".state.{os.getpid()}"
+    draft.symlink_to("/dev/full")
+    events, mark = reading(run).events()
+    assert (list(map(encode_line, events)), mark) == (whole, f"unkept:{len(whole)}")
+    draft.symlink_to("/dev/full")
+    assert list(reading(run).events(mark)[0]) == []
+    draft.symlink_to("/dev/full")
+    assert list(reading(run).standing().attempts) == [1, 6, 3, 3, 0, 1, 3, 3]
+    assert list(map(encode_line, told(run))) == whole
+    assert read_told(run.cache / "htcondor").finished
+
+
 @pytest.mark.parametrize("how", ["torn state", "lost events", "events nobody counted", "another log"])
 def test_what_was_kept_and_is_damaged_is_made_anew(run: RunPaths, how: str) -> None:
     (run.wms / "run.dag.dagman.log").unlink()
@@ -210,6 +227,41 @@ def test_orders_are_told_where_they_belong(run: RunPaths) -> None:
     assert events[-1].state is JobState.DELETED
 
 
+def test_an_order_that_nobody_took_is_not_told(run: RunPaths) -> None:
+    book, whole = read_book(run), list(map(encode_line, told(run)))
+    steer = Steer(who="ada", act="cancel", t=1795329236.5)
+    write_book(run, msgspec.structs.replace(book, ordered=(Ordered(steer=steer, life=1, taken=False),)))
+    shutil.rmtree(run.cache)
+    assert list(map(encode_line, told(run))) == whole
+
+
+def test_who_removed_a_run_is_told_before_the_order_is_written_down_as_taken(run: RunPaths) -> None:
+    (run.wms / "run.dag.dagman.log").unlink()
+    book = read_book(run)
+    order = Ordered(steer=Steer(who="ada", act="cancel", t=1795329245.5), life=1, taken=False)
+    write_book(run, msgspec.structs.replace(book, ordered=(order,)))
+    log = run.wms / "run.dag.nodes.log"
+    with log.open("a", encoding="utf-8") as file:
+        file.write(
+            '000 (090.000.000) 2026-11-22 06:34:05 Submitted\n    [ DAGNodeName = "j4" ]\n...\n'
+            "009 (090.000.000) 2026-11-22 06:34:06 Job was aborted.\n\tDAG Removed: User removed it.\n...\n"
+        )
+    before = told(run)
+    write_book(run, msgspec.structs.replace(book, ordered=(msgspec.structs.replace(order, taken=True),)))
+    for events in (before, told(run), told(run, gone=lambda: True)):
+        assert [event.who for event in events if isinstance(event, Steer) and event.act == "cancel"] == ["ada"]
+
+
+def test_what_was_told_of_an_order_that_is_not_there_is_forgotten(run: RunPaths) -> None:
+    (run.wms / "run.dag.dagman.log").unlink()
+    book = read_book(run)
+    steer = Steer(who="ada", act="cancel", t=1795329236.5)
+    write_book(run, msgspec.structs.replace(book, ordered=(Ordered(steer=steer, life=1),)))
+    assert any(isinstance(event, Steer) and event.who == "ada" for event in told(run))
+    write_book(run, book)
+    assert not any(isinstance(event, Steer) and event.who == "ada" for event in told(run))
+
+
 def test_a_restart_is_another_life(run: RunPaths) -> None:
     before = told(run)
     folder = backup_folder(run, 1)
@@ -232,6 +284,10 @@ def test_a_restart_is_another_life(run: RunPaths) -> None:
     events = told(run)
     assert list(map(encode_line, events[: len(before)])) == list(map(encode_line, before))
     assert [event.life for event in events if isinstance(event, Life)] == [1, 2]
+    shutil.rmtree(run.cache)
+    assert list(map(encode_line, told(run))) == list(map(encode_line, events)), "both lives in one pass"
+    kept = run.cache / "htcondor"
+    assert read_told(kept).sizes == [(kept / f"000{life}.jsonl").stat().st_size for life in (1, 2)]
     assert shown(run, events) == ALL.replace("FAILED", "SUCCEEDED", 1)[: -len("FAILED")] + "SUCCEEDED"
     logs = CondorLogs(run, reading(run).standing())
     assert logs.attempts(1) == 7

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import Final
 
@@ -55,10 +58,13 @@ class Ordered(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         What was ordered, and when.
     life
         In which life.
+    taken
+        Whether HTCondor has taken it: until then nobody is told of it.
     """
 
     steer: Steer
     life: int
+    taken: bool = True
 
 
 class Book(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -77,6 +83,11 @@ class Book(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     handed: tuple[Handed, ...] = ()
     ordered: tuple[Ordered, ...] = ()
     begun: Handed | None = None
+
+    @property
+    def taken(self) -> tuple[Ordered, ...]:
+        """The orders that HTCondor has taken; those that follow are added behind them."""
+        return tuple(order for order in self.ordered if order.taken)
 
     @property
     def last(self) -> Handed | None:
@@ -118,6 +129,32 @@ def write_book(run: RunPaths, book: Book) -> None:
         raise
     # Lists of runs know by the journal's folder that there is news of a run that was over.
     os.utime(run.journal)
+
+
+def amend_orders(run: RunPaths, change: Callable[[Book], tuple[Ordered, ...]]) -> None:
+    """Write down other orders, which follow from those that are there; two who do so at once lose none.
+
+    Parameters
+    ----------
+    run
+        The run directory.
+    change
+        The new ones.
+
+    Raises
+    ------
+    OSError
+        Nothing can be written.
+    """
+    folder = os.open(run.wms, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        with suppress(OSError):
+            # There are file systems without locks.
+            fcntl.flock(folder, fcntl.LOCK_EX)
+        book = read_book(run)
+        write_book(run, msgspec.structs.replace(book, ordered=change(book)))
+    finally:
+        os.close(folder)
 
 
 def nodes_log(run: RunPaths, life: int, *, newest: int) -> Path:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from longshore.contract.context import Context, Problem
 from longshore.engine.policy import rules_of
@@ -146,7 +146,7 @@ def _of_nodes(name: str, settings: JobSettings) -> Iterator[Problem]:
     """A job that wants several machines at once would wait for ever, or run once on each."""
     own = settings.own
     lines = (str(line).partition("=") for line in own.get("directives") or ())
-    said = {f"directives {command.strip()}": value.strip() for command, _, value in lines}
+    said: dict[str, Any] = {f"directives {command.strip()}": value.strip() for command, _, value in lines}
     said |= {f"profile.condor.{command}": value for command, value in (own.get("profile.condor") or {}).items()}
     said |= {f"requestResources.{resource}": amount for resource, amount in settings.request.resources.items()}
     said[f"{OWN_MAP}.nodeCount"] = own.get("nodeCount") or 1

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Final
-
-import msgspec
 
 from longshore.contract.context import RunPaths, Unreachable
 from longshore.contract.executor import CancelOutcome
@@ -14,7 +13,7 @@ from longshore.contract.service import Selection, Steering
 from longshore.errors import SubmissionRefusedError, UnreachableError, UsageError
 from longshore.model.codec import decode_name
 from longshore.model.event import Steer
-from longshore.services.htcondor.books import Book, Ordered, read_book, write_book
+from longshore.services.htcondor.books import Book, Ordered, amend_orders
 from longshore.services.htcondor.client import CondorClient
 from longshore.services.htcondor.story import FINAL
 from longshore.world.host import user_name
@@ -62,18 +61,26 @@ def cancel_all(run: RunPaths, client: CondorClient, book: Book, selection: Selec
     steer = Steer(
         who=user_name(), act="cancel", set={"final": "no"} if selection.final_too or forced else {}, t=time.time()
     )
-    _note(run, steer)
     if active and all(ad.get("DAGNodeName") == FINAL for ad in active) and not (selection.final_too or forced):
+        _note(run, steer)
         return CancelOutcome(ended=0)
+    # Whoever is killed right behind it has it told who removed the run, and not only that it was removed. A full disk
+    # is no reason not to: that it was removed is told by its log.
+    with suppress(OSError):
+        _note(run, steer, taken=False)
     try:
-        _remove_dagman(client, f"{dagman}{also}", also)
+        removed = _remove_dagman(client, f"{dagman}{also}", also)
         if selection.final_too or forced:
             # DAGMan would start the final job now.
-            client.act("RemoveX", dagman, _REASON)
-            client.act("RemoveX" if forced else "Remove", below, _REASON)
+            removed += client.act("RemoveX", dagman, _REASON)
+            removed += client.act("RemoveX" if forced else "Remove", below, _REASON)
     except BaseException:
-        _unnote(run, steer)
+        with suppress(OSError):
+            _unnote(run, steer)
         raise
+    if removed:
+        with suppress(OSError):
+            _taken(run, steer)
     left = _left(client, below, dagman)
     return CancelOutcome(
         ended=len(active),
@@ -81,11 +88,13 @@ def cancel_all(run: RunPaths, client: CondorClient, book: Book, selection: Selec
     )
 
 
-def _remove_dagman(client: CondorClient, constraint: str, also: str) -> None:
-    if not client.act("Remove", constraint, _REASON) and also:
+def _remove_dagman(client: CondorClient, constraint: str, also: str) -> int:
+    removed = client.act("Remove", constraint, _REASON)
+    if not removed and also:
         raise SubmissionRefusedError(
             "the run is not cancelled: it does not meet what '--pass-thru' asks for", hint="Leave '--pass-thru' out."
         )
+    return removed
 
 
 def cancel_some(run: RunPaths, client: CondorClient, cluster: int, selection: Selection) -> CancelOutcome:
@@ -216,14 +225,21 @@ def _left(client: CondorClient, below: str, dagman: str = "false") -> list[str]:
         time.sleep(_LOOK_S)
 
 
-def _note(run: RunPaths, steer: Steer) -> None:
-    book = read_book(run)
-    order = Ordered(steer=steer, life=len(book.handed))
-    write_book(run, msgspec.structs.replace(book, ordered=(*book.ordered, order)))
+def _note(run: RunPaths, steer: Steer, *, taken: bool = True) -> None:
+    amend_orders(run, lambda book: (*book.ordered, Ordered(steer=steer, life=len(book.handed), taken=taken)))
+
+
+def _taken(run: RunPaths, steer: Steer) -> None:
+    """HTCondor has taken the order; it comes behind those that were taken before, which may be told of already."""
+
+    def change(book: Book) -> tuple[Ordered, ...]:
+        noted = [order for order in book.ordered if not order.taken and order.steer == steer]
+        life = noted[0].life if noted else len(book.handed)
+        return (*(order for order in book.ordered if order not in noted), Ordered(steer=steer, life=life))
+
+    amend_orders(run, change)
 
 
 def _unnote(run: RunPaths, steer: Steer) -> None:
-    """The order was not taken: nobody is to read that it was given."""
-    book = read_book(run)
-    kept = tuple(order for order in book.ordered if order.steer != steer)
-    write_book(run, msgspec.structs.replace(book, ordered=kept))
+    """The order was not taken."""
+    amend_orders(run, lambda book: tuple(order for order in book.ordered if order.taken or order.steer != steer))

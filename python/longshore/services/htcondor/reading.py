@@ -6,10 +6,9 @@ beside where each job stands and how far the log was read. Without that folder a
 
 from __future__ import annotations
 
-import fcntl
 import os
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import BinaryIO, Final, TypeAlias, TypeVar
 
 import msgspec
@@ -32,11 +31,11 @@ from longshore.services.htcondor.course import Course
 from longshore.services.htcondor.dagmanend import End, last_word
 from longshore.services.htcondor.dagmanout import refusal, submit_failures
 from longshore.services.htcondor.eventlog import EventLog, Place
-from longshore.services.htcondor.standing import Kept, Phase, Standing
+from longshore.services.htcondor.kept import FORMAT, Told, forget_told, held_off, is_told, read_told, write_told
+from longshore.services.htcondor.standing import Phase, Standing
 from longshore.services.htcondor.story import Story
 from longshore.world.rundir import open_workflow, write_waiting
 
-_FORMAT: Final = 1
 _FOLDER: Final = "htcondor"
 _UNKEPT: Final = "unkept:"
 _WHOLE: Final = "whole:"
@@ -46,37 +45,6 @@ _AT_ONCE: Final = 5000
 _Piece = TypeVar("_Piece")
 _Tell: TypeAlias = Callable[[Story, EventLog, list[Steer]], Iterator[_Piece]]
 """Reads what is new in a log, with what was ordered meanwhile."""
-
-
-class Told(msgspec.Struct, kw_only=True):
-    """How far a run was read: ``cache/htcondor/state``.
-
-    Attributes
-    ----------
-    lives
-        Number of submissions that were begun to be told of.
-    orders
-        Number of orders that were told.
-    place
-        How far the log of the newest of them was read.
-    sizes
-        Bytes of each life's file that count.
-    number
-        Number of the next event of the newest life.
-    finished
-        Whether its end is told.
-    standing
-        Where the jobs stand.
-    """
-
-    format: int = _FORMAT
-    lives: int = 0
-    orders: int = 0
-    place: Place = Place()
-    sizes: list[int] = []
-    number: int = 0
-    finished: bool = False
-    standing: Kept | None = None
 
 
 class Reading:
@@ -112,12 +80,10 @@ class Reading:
         StaleMark
             What was told up to that mark no longer holds.
         """
-        with self._locked() as may_write:
-            if not may_write:
-                return self._unkept(mark)
-            if mark.startswith(_UNKEPT):
-                raise StaleMark
-            self._advance()
+        if not self._keep():
+            return self._unkept(mark)
+        if mark.startswith(_UNKEPT):
+            raise StaleMark
         return read_since(self._folder, mark)
 
     def course(self, mark: Mark = "") -> tuple[Iterator[News], Mark]:
@@ -134,7 +100,7 @@ class Reading:
         if mark.startswith(_WHOLE):
             raise StaleMark
         newest = len(self._book.handed)
-        if mark or not newest or (self._folder / "state").exists() or self._end_of(newest) is None:
+        if mark or not newest or is_told(self._folder) or self._end_of(newest) is None:
             return self.events(mark)
         self._told, self._standing = Told(), None
         return self._unnumbered(self._in_short), whole
@@ -145,8 +111,8 @@ class Reading:
         try:
             about = nodes_log(self._run, number, newest=number).stat()
         except OSError:
-            return f"{_WHOLE}{number}:{len(self._book.ordered)}"
-        return f"{_WHOLE}{number}:{len(self._book.ordered)}:{about.st_ino}:{about.st_size}"
+            return f"{_WHOLE}{number}:{len(self._book.taken)}"
+        return f"{_WHOLE}{number}:{len(self._book.taken)}:{about.st_ino}:{about.st_size}"
 
     def in_short(self) -> Standing | None:
         """Where that left the jobs, but for the memory they were given; ``None`` where it was not read to its end."""
@@ -154,29 +120,23 @@ class Reading:
 
     def standing(self) -> Standing:
         """Where the jobs stand, once all is read."""
-        with self._locked() as may_write:
-            if may_write:
-                self._advance()
-            else:
-                self._unkept("")
-            return self._now()
+        if not self._keep():
+            self._unkept("")
+        return self._now()
 
     # ---------------------------------------------------------------------------------------------------------- keeping
 
-    @contextmanager
-    def _locked(self) -> Iterator[bool]:
-        """Hold others off; false where nothing can be kept."""
-        try:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            lock = os.open(self._folder / "lock", os.O_RDWR | os.O_CREAT, 0o664)
-        except OSError:
-            yield False
-            return
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            yield True
-        finally:
-            os.close(lock)
+    def _keep(self) -> bool:
+        """Read what is new, and keep it; false where that cannot be done."""
+        with held_off(self._folder) as may_write:
+            if not may_write:
+                return False
+            try:
+                self._advance()
+            except OSError:
+                # If it was no full disk, reading it all tells what it was.
+                return False
+        return True
 
     def _unkept(self, mark: Mark) -> tuple[Iterator[Event], Mark]:
         """All events, read from the beginning, where nothing can be written: of somebody else's run, or a full disk."""
@@ -192,8 +152,9 @@ class Reading:
 
     def _load(self) -> None:
         try:
-            told = msgspec.msgpack.decode((self._folder / "state").read_bytes(), type=Told)
-            whole = told.format == _FORMAT and told.lives <= len(self._book.handed)
+            told = read_told(self._folder)
+            whole = told.format == FORMAT and told.lives <= len(self._book.handed)
+            whole = whole and told.orders <= len(self._book.taken)
             for number, size in enumerate(told.sizes, 1):
                 path = path_of(self._folder, number)
                 there = path.stat().st_size
@@ -209,18 +170,13 @@ class Reading:
             self._forget()
 
     def _forget(self) -> None:
-        with suppress(FileNotFoundError):
-            (self._folder / "state").unlink()
-        for path in self._folder.glob("*.jsonl"):
-            path.unlink()
+        forget_told(self._folder)
         self._told, self._standing = Told(), None
 
     def _save(self) -> None:
         if self._standing is not None:
             self._told.standing = self._standing.kept()
-        draft = self._folder / f".state.{os.getpid()}"
-        draft.write_bytes(msgspec.msgpack.encode(self._told))
-        draft.replace(self._folder / "state")
+        write_told(self._folder, self._told)
 
     def _advance(self) -> None:
         """Read what is new, and write down what it means."""
@@ -241,37 +197,39 @@ class Reading:
     def _write(self, events: Iterable[Event]) -> bool:
         """Append events to the files of their lives; return whether there were any."""
         file: BinaryIO | None = None
+        life = 0
         lines: list[bytes] = []
-        told = self._told
 
         def written() -> Iterator[Event]:
-            self._flush(file, lines)
+            self._flush(file, life, lines)
             return read_since(self._folder)[0]
 
         try:
             for event in self._in_truth(events, written):
                 if isinstance(event, Life):
-                    self._flush(file, lines)
+                    # What is left of the life before, although the newest by now is another one.
+                    self._flush(file, life, lines)
                     if file is not None:
                         file.close()
                     file = None
                 if file is None:
-                    file = path_of(self._folder, told.lives).open("ab")
+                    life = self._told.lives
+                    file = path_of(self._folder, life).open("ab")
                 lines.append(encode_line(event))
                 if len(lines) >= _AT_ONCE:
-                    self._flush(file, lines)
-            self._flush(file, lines)
+                    self._flush(file, life, lines)
+            self._flush(file, life, lines)
         finally:
             if file is not None:
                 file.close()
         return file is not None
 
-    def _flush(self, file: BinaryIO | None, lines: list[bytes]) -> None:
+    def _flush(self, file: BinaryIO | None, life: int, lines: list[bytes]) -> None:
         if file is not None and lines:
             text = b"".join(lines)
             file.write(text)
             file.flush()
-            self._told.sizes[-1] += len(text)
+            self._told.sizes[life - 1] += len(text)
             lines.clear()
 
     def _in_truth(self, events: Iterable[Event], before: Callable[[], Iterable[Event]]) -> Iterator[Event]:
@@ -344,6 +302,7 @@ class Reading:
                 final=self._final,
                 retries=handed[number - 1].retries,
                 requests=_requests_in(handed[:number]),
+                asked=self._asked(number),
             )
             if number > told.lives:
                 yield from self._begin(story, handed[number - 1])
@@ -354,6 +313,8 @@ class Reading:
         told.lives += 1
         told.sizes.append(0)
         told.place, told.number, told.finished = Place(), 1, False
+        # What was taken too late for the life before is not told of this one.
+        told.orders = sum(order.life < told.lives for order in self._book.taken)
         yield msgspec.structs.replace(handed.life, life=told.lives)
         if handed.restarted is not None:
             story.restart(handed.restarted.jobs)
@@ -366,7 +327,7 @@ class Reading:
         # Asked before the log is read: what was written before DAGMan's end is there by then.
         end = self._end_of(number)
         log = EventLog(nodes_log(self._run, number, newest=newest), told.place)
-        orders = [order.steer for order in self._book.ordered[told.orders :] if order.life == number]
+        orders = [order.steer for order in self._book.taken[told.orders :] if order.life == number]
         yield from tell(story, log, orders)
         told.place = log.place
         while orders:
@@ -407,6 +368,11 @@ class Reading:
     def _order(self, story: Story, steer: Steer) -> Iterable[Event]:
         self._told.orders += 1
         return story.cancel(steer) if steer.act == "cancel" and not steer.select else (steer,)
+
+    def _asked(self, life: int) -> Steer | None:
+        """The newest order to end a submission of which is not written down whether it was taken."""
+        found = [order.steer for order in self._book.ordered if order.life == life and not order.taken]
+        return found[-1] if found else None
 
     def _end_of(self, number: int) -> End | None:
         newest = len(self._book.handed)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -222,10 +223,10 @@ class HTCondorService(WmsService):
     def _standing(self, run: RunPaths) -> Standing:
         """Where the jobs stand, but for the memory they were given, as it was read in short if it was."""
         reading = self._reading(run)
-        in_short = None
+        standing = None
         if self._short is not None and self._short[:2] == (str(run.root), reading.mark_of_all()):
-            in_short = self._short[2].in_short()
-        return in_short or reading.standing()
+            standing = self._short[2].in_short()
+        return standing or reading.standing()
 
     def about(self, run: RunPaths) -> tuple[str, ...]:
         """Return what DAGMan's job is, and how old what is known of it is."""
@@ -238,7 +239,7 @@ class HTCondorService(WmsService):
         end = last_word(dagman_log(run, number, newest=number), last.cluster)
         if end is None:
             found = self._jobs(run, _dagman(run, last.cluster), about.ASKED)
-        return tuple(about.lines(run, book, found, end, lambda: self._standing(run)))
+        return tuple(about.lines(run, book, found, end, partial(self._standing, run)))
 
     def _jobs(self, run: RunPaths, constraint: str, attributes: Sequence[str]) -> list[Mapping[str, Any]] | Unreachable:
         """Jobs in the queue; a schedd that did not answer just now is not waited for once more."""
@@ -274,7 +275,7 @@ class HTCondorService(WmsService):
             self._seen.pop((str(run.root), book.last.cluster), None)
             outcome = orders.cancel_all(run, _client(run), book, selection, _dagman(run, book.last.cluster))
             # That nothing is left is written down while the schedd says so; later it may not answer.
-            with suppress(LongshoreError):
+            with suppress(LongshoreError, OSError):
                 self._reading(run).standing()
             return outcome
         return orders.cancel_some(run, _client(run), book.last.cluster, selection)

@@ -41,6 +41,7 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
     holds: dict[int, Hold]
     causes: dict[int, Cause]
     cancelled: bool
+    told_ahead: float = 0.0
     provider: Provider | None = None
 
 
@@ -76,6 +77,8 @@ class Standing:
         Why the last attempt ended badly of those that nobody has decided about, or that are held.
     cancelled
         Whether the run was cancelled.
+    told_ahead
+        When that was ordered, where it was told before HTCondor was known to have taken it.
     provider
         Where the job stands that starts machines.
     """
@@ -94,6 +97,7 @@ class Standing:
         self.holds: dict[int, Hold] = {}
         self.causes: dict[int, Cause] = {}
         self.cancelled = False
+        self.told_ahead = 0.0
         self.provider: Provider | None = None
 
     def kept(self) -> Kept:
@@ -112,6 +116,7 @@ class Standing:
             holds=self.holds,
             causes=self.causes,
             cancelled=self.cancelled,
+            told_ahead=self.told_ahead,
             provider=self.provider,
         )
 
@@ -125,7 +130,7 @@ class Standing:
         self.first, self.earlier = array("i", kept.first), kept.earlier
         self.jobs, self.waited, self.tries = kept.jobs, kept.waited, kept.tries
         self.holds, self.causes, self.cancelled = kept.holds, kept.causes, kept.cancelled
-        self.provider = kept.provider
+        self.told_ahead, self.provider = kept.told_ahead, kept.provider
 
     def name(self, job: int) -> str:
         """What HTCondor calls the newest attempt."""

@@ -60,6 +60,8 @@ class Story:
         How often DAGMan itself submits a node again, for those where it does.
     requests
         What jobs ask for, where that is not what their label has them ask for.
+    asked
+        An order to end the run, of which is not known whether HTCondor took it: if the run was removed, it did.
     """
 
     def __init__(
@@ -69,12 +71,14 @@ class Story:
         final: bool,
         retries: Mapping[int, int] | None = None,
         requests: Mapping[int, Request] | None = None,
+        asked: Steer | None = None,
     ) -> None:
         self._now = standing
         self._size = len(standing.phase)
         self._final = self._size - 1 if final else -1
         self._retries = retries or {}
         self._requests = requests or {}
+        self._asked = asked
 
     def take(self, record: Record) -> Iterable[Event]:
         """What follows from a record; of many, nothing."""
@@ -93,14 +97,15 @@ class Story:
 
     def cancel(self, steer: Steer) -> Iterable[Event]:
         """Somebody ended the run."""
-        self._now.cancelled = True
-        return (steer,)
+        now = self._now
+        told, now.cancelled = now.told_ahead == steer.t, True
+        return () if told else (steer,)
 
     def restart(self, jobs: Iterable[int]) -> None:
         """These jobs run again, and nothing of what was in the queue before is left."""
         now = self._now
         now.jobs, now.waited, now.tries, now.holds, now.causes = {}, {}, {}, {}, {}
-        now.cancelled, now.provider = False, None
+        now.cancelled, now.told_ahead, now.provider = False, 0.0, None
         for job in jobs:
             now.phase[job] = _IDLE
 
@@ -302,8 +307,16 @@ class Story:
         """That the whole run was removed by somebody, who did it past us."""
         if self._now.cancelled or not parse.removed_with_dag(why):
             return []
-        self._now.cancelled = True
-        return [Steer(who=WHO, act="cancel", t=at)]
+        return self._cancelled_by(at)
+
+    def _cancelled_by(self, at: float) -> list[Event]:
+        """The run was removed: by whoever is about to write that down, or past us."""
+        now, asked = self._now, self._asked
+        now.cancelled = True
+        if asked is None:
+            return [Steer(who=WHO, act="cancel", t=at)]
+        now.told_ahead = asked.t
+        return [asked]
 
     def _removed(self, job: int, why: str, at: float) -> list[Event]:
         now = self._now
@@ -353,8 +366,7 @@ class Story:
         now.provider = provider.with_run(now.provider, at)
         events: list[Event] = []
         if removed and not now.cancelled:
-            now.cancelled = True
-            events.append(Steer(who=WHO, act="cancel", t=at))
+            events += self._cancelled_by(at)
         for job, why in sorted(submit_failures.items()):
             if now.phase[job] == _IDLE:
                 events += self._queued(job, at)

@@ -1,0 +1,188 @@
+"""A run without a journal of ours is followed by asking its manager, however that answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+from tests.app.test_reading import NOW, Written, course
+
+from longshore.app import events, logs
+from longshore.app.events import RunEvents
+from longshore.app.following import Following
+from longshore.app.logs import Growth, LogFollower, find_logs
+from longshore.app.runs import OpenRun
+from longshore.contract.context import RunPaths, Unreachable
+from longshore.contract.executor import Mark
+from longshore.contract.service import LogPlaces, StaleMark
+from longshore.errors import RunNotFoundError, UsageError
+from longshore.model.event import FORMAT, Event, Life
+from longshore.model.submission import Submission
+from longshore.services.local.service import LocalService
+
+ALL: list[Event] = [Life(v=FORMAT, life=1, t=NOW, host="ap", pid=7, boot="", by="submit"), *course()]
+SILENCE = Unreachable(why="timed out")
+
+
+class Places(LogPlaces):
+    """Logs that have one name per attempt."""
+
+    def __init__(self, begun: int) -> None:
+        self._begun = begun
+
+    def path(self, index: int, name: str, label: str, attempt: int) -> str:
+        return f"{label}.{index}.{name}.{attempt}"
+
+    def attempts(self, index: int) -> int:
+        return self._begun
+
+
+class Manager(LocalService):
+    """A manager that tells a little more each time it is asked.
+
+    Parameters
+    ----------
+    steps
+        What is done before each question is answered: how many events there are, or what it says instead.
+    """
+
+    def __init__(self, steps: list[int | Unreachable | type[StaleMark]]) -> None:
+        self.steps = steps
+        self.begun = 0
+
+    def events(self, run: RunPaths, mark: Mark = "") -> tuple[Iterator[Event], Mark] | Unreachable:
+        step = self.steps.pop(0)
+        if isinstance(step, Unreachable):
+            return step
+        if not isinstance(step, int):
+            raise step
+        return iter(ALL[int(mark or 0) : step]), str(step)
+
+    def alive(self, run: RunPaths) -> bool | Unreachable:
+        if not self.steps:
+            return False
+        return SILENCE if isinstance(self.steps[0], Unreachable) else True
+
+    def log_places(self, run: RunPaths) -> LogPlaces:
+        return Places(self.begun)
+
+
+@pytest.fixture(autouse=True)
+def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(events, "_LOOK_S", 0.0)
+    monkeypatch.setattr(logs, "_LOOK_S", 0.0)
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> Callable[[Manager], OpenRun]:
+    """A run whose manager is asked what happened."""
+    written = Written(tmp_path / "run")
+    said = Submission(id="7.0", by="submit", at=NOW, user="ada", host="ap")
+    card = msgspec.structs.replace(written.opened.card, submissions=(said,))
+
+    def of(manager: Manager) -> OpenRun:
+        found = OpenRun(run=written.run, card=card)
+        found.__dict__["service"] = manager
+        return found
+
+    return of
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [len(ALL)],
+        [0, 1, 5, 5, len(ALL)],
+        [3, SILENCE, 9, SILENCE, SILENCE, len(ALL)],
+        [3, 6, StaleMark, 8, len(ALL)],
+        [3, StaleMark, SILENCE, StaleMark, 2, 8, len(ALL)],
+    ],
+)
+def test_every_event_is_given_once_and_in_order(
+    opened: Callable[[Manager], OpenRun], steps: list[int | Unreachable | type[StaleMark]]
+) -> None:
+    following = RunEvents(opened(Manager(steps)))
+    found = list(following.follow())
+    assert [event for _, event in found] == ALL
+    assert [mark for mark, _ in found] == [f"1.{number}" for number in range(len(ALL))]
+    assert not following.lost
+
+
+def test_who_asks_for_what_came_after_a_mark_gets_that(opened: Callable[[Manager], OpenRun]) -> None:
+    found = list(RunEvents(opened(Manager([4, StaleMark, 6, len(ALL)])), since="1.4").follow())
+    assert [event for _, event in found] == ALL[5:]
+
+
+def test_it_ends_where_nobody_goes_on_with_the_run(opened: Callable[[Manager], OpenRun]) -> None:
+    class Gone(Manager):
+        def alive(self, run: RunPaths) -> bool:
+            return len(self.steps) > 1
+
+    following = RunEvents(opened(Gone([3, 6])))
+    assert [event for _, event in following.follow()] == ALL[:6]
+    assert following.lost
+    follower = LogFollower(opened(Gone([3, 6])), "j1")
+    assert list(follower.growth()) == []
+    assert follower.lost
+
+
+def test_what_was_never_handed_over_is_not_followed(opened: Callable[[Manager], OpenRun]) -> None:
+    never = opened(Manager([]))
+    never = OpenRun(run=never.run, card=msgspec.structs.replace(never.card, submissions=()))
+    never.__dict__["service"] = Manager([])
+    with pytest.raises(UsageError, match="never handed over"):
+        LogFollower(never, "j1")
+
+
+def test_a_run_that_is_removed_meanwhile(opened: Callable[[Manager], OpenRun]) -> None:
+    run = opened(Manager([1, 2]))
+    following = Following(run)
+    assert following.read() == ALL[:1]
+    run.run.root.rename(run.run.root.with_name("elsewhere"))
+    with pytest.raises(RunNotFoundError, match="it was moved or removed while it was followed"):
+        following.read()
+
+
+@pytest.mark.parametrize("stale", [False, True])
+def test_logs_are_followed_attempt_after_attempt(opened: Callable[[Manager], OpenRun], stale: bool) -> None:
+    """Job 1 fails and is tried again: its second attempt is known before it has a log."""
+
+    class Writing(Manager):
+        def events(self, run: RunPaths, mark: Mark = "") -> tuple[Iterator[Event], Mark] | Unreachable:
+            answer = super().events(run, mark)
+            if isinstance(answer, Unreachable):
+                return answer
+            reached = int(answer[1])
+            self.begun = 2 if reached >= 10 else 1 if reached >= 6 else 0
+            for number, since in ((1, 7), (2, 16)):
+                if reached >= since:
+                    (run.root / f"a.1.j1.{number}").write_text(f"attempt {number}\n")
+            return answer
+
+    steps: list[int | Unreachable | type[StaleMark]] = [0, 6, 7, SILENCE, 10, 12, 16, len(ALL)]
+    if stale:
+        steps[5:5] = [StaleMark, 10]
+    follower = LogFollower(opened(Writing(steps)), "j1")
+    assert list(follower.growth()) == [
+        Growth(1, None),
+        Growth(1, b"attempt 1\n"),
+        Growth(2, None),
+        Growth(2, b"attempt 2\n"),
+    ]
+    assert not follower.lost
+
+
+def test_an_attempt_that_waits_to_begin_has_no_log(opened: Callable[[Manager], OpenRun]) -> None:
+    manager = Manager([])
+    manager.begun = 1
+    with pytest.raises(RunNotFoundError, match=r"no attempt of it has begun, or 'a\.1\.j1\.1' is gone"):
+        find_logs(opened(manager), job="j1")
+    (opened(manager).run.root / "a.1.j1.1").touch()
+    assert [log.attempt for log in find_logs(opened(manager), job="j1").logs] == [1]
+    manager.begun = 2
+    assert [log.attempt for log in find_logs(opened(manager), job="j1").logs] == [1]
+    assert [log.attempt for log in find_logs(opened(manager), labels=["a"]).logs] == [1]
+    with pytest.raises(RunNotFoundError, match="has no log of an attempt 2"):
+        find_logs(opened(manager), job="j1", attempt=2)

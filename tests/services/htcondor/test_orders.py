@@ -1,0 +1,137 @@
+"""What was ordered of a run is told once HTCondor has taken it, and not because somebody meant to."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from longshore.contract.context import RunPaths
+from longshore.contract.service import Selection, Steering
+from longshore.errors import SubmissionRefusedError, UnreachableError
+from longshore.model.event import FORMAT, Life, Steer
+from longshore.services.htcondor.books import Book, Handed, Ordered, amend_orders, read_book, write_book
+from longshore.services.htcondor.client import CondorClient
+from longshore.services.htcondor.orders import cancel_all, steer
+
+
+class _Schedd(CondorClient):
+    """A schedd with some jobs of a DAGMan, which does what it is told when it is asked to remove them."""
+
+    def __init__(self, removal: Callable[[], int], *nodes: str) -> None:
+        super().__init__()
+        self._removal = removal
+        self._nodes = nodes
+        self.acts: list[str] = []
+
+    def jobs(self, constraint: str, attributes: Sequence[str]) -> list[Mapping[str, Any]]:
+        return [] if self.acts else [dict.fromkeys(attributes, node) for node in self._nodes]
+
+    def act(self, action: str, constraint: str, reason: str) -> int:
+        self.acts.append(action)
+        return self._removal()
+
+    def is_expression(self, text: str) -> bool:
+        return bool(text)
+
+    def throttle_dag(self, cluster: int, most: int) -> None:
+        self.acts.append(f"throttle {cluster} {most}")
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunPaths:
+    """A run that was handed over."""
+    run = RunPaths(tmp_path)
+    run.wms.mkdir()
+    run.journal.mkdir()
+    life = Life(v=FORMAT, life=1, t=1.0, host="ap", pid=7, boot="", by="submit")
+    write_book(run, Book(handed=(Handed(life=life, cluster=7, schedd="ap"),)))
+    return run
+
+
+def cancel(run: RunPaths, schedd: _Schedd, selection: Selection | None = None) -> int:
+    return cancel_all(run, schedd, read_book(run), selection or Selection(), "ClusterId == 7").ended
+
+
+def given(run: RunPaths) -> list[tuple[str, bool]]:
+    return [(order.steer.act, order.taken) for order in read_book(run).ordered]
+
+
+def test_a_cancellation_is_taken_when_the_schedd_says_so(run: RunPaths) -> None:
+    meanwhile: list[list[tuple[str, bool]]] = []
+
+    def remove() -> int:
+        meanwhile.append(given(run))
+        return 1
+
+    assert cancel(run, _Schedd(remove, "j0", "j1")) == 2
+    assert meanwhile == [[("cancel", False)]]
+    assert given(run) == [("cancel", True)]
+
+
+def test_one_that_never_arrived_leaves_nothing(run: RunPaths) -> None:
+    def remove() -> int:
+        raise UnreachableError("the schedd does not answer")
+
+    with pytest.raises(UnreachableError):
+        cancel(run, _Schedd(remove, "j0"))
+    assert given(run) == []
+    with pytest.raises(SubmissionRefusedError, match="pass-thru"):
+        cancel(run, _Schedd(lambda: 0, "j0"), Selection(pass_thru="Owner == 1"))  # noqa: S106 - no password
+    assert given(run) == []
+
+
+@pytest.mark.parametrize("full", ["before", "all the time"])
+def test_a_full_disk_keeps_nobody_from_cancelling(run: RunPaths, full: str) -> None:
+    draft = run.wms / f".htcondor.json.{os.getpid()}"
+    draft.symlink_to("/dev/full")
+
+    def remove() -> int:
+        if full == "all the time":
+            draft.symlink_to("/dev/full")
+        return 1
+
+    assert cancel(run, _Schedd(remove, "j0")) == 1
+    assert given(run) == ([("cancel", True)] if full == "before" else [])
+
+
+def test_where_there_was_nothing_to_remove_the_log_tells_what_became_of_the_run(run: RunPaths) -> None:
+    schedd = _Schedd(lambda: 0)
+    assert cancel(run, schedd, Selection(final_too=True)) == 0
+    assert schedd.acts == ["Remove", "RemoveX", "Remove"]
+    assert given(run) == [("cancel", False)]
+
+
+def test_where_only_the_final_job_is_left_it_is_noted(run: RunPaths) -> None:
+    schedd = _Schedd(lambda: 1, "final")
+    assert cancel(run, schedd) == 0
+    assert schedd.acts == []
+    assert given(run) == [("cancel", True)]
+
+
+def test_what_is_taken_comes_behind_what_was_told(run: RunPaths) -> None:
+    def remove() -> int:
+        assert steer(run, schedd, read_book(run), Steering(selection=Selection(), act="throttle", set={"max": "3"}))
+        return 1
+
+    schedd = _Schedd(remove, "j0")
+    cancel(run, schedd)
+    assert given(run) == [("throttle", True), ("cancel", True)]
+    assert [order.steer.act for order in read_book(run).taken] == ["throttle", "cancel"]
+
+
+def test_none_of_many_orders_is_lost(run: RunPaths) -> None:
+    def add(number: int) -> None:
+        order = Ordered(steer=Steer(who="ada", act="pause", t=float(number)), life=1)
+        amend_orders(run, lambda book: (*book.ordered, order))
+
+    threads = [threading.Thread(target=add, args=(number,)) for number in range(20)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(order.steer.t for order in read_book(run).ordered) == list(map(float, range(20)))
