@@ -32,9 +32,9 @@ def test_machines_of_a_pattern_count_where_there_are_any() -> None:
 
 
 def test_versions_that_may_not_understand_each_other() -> None:
-    old = Located(name="ap", version="23.9.6", address="", ad=None)
+    old = Located(name="ap", version="23.9.6", ad=None)
     assert "SEC_FS_ENFORCE_CHANNEL_BINDING" in at_odds("25.14.1", old)
-    assert at_odds("25.14.1", Located(name="ap", version="24.0.1", address="", ad=None)) == ""
+    assert at_odds("25.14.1", Located(name="ap", version="24.0.1", ad=None)) == ""
 
 
 def test_no_configuration(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
