@@ -163,8 +163,8 @@ def test_who_cancels_a_label_is_told_what_of_it_will_run(half: RunPaths) -> None
 
 
 def test_who_holds_jobs_is_told_which_are_not_held(half: RunPaths) -> None:
-    def order(act: str, **chosen: tuple[str, ...]) -> tuple[str, ...]:
-        return not_reached(half, Steering(act=act, selection=Selection(**chosen)))
+    def order(act: str, *, jobs: tuple[str, ...] = (), labels: tuple[str, ...] = ()) -> tuple[str, ...]:
+        return not_reached(half, Steering(act=act, selection=Selection(jobs=jobs, labels=labels)))
 
     hold = "not in HTCondor's queue yet, and DAGMan will submit {0}: hold {0} once there, or pause the whole run"
     assert order("hold", jobs=("b1", "b2")) == (f"1 of these jobs is {hold.format('it')}",)

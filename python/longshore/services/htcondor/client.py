@@ -336,7 +336,7 @@ class CondorClient:
             answer = htcondor.Schedd(located.ad).edit(constraint, attribute, value)
             return int(getattr(answer, "count", answer) or 0)
 
-    def _dagman(self, cluster: int) -> Any:
+    def _dagman_here(self, cluster: int) -> Any:
         """DAGMan's job, for orders to itself: the bindings look for it at the schedd of this host, and nowhere else.
 
         Raises
@@ -372,7 +372,7 @@ class CondorClient:
         ServiceError
             It does not take the order.
         """
-        dagman = self._dagman(cluster)
+        dagman = self._dagman_here(cluster)
         # One that is halted, and not paused, ends when nothing of it is in the queue.
         with ours("DAGMan"):
             done, said = dagman.resume() if halt is None else dagman.halt(halt, pause=True)
@@ -394,7 +394,7 @@ class CondorClient:
         ServiceError
             It does not take the order.
         """
-        dagman = self._dagman(cluster)
+        dagman = self._dagman_here(cluster)
         with ours("DAGMan"):
             said = dagman.throttle(max_nodes=most)
         if isinstance(said, str):
