@@ -120,3 +120,19 @@ def test_of_what_was_not_committed_it_is_asked_whether_it_was(
     book = read_book(run)
     assert [handed.cluster for handed in book.handed] == ([9] if raised is None else [])
     assert (book.begun is None) is (raised is not UnsureError)
+
+
+@pytest.mark.parametrize(
+    ("pool", "own", "refused"), [("", "", True), ("1", "0", False), ("0", "2", True), ("0", "", False)]
+)
+def test_how_strict_dagman_is_the_run_says_before_the_pool_does(
+    own: str, pool: str, refused: bool, run: RunPaths
+) -> None:
+    if own:
+        with (run.wms / "dagman.conf").open("a", encoding="utf-8") as file:
+            file.write(f"DAGMAN_USE_STRICT = {own}\n")
+    schedd = _Schedd({"DAGMAN_USE_STRICT": pool})
+    elsewhere = not run.root.is_relative_to("/tmp")
+    with pytest.raises(SubmissionRefusedError, match="logs under /tmp") if refused and not elsewhere else nullcontext():
+        hand_over(run, schedd, by="submit")
+    assert len(schedd.taken) == (not refused or elsewhere)

@@ -9,8 +9,9 @@ from types import SimpleNamespace
 import pytest
 
 from longshore.errors import ServiceError, SubmissionRefusedError, UnreachableError, UnsureError
-from longshore.services.htcondor.client import CondorClient, Located
-from longshore.services.htcondor.ping import at_odds, capacity_of, ping
+from longshore.services.htcondor.bindings import too_old
+from longshore.services.htcondor.client import CondorClient
+from longshore.services.htcondor.ping import capacity_of, ping
 from longshore.services.htcondor.said import translated
 
 GIB = 1 << 30
@@ -31,10 +32,9 @@ def test_machines_of_a_pattern_count_where_there_are_any() -> None:
     assert capacity_of([], "x") == {}
 
 
-def test_versions_that_may_not_understand_each_other() -> None:
-    old = Located(name="ap", version="23.9.6", ad=None)
-    assert "SEC_FS_ENFORCE_CHANNEL_BINDING" in at_odds("25.14.1", old)
-    assert at_odds("25.14.1", Located(name="ap", version="24.0.1", ad=None)) == ""
+def test_daemons_that_are_too_old() -> None:
+    assert "HTCondor 23.9.6 is too old: " in too_old("23.9.6")
+    assert [too_old(version) for version in ("24.0.1", "25.14.1", "", "soon")] == ["", "", "", ""]
 
 
 def test_no_configuration(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

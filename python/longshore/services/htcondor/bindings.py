@@ -14,6 +14,8 @@ from typing import Any, Final
 from longshore.errors import ServiceError
 
 _OLDEST: Final = 25
+_OLDEST_DAEMONS: Final = 24
+"""Major version of HTCondor's daemons below which our DAGs do not run."""
 _QUERY_S: Final = 20
 _CONFIGS: Final = ("/etc/condor/condor_config", "/usr/local/etc/condor_config", "~condor/condor_config")
 _NO_FILE: Final = frozenset({"ONLY_ENV", "/dev/null"})
@@ -86,6 +88,18 @@ def _there() -> Iterator[str]:
         expanded = os.path.expanduser(path)  # noqa: PTH111
         if not expanded.startswith("~"):
             yield expanded
+
+
+def too_old(version: str) -> str:
+    """What to say of daemons that are too old for us; empty where they are not, or do not say.
+
+    DAGMan 23.9 takes arguments and variables within a DAG for those of the syntax before version 7 and submits nothing
+    (seen with 23.9.6, as in Debian 13); 25.14 does.
+    """
+    major = version.partition(".")[0]
+    if not major.isdigit() or int(major) >= _OLDEST_DAEMONS:
+        return ""
+    return f"HTCondor {version} is too old: its DAGMan cannot submit what is described within a DAG"
 
 
 def digits(version: str) -> str:

@@ -12,7 +12,7 @@ import msgspec
 
 from longshore.contract.context import Unreachable
 from longshore.errors import LongshoreError, SubmissionRefusedError, UnreachableError, UsageError
-from longshore.services.htcondor.bindings import bindings, digits, silence
+from longshore.services.htcondor.bindings import bindings, digits, silence, too_old
 from longshore.services.htcondor.said import ours
 
 _CLOCKS_S: Final = 3600
@@ -204,6 +204,8 @@ class CondorClient:
         """
         htcondor = bindings()
         located = self.schedd()
+        if old := too_old(located.version):
+            raise SubmissionRefusedError(old, hint="Submit from an access point with HTCondor 24 or later.")
         with ours(f"the schedd '{located.name}'", refused="the DAG"):
             # What the DAG names is looked for from where this process is.
             with chdir(dag.parent), silence():

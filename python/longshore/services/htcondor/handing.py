@@ -18,6 +18,7 @@ from longshore.model.event import FORMAT, Life, Restarted, Steer
 from longshore.services.htcondor.arrival import settled, take_back
 from longshore.services.htcondor.books import DAG, OVERRIDES, Book, Handed, backup_folder, read_book, write_book
 from longshore.services.htcondor.client import CondorClient, quoted
+from longshore.services.htcondor.dag import CONFIG
 from longshore.services.htcondor.rescue import dag_lines, done_nodes, rescue_text, retries_in
 from longshore.services.htcondor.trial import refuse_broken
 from longshore.world.host import boot_id, host_name
@@ -177,13 +178,21 @@ def _refuse_run_by_hand(run: RunPaths, again: Again | None) -> None:
 
 def _refuse_where_strict(dag: Path, client: CondorClient) -> None:
     """DAGMan that is strict ends at once where its log would lie in ``/tmp``, and tells nobody."""
-    strict = client.setting("DAGMAN_USE_STRICT") or "1"
+    strict = _of_run(dag.parent / CONFIG, "DAGMAN_USE_STRICT") or client.setting("DAGMAN_USE_STRICT") or "1"
     if dag.is_relative_to("/tmp") and strict != "0":  # noqa: S108 - HTCondor's own rule names it
         raise SubmissionRefusedError(
             f"DAGMan refuses to run a DAG from '{dag.parent}': logs under /tmp are lost when the machine starts anew, "
             f"and DAGMAN_USE_STRICT is {strict}",
             hint="Set 'submitPath' to a directory elsewhere.",
         )
+
+
+def _of_run(config: Path, name: str) -> str:
+    """What a run's own settings of DAGMan say, which hold before those of the pool; empty where they say nothing."""
+    if not config.exists():
+        return ""
+    told = (line.partition("=") for line in config.read_text("utf-8").splitlines())
+    return {key.strip().upper(): value.strip() for key, _, value in told}.get(name, "")
 
 
 # -------------------------------------------------------------------------------------------------------------- again

@@ -224,6 +224,11 @@ class Sorter:
     def _alike(self, kind: Kind) -> Text | None:
         """The programs and arguments of commands that differ in nothing that has to be quoted."""
         commands = [command if isinstance(command, str) else _BETWEEN.join(command) for command in kind.commands]
+        if not isinstance(kind.commands[0], str):
+            counted = zip(commands, kind.commands, strict=True)
+            if any(joined.count(_BETWEEN) >= len(words) for joined, words in counted):
+                # A word has that sign itself.
+                return None
         before, after = quoting.split(commands)
         before, after = _out_of_marks(before, after)
         begin, end = len(before), len(after)

@@ -9,12 +9,11 @@ from typing import Any, Final
 from longshore.contract.context import PingReport
 from longshore.errors import ServiceError, UnreachableError
 from longshore.model.request import MIB
-from longshore.services.htcondor.client import CondorClient, Located
+from longshore.services.htcondor.bindings import too_old
+from longshore.services.htcondor.client import CondorClient
 
 NAME: Final = "htcondor"
 _MACHINE: Final = ("Machine", "TotalCpus", "TotalMemory", "TotalDisk", "TotalGPUs", "TotalSlotCpus", "TotalSlotMemory")
-_CHANNEL_BINDING: Final = (24, 0)
-"""Version from which file-system authentication is bound to its connection: older daemons do not know that."""
 
 
 def ping(client: CondorClient, *, pattern: str = "") -> PingReport:
@@ -47,23 +46,12 @@ def ping(client: CondorClient, *, pattern: str = "") -> PingReport:
         return PingReport(service=NAME, ok=False, message=message, details=details)
     names = {str(ad.get("Machine")) for ad in machines}
     details["machines"] = str(len(names))
-    if odd := at_odds(details["bindings"], schedd):
-        details["versions"] = odd
+    if old := too_old(schedd.version):
+        return PingReport(service=NAME, ok=False, message=f"{old}; 24 or later is needed", details=details)
     message = f"HTCondor {schedd.version}: schedd '{schedd.name}' takes jobs, {len(names)} machines"
     return PingReport(
         service=NAME, ok=True, message=message, details=details, capacity=capacity_of(machines, pattern) or None
     )
-
-
-def at_odds(bindings: str, daemon: Located) -> str:
-    """What to say where the versions of bindings and daemons may not understand each other; empty where they do."""
-    ours, theirs = _numbers(bindings), _numbers(daemon.version)
-    if ours >= _CHANNEL_BINDING > theirs:
-        return (
-            f"bindings {bindings} and '{daemon.name}' {daemon.version}: if authentication fails, set "
-            "SEC_FS_ENFORCE_CHANNEL_BINDING = False"
-        )
-    return ""
 
 
 def capacity_of(machines: Sequence[Mapping[str, Any]], pattern: str) -> dict[str, int]:
@@ -89,7 +77,3 @@ def capacity_of(machines: Sequence[Mapping[str, Any]], pattern: str) -> dict[str
         if amounts:
             found[resource] = max(amounts)
     return found
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
