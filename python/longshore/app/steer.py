@@ -45,7 +45,7 @@ def steer(opened: OpenRun, steering: Steering) -> RunReport:
     taken = opened.service.steer(opened.run, steering)
     report = status_run(opened)
     if taken:
-        return report
+        return msgspec.structs.replace(report, notes=(*report.notes, *opened.service.not_reached(opened.run, steering)))
     later = "the order is taken when the run's engine looks again"
     if opened.service.alive(opened.run) is not True:
         later = f"no engine runs: the next one takes the order, as in 'longshore resume {opened.card.id}'"

@@ -227,6 +227,13 @@ class WmsService(ABC):
         """
         raise SubmissionRefusedError(f"the service '{self.name}' cannot {steering.act} runs")
 
+    def not_reached(self, run: RunPaths, steering: Steering) -> tuple[str, ...]:
+        """Return what to say of jobs that were meant by an order that was taken, and that it did not reach.
+
+        Here, nothing: an order reaches all that it means.
+        """
+        return ()
+
     @abstractmethod
     def restart(self, run: RunPaths, changes: Changes) -> Submission:
         """Run again what did not succeed, and what the changes name.

@@ -13,10 +13,15 @@ import pytest
 from longshore.contract.context import RunPaths
 from longshore.contract.service import Selection, Steering
 from longshore.errors import SubmissionRefusedError, UnreachableError
+from longshore.model.codec import workflow_lines
 from longshore.model.event import FORMAT, Life, Steer
+from longshore.model.job import Job, JobSettings
+from longshore.model.workflow import Workflow
+from longshore.services.htcondor import unsubmitted
 from longshore.services.htcondor.books import Book, Handed, Ordered, amend_orders, read_book, write_book
 from longshore.services.htcondor.client import CondorClient
-from longshore.services.htcondor.orders import cancel_all, steer
+from longshore.services.htcondor.orders import cancel_all, cancel_some, not_reached, steer
+from longshore.world.rundir import write_lines
 
 
 class _Schedd(CondorClient):
@@ -135,3 +140,52 @@ def test_none_of_many_orders_is_lost(run: RunPaths) -> None:
     for thread in threads:
         thread.join()
     assert sorted(order.steer.t for order in read_book(run).ordered) == list(map(float, range(20)))
+
+
+@pytest.fixture
+def half(run: RunPaths) -> RunPaths:
+    """Of six jobs and a final one, DAGMan has submitted the first two; the last depends on the first."""
+    names = ["a0", "b1", "b2", "b3", "c4", "b5", "f"]
+    jobs = [Job(name=name, label=name[0], command=("true",), settings=JobSettings(label=name[0])) for name in names]
+    write_lines(run.workflow, workflow_lines(Workflow("w", jobs[:6], [("b1", "b5")], final=jobs[6])))
+    submitted = '000 (00{}.000.000) 2026-11-22 06:32:15 Job submitted: <x>\n    [ DAGNodeName = "j{}" ]\n...\n'
+    (run.wms / "run.dag.nodes.log").write_text(submitted.format(8, 0) + submitted.format(9, 1), "utf-8")
+    return run
+
+
+def test_who_cancels_a_label_is_told_what_of_it_will_run(half: RunPaths) -> None:
+    outcome = cancel_some(half, _Schedd(lambda: 1), 7, Selection(labels=("b",)))
+    assert outcome.ended == 1
+    (said,) = outcome.alive
+    assert said.startswith("2 of these jobs are not in HTCondor's queue yet, and DAGMan will submit them")
+    assert said.endswith(": cancel them once there, or cancel the whole run")
+    assert cancel_some(half, _Schedd(lambda: 1), 7, Selection(jobs=("a0", "b1", "b5"))).alive == ()
+
+
+def test_who_holds_jobs_is_told_which_are_not_held(half: RunPaths) -> None:
+    def order(act: str, *, jobs: tuple[str, ...] = (), labels: tuple[str, ...] = ()) -> tuple[str, ...]:
+        return not_reached(half, Steering(act=act, selection=Selection(jobs=jobs, labels=labels)))
+
+    hold = "not in HTCondor's queue yet, and DAGMan will submit {0}: hold {0} once there, or pause the whole run"
+    assert order("hold", jobs=("b1", "b2")) == (f"1 of these jobs is {hold.format('it')}",)
+    assert order("hold", labels=("a",)) == ()
+    assert order("hold") == (f"3 of these jobs are {hold.format('them')}",)
+    assert order("release") == ()
+
+
+def test_what_cannot_be_told_is_said(half: RunPaths) -> None:
+    half.workflow.unlink()
+    (said,) = unsubmitted.told(half, [2], "hold")
+    assert said.startswith("whether DAGMan is yet to submit some of these jobs cannot be told: ")
+
+
+@pytest.mark.parametrize("act", ["hold", "release"])
+def test_without_a_selection_all_jobs_in_the_queue_are_meant(half: RunPaths, act: str) -> None:
+    class Schedd(_Schedd):
+        def act(self, action: str, constraint: str, reason: str) -> int:
+            self.acts += [action, constraint]
+            return 1
+
+    schedd = Schedd(lambda: 1)
+    assert steer(half, schedd, read_book(half), Steering(act=act))
+    assert schedd.acts == [act.capitalize(), "DAGManJobId =?= 7 && LongshoreJob =!= undefined"]

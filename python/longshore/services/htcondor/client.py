@@ -27,15 +27,12 @@ class Located(msgspec.Struct, frozen=True, kw_only=True):
         What it is called.
     version
         Its version, in digits; empty where it says none.
-    address
-        Where it listens.
     ad
         What the bindings want to be given to talk to it.
     """
 
     name: str
     version: str
-    address: str
     ad: Any
 
 
@@ -61,7 +58,6 @@ class CondorClient:
     def __init__(self, *, schedd: str = "", pool: str = "") -> None:
         self._name = schedd
         self._pool = pool
-        self._found: Any = None
 
     # ----------------------------------------------------------------------------------------------------- what is here
 
@@ -342,6 +338,27 @@ class CondorClient:
             answer = htcondor.Schedd(located.ad).edit(constraint, attribute, value)
             return int(getattr(answer, "count", answer) or 0)
 
+    def _dagman_here(self, cluster: int) -> Any:
+        """DAGMan's job, for orders to itself: the bindings look for it at the schedd of this host, and nowhere else.
+
+        Raises
+        ------
+        SubmissionRefusedError
+            It is at another.
+        """
+        if self._name:
+            there = self.schedd().name
+            try:
+                here = CondorClient().schedd().name
+            except UnreachableError:
+                here = ""
+            if there.lower() != here.lower():
+                raise SubmissionRefusedError(
+                    f"DAGMan (job {cluster}) takes orders only on the host of its schedd, which is '{there}'",
+                    hint=f"Give the order there. This host has {f'the schedd {here!r}' if here else 'no schedd'}.",
+                )
+        return bindings().DAGMan(cluster)
+
     def steer_dag(self, cluster: int, *, halt: str | None) -> None:
         """Have DAGMan submit nothing more, or go on.
 
@@ -357,7 +374,7 @@ class CondorClient:
         ServiceError
             It does not take the order.
         """
-        dagman = bindings().DAGMan(cluster)
+        dagman = self._dagman_here(cluster)
         # One that is halted, and not paused, ends when nothing of it is in the queue.
         with ours("DAGMan"):
             done, said = dagman.resume() if halt is None else dagman.halt(halt, pause=True)
@@ -379,7 +396,7 @@ class CondorClient:
         ServiceError
             It does not take the order.
         """
-        dagman = bindings().DAGMan(cluster)
+        dagman = self._dagman_here(cluster)
         with ours("DAGMan"):
             said = dagman.throttle(max_nodes=most)
         if isinstance(said, str):
@@ -395,7 +412,6 @@ def _located(ad: Any) -> Located:
     return Located(
         name=str(ad.get("Name", "")),
         version=digits(str(ad.get("CondorVersion", ""))),
-        address=str(ad.get("MyAddress", "")),
         ad=ad,
     )
 

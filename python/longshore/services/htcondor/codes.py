@@ -114,15 +114,3 @@ def cause_of_hold(code: int, subcode: int) -> Cause:
     if code >= _EVICTIONS:
         return _OTHER_EVICTIONS.get(code, Cause.PREEMPTED)
     return _HOLDS.get(code, Cause.HELD)
-
-
-DAG_STATUS: Final[Mapping[int, str]] = {
-    0: "it goes well",
-    1: "an error of DAGMan's own",
-    2: "at least one node failed",
-    3: "it was aborted by a node",
-    4: "it was removed",
-    5: "its graph has a ring",
-    6: "it was halted",
-}
-"""``DAG_Status`` of DAGMan's job, in words."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -41,18 +41,47 @@ def directory_of(meant: CondorId, *, everywhere: bool) -> Path | None:
     ServiceError
         The schedd does not answer.
     """
+    everywhere = everywhere and not meant.schedd
+    return first_directory(_clients(meant.schedd, everywhere=everywhere), meant, go_on=everywhere)
+
+
+def first_directory(clients: Iterable[CondorClient], meant: CondorId, *, go_on: bool) -> Path | None:
+    """The same, of the first schedd that knows it.
+
+    Parameters
+    ----------
+    clients
+        The schedds.
+    meant
+        The job.
+    go_on
+        Whether the others are asked where one does not answer.
+
+    Raises
+    ------
+    ServiceError
+        A schedd does not answer, and the others are not to be asked.
+    """
     constraint = f"{_meant(meant)} && LongshoreRun =!= undefined"
-    for client in _clients(meant.schedd, everywhere=everywhere and not meant.schedd):
-        found = client.jobs(constraint, _DIRECTORY)
-        if isinstance(found, Unreachable):
-            if everywhere and not meant.schedd:
+    for client in clients:
+        try:
+            ads = _ads(client, constraint, meant)
+        except ServiceError:
+            if go_on:
                 continue
-            raise UnreachableError(f"which run '{meant.cluster}' is cannot be asked: {found.why}")
-        ads = found or client.history(constraint, _DIRECTORY)
+            raise
         folders = (Path(str(ad["Iwd"])).parent for ad in ads if ad.get("Iwd"))
         if there := next((folder for folder in folders if RunPaths(folder).card.is_file()), None):
             return there
     return None
+
+
+def _ads(client: CondorClient, constraint: str, meant: CondorId) -> list[Mapping[str, Any]]:
+    """What a schedd has of a job, in its queue or out of it."""
+    found = client.jobs(constraint, _DIRECTORY)
+    if isinstance(found, Unreachable):
+        raise UnreachableError(f"which run '{meant.cluster}' is cannot be asked: {found.why}")
+    return found or client.history(constraint, _DIRECTORY)
 
 
 def sighted(search: Search) -> Sighted:

@@ -13,6 +13,7 @@ from longshore.contract.service import Selection, Steering
 from longshore.errors import SubmissionRefusedError, UnreachableError, UsageError
 from longshore.model.codec import decode_name
 from longshore.model.event import Steer
+from longshore.services.htcondor import unsubmitted
 from longshore.services.htcondor.books import Book, Ordered, amend_orders
 from longshore.services.htcondor.client import CondorClient
 from longshore.services.htcondor.story import FINAL
@@ -25,8 +26,6 @@ _GONE_S: Final = 20.0
 _LOOK_S: Final = 0.1
 _BEGUN_S: Final = 15.0
 _REASON: Final = "longshore cancel"
-_RUNNING: Final = 2
-"""``JobStatus`` of a job that runs."""
 
 
 def cancel_all(run: RunPaths, client: CondorClient, book: Book, selection: Selection, dagman: str) -> CancelOutcome:
@@ -114,7 +113,8 @@ def cancel_some(run: RunPaths, client: CondorClient, cluster: int, selection: Se
             "none of these jobs is in HTCondor's queue: they are over, or DAGMan has not submitted them yet, and will",
             hint="'report' says which. Cancel them when they are in the queue, or the whole run.",
         )
-    return CancelOutcome(ended=count, alive=tuple(f"job {name} is still in the queue" for name in _left(client, here)))
+    still = (f"job {name} is still in the queue" for name in _left(client, here))
+    return CancelOutcome(ended=count, alive=(*still, *unsubmitted.told(run, chosen, "cancel")))
 
 
 def steer(run: RunPaths, client: CondorClient, book: Book, steering: Steering) -> bool:
@@ -130,7 +130,11 @@ def steer(run: RunPaths, client: CondorClient, book: Book, steering: Steering) -
     selection, act = steering.selection, steering.act
     who, now = user_name(), time.time()
     if act in {"hold", "release"}:
-        constraint = _in_queue(last.cluster, chosen_jobs(run, selection))
+        constraint = (
+            f"DAGManJobId =?= {last.cluster} && LongshoreJob =!= undefined"
+            if selection.everything
+            else _in_queue(last.cluster, chosen_jobs(run, selection))
+        )
         why = f"longshore {act}" + (f": {steering.set['why']}" if steering.set.get("why") else "")
         if not client.act(act.capitalize(), constraint, why):
             raise SubmissionRefusedError(
@@ -150,6 +154,25 @@ def steer(run: RunPaths, client: CondorClient, book: Book, steering: Steering) -
         _note(run, Steer(who=who, act=act, set=steering.set, t=now))
         return True
     raise _cannot(act)
+
+
+def not_reached(run: RunPaths, steering: Steering) -> tuple[str, ...]:
+    """What to say of jobs that an order was to reach, and that nobody could give it to.
+
+    Parameters
+    ----------
+    run
+        The run directory.
+    steering
+        The order, which was taken. What was not submitted yet needs no release.
+    """
+    if steering.act != "hold":
+        return ()
+    if not steering.selection.everything:
+        return unsubmitted.told(run, chosen_jobs(run, steering.selection), "hold")
+    with open_workflow(run) as (header, _, _):
+        # The final job comes after those that are held.
+        return unsubmitted.told(run, range(header.jobs - header.final), "hold")
 
 
 def _cannot(act: str) -> SubmissionRefusedError:

@@ -298,6 +298,10 @@ class HTCondorService(WmsService):
             )
         return orders.steer(run, _client(run), book, steering)
 
+    def not_reached(self, run: RunPaths, steering: Steering) -> tuple[str, ...]:
+        """Return how many jobs were to be held that DAGMan is yet to submit."""
+        return orders.not_reached(run, steering)
+
     # ------------------------------------------------------------------------------------------------------------- ping
 
     def ping(self, ctx: Context) -> PingReport:
