@@ -121,3 +121,16 @@ def _is_gate(process: Path, folder: Path) -> bool:
         return (process / "cwd").resolve() == folder and any(word.endswith(b"gate") for word in words)
     except OSError:
         return False
+
+
+def test_a_gate_that_cannot_do_its_work_fails_the_run(condor_site: CondorSite) -> None:
+    go = condor_site.folder / "go"
+    run = _begin(condor_site, "shut", f"until test -e {go}; do sleep 0.3; done", blocking=False)
+    (gate,) = until(lambda: _programs(run), "the gate waits")
+    os.kill(gate, signal.SIGKILL)
+    go.touch()
+    assert condor_site.ended(run)["state"] == "FAILED"
+    assert condor_site.counts(run)["SUCCEEDED"] > 1
+    said = condor_site.cli("explain", run, "isr_2_1").stdout
+    assert "DAGMan ended with exit code 1: PRE Script of node g0 died on signal 9" in said, said
+    assert "cancelled" not in said

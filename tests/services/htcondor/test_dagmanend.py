@@ -14,7 +14,7 @@ from longshore.services.htcondor import about
 from longshore.services.htcondor.bindings import silence
 from longshore.services.htcondor.books import Book, Handed
 from longshore.services.htcondor.dagmanend import End, last_word
-from longshore.services.htcondor.dagmanout import refusal
+from longshore.services.htcondor.dagmanout import gate_failures, refusal
 from longshore.services.htcondor.standing import Standing
 
 BEGAN = "001 (042.000.000) 2026-11-22 10:48:31 Job executing on host: <127.0.0.1:1>\n...\n"
@@ -61,6 +61,14 @@ def test_what_it_says_is_wrong(tmp_path: Path) -> None:
         "ERROR: Unknown child node j99 specified",
         "Warning is fatal error because of DAGMAN_USE_STRICT setting",
     ]
+
+
+@pytest.mark.parametrize("word", ["failed with status 127", "died on signal 9 (Killed)"])
+def test_what_it_says_of_a_gate(tmp_path: Path, word: str) -> None:
+    path = tmp_path / "run.dag.dagman.out"
+    assert gate_failures(path) == []
+    path.write_text(f"{SAID}11/22/26 10:48:33 PRE Script of node g0 {word}\n", "utf-8")
+    assert gate_failures(path) == [f"PRE Script of node g0 {word}"]
 
 
 def test_a_report_says_it(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Final
 from longshore.services.htcondor.story import FINAL
 
 _SHORTCUT: Final = re.compile(rb"Shortcutting node (\S+) retries because of submit failure")
-_GATE: Final = re.compile(rb"PRE Script of (?:Node|Job) g\d+ failed[^\n]*", re.IGNORECASE)
+_GATE: Final = re.compile(rb"PRE Script of (?:Node|Job) g\d+ (?:failed|died)[^\n]*", re.IGNORECASE)
 _SAID: Final = re.compile(rb"\n\d\d/\d\d/\d\d(?:\d\d)? \d\d:\d\d:\d\d(?:\.\d+)? (?:ERROR|Error|submit error)[^\n]*")
 _STAMP: Final = re.compile(rb"^\n\d\d/\d\d/\d\d(?:\d\d)? \d\d:\d\d:\d\d(?:\.\d+)? ")
 _ERROR: Final = re.compile(rb"\n\d\d/\d\d/\d\d(?:\d\d)? [\d:.]+ ((?:ERROR|Warning is fatal error)\b[^\n]*)")
