@@ -22,6 +22,7 @@ OF_JOBS = {
     *("environment", "numberOfRetries", "retryUnlessExit", "retryOn", "retryDelay", "retryDelayMax", "retryOnLost"),
     *("retryOnPreempted", "memoryMultiplier", "memoryGrowth", "memoryLimit", "requestMemoryMax", "walltimeMultiplier"),
     *("requestWalltimeMax", "enforceMemory", "memoryGrace", "maxLogSize", "successIf", "keepTmp", "keepLogs"),
+    *("nodeCount",),
     *("resumeTasks", "killGrace", "killSignals", "maxFastFailures", "fastFailureTime", "limitThreads", "directives"),
     *("workingDirectory", "container", "inheritEnvironment", "fileSystem", "setup", "htcondor", "subDirTemplate"),
 }
@@ -50,7 +51,17 @@ def test_what_is_ordinary_is_no_problem() -> None:
         ({"rules": JobRules(bounds=Bounds(log_b=5))}, False, "'maxLogSize'"),
         ({"rules": JobRules(bounds=Bounds(tmp=Keep.ALL))}, False, "'keepTmp'"),
         ({"rules": JobRules(bounds=Bounds(logs=Keep.FAILED))}, False, "'keepLogs'"),
-        ({"own": {"nodeCount": 2}}, True, "'htcondor' has no key 'nodeCount'"),
+        ({"own": {"nodecount": 2}}, True, "'htcondor' has no key 'nodecount'"),
+        ({"own": {"nodeCount": 1}}, True, "'htcondor' has no key 'nodeCount'"),
+        (
+            {"own": {"nodeCount": 2}},
+            True,
+            "('htcondor.nodeCount' is '2'): HTCondor gives each job",
+        ),
+        ({"own": {"profile.condor": {"Universe": "Parallel"}}}, True, "('profile.condor.Universe' is 'Parallel')"),
+        ({"own": {"profile.condor": {"machine_count": 4}}}, True, "('profile.condor.machine_count' is '4')"),
+        ({"own": {"directives": ["machine_count = 2"]}}, True, "('directives machine_count' is '2')"),
+        ({"request": Request(resources={"nodes": 2})}, True, "('requestResources.nodes' is '2')"),
         ({"own": {"profile.condor": {"log": "x"}}}, True, "'profile.condor' cannot set 'log'"),
         ({"own": {"profile.condor": {"no good": "x"}}}, True, "the name of no command"),
         ({"own": {"profile.condor": {"universe": "local"}}}, False, "in which HTCondor counts no ends"),
@@ -63,6 +74,12 @@ def test_what_cannot_be_done_is_told(settings: dict[str, Any], fatal: bool, word
     (problem,) = _problems(**settings)
     assert problem.fatal is fatal
     assert words in problem.message
+
+
+def test_a_pattern_of_machines_that_is_none_is_told() -> None:
+    (problem,) = _problems(context(run={"executeMachinesPattern": "*worker*"}))
+    assert problem.fatal
+    assert "'executeMachinesPattern' is no regular expression" in problem.message
 
 
 def test_a_request_that_no_machine_holds_is_refused() -> None:

@@ -28,7 +28,7 @@ KILLED = (
 )
 ENDED = (
     "005 (042.000.000) 2026-11-22 10:48:51 Job terminated.\n\t(1) Normal termination (return value 1)\n...\n",
-    End(at=1795344531.0, removed=False),
+    End(at=1795344531.0, removed=False, exit=1),
 )
 SAID = """
 11/22/26 10:48:31 Daemon Log is logging: D_ALWAYS D_ERROR D_STATUS

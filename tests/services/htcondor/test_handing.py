@@ -17,7 +17,7 @@ from longshore.model.event import Restarted
 from longshore.model.submission import RunCard
 from longshore.model.workflow import Workflow
 from longshore.plan.tasks import record_of
-from longshore.services.htcondor.books import read_book
+from longshore.services.htcondor.books import read_book, write_book
 from longshore.services.htcondor.client import CondorClient, Dagman
 from longshore.services.htcondor.handing import Again, hand_over
 from longshore.services.htcondor.said import translated
@@ -136,3 +136,20 @@ def test_how_strict_dagman_is_the_run_says_before_the_pool_does(
     with pytest.raises(SubmissionRefusedError, match="logs under /tmp") if refused and not elsewhere else nullcontext():
         hand_over(run, schedd, by="submit")
     assert len(schedd.taken) == (not refused or elsewhere)
+
+
+def test_what_somebody_else_began_and_that_arrived_is_taken_on_and_not_handed_over_twice(run: RunPaths) -> None:
+    killed = _Schedd()
+    killed.fails = killed.arrives = UnreachableError("nobody is there")
+    with pytest.raises(UnsureError):
+        hand_over(run, killed, by="submit")
+    (run.wms / "run.dag.condor.sub").write_text("", "utf-8")
+    begun = read_book(run)
+    schedd = _Schedd()
+    schedd.there = Dagman(cluster=9, schedd="ap", global_id="ap#9")
+    assert hand_over(run, schedd, by="submit") == read_book(run).last
+    write_book(run, begun)
+    with pytest.raises(SubmissionRefusedError, match=r"was handed over before: DAGMan is job 9\.0 of 'ap'"):
+        hand_over(run, schedd, by="restart", again=again())
+    assert [handed.cluster for handed in read_book(run).handed] == [9]
+    assert schedd.taken == []

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from longshore.errors import ServiceError, SubmissionRefusedError, UnreachableError, UnsureError
+from longshore.errors import ConfigError, ServiceError, SubmissionRefusedError, UnreachableError, UnsureError
 from longshore.services.htcondor.bindings import too_old
 from longshore.services.htcondor.client import CondorClient
 from longshore.services.htcondor.ping import capacity_of, ping
@@ -30,6 +30,12 @@ def test_machines_of_a_pattern_count_where_there_are_any() -> None:
     assert capacity_of(MACHINES, ".*worker.*")["memory"] == 16 * GIB
     assert capacity_of(MACHINES, "nowhere")["memory"] == 64 * GIB
     assert capacity_of([], "x") == {}
+
+
+def test_a_pattern_that_is_none_is_told_by_its_key() -> None:
+    with pytest.raises(ConfigError, match=r"'executeMachinesPattern' is no regular expression: '\*worker\*'") as caught:
+        ping(CondorClient(), pattern="*worker*")
+    assert "'.*worker.*'" in caught.value.hint
 
 
 def test_daemons_that_are_too_old() -> None:

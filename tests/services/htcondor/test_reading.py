@@ -17,17 +17,20 @@ from longshore.engine.codes import SHOWN
 from longshore.engine.fold import RunState
 from longshore.engine.jobs import JobTable
 from longshore.model.codec import encode_line, workflow_lines
-from longshore.model.event import FORMAT, Deleted, Event, Finished, Life, News, Passed, Restarted, Steer
+from longshore.model.event import FORMAT, Deleted, Event, Failed, Finished, Life, News, Passed, Restarted, Steer
 from longshore.model.job import Job, JobSettings
+from longshore.model.ordering import JobGroup, Ordering
 from longshore.model.state import JobState
 from longshore.model.workflow import Workflow
 from longshore.services.htcondor import about
 from longshore.services.htcondor.books import Book, Handed, Ordered, backup_folder, read_book, write_book
-from longshore.services.htcondor.kept import read_told
+from longshore.services.htcondor.dagmanend import End
+from longshore.services.htcondor.kept import held_off, read_told
 from longshore.services.htcondor.logplaces import CondorLogs
 from longshore.services.htcondor.reading import Reading
 from longshore.services.htcondor.service import HTCondorService
 from longshore.services.htcondor.standing import Standing
+from longshore.world.locks import is_locked
 from longshore.world.rundir import read_waiting, write_lines
 
 DATA = Path(__file__).resolve().parents[2] / "data" / "htcondor"
@@ -84,7 +87,7 @@ def told(run: RunPaths, **more: Callable[[], bool]) -> list[Event]:
 def shown(run: RunPaths, events: Sequence[News]) -> str:
     jobs = JobTable(run)
     jobs.close()
-    state = RunState(jobs.parents, jobs.label_of, final=jobs.header.final)
+    state = RunState(jobs.parents, jobs.label_of, final=jobs.header.final, barriers=jobs.barriers)
     for event in events:
         state.apply(event)
     return " ".join(SHOWN[code].value for code in state.code)
@@ -205,6 +208,117 @@ def test_dagman_that_is_gone_without_a_word(run: RunPaths) -> None:
     events = told(run, gone=lambda: True)
     assert isinstance(events[-1], Finished)
     assert events[-1].state is JobState.DELETED
+
+
+SUCCEEDED = """\
+000 (00{cluster}.000.000) 2026-11-22 06:32:14 Submitted
+    [ DAGNodeName = "{node}"; JobBatchName = "w" ]
+...
+001 (00{cluster}.000.000) 2026-11-22 06:32:15 Job executing on host: <127.0.0.1:1>
+...
+005 (00{cluster}.000.000) 2026-11-22 06:32:16 Job terminated.
+\t(1) Normal termination (return value {exit})
+...
+"""
+GATE = """
+11/22/26 06:32:17 PRE Script of node g0 failed with status 127
+11/22/26 06:32:18 ERROR: the following job(s) failed:
+"""
+
+
+def groups(run: RunPaths, *exits: int) -> list[str]:
+    """A run of two groups behind each other, of a label each, of whose jobs the first ones ended; names of its jobs."""
+    jobs = [job(name) for name in ("a0", "a1", "b0", "b1")]
+    steps = (JobGroup(key=("1",), jobs=("a0", "a1")), JobGroup(key=("2",), jobs=("b0", "b1")))
+    order = Ordering(name="o", dimensions=("visit",), groups=steps)
+    workflow = Workflow("w", jobs, [("a0", "a1"), ("b0", "b1")], orderings=(order,))
+    write_lines(run.workflow, workflow_lines(workflow))
+    (run.wms / "run.dag.nodes.log").write_text(
+        "".join(
+            SUCCEEDED.format(cluster=number + 2, node=f"j{number}", exit=code) for number, code in enumerate(exits)
+        ),
+        "utf-8",
+    )
+    return [each.name for each in workflow]
+
+
+@pytest.mark.parametrize("in_short", [True, False])
+@pytest.mark.parametrize(
+    ("exits", "said", "ends", "why"),
+    [
+        ((), "", "FAILED PRUNED DELETED PRUNED", "DAGMan ended with exit code 1"),
+        (
+            (),
+            "\n11/22/26 06:32:17 ERROR: no\n",
+            "FAILED PRUNED DELETED PRUNED",
+            "DAGMan refuses to run the graph: ERROR: no",
+        ),
+        (
+            (0, 0),
+            GATE,
+            "SUCCEEDED SUCCEEDED FAILED PRUNED",
+            "DAGMan ended with exit code 1: PRE Script of node g0 failed with status 127",
+        ),
+        (
+            (0,),
+            "\n11/22/26 06:32:17 ERROR: one\n11/22/26 06:32:17 ERROR: two\n",
+            "SUCCEEDED FAILED DELETED PRUNED",
+            "DAGMan ended with exit code 1: ERROR: two",
+        ),
+        ((0, 1), "", "SUCCEEDED FAILED DELETED PRUNED", "exit code 1"),
+    ],
+)
+def test_a_dagman_that_ends_by_its_own_fault_is_no_cancellation(
+    run: RunPaths, exits: tuple[int, ...], said: str, ends: str, why: str, in_short: bool
+) -> None:
+    assert groups(run, *exits) == ["a0", "a1", "b0", "b1"]
+    (run.wms / "run.dag.dagman.out").write_text(said, "utf-8")
+    write_book(run, Book(handed=(msgspec.structs.replace(handed(1), retries={}),)))
+    events: list[News] = list(reading(run).course()[0] if in_short else reading(run).events()[0])
+    assert shown(run, events) == ends
+    assert [event.why for event in events if isinstance(event, Failed)] == [why]
+    assert not any(isinstance(event, Steer) for event in events)
+    assert isinstance(events[-1], Finished)
+    assert in_short or events[-1].state is JobState.FAILED
+
+
+def test_nobody_is_held_off_while_the_schedd_is_asked(run: RunPaths) -> None:
+    (run.wms / "run.dag.dagman.log").unlink()
+    asked: list[bool] = []
+
+    def gone() -> bool:
+        asked.append(is_locked(run.cache / "htcondor" / "lock"))
+        return len(asked) > 1
+
+    with held_off(run.cache / "htcondor"):
+        pass
+    assert not any(isinstance(event, Finished) for event in told(run, gone=gone))
+    assert isinstance(told(run, gone=gone)[-1], Finished)
+    assert isinstance(told(run, gone=gone)[-1], Finished)
+    assert asked == [False, False], "of what is over nobody is asked"
+
+
+@pytest.mark.parametrize(
+    ("answer", "state"),
+    [
+        (Unreachable(why="nobody is there"), None),
+        (End(at=1e12, removed=False, exit=0), None),
+        (End(at=1000.0, removed=False, exit=1), JobState.FAILED),
+        (None, JobState.DELETED),
+    ],
+)
+def test_a_log_that_is_seen_late_is_waited_for(
+    run: RunPaths, answer: End | Unreachable | None, state: JobState | None
+) -> None:
+    over = run.wms / "run.dag.dagman.log"
+    text = over.read_text("utf-8")
+    over.unlink()
+    events = list(Reading(run, read_book(run), lambda: True, lambda: answer).events()[0])
+    assert [event.state for event in events if isinstance(event, Finished)] == [state] * (state is not None)
+    over.write_text(text, "utf-8")
+    if state is None:
+        (end,) = [event for event in told(run) if isinstance(event, Finished)]
+        assert (end.state, end.t) == (JobState.FAILED, 1795329245.0)
 
 
 def test_what_is_held_is_left_for_reports(run: RunPaths) -> None:

@@ -25,7 +25,19 @@ def test_what_is_rendered_is_read_back() -> None:
 
 def test_the_worst_of_several_values_is_the_one_with_most_quotes() -> None:
     text = HEAD + 'VARS a x="long and plain" My.Y="\\"t\\""\nVARS b x="\\"\\"" \nVARS ALL_NODES APPEND z="1"\n'
-    assert reparse(text.splitlines()).descriptions["d"].worst == {"x": '""', "Y": '"t"'}
+    found = reparse(text.splitlines()).descriptions["d"]
+    assert found.worst == {"x": '""', "My.Y": '"t"'}
+    assert found.appended == {"z": "1"}
+
+
+def test_what_somebody_adds_that_dagman_knows_is_passed_over() -> None:
+    more = (
+        "PRE_SKIP a 3\nDONE b\nSAVE_POINT_FILE a here\nJOBSTATE_LOG log\nSPLICE s s.dag\nSUBDAG EXTERNAL t t.dag\n"
+        "PARENT a CHILD s t\nPARENT s CHILD b\nRETRY s+c 3\nCONNECT s s\n"
+    )
+    found = reparse((HEAD + more).splitlines(keepends=True))
+    assert found.faults == []
+    assert list(found.nodes) == ["a", "b", "s", "t"]
 
 
 @pytest.mark.parametrize(
@@ -46,6 +58,10 @@ def test_the_worst_of_several_values_is_the_one_with_most_quotes() -> None:
         ('VARS a after0="b"\nPARENT a CHILD b\n', 0, "the nodes 'a', 'b' wait for each other"),
         ("FINAL f d\nFINAL g d\n", 7, "'g' is a second final node"),
         ("FINAL f d\nPARENT a CHILD f\n", 7, "the final node 'f' is in an edge"),
+        ("PRE_SKIP c 1\n", 6, "there is no node 'c'"),
+        ("DONE c\n", 6, "there is no node 'c'"),
+        ("RETRY a+c 1\nRETRY s+c 1\n", 7, "there is no node 's+c'"),
+        ("REJECT\n", 6, "'REJECT' says that DAGMan is to refuse the DAG"),
         ("JOBS c d\n", 6, "'JOBS' is no command of a DAG"),
         ("SUBMIT-DESCRIPTION d {\n}\n", 6, "there are two descriptions 'd'"),
         ("SUBMIT-DESCRIPTION e {\n", 6, "the description 'e' has no end"),

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import msgspec
+import pytest
 from tests.services.htcondor.rendering import context, rendered
 
+from longshore.contract.context import RunPaths
 from longshore.model.file import File
 from longshore.model.job import Job, JobSettings
 from longshore.model.workflow import Workflow
@@ -65,3 +70,19 @@ def test_what_cannot_be_carried_is_told() -> None:
     (problem,) = check(Workflow("w", [_job(1)], [], files=odd), context(SITE))
     assert "'a,b' cannot be carried" in problem.message
     assert check(Workflow("w", [_job(1)], [], files=odd), context()) == []
+
+
+@pytest.mark.parametrize("sign", [",", ";", "=", " ", "$", '"'])
+def test_a_run_directory_whose_path_would_break_lists_of_files_is_told(sign: str) -> None:
+    ctx = msgspec.structs.replace(context(SITE), paths=RunPaths(Path(f"/data/a{sign}b/one")))
+    (problem,) = check(Workflow("w", [_job(1)], [], files=FILES), ctx)
+    assert problem.fatal
+    assert f"files in '/data/a{sign}b/one' cannot be carried" in problem.message
+    assert "'submitPath'" in problem.hint
+    program = ("<ENV:LONGSHORE_JOB_RUN_DIR>/final_job.bash",)
+    final = Job(name="f", label="f", command=program, settings=JobSettings(label="f"))
+    assert [each.key for each in check(Workflow("w", [], [], final=final), ctx)] == ["submitPath"]
+    # Where nothing is carried from there or to it, its path is as good as any.
+    far = {"far": FILES["far"]}
+    alone = Job(name="a", label="a", command=("true",), settings=JobSettings(label="a"), inputs=("far",))
+    assert check(Workflow("w", [alone], [], files=far), ctx) == []

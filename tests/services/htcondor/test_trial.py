@@ -69,3 +69,10 @@ def test_a_dag_that_nobody_can_run_is_refused() -> None:
         _try(_one(), "PARENT j0 CHILD j9\nPRIORITY j8 1\n")
     assert "there is no node 'j9' (and 1 more like it)" in caught.value.message
     assert str(DAG) in caught.value.message
+
+
+@pytest.mark.parametrize("node", ["j0", "ALL_NODES"])
+def test_what_a_node_gives_behind_its_description_is_tried_as_well(node: str) -> None:
+    _try(_one(), f'VARS {node} APPEND request_memory="5 GB"\n')
+    with pytest.raises(SubmissionRefusedError, match="'request_memory' is no expression: 5 GX"):
+        _try(_one(), f'VARS {node} APPEND request_memory="5 GX"\n')

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from longshore.contract.context import Context, Problem
 from longshore.engine.policy import rules_of
@@ -12,8 +12,9 @@ from longshore.model.job import JobSettings
 from longshore.model.request import MIB
 from longshore.model.rules import Keep
 from longshore.services.htcondor import transfer
+from longshore.services.htcondor.ping import machines_like
 from longshore.services.htcondor.provisioning import provisioning
-from longshore.services.htcondor.settings import OWN_MAP, JobWords, dagman_settings, max_jobs
+from longshore.services.htcondor.settings import OWN_MAP, JobWords, dagman_settings, max_jobs, run_value
 
 if TYPE_CHECKING:
     from longshore.model.workflow import Workflow
@@ -68,6 +69,7 @@ REFUSED: Final = {
     "keepLogs": "HTCondor writes the logs, and they stay",
     "keepTmp": "the scratch directories of jobs are HTCondor's, which removes them",
     "maxLogSize": "nobody looks at the sizes of logs while jobs run",
+    "nodeCount": "HTCondor gives each job a part of one machine",
     "queue": "HTCondor has no queues: jobs go to the machines that fit them",
     "subDirTemplate": "the logs of attempts lie by the labels of their jobs",
     "successIf": "DAGMan takes the exit code 0 for a success, and nothing else",
@@ -88,6 +90,10 @@ LEFT_TO_HTCONDOR: Final = {
 
 _UNCOUNTED: Final = frozenset({"local", "scheduler"})
 """Universes of jobs that no machine is claimed for."""
+_OF_SEVERAL: Final = frozenset({"mpi", "parallel"})
+"""Universes of jobs that run on several machines at once."""
+_COUNTS: Final = frozenset({"machine_count", "node_count", "nodecount", "nodes"})
+"""What a number of machines is called."""
 
 
 def check(workflow: Workflow, ctx: Context) -> list[Problem]:
@@ -105,11 +111,15 @@ def check(workflow: Workflow, ctx: Context) -> list[Problem]:
 
 
 def _of_run(ctx: Context) -> Iterator[Problem]:
-    for read in (dagman_settings, max_jobs, provisioning):
+    for read in (dagman_settings, max_jobs, provisioning, _machines):
         try:
             read(ctx)
         except ConfigError as error:
             yield Problem(message=error.message, hint=error.hint, origin=ctx.site.origin)
+
+
+def _machines(ctx: Context) -> None:
+    machines_like(str(run_value(ctx, "executeMachinesPattern") or ""))
 
 
 def _of_workflow(workflow: Workflow) -> Iterator[Problem]:
@@ -132,11 +142,35 @@ def _of_universe(name: str, settings: JobSettings) -> Iterator[Problem]:
         )
 
 
+def _of_nodes(name: str, settings: JobSettings) -> Iterator[Problem]:
+    """A job that wants several machines at once would wait for ever, or run once on each."""
+    own = settings.own
+    lines = (str(line).partition("=") for line in own.get("directives") or ())
+    said: dict[str, Any] = {f"directives {command.strip()}": value.strip() for command, _, value in lines}
+    said |= {f"profile.condor.{command}": value for command, value in (own.get("profile.condor") or {}).items()}
+    said |= {f"requestResources.{resource}": amount for resource, amount in settings.request.resources.items()}
+    said[f"{OWN_MAP}.nodeCount"] = own.get("nodeCount") or 1
+    for key, value in said.items():
+        word = key.replace(" ", ".").rpartition(".")[2].lower()
+        several = str(value).lower() in _OF_SEVERAL if word == "universe" else word in _COUNTS and str(value) != "1"
+        if several:
+            yield Problem(
+                message=f"job '{name}' asks for several nodes ('{key}' is '{value}'): {REFUSED['nodeCount']}",
+                job=name,
+                key=key.partition(" ")[0].partition(".")[0],
+                hint="Let it run on one machine, or choose a site of another kind, such as Slurm.",
+            )
+
+
 def _of_jobs(name: str, settings: JobSettings, ctx: Context) -> Iterator[Problem]:
+    of_nodes = list(_of_nodes(name, settings))
+    yield from of_nodes
     try:
         JobWords.of(settings)
     except ConfigError as error:
-        yield Problem(message=f"job '{name}': {error.message}", hint=error.hint, job=name, key=OWN_MAP)
+        # That it has no such key says less than that there are no such jobs.
+        if not any(problem.key == OWN_MAP for problem in of_nodes):
+            yield Problem(message=f"job '{name}': {error.message}", hint=error.hint, job=name, key=OWN_MAP)
     yield from _of_universe(name, settings)
     rules = settings.rules
     if settings.attributes.get("queue"):

@@ -22,11 +22,14 @@ class End(msgspec.Struct, frozen=True, kw_only=True):
         Whether somebody removed it, or it is gone without a word.
     reason
         Why it was removed, or by which signal it ended; empty where it ended by itself or nobody says.
+    exit
+        Its exit code; ``None`` where it has none, or nobody says.
     """
 
     at: float
     removed: bool
     reason: str = ""
+    exit: int | None = None
 
 
 def last_word(path: Path, cluster: int) -> End | None:
@@ -46,7 +49,7 @@ def last_word(path: Path, cluster: int) -> End | None:
         if record.kind == Kind.TERMINATED:
             ending = terminated(record.body)
             reason = (ending.reason or "") if ending.exit is None else ""
-            end = End(at=record.at, removed=ending.exit is None, reason=reason)
+            end = End(at=record.at, removed=ending.exit is None, reason=reason, exit=ending.exit)
         elif record.kind == Kind.ABORTED:
             end = End(at=record.at, removed=True, reason=words_of(record.body))
         elif record.kind == Kind.EXECUTE:

@@ -70,34 +70,11 @@ def hand_over(run: RunPaths, client: CondorClient, *, by: str, again: Again | No
     LongshoreError
         It was not taken, and nothing of it is left in the queue.
     """
-    book = settled(run, client, read_book(run))
-    dag = run.root / DAG
-    if not dag.is_file():
-        raise FilesError(f"there is no '{dag}' to hand over", hint="Prepare the run anew.")
-    with open_workflow(run) as (header, _, _lines):
-        size = header.jobs
-    retries = retries_in(dag_lines(dag), size)
-    _refuse_run_by_hand(run, again)
-    _refuse_where_strict(dag, client)
-    refuse_broken(dag, dag_lines(dag), client)
-    life = Life(
-        v=FORMAT,
-        life=len(book.handed) + 1,
-        t=time.time(),
-        host=host_name(),
-        pid=os.getpid(),
-        boot=boot_id(),
-        by=by,
-        longshore=__version__,
-    )
-    begun = Handed(
-        life=life,
-        cluster=0,
-        schedd="",
-        restarted=again.restarted if again else None,
-        steers=again.steers if again else (),
-        retries=retries,
-    )
+    before = read_book(run)
+    book = settled(run, client, before)
+    if book.last is not None and len(book.handed) > len(before.handed):
+        return _there_already(run, book.last, again)
+    begun = _begun(book, by, again, _checked(run, client, again))
     # One that does not answer now has not taken anything, either.
     client.require_answer()
     try:
@@ -114,6 +91,52 @@ def hand_over(run: RunPaths, client: CondorClient, *, by: str, again: Again | No
     except LongshoreError:
         take_back(run, book)
         raise
+
+
+def _there_already(run: RunPaths, handed: Handed, again: Again | None) -> Handed:
+    """What somebody else began to hand over and that arrived; to run that again is another matter."""
+    if again is None:
+        return handed
+    raise SubmissionRefusedError(
+        f"'{run.root}' was handed over before: DAGMan is job {handed.cluster}.0 of '{handed.schedd}'",
+        hint="Wait for it, or cancel the run first.",
+    )
+
+
+def _checked(run: RunPaths, client: CondorClient, again: Again | None) -> dict[int, int]:
+    """How often DAGMan submits each job again, once there is nothing that it would choke on."""
+    dag = run.root / DAG
+    if not dag.is_file():
+        raise FilesError(f"there is no '{dag}' to hand over", hint="Prepare the run anew.")
+    with open_workflow(run) as (header, _, _lines):
+        size = header.jobs
+    retries = retries_in(dag_lines(dag), size)
+    _refuse_run_by_hand(run, again)
+    _refuse_where_strict(dag, client)
+    refuse_broken(dag, dag_lines(dag), client)
+    return retries
+
+
+def _begun(book: Book, by: str, again: Again | None, retries: dict[int, int]) -> Handed:
+    """What is written down before anybody is asked to take it."""
+    life = Life(
+        v=FORMAT,
+        life=len(book.handed) + 1,
+        t=time.time(),
+        host=host_name(),
+        pid=os.getpid(),
+        boot=boot_id(),
+        by=by,
+        longshore=__version__,
+    )
+    return Handed(
+        life=life,
+        cluster=0,
+        schedd="",
+        restarted=again.restarted if again else None,
+        steers=again.steers if again else (),
+        retries=retries,
+    )
 
 
 def _looked_for(run: RunPaths, client: CondorClient, book: Book, error: LongshoreError) -> Handed:

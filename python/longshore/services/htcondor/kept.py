@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,8 +15,11 @@ import msgspec
 from longshore.services.htcondor.eventlog import Place
 from longshore.services.htcondor.standing import Kept
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 _STATE: Final = "state"
+_WAIT_S: Final = 20.0
+"""How long whoever reads a log for the first time is waited for; after that it is read beside."""
+_LOOK_S: Final = 0.02
 
 
 class Told(msgspec.Struct, kw_only=True):
@@ -86,16 +90,55 @@ def forget_told(folder: Path) -> None:
 
 
 @contextmanager
-def held_off(folder: Path) -> Iterator[bool]:
-    """Hold others off; false where nothing can be kept."""
+def held_off(folder: Path, *, wait_s: float = _WAIT_S) -> Iterator[bool]:
+    """Hold others off; false where nothing can be kept.
+
+    Parameters
+    ----------
+    folder
+        Where it is kept.
+    wait_s
+        How long to wait for somebody else, who may have been stopped.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o664)
+        lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o664)
     except OSError:
         yield False
         return
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield True
+        yield _takes(lock, time.monotonic() + wait_s)
     finally:
         os.close(lock)
+
+
+def _takes(lock: int, deadline: float) -> bool:
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= deadline:
+                return False
+        except OSError:
+            # There are file systems without locks.
+            return False
+        else:
+            return True
+        time.sleep(_LOOK_S)
+
+
+class _Course(msgspec.Struct):
+    """What says of what was kept whether anything can follow."""
+
+    format: int
+    lives: int
+    finished: bool
+
+
+def is_all_told(folder: Path, lives: int) -> bool:
+    """Whether the end of so many submissions was told of, as far as that can be seen without holding others off."""
+    try:
+        course = msgspec.msgpack.decode((folder / _STATE).read_bytes(), type=_Course)
+    except (OSError, msgspec.MsgspecError):
+        return False
+    return course.finished and (course.format, course.lives) == (FORMAT, lives)

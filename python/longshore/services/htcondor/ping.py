@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from longshore.contract.context import PingReport
-from longshore.errors import ServiceError, UnreachableError
+from longshore.errors import ConfigError, ServiceError, UnreachableError
 from longshore.model.request import MIB
 from longshore.services.htcondor.bindings import too_old
 from longshore.services.htcondor.client import CondorClient
@@ -25,7 +25,13 @@ def ping(client: CondorClient, *, pattern: str = "") -> PingReport:
         Talks to them.
     pattern
         Regular expression of names of machines by which memory is judged, as far as any of them fits.
+
+    Raises
+    ------
+    ConfigError
+        The pattern is no regular expression.
     """
+    machines_like(pattern)
     details: dict[str, str] = {}
     try:
         details["bindings"] = client.version()
@@ -54,6 +60,28 @@ def ping(client: CondorClient, *, pattern: str = "") -> PingReport:
     )
 
 
+def machines_like(pattern: str) -> re.Pattern[str]:
+    """The names of machines by which memory is judged.
+
+    Parameters
+    ----------
+    pattern
+        The regular expression, as somebody wrote it.
+
+    Raises
+    ------
+    ConfigError
+        It is none.
+    """
+    try:
+        return re.compile(pattern)
+    except re.error as error:
+        raise ConfigError(
+            f"'executeMachinesPattern' is no regular expression: '{pattern}' ({error})",
+            hint="One is like '.*worker.*': '*' means any number of what stands before it.",
+        ) from error
+
+
 def capacity_of(machines: Sequence[Mapping[str, Any]], pattern: str) -> dict[str, int]:
     """The largest amount of each resource that any machine has.
 
@@ -64,7 +92,8 @@ def capacity_of(machines: Sequence[Mapping[str, Any]], pattern: str) -> dict[str
     pattern
         Regular expression of the names of those that count; where none fits, all do.
     """
-    chosen = [ad for ad in machines if pattern and re.match(pattern, str(ad.get("Machine", "")))] or machines
+    like = machines_like(pattern)
+    chosen = [ad for ad in machines if pattern and like.match(str(ad.get("Machine", "")))] or machines
     found: dict[str, int] = {}
     for resource, names, unit in (
         ("cpus", ("TotalCpus", "TotalSlotCpus"), 1),

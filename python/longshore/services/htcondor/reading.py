@@ -7,13 +7,14 @@ beside where each job stands and how far the log was read. Without that folder a
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import BinaryIO, Final, TypeAlias, TypeVar
 
 import msgspec
 
-from longshore.contract.context import RunPaths
+from longshore.contract.context import RunPaths, Unreachable
 from longshore.contract.executor import Mark, Waiting
 from longshore.contract.service import StaleMark
 from longshore.engine.codes import OVER
@@ -27,18 +28,29 @@ from longshore.model.garbage import collection_paused
 from longshore.model.request import Request
 from longshore.model.state import JobState
 from longshore.services.htcondor.books import Book, Handed, dagman_log, dagman_out, nodes_log
+from longshore.services.htcondor.closing import never_submitted
 from longshore.services.htcondor.course import Course
 from longshore.services.htcondor.dagmanend import End, last_word
-from longshore.services.htcondor.dagmanout import refusal, submit_failures
 from longshore.services.htcondor.eventlog import EventLog, Place
-from longshore.services.htcondor.kept import FORMAT, Told, forget_told, held_off, is_told, read_told, write_told
-from longshore.services.htcondor.standing import Phase, Standing
+from longshore.services.htcondor.kept import (
+    FORMAT,
+    Told,
+    forget_told,
+    held_off,
+    is_all_told,
+    is_told,
+    read_told,
+    write_told,
+)
+from longshore.services.htcondor.standing import Standing
 from longshore.services.htcondor.story import Story
 from longshore.world.rundir import open_workflow, write_waiting
 
 _FOLDER: Final = "htcondor"
 _UNKEPT: Final = "unkept:"
 _WHOLE: Final = "whole:"
+_LATE_S: Final = 120.0
+"""How much later than it was written a log is seen here at most."""
 _AT_ONCE: Final = 5000
 """Events that are written together."""
 
@@ -59,16 +71,27 @@ class Reading:
     is_gone
         Says of the newest submission whether DAGMan and all its jobs have left the queue; asked only where that does
         not follow from its log.
+    remembered
+        How DAGMan ended as the schedd remembers it; asked only where it is gone without a word in its log.
     """
 
-    def __init__(self, run: RunPaths, book: Book, is_gone: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        run: RunPaths,
+        book: Book,
+        is_gone: Callable[[], bool],
+        remembered: Callable[[], End | Unreachable | None] = lambda: None,
+    ) -> None:
         self._run = run
         self._book = book
         self._is_gone = is_gone
+        self._remembered = remembered
         self._folder = run.cache / _FOLDER
         self._told = Told()
         self._standing: Standing | None = None
         self._final = False
+        self._ends: dict[int, End | None] = {}
+        """How submissions ended, where that was asked in advance."""
         self._left: Event | None = None
         """The last word on the jobs that were left when DAGMan ended."""
 
@@ -100,7 +123,10 @@ class Reading:
         if mark.startswith(_WHOLE):
             raise StaleMark
         newest = len(self._book.handed)
-        if mark or not newest or is_told(self._folder) or self._end_of(newest) is None:
+        if mark or not newest or is_told(self._folder):
+            return self.events(mark)
+        self._ends[newest] = self._end_of(newest)
+        if self._ends[newest] is None:
             return self.events(mark)
         self._told, self._standing = Told(), None
         return self._unnumbered(self._in_short), whole
@@ -128,6 +154,10 @@ class Reading:
 
     def _keep(self) -> bool:
         """Read what is new, and keep it; false where that cannot be done."""
+        newest, self._ends = len(self._book.handed), {}
+        if newest and not is_all_told(self._folder, newest):
+            # A schedd may be long silent, for which nobody else is to wait.
+            self._ends[newest] = self._end_of(newest)
         with held_off(self._folder) as may_write:
             if not may_write:
                 return False
@@ -325,7 +355,7 @@ class Reading:
         """What the log of one submission tells, with what was ordered meanwhile."""
         told, newest = self._told, len(self._book.handed)
         # Asked before the log is read: what was written before DAGMan's end is there by then.
-        end = self._end_of(number)
+        end = self._ends[number] if number in self._ends else self._end_of(number)
         log = EventLog(nodes_log(self._run, number, newest=newest), told.place)
         orders = [order.steer for order in self._book.taken[told.orders :] if order.life == number]
         yield from tell(story, log, orders)
@@ -334,9 +364,7 @@ class Reading:
             yield from self._order(story, orders.pop(0))
         if end is not None:
             said = dagman_out(self._run, number, newest=newest)
-            failures = submit_failures(said, len(self._now().phase))
-            if not end.removed and not told.place.offset and (why := refusal(said)):
-                failures |= dict.fromkeys(self._first_idle(), f"DAGMan refuses to run the graph: {why[0]}")
+            failures = never_submitted(self._run, said, end, self._now(), any_log=told.place.offset > 0)
             closing = story.finish(end.at, removed=end.removed, submit_failures=failures)
             self._left = closing[-1] if closing else None
             yield from closing
@@ -354,16 +382,6 @@ class Reading:
     def _in_short(self, story: Story, log: EventLog, orders: list[Steer]) -> Iterator[News]:
         # An order has its place among the beginnings of attempts, too.
         return self._at_length(story, log, orders) if orders else Course(story, log).news()
-
-    def _first_idle(self) -> Iterator[int]:
-        """Jobs that have not begun and wait for none that has not: of a DAGMan that submitted nothing at all."""
-        phase = self._now().phase
-        jobs = JobTable(self._run)
-        jobs.close()
-        first = jobs.parents[:-1] if self._final else jobs.parents
-        for job, parents in enumerate(first):
-            if phase[job] == Phase.IDLE and not any(phase[parent] == Phase.IDLE for parent in parents):
-                yield job
 
     def _order(self, story: Story, steer: Steer) -> Iterable[Event]:
         self._told.orders += 1
@@ -386,6 +404,12 @@ class Reading:
         # It may have said so in between.
         if (end := last_word(path, handed.cluster)) is not None:
             return end
+        remembered = self._remembered() if number == newest else None
+        if isinstance(remembered, Unreachable):
+            return None
+        if remembered is not None:
+            # What is written on another host may be seen late; but a log that is lost is not waited for.
+            return remembered if time.time() - remembered.at > _LATE_S else None
         at = handed.life.t
         with suppress(OSError):
             at = max(at, path.stat().st_mtime)

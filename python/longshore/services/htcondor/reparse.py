@@ -11,12 +11,14 @@ from typing import Final
 
 import msgspec
 
-_VARS: Final = re.compile(r'(?:(?:My\.|\+)?(\w+))="((?:[^"\\]|\\.)*)"(?:\s+|$)', re.ASCII)
+_VARS: Final = re.compile(r'(My\.|\+)?(\w+)="((?:[^"\\]|\\.)*)"(?:\s+|$)', re.ASCII)
 _AFTER: Final = re.compile(r"after\d+")
 """Variables in which a gate has what it waits for, in place of edges."""
 _PLACED: Final = frozenset({"PREPEND", "APPEND"})
-_OTHERS: Final = frozenset({"CONFIG", "INCLUDE", "SET_JOB_ATTR", "MAXJOBS", "DOT", "NODE_STATUS_FILE", "ENV"})
-_OF_NODES: Final = frozenset({"PRIORITY", "CATEGORY", "ABORT-DAG-ON", "RETRY"})
+_OTHERS: Final = frozenset(
+    ("CONFIG", "CONNECT", "DOT", "ENV", "INCLUDE", "JOBSTATE_LOG", "MAXJOBS", "NODE_STATUS_FILE", "PIN_IN", "PIN_OUT")
+) | {"SET_JOB_ATTR"}
+_OF_NODES: Final = frozenset({"ABORT-DAG-ON", "CATEGORY", "DONE", "PRE_SKIP", "PRIORITY", "RETRY", "SAVE_POINT_FILE"})
 _ALL: Final = "ALL_NODES"
 
 
@@ -46,6 +48,8 @@ class Description(msgspec.Struct, kw_only=True):
         Its lines.
     worst
         Per variable the value that is longest when it is quoted.
+    appended
+        The same of what nodes give behind the description, where it wins.
     nodes
         How many nodes use it.
     """
@@ -53,6 +57,7 @@ class Description(msgspec.Struct, kw_only=True):
     line: int
     text: str = ""
     worst: dict[str, str] = msgspec.field(default_factory=dict)
+    appended: dict[str, str] = msgspec.field(default_factory=dict)
     nodes: int = 0
 
 
@@ -128,6 +133,11 @@ def _read_line(found: Reparsed, number: int, command: str, line: str) -> None:
         _known(found, number, words[1:2])
     elif command == "SCRIPT":
         _known(found, number, words[2:3])
+    elif command in {"SPLICE", "SUBDAG"}:
+        # Somebody added it: what is in its file DAGMan reads, and nobody before.
+        found.nodes.update(dict.fromkeys(words[1:2] if command == "SPLICE" else words[2:3], ""))
+    elif command == "REJECT":
+        found.faults.append(Fault(number, "'REJECT' says that DAGMan is to refuse the DAG"))
     elif command not in _OTHERS:
         found.faults.append(Fault(number, f"'{words[0]}' is no command of a DAG"))
 
@@ -168,21 +178,23 @@ def _read_vars(found: Reparsed, number: int, line: str) -> None:
     _known(found, number, [node])
     place = next((word for word in _PLACED if rest.startswith(f"{word} ")), "")
     rest = rest[len(place) :].strip()
-    description = found.descriptions.get(found.nodes.get(node, ""))
+    of_all = node.upper() == _ALL
+    described = [found.descriptions.get(found.nodes.get(node, ""))] if not of_all else found.descriptions.values()
+    given = [each.appended if place == "APPEND" else each.worst for each in described if each is not None]
     position = 0
     while position < len(rest):
         got = _VARS.match(rest, position)
         if got is None:
             found.faults.append(Fault(number, f"the variables of '{node}' cannot be read from: {rest[position:][:60]}"))
             return
-        value = re.sub(r"\\(.)", r"\1", got[2])
-        if _AFTER.fullmatch(got[1]):
+        value = re.sub(r"\\(.)", r"\1", got[3])
+        if _AFTER.fullmatch(got[2]):
             _known(found, number, value.split())
             found.parents.setdefault(node, []).extend(value.split())
-        if description is not None and _weight(value) > _weight(description.worst.get(got[1], "")):
-            description.worst[got[1]] = value
-        elif description is not None:
-            description.worst.setdefault(got[1], value)
+        for values in given:
+            name = f"{got[1] or ''}{got[2]}"
+            if name not in values or _weight(value) > _weight(values[name]):
+                values[name] = value
         position = got.end()
 
 
@@ -192,7 +204,8 @@ def _weight(value: str) -> tuple[int, int]:
 
 
 def _known(found: Reparsed, number: int, names: Iterable[str]) -> None:
-    missing = [name for name in names if name not in found.nodes and name.upper() != _ALL]
+    # A node of a splice is named behind that.
+    missing = [name for name in names if name.partition("+")[0] not in found.nodes and name.upper() != _ALL]
     found.faults += [Fault(number, f"there is no node '{name}'") for name in missing]
 
 

@@ -70,9 +70,7 @@ def what_again(run: RunPaths, events: Iterable[Event], changes: Changes, standin
     jobs = JobTable(run)
     jobs.close()
     past = _past(jobs, events, standing)
-    code = past.state.code
-    chosen = choose(past.state, {number for number, label in enumerate(jobs.labels) if label in changes.from_labels})
-    again = set(chosen.jobs) | {job for job in range(len(code)) if code[job] not in OVER}
+    again, anew = _chosen(jobs, past.state, changes)
     if not again:
         raise SubmissionRefusedError(f"'{run.root}' has nothing to run again: every job succeeded")
     now = time.time()
@@ -81,13 +79,12 @@ def what_again(run: RunPaths, events: Iterable[Event], changes: Changes, standin
     )
     overrides = _kept_memory(jobs, past.grown, again)
     steers = _set(jobs, past, _meant(run, changes, again), changes.set, overrides)
-    done = {job for job in range(len(code)) if code[job] == Code.SUCCEEDED and job not in again}
+    done = {job for job, code in enumerate(past.state.code) if code == Code.SUCCEEDED and job not in again}
     return Again(
         restarted=restarted,
         steers=tuple(msgspec.structs.replace(steer, t=now) for steer in steers),
         done=done - {past.state.final},
-        # Of what was under way when DAGMan went away, nothing is by now.
-        anew=sorted({*chosen.anew, *chosen.busy}),
+        anew=anew,
         overrides={FINAL if job == past.state.final else f"j{job}": overrides[job] for job in sorted(overrides)},
     )
 
@@ -123,6 +120,14 @@ def _past(jobs: JobTable, events: Iterable[Event], standing: Standing) -> _Past:
             elif event.cause is None:
                 past.grown.pop(event.j, None)
     return past
+
+
+def _chosen(jobs: JobTable, state: RunState, changes: Changes) -> tuple[set[int], list[int]]:
+    """The jobs that run again, and those that begin with their first task."""
+    chosen = choose(state, {number for number, label in enumerate(jobs.labels) if label in changes.from_labels})
+    again = set(chosen.jobs) | {job for job, code in enumerate(state.code) if code not in OVER}
+    # Of what was under way when DAGMan went away, nothing is by now.
+    return again, sorted({*chosen.anew, *chosen.busy})
 
 
 def _meant(run: RunPaths, changes: Changes, again: set[int]) -> list[int]:

@@ -21,12 +21,13 @@ from longshore.model.state import JobState
 from longshore.model.submission import Submission
 from longshore.services.htcondor import about, ids, looking, orders, restarting
 from longshore.services.htcondor.arrival import settled
-from longshore.services.htcondor.books import Book, dagman_log, read_book
+from longshore.services.htcondor.books import Book, Handed, dagman_log, read_book
 from longshore.services.htcondor.check import check
 from longshore.services.htcondor.client import CondorClient, quoted
 from longshore.services.htcondor.codes import BY_HAND, JOB_HELD
-from longshore.services.htcondor.dagmanend import last_word
+from longshore.services.htcondor.dagmanend import End, last_word
 from longshore.services.htcondor.handing import hand_over
+from longshore.services.htcondor.leaving import Leaving
 from longshore.services.htcondor.logplaces import CondorLogs
 from longshore.services.htcondor.ping import NAME, ping
 from longshore.services.htcondor.reading import Reading
@@ -68,6 +69,7 @@ class HTCondorService(WmsService):
         """When the schedd of a run did not answer, and why."""
         self._short: tuple[str, Mark, Reading] | None = None
         """Which run was read in short, up to where, and by whom."""
+        self._leaving = Leaving()
 
     def check(self, workflow: Workflow, ctx: Context) -> list[Problem]:
         """Return what HTCondor cannot do as asked."""
@@ -249,7 +251,12 @@ class HTCondorService(WmsService):
         return found
 
     def _reading(self, run: RunPaths) -> Reading:
-        return Reading(run, read_book(run), lambda: self.alive(run) is False)
+        book = read_book(run)
+        return Reading(run, book, lambda: self.alive(run) is False, lambda: self._remembered(run, book.last))
+
+    def _remembered(self, run: RunPaths, last: Handed | None) -> End | Unreachable | None:
+        """How the newest DAGMan ended, as its schedd remembers it."""
+        return self._leaving.of(_client(run), _dagman(run, last.cluster), last) if last is not None else None
 
     def _all_events(self, run: RunPaths) -> Iterable[Event]:
         return self._reading(run).events()[0]

@@ -42,6 +42,7 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
     causes: dict[int, Cause]
     cancelled: bool
     told_ahead: float = 0.0
+    failed: bool = False
     provider: Provider | None = None
 
 
@@ -79,6 +80,8 @@ class Standing:
         Whether the run was cancelled.
     told_ahead
         When that was ordered, where it was told before HTCondor was known to have taken it.
+    failed
+        Whether any job failed, or was removed, since the run was handed over.
     provider
         Where the job stands that starts machines.
     """
@@ -98,6 +101,7 @@ class Standing:
         self.causes: dict[int, Cause] = {}
         self.cancelled = False
         self.told_ahead = 0.0
+        self.failed = False
         self.provider: Provider | None = None
 
     def kept(self) -> Kept:
@@ -117,6 +121,7 @@ class Standing:
             causes=self.causes,
             cancelled=self.cancelled,
             told_ahead=self.told_ahead,
+            failed=self.failed,
             provider=self.provider,
         )
 
@@ -130,7 +135,7 @@ class Standing:
         self.first, self.earlier = array("i", kept.first), kept.earlier
         self.jobs, self.waited, self.tries = kept.jobs, kept.waited, kept.tries
         self.holds, self.causes, self.cancelled = kept.holds, kept.causes, kept.cancelled
-        self.told_ahead, self.provider = kept.told_ahead, kept.provider
+        self.told_ahead, self.failed, self.provider = kept.told_ahead, kept.failed, kept.provider
 
     def name(self, job: int) -> str:
         """What HTCondor calls the newest attempt."""

@@ -105,7 +105,7 @@ class Story:
         """These jobs run again, and nothing of what was in the queue before is left."""
         now = self._now
         now.jobs, now.waited, now.tries, now.holds, now.causes = {}, {}, {}, {}, {}
-        now.cancelled, now.told_ahead, now.provider = False, 0.0, None
+        now.cancelled, now.told_ahead, now.failed, now.provider = False, 0.0, False, None
         for job in jobs:
             now.phase[job] = _IDLE
 
@@ -224,7 +224,7 @@ class Story:
             self._now.causes[job] = cause
             return []
         del self._now.tries[job]
-        self._now.phase[job] = _OVER
+        self._now.phase[job], self._now.failed = _OVER, True
         number = self._now.attempts[job]
         return [Failed(j=job, why=f"{why}; {number} attempts were made" if number > 1 else why, t=at)]
 
@@ -329,7 +329,7 @@ class Story:
             events = self._never_begun(job, why, at, deleted)
         elif phase == _RUNNING:
             events.append(self._end(job, Ending(cause=Cause.CANCELLED, reason=why), at))
-        now.phase[job] = _OVER
+        now.phase[job], now.failed = _OVER, True
         return events
 
     def _removed_by_rule(self, job: int, why: str, at: float) -> list[Event]:
@@ -392,7 +392,7 @@ class Story:
 
     def _given_up(self, job: int, why: str, at: float) -> list[Event]:
         self._now.causes.pop(job, None)
-        self._now.phase[job] = _OVER
+        self._now.phase[job], self._now.failed = _OVER, True
         return [Failed(j=job, why=why, t=at)]
 
 

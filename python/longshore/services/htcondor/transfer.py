@@ -81,7 +81,7 @@ def carried(job: Job, files: Mapping[str, File], root: str) -> Carried:
 
 
 def problems(workflow: Workflow, ctx: Context) -> Iterator[Problem]:
-    """What cannot be carried: two files of one name, and names with signs that separate files."""
+    """What cannot be carried: two files of one name, and paths with signs that separate files."""
     if not is_wanted(ctx):
         return
     files = workflow.files
@@ -89,6 +89,14 @@ def problems(workflow: Workflow, ctx: Context) -> Iterator[Problem]:
         if _is_carried(file) and _UNFIT.search(file.path):
             yield Problem(message=f"the file '{file.path}' cannot be carried by HTCondor: its path has signs for lists")
             return
+    root = str(ctx.paths.root)
+    if _UNFIT.search(root) and _has_paths_below(workflow):
+        yield Problem(
+            message=f"files in '{root}' cannot be carried by HTCondor: its path has signs for lists",
+            key="submitPath",
+            hint="Set 'submitPath' to a directory without blanks, commas, semicolons, quotes, '=' and '$' in its path.",
+        )
+        return
     for job in workflow:
         names = [_last(file) for file in _those((*job.inputs, *job.outputs), files)]
         if len(set(names)) < len(names):
@@ -99,6 +107,12 @@ def problems(workflow: Workflow, ctx: Context) -> Iterator[Problem]:
                 hint="Give one of them another name.",
             )
             return
+
+
+def _has_paths_below(workflow: Workflow) -> bool:
+    """Whether any file is carried from or to the run directory."""
+    relative = (file for file in workflow.files.values() if not file.path.startswith("/"))
+    return any(True for _ in relative) or any(_programs(job) for job in workflow)
 
 
 def _those(names: Sequence[str], files: Mapping[str, File]) -> Iterator[File]:

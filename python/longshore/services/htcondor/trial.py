@@ -47,7 +47,9 @@ def refuse_broken(
     if found.faults:
         fault = found.faults[0]
         more = f" (and {len(found.faults) - 1} more like it)" if found.faults[1:] else ""
-        raise SubmissionRefusedError(f"'{dag}'{_at(fault.line)}: {fault.message}{more}", hint="Prepare the run anew.")
+        raise SubmissionRefusedError(
+            f"'{dag}'{_at(fault.line)}: {fault.message}{more}", hint="Mend it, or prepare the run anew."
+        )
     for name, description in found.descriptions.items():
         commands = client.filled_in(_tried(description))
         if why := fault_of(commands, client):
@@ -70,8 +72,11 @@ def _at(line: int) -> str:
 
 def _tried(description: Description) -> str:
     """A description with the values that are hardest to read."""
-    own = "".join(f"{name} = {value}\n" for name, value in {"JOB": "j0", **description.worst}.items())
-    return own + description.text
+    before, behind = (
+        "".join(f"{name} = {value}\n" for name, value in values.items())
+        for values in ({"JOB": "j0", **description.worst}, description.appended)
+    )
+    return before + description.text + behind
 
 
 def fault_of(commands: Mapping[str, str], client: CondorClient) -> str:
