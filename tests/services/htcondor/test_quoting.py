@@ -127,10 +127,6 @@ def test_plain_words_stay_readable() -> None:
     assert quoting.in_attribute('a "b"\\$') == '"a _b___"'
 
 
-def test_values_that_are_set_by_a_shell_are_quoted_for_it() -> None:
-    assert quoting.exported({"A": "x y", "B": "1"}) == ["export A='x y'", "export B=1"]
-
-
 @pytest.mark.parametrize("text", ["a\nb", "a\rb", "\x01", "$$(Machine)", "$$$([1+1])"])
 def test_what_does_not_fit(text: str) -> None:
     assert not quoting.fits(text)

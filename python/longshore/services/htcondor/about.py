@@ -13,6 +13,7 @@ from longshore.model.codec import decode_job
 from longshore.model.moment import moment
 from longshore.services.htcondor import ids, provider
 from longshore.services.htcondor.books import Book, dagman_out, nodes_log
+from longshore.services.htcondor.codes import JOB_HELD
 from longshore.services.htcondor.dagmanend import End
 from longshore.services.htcondor.dagmanout import gate_failures, refusal, submit_failures
 from longshore.services.htcondor.order import GATE
@@ -22,8 +23,6 @@ from longshore.world.rundir import open_workflow
 
 ASKED: Final = ("JobStatus", "HoldReason", "DAG_NodesQueued", "DAG_NodesReady", "JobCoolDownExpiration")
 _IDLE: Final = 1
-_HELD: Final = 5
-"""``JobStatus`` of a job on hold."""
 
 
 def lines(
@@ -82,7 +81,7 @@ def _in_queue(run: RunPaths, cluster: int, number: int, found: list[Mapping[str,
     """What the queue has of DAGMan's job, where that keeps the run."""
     if isinstance(found, Unreachable):
         yield f"The schedd does not answer, so what is told is what the log says: {found.why}"
-    elif found and found[0].get("JobStatus") == _HELD:
+    elif found and found[0].get("JobStatus") == JOB_HELD:
         reason = found[0].get("HoldReason") or "no reason is given"
         yield f"DAGMan itself is held: {reason}; to let it go on: longshore resume {ids.shown(cluster)}"
     elif found and found[0].get("JobStatus") == _IDLE and found[0].get("JobCoolDownExpiration"):

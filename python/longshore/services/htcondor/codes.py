@@ -1,4 +1,4 @@
-"""What HTCondor's numbers mean: why jobs are held, how a DAG stands, what an event is called."""
+"""What HTCondor's numbers mean: why jobs are held, what an event is called."""
 
 from __future__ import annotations
 
@@ -24,6 +24,8 @@ class Kind(IntEnum):
     RECONNECT_FAILED = 24
 
 
+JOB_HELD: Final = 5
+"""``JobStatus`` of a job on hold."""
 BY_HAND: Final = (1, 15, 16)
 """Hold codes that somebody asked for, or that pass: by hand, submitted so, files being spooled."""
 

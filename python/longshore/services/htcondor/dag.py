@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING, Any, Final
 from longshore.contract.context import Context
 from longshore.model.request import Request
 from longshore.services.htcondor import describe, joblog, quoting
+from longshore.services.htcondor.books import OVERRIDES
 from longshore.services.htcondor.describe import Shape
 from longshore.services.htcondor.kinds import Kind, Sorter, Text
 from longshore.services.htcondor.order import NONE, Order, edges, order_of
 from longshore.services.htcondor.provisioning import lines as provisioning_lines
 from longshore.services.htcondor.provisioning import provisioning
 from longshore.services.htcondor.settings import category, max_jobs
+from longshore.services.htcondor.story import FINAL
 
 if TYPE_CHECKING:
     from longshore.model.workflow import Workflow
 
-FINAL: Final = "final"
-OVERRIDES: Final = "overrides.dag"
 CONFIG: Final = "dagman.conf"
 FINAL_SCRIPT: Final = "final-status"
 _ILLEGAL: Final = re.compile(r"\W", re.ASCII)
@@ -46,7 +46,7 @@ def text(workflow: Workflow, ctx: Context) -> Iterator[str]:
     yield from edges(order)
     used = {category(kind.settings.attributes.get("category")) for kind in found}
     yield from (f"MAXJOBS {name} {most}\n" for name, most in sorted(max_jobs(ctx).items()) if name in used)
-    yield f"\nINCLUDE {OVERRIDES}\n"
+    yield f"\nINCLUDE {OVERRIDES.name}\n"
 
 
 def _head(workflow: Workflow, ctx: Context) -> Iterator[str]:

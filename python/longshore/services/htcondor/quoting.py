@@ -8,7 +8,6 @@ its own. What cannot pass them all is packed into signs that can, and unpacked b
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
@@ -75,11 +74,6 @@ def packed(line: str) -> tuple[str, ...]:
 def _as_printf(found: re.Match[str]) -> str:
     sign = found[0]
     return _PRINTF.get(sign) or f"\\0{ord(sign):03o}"
-
-
-def exported(variables: Mapping[str, str]) -> list[str]:
-    """Lines of shell that set variables whose values no environment of HTCondor's takes."""
-    return [f"export {name}={shlex.quote(value)}" for name, value in variables.items()]
 
 
 def split(texts: Sequence[str]) -> tuple[str, str]:

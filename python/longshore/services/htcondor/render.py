@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from longshore.contract.context import Context, RenderedFile
 from longshore.model.garbage import collection_paused
 from longshore.services.htcondor import dag, joblog, provisioning
+from longshore.services.htcondor.books import DAG, OVERRIDES
 from longshore.services.htcondor.order import GATE, has_gates
 from longshore.services.htcondor.settings import dagman_settings
 
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     from longshore.model.workflow import Workflow
 
 FOLDER: Final = PurePosixPath("wms")
-DAG: Final = FOLDER / "run.dag"
-OVERRIDES: Final = FOLDER / dag.OVERRIDES
 CONFIG: Final = FOLDER / dag.CONFIG
 FINAL_SCRIPT: Final = FOLDER / dag.FINAL_SCRIPT
 _PROGRAM: Final = Path(__file__).with_name("gate.py")

@@ -24,7 +24,7 @@ from longshore.services.htcondor.arrival import settled
 from longshore.services.htcondor.books import Book, Handed, dagman_log, read_book
 from longshore.services.htcondor.check import check
 from longshore.services.htcondor.client import CondorClient, quoted
-from longshore.services.htcondor.codes import BY_HAND
+from longshore.services.htcondor.codes import BY_HAND, JOB_HELD
 from longshore.services.htcondor.dagmanend import End, last_word
 from longshore.services.htcondor.handing import hand_over
 from longshore.services.htcondor.leaving import Leaving
@@ -41,11 +41,8 @@ if TYPE_CHECKING:
     from longshore.model.workflow import Workflow
 
 _WHERE: Final = PurePosixPath("wms", "where.json")
-_STANDING: Final = ("JobStatus", "HoldReason", "HoldReasonCode")
 _OLD_S: Final = 3.0
 _SILENT_S: Final = 10.0
-_HELD: Final = 5
-"""``JobStatus`` of a job on hold."""
 
 
 class Where(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -120,12 +117,12 @@ class HTCondorService(WmsService):
         last = book.last
         if last is None:
             raise SubmissionRefusedError(f"'{run.root}' was never handed over")
-        found = _client(run).jobs(_dagman(run, last.cluster), _STANDING)
+        found = _client(run).jobs(_dagman(run, last.cluster), ("JobStatus",))
         if isinstance(found, Unreachable):
             raise UnreachableError(f"whether '{run.root}' is still in the queue cannot be told: {found.why}")
         if not found:
             return None
-        if found[0].get("JobStatus") != _HELD:
+        if found[0].get("JobStatus") != JOB_HELD:
             raise SubmissionRefusedError(f"'{run.root}' is RUNNING: DAGMan is job {last.cluster}.0 of '{last.schedd}'")
         _client(run).act("Release", _dagman(run, last.cluster), "longshore resume")
         return self._submission(run, last.cluster, "resume")
