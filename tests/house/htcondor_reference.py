@@ -51,8 +51,7 @@ _RULES: Final = """## Memory, and other ends
 A job that ran out of memory is held by HTCondor (hold codes 34, or 21 with subcode 102) or, killed by a signal, by a
 policy of its own (code 3 with subcode 34); it is released at once and asks for `memoryMultiplier` times as much, never
 more than `requestMemoryMax`, `memoryLimit` or the largest machine whose name fits `executeMachinesPattern`, or of all
-machines where none fits. When it had that, it is given up.
-Holds by hand stay. Every other hold counts as an attempt,
+machines where none fits. When it had that, it is given up. Holds by hand stay. Every other hold counts as an attempt,
 is released after `retryDelay`, twice that, and so on up to `retryDelayMax`, or at once where `releaseExpr` says so, and
 ends the job when none of its attempts is left. A job that ran out of time (code 47) goes again only with
 `walltimeMultiplier` above 1.
