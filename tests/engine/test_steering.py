@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.engine.test_loop import CHAIN, Hooked, World, answers, fails
+from tests.engine.simulation import CHAIN, Hooked, Simulation, answers, fails
 
 from longshore.contract.executor import Limits
 from longshore.engine import orders
@@ -342,13 +342,13 @@ def test_what_cannot_be_set_is_told_with_the_nearest() -> None:
 # ---------------------------------------------------------------------------------------------------------- whole lives
 
 
-def ordering(world: World, *given: tuple[int, str, dict[str, Any]]) -> Callable[[int], None]:
+def ordering(sim: Simulation, *given: tuple[int, str, dict[str, Any]]) -> Callable[[int], None]:
     """Leaves an order at each of these waits."""
 
     def hook(number: int) -> None:
         for at, act, more in given:
             if number == at:
-                orders.leave(world.run, orders.Order(who="me", act=act, **more))  # type: ignore[arg-type]
+                orders.leave(sim.run, orders.Order(who="me", act=act, **more))  # type: ignore[arg-type]
 
     return hook
 
@@ -358,40 +358,40 @@ def slow(_job: int, _attempt: int) -> Outcome:
 
 
 def test_an_engine_obeys_within_a_nap(tmp_path: Path) -> None:
-    world = World(tmp_path, outcome=slow)
+    sim = Simulation(tmp_path, outcome=slow)
     notes: list[str] = []
 
     def hook(number: int) -> None:
         if number == 2:
-            orders.leave(world.run, orders.Order(who="ann", act="pause", set={"why": "lunch"}))
+            orders.leave(sim.run, orders.Order(who="ann", act="pause", set={"why": "lunch"}))
         if number == 40:
-            notes.append(world.snapshot().note)
-            orders.leave(world.run, orders.Order(who="ann", act="unpause"))
+            notes.append(sim.snapshot().note)
+            orders.leave(sim.run, orders.Order(who="ann", act="unpause"))
 
-    assert world.engine(executor=Hooked(world, hook)).run() is JobState.SUCCEEDED
-    world.check()
+    assert sim.engine(executor=Hooked(sim, hook)).run() is JobState.SUCCEEDED
+    sim.check()
     assert notes == ["paused: lunch; 'longshore unpause' goes on"]
-    assert world.manager.started[1, 1] > 38 * 0.25
-    assert [(event.who, event.act, event.set) for event in world.of(Steer)] == [
+    assert sim.manager.started[1, 1] > 38 * 0.25
+    assert [(event.who, event.act, event.set) for event in sim.of(Steer)] == [
         ("ann", "pause", {"why": "lunch"}),
         ("ann", "unpause", {}),
     ]
-    assert "ann orders: pause why=lunch the whole run" in world.said
+    assert "ann orders: pause why=lunch the whole run" in sim.said
 
 
 def test_a_run_of_which_all_that_is_left_is_held_says_so_and_goes_on_when_released(tmp_path: Path) -> None:
-    world = World(tmp_path, outcome=slow)
+    sim = Simulation(tmp_path, outcome=slow)
     states: list[JobState] = []
 
     def hook(number: int) -> None:
         if number == 2:
-            orders.leave(world.run, orders.Order(who="me", act="hold", jobs=("a_1",)))
+            orders.leave(sim.run, orders.Order(who="me", act="hold", jobs=("a_1",)))
         if number == 60:
-            states.append(world.snapshot().state)
-            orders.leave(world.run, orders.Order(who="me", act="release"))
+            states.append(sim.snapshot().state)
+            orders.leave(sim.run, orders.Order(who="me", act="release"))
 
-    assert world.engine(executor=Hooked(world, hook)).run() is JobState.SUCCEEDED
-    world.check()
+    assert sim.engine(executor=Hooked(sim, hook)).run() is JobState.SUCCEEDED
+    sim.check()
     assert states == [JobState.HELD]
 
 
@@ -399,45 +399,45 @@ def test_what_was_said_holds_in_the_next_life(tmp_path: Path) -> None:
     class Stop(Exception):  # noqa: N818 - a death
         pass
 
-    world = World(tmp_path, outcome=slow)
+    sim = Simulation(tmp_path, outcome=slow)
 
     def die(number: int) -> None:
         if number == 2:
-            orders.leave(world.run, orders.Order(who="me", act="hold", labels=("a",)))
+            orders.leave(sim.run, orders.Order(who="me", act="hold", labels=("a",)))
         if number == 30:
             raise Stop
 
     with pytest.raises(Stop):
-        world.engine(executor=Hooked(world, die)).run()
-    assert world.codes() == ["SUCCEEDED", "HELD", "HELD"]
-    hook = ordering(world, (3, "release", {"labels": ("a",)}))
-    assert world.engine("resume", executor=Hooked(world, hook)).run() is JobState.SUCCEEDED
-    world.check()
+        sim.engine(executor=Hooked(sim, die)).run()
+    assert sim.codes() == ["SUCCEEDED", "HELD", "HELD"]
+    hook = ordering(sim, (3, "release", {"labels": ("a",)}))
+    assert sim.engine("resume", executor=Hooked(sim, hook)).run() is JobState.SUCCEEDED
+    sim.check()
 
 
 def test_an_order_that_no_engine_took_is_taken_by_the_next(tmp_path: Path) -> None:
-    world = World(tmp_path, outcome=slow)
-    orders.leave(world.run, orders.Order(who="me", act="pause"))
-    hook = ordering(world, (20, "unpause", {}))
-    assert world.engine(executor=Hooked(world, hook)).run() is JobState.SUCCEEDED
-    world.check()
-    assert min(world.manager.started.values()) >= 19 * 0.25
+    sim = Simulation(tmp_path, outcome=slow)
+    orders.leave(sim.run, orders.Order(who="me", act="pause"))
+    hook = ordering(sim, (20, "unpause", {}))
+    assert sim.engine(executor=Hooked(sim, hook)).run() is JobState.SUCCEEDED
+    sim.check()
+    assert min(sim.manager.started.values()) >= 19 * 0.25
 
 
 def test_what_is_set_reaches_the_manager(tmp_path: Path) -> None:
-    world = World(tmp_path, outcome=slow)
-    hook = ordering(world, (2, "set", {"jobs": ("a_2",), "set": {"requestMemory": "77", "requestCpus": "3"}}))
-    assert world.engine(executor=Hooked(world, hook)).run() is JobState.SUCCEEDED
-    world.check()
-    asked = {batch.members[0].name: batch.request for batch in world.asked("submit")}
+    sim = Simulation(tmp_path, outcome=slow)
+    hook = ordering(sim, (2, "set", {"jobs": ("a_2",), "set": {"requestMemory": "77", "requestCpus": "3"}}))
+    assert sim.engine(executor=Hooked(sim, hook)).run() is JobState.SUCCEEDED
+    sim.check()
+    asked = {batch.members[0].name: batch.request for batch in sim.asked("submit")}
     assert asked == {"a_0": Request(), "a_1": Request(), "a_2": Request(cpus=3, memory_b=77 * MIB)}
 
 
 def test_more_retries_can_be_given(tmp_path: Path) -> None:
-    world = World(tmp_path, outcome=fails(1, until=3))
-    orders.leave(world.run, orders.Order(who="me", act="set", set={"numberOfRetries": "5"}))
-    assert world.engine().run() is JobState.SUCCEEDED
-    assert list(world.check().attempts) == [1, 3, 1]
+    sim = Simulation(tmp_path, outcome=fails(1, until=3))
+    orders.leave(sim.run, orders.Order(who="me", act="set", set={"numberOfRetries": "5"}))
+    assert sim.engine().run() is JobState.SUCCEEDED
+    assert list(sim.check().attempts) == [1, 3, 1]
 
 
 WIDE: Mapping[str, Sequence[str]] = {f"{label}_{number}": () for number in range(6) for label in "ab"}
@@ -451,32 +451,32 @@ def test_how_narrow_a_run_was_made_is_said() -> None:
 
 
 def test_a_throttle_by_label(tmp_path: Path) -> None:
-    world = World(tmp_path, WIDE, slow, capacity={"cpus": 8})
+    sim = Simulation(tmp_path, WIDE, slow, capacity={"cpus": 8})
     running: list[int] = []
-    orders.leave(world.run, orders.Order(who="me", act="throttle", labels=("b",), set={"max": "1"}))
-    orders.leave(world.run, orders.Order(who="me", act="throttle", labels=("nobody",), set={"max": "1"}))
+    orders.leave(sim.run, orders.Order(who="me", act="throttle", labels=("b",), set={"max": "1"}))
+    orders.leave(sim.run, orders.Order(who="me", act="throttle", labels=("nobody",), set={"max": "1"}))
 
     def look(_: int) -> None:
-        state = world.state()
+        state = sim.state()
         running.append(sum(state.labels[job] == 1 for job in state.active))
 
-    assert world.engine(executor=Hooked(world, look)).run() is JobState.SUCCEEDED
-    world.check()
+    assert sim.engine(executor=Hooked(sim, look)).run() is JobState.SUCCEEDED
+    sim.check()
     assert max(running) == 1
 
 
 def test_the_newest_order_wins_even_when_the_clock_was_set_back(tmp_path: Path) -> None:
-    world = World(tmp_path, outcome=slow)
-    first = orders.leave(world.run, orders.Order(who="me", act="pause"))
+    sim = Simulation(tmp_path, outcome=slow)
+    first = orders.leave(sim.run, orders.Order(who="me", act="pause"))
     # As if it had been given by a clock an hour ahead.
     ahead = first.rename(first.with_name(f"{int(first.name[:20]) + 3600 * 10**9:020}-1.json"))
-    last = orders.leave(world.run, orders.Order(who="me", act="unpause"))
+    last = orders.leave(sim.run, orders.Order(who="me", act="unpause"))
     assert last.name > ahead.name
-    assert world.engine().run() is JobState.SUCCEEDED
+    assert sim.engine().run() is JobState.SUCCEEDED
 
 
 def test_a_pause_does_not_keep_a_cancelled_run_from_its_end(tmp_path: Path) -> None:
-    world = World(tmp_path, CHAIN, slow, written={"final": "last"}, taking=answers(Taking.ACCEPTED))
-    hook = ordering(world, (2, "pause", {}), (8, "cancel", {}))
-    assert world.engine(executor=Hooked(world, hook)).run() is JobState.DELETED
-    assert world.codes() == ["DELETED", "DELETED", "DELETED", "SUCCEEDED"]
+    sim = Simulation(tmp_path, CHAIN, slow, written={"final": "last"}, taking=answers(Taking.ACCEPTED))
+    hook = ordering(sim, (2, "pause", {}), (8, "cancel", {}))
+    assert sim.engine(executor=Hooked(sim, hook)).run() is JobState.DELETED
+    assert sim.codes() == ["DELETED", "DELETED", "DELETED", "SUCCEEDED"]

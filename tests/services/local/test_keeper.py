@@ -15,76 +15,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.services.local.keeper_process import Keeper
 
-from longshore.engine.keeper import FOLDER, PROGRAM
+from longshore.engine.keeper import FOLDER
 from longshore.engine.keeper.attempts import Attempts
 from longshore.engine.keeper.kernel import boot_id, send
 from longshore.engine.keeper.processes import Processes
 from longshore.engine.keeper.records import Records
 from longshore.engine.keeper.watchdog import Watchdog
 from longshore.world.host import is_same_process
-
-LIMITED = (
-    "import os, resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]), resource.RLIM_INFINITY)); "
-    "os.execv(sys.argv[2], sys.argv[2:])"
-)
-
-
-class Keeper:
-    """A keeper, and its end of the pipes."""
-
-    def __init__(self, folder: Path, *, most_bytes: int | None = None) -> None:
-        self.folder = folder
-        self.records = folder / "records.jsonl"
-        self.tmp = folder / "tmp"
-        self.tmp.mkdir(mode=0o700)
-        command = [sys.executable, "-I", "-S", str(FOLDER / PROGRAM), str(self.records), str(self.tmp)]
-        if most_bytes is not None:
-            command = [sys.executable, "-c", LIMITED, str(most_bytes), *command]
-        self.process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, start_new_session=True
-        )
-        self.order({"o": "env", "id": 0, "env": {"PATH": os.environ["PATH"]}})
-
-    def write(self, data: bytes) -> None:
-        assert self.process.stdin
-        unsent = memoryview(data)
-        while unsent:
-            unsent = unsent[self.process.stdin.write(unsent) :]
-
-    def order(self, order: dict[str, Any]) -> None:
-        self.write(json.dumps(order).encode() + b"\n")
-
-    def member(self, job: int, *argv: str, **more: Any) -> dict[str, Any]:
-        log = str(self.folder / "logs" / f"{job}.log")
-        return {"j": job, "a": 1, "argv": argv, "e": 0, "v": {}, "cwd": str(self.folder), "log": log, **more}
-
-    def run(self, *members: dict[str, Any], tag: str = "b") -> None:
-        self.order({"o": "run", "b": tag, "m": members})
-
-    def said(self, kind: str | None = None) -> list[dict[str, Any]]:
-        """Its records so far."""
-        text = self.records.read_bytes() if self.records.exists() else b""
-        records = [json.loads(line) for line in text.splitlines(keepends=True) if line.endswith(b"\n")]
-        return [record for record in records if kind in (None, record["r"])]
-
-    def until(self, done: Callable[[], Any]) -> Any:
-        deadline = time.monotonic() + 120
-        while not (found := done()):
-            assert time.monotonic() < deadline, self.said()
-            time.sleep(0.01)
-        return found
-
-    def end_of(self, job: int) -> dict[str, Any]:
-        return next(iter(self.until(lambda: [end for end in self.said("end") if end["j"] == job])))
-
-    def drain(self) -> int:
-        assert self.process.stdin
-        self.process.stdin.close()
-        return self.process.wait(120)
-
-    def log(self, job: int) -> bytes:
-        return (self.folder / "logs" / f"{job}.log").read_bytes()
 
 
 @pytest.fixture

@@ -12,17 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.services.local.test_keeper import Keeper
+from tests.services.local.keeper_process import HOG, MIB, Keeper
 
 from longshore.engine.keeper.processes import Processes
 from longshore.engine.keeper.watchdog import Watchdog
 from longshore.world.host import is_same_process
-
-MIB = 1 << 20
-HOG = (
-    "import sys, time; held = bytearray(int(sys.argv[1]) << 20); held[::4096] = bytes(len(held[::4096])); "
-    "time.sleep(float(sys.argv[2]))"
-)
 
 
 @pytest.fixture

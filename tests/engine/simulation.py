@@ -1,0 +1,199 @@
+"""Whole runs against a manager in memory, and what disturbs them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from longshore.contract.context import Unreachable
+from longshore.contract.executor import Batch, CancelOutcome, Found, Limits, Mark, Polled, SubmitAnswer
+from longshore.engine import orders
+from longshore.engine.fold import Code, RunState
+from longshore.engine.jobs import JobTable
+from longshore.engine.journal import read_events
+from longshore.engine.loop import Engine
+from longshore.engine.settings import read
+from longshore.model.event import Ended, Event
+from longshore.model.snapshot import Snapshot
+from longshore.testing.fakes import (
+    FakeClock,
+    FakeExecutor,
+    FakeManager,
+    Outcome,
+    Taking,
+    write_run,
+)
+from longshore.world.clock import Clock
+from longshore.world.rundir import read_snapshot
+
+CHAIN: Mapping[str, Sequence[str]] = {"a_0": (), "a_1": ("a_0",), "a_2": ("a_1",)}
+
+
+class Simulation:
+    """A run, its manager, and what the engines of the run said.
+
+    Parameters
+    ----------
+    root
+        Where the run directory is made.
+    parents, written
+        As for `write_run`.
+    outcome, asked
+        As for `FakeManager`.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        parents: Mapping[str, Sequence[str]] = CHAIN,
+        outcome: Callable[[int, int], Outcome] = lambda _job, _attempt: Outcome(),
+        *,
+        written: Mapping[str, Any] | None = None,
+        **asked: Any,
+    ) -> None:
+        self.clock = FakeClock()
+        self.manager = FakeManager(self.clock, outcome, **asked)
+        self.run = write_run(root / "run", parents, **(written or {}))
+        self.said: list[str] = []
+
+    def engine(
+        self,
+        by: str = "submit",
+        *,
+        executor: FakeExecutor | None = None,
+        clock: Clock | None = None,
+        limits: Limits | None = None,
+    ) -> Engine:
+        return Engine(
+            self.run,
+            executor or FakeExecutor(self.manager, limits=limits),
+            read(self.run),
+            clock=clock or self.clock,
+            by=by,
+            say=self.said.append,
+        )
+
+    def events(self) -> list[Event]:
+        return list(read_events(self.run.journal))
+
+    def of(self, *kinds: type[Event]) -> list[Any]:
+        return [event for event in self.events() if isinstance(event, kinds)]
+
+    def asked(self, what: str) -> list[Any]:
+        return [asked.given for asked in self.manager.asked if asked.what == what]
+
+    def snapshot(self) -> Snapshot:
+        snapshot = read_snapshot(self.run)
+        assert snapshot
+        return snapshot
+
+    def state(self) -> RunState:
+        """The state as anybody would fold it from the journal."""
+        table = JobTable(self.run)
+        state = RunState(table.parents, table.label_of, final=table.header.final)
+        table.close()
+        for event in self.events():
+            state.apply(event)
+        return state
+
+    def codes(self) -> list[str]:
+        return [Code(code).name for code in self.state().code]
+
+    def check(self) -> RunState:
+        """Hold a run that is over to the promise, and return its state."""
+        state = self.state()
+        assert state.over
+        assert state.finished
+        totals = state.totals()
+        assert sum(totals.values()) == state.size
+        succeeded = {job for job in range(state.size) if state.code[job] == Code.SUCCEEDED}
+        assert self.manager.successes == Counter(dict.fromkeys(succeeded, 1)), "each success exactly once"
+        assert not self.manager.running
+        told = {(end.j, end.a) for end in self.of(Ended)} | self.lost()
+        assert told == set(self.manager.ended), "no attempt is unaccounted"
+        snapshot = self.snapshot()
+        assert snapshot.finished
+        assert (snapshot.state, snapshot.counts) == (state.finished.state, totals)
+        return state
+
+    def lost(self) -> set[tuple[int, int]]:
+        return {attempt for attempt, end in self.manager.ended.items() if not isinstance(end, Ended)}
+
+
+def fails(*jobs: int, until: int = 99) -> Callable[[int, int], Outcome]:
+    return lambda job, attempt: Outcome(exit=1 if job in jobs and attempt < until else 0)
+
+
+def answers(*takings: Taking) -> Callable[[Batch], Taking]:
+    """These answers, then only good ones."""
+    left = iter(takings)
+    return lambda _batch: next(left, Taking.ACCEPTED)
+
+
+class Hooked(FakeExecutor):
+    """Calls something after every call of one kind.
+
+    Parameters
+    ----------
+    sim
+        Whose manager it speaks to.
+    hook
+        Called with the number of the call, from 1.
+    what
+        The method.
+    """
+
+    def __init__(self, sim: Simulation, hook: Callable[[int], None], *, what: str = "wait") -> None:
+        super().__init__(sim.manager)
+        self._hook = hook
+        self._what = what
+        self._calls = 0
+
+    def wait(self, timeout_s: float) -> None:
+        super().wait(timeout_s)
+        self._after("wait")
+
+    def submit(self, batch: Batch) -> SubmitAnswer:
+        answer = super().submit(batch)
+        self._after("submit")
+        return answer
+
+    def poll(self, since: Mark) -> Polled | Unreachable:
+        answer = super().poll(since)
+        self._after("poll")
+        return answer
+
+    def find(self, tags: Iterable[str]) -> Found | Unreachable:
+        answer = super().find(tags)
+        self._after("find")
+        return answer
+
+    def cancel(self, attempts: Iterable[tuple[int, int]], *, grace_s: float) -> CancelOutcome:
+        answer = super().cancel(attempts, grace_s=grace_s)
+        self._after("cancel")
+        return answer
+
+    def _after(self, what: str) -> None:
+        if self._what in {what, "anything"}:
+            self._calls += 1
+            self._hook(self._calls)
+
+
+def diamonds() -> dict[str, Sequence[str]]:
+    return {"a_0": (), "b_0": (), "a_1": ("a_0",), "b_1": ("a_0", "b_0"), "c": ("a_1", "b_1")}
+
+
+class Crash(Exception):  # noqa: N818 - no error, a death
+    """The engine dies here."""
+
+
+def leave_at(
+    sim: Simulation, wait: int, *, jobs: tuple[str, ...] = (), labels: tuple[str, ...] = ()
+) -> Callable[[int], None]:
+    def hook(number: int) -> None:
+        if number == wait:
+            orders.leave(sim.run, orders.Order(who="me", act="cancel", jobs=jobs, labels=labels))
+
+    return hook

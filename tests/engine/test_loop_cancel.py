@@ -1,0 +1,117 @@
+"""A run, a label or a job is cancelled while the engine runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.engine.simulation import Crash, Hooked, Simulation, answers, leave_at
+
+from longshore.engine import orders
+from longshore.engine.fold import Code
+from longshore.engine.jobs import JobTable
+from longshore.model.event import Ended, Retry, Steer
+from longshore.model.state import Cause, JobState
+from longshore.testing.fakes import (
+    Outcome,
+    Taking,
+)
+
+
+def test_a_whole_run_is_cancelled_and_its_final_job_runs(tmp_path: Path) -> None:
+    sim = Simulation(tmp_path, outcome=lambda _job, _attempt: Outcome(run_s=50.0), written={"final": "last"})
+    assert sim.engine(executor=Hooked(sim, leave_at(sim, 210))).run() is JobState.DELETED
+    sim.check()
+    assert sim.codes() == ["SUCCEEDED", "DELETED", "DELETED", "SUCCEEDED"]
+    (end,) = [end for end in sim.of(Ended) if end.j == 1]
+    assert (end.cause, end.signal) == (Cause.CANCELLED, 15)
+    assert sim.asked("cancel") == [{(1, 1)}], "asked once"
+    assert sim.asked("sweep") == [None]
+    assert "me orders: cancel the whole run" in sim.said
+
+
+def test_a_stubborn_job_is_killed_when_the_grace_is_over(tmp_path: Path) -> None:
+    sim = Simulation(
+        tmp_path,
+        {"a_0": ()},
+        lambda _job, _attempt: Outcome(run_s=1e5, dies_s=1e4),
+        written={"engine": {"grace_s": 7.0}},
+    )
+    assert sim.engine(executor=Hooked(sim, leave_at(sim, 4))).run() is JobState.DELETED
+    (end,) = sim.of(Ended)
+    assert (end.cause, end.signal) == (Cause.CANCELLED, 9)
+    assert 7.0 <= end.run_s <= 9.0
+
+
+def test_a_job_that_is_lost_while_it_is_cancelled_is_gone(tmp_path: Path) -> None:
+    sim = Simulation(tmp_path, {"a_0": ()}, lambda _job, _attempt: Outcome(run_s=1e5, lost=True))
+    assert sim.engine(executor=Hooked(sim, leave_at(sim, 4))).run() is JobState.DELETED
+    assert sim.codes() == ["DELETED"]
+    assert not sim.of(Retry)
+
+
+def test_a_label_is_cancelled_and_others_go_on(tmp_path: Path) -> None:
+    graph = {"a_0": (), "b_0": (), "c_0": ("a_0",), "c_1": ("b_0",)}
+    sim = Simulation(tmp_path, graph, lambda _job, _attempt: Outcome(run_s=20.0))
+    hook = leave_at(sim, 4, labels=("a",))
+    assert sim.engine(executor=Hooked(sim, hook)).run() is JobState.FAILED
+    state = sim.check()
+    table = JobTable(sim.run)
+    codes = {table[job].name: Code(state.code[job]).name for job in range(4)}
+    table.close()
+    assert codes == {"a_0": "DELETED", "b_0": "SUCCEEDED", "c_0": "PRUNED", "c_1": "SUCCEEDED"}
+    assert sim.of(Steer)[0].select == {"labels": ("a",)}
+
+
+def test_a_waiting_job_is_cancelled_by_name(tmp_path: Path) -> None:
+    sim = Simulation(tmp_path, outcome=lambda _job, _attempt: Outcome(run_s=20.0))
+    assert sim.engine(executor=Hooked(sim, leave_at(sim, 4, jobs=("a_1", "nobody")))).run() is JobState.FAILED
+    sim.check()
+    assert sim.codes() == ["SUCCEEDED", "DELETED", "PRUNED"]
+    assert sim.asked("cancel") == []
+
+
+def test_an_unanswered_batch_is_ended_once_it_is_known_to_be_there(tmp_path: Path) -> None:
+    sim = Simulation(
+        tmp_path, {"a_0": ()}, lambda _job, _attempt: Outcome(run_s=1e5), taking=answers(Taking.UNSURE_TAKEN)
+    )
+
+    def hook(number: int) -> None:
+        if number == 1:
+            sim.manager.be_silent(60.0)
+            orders.leave(sim.run, orders.Order(who="me", act="cancel"))
+
+    assert sim.engine(executor=Hooked(sim, hook, what="submit")).run() is JobState.DELETED
+    sim.check()
+    asked = [asked.what for asked in sim.manager.asked]
+    assert asked.index("cancel") > asked.index("find")
+
+
+def test_an_unanswered_batch_that_never_came_is_just_deleted(tmp_path: Path) -> None:
+    taking = answers(Taking.UNSURE_NOT_TAKEN)
+    sim = Simulation(tmp_path, taking=taking)
+
+    def hook(number: int) -> None:
+        if number == 1:
+            sim.manager.be_silent(1.0)
+            orders.leave(sim.run, orders.Order(who="me", act="cancel", jobs=("a_0",)))
+
+    assert sim.engine(executor=Hooked(sim, hook, what="submit")).run() is JobState.FAILED
+    assert sim.codes() == ["DELETED", "PRUNED", "PRUNED"]
+
+
+def test_a_cancelled_run_stays_cancelled_when_its_engine_dies(tmp_path: Path) -> None:
+    sim = Simulation(tmp_path, outcome=lambda _job, _attempt: Outcome(run_s=1e5, dies_s=5.0))
+    orders.leave(sim.run, orders.Order(who="me", act="cancel", jobs=("nobody",)))
+
+    def die(number: int) -> None:
+        if number == 6:
+            orders.leave(sim.run, orders.Order(who="me", act="cancel"))
+        if sim.manager.asked[-1].what == "cancel":
+            raise Crash
+
+    with pytest.raises(Crash):
+        sim.engine(executor=Hooked(sim, die, what="anything")).run()
+    assert sim.engine("resume").run() is JobState.DELETED
+    sim.check()
+    assert sim.asked("cancel") == [{(0, 1)}] * 2, "the new life asks again"

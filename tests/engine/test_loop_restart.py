@@ -1,0 +1,80 @@
+"""A run is restarted, or taken up again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.engine.simulation import Hooked, Simulation, fails, leave_at
+
+from longshore.engine import orders
+from longshore.engine.jobs import JobTable
+from longshore.model.event import Restarted, Steer
+from longshore.model.state import JobState
+from longshore.testing.fakes import (
+    Outcome,
+)
+
+
+def test_a_restart_runs_again_what_did_not_succeed(tmp_path: Path) -> None:
+    sim = Simulation(tmp_path, outcome=fails(1, until=2))
+    assert sim.engine().run() is JobState.FAILED
+    engine = sim.engine("restart")
+    assert engine.restart() == 2
+    assert engine.run() is JobState.SUCCEEDED
+    assert list(sim.check().attempts) == [1, 2, 1]
+    assert sim.of(Restarted)[0].jobs == (1, 2)
+
+
+def test_a_restart_with_nothing_to_do_says_so(tmp_path: Path) -> None:
+    sim = Simulation(tmp_path)
+    sim.engine().run()
+    engine = sim.engine("restart")
+    assert engine.restart() == 0
+    assert engine.run() is JobState.SUCCEEDED
+    assert not sim.of(Restarted)
+
+
+def test_a_restart_runs_what_is_named_and_writes_down_who_wanted_what(tmp_path: Path) -> None:
+    sim = Simulation(tmp_path)
+    sim.engine().run()
+    label = JobTable(sim.run).labels[0]
+    order = orders.Order(who="me", act="restart", set={"requestMemory": "8G"}, from_labels=(label,))
+    path = orders.leave(sim.run, order)
+    engine = sim.engine("restart")
+    assert engine.restart() == 3
+    assert path.exists(), "until what follows from it is durable"
+    assert engine.run() is JobState.SUCCEEDED
+    assert not path.exists()
+    assert list(sim.state().attempts) == [2, 2, 2]
+    assert set(sim.manager.successes.values()) == {2}, "once more each, and no more"
+    [event] = sim.of(Restarted)
+    assert (event.who, event.set, event.from_labels) == ("me", {"requestMemory": "8G"}, (label,))
+    [steer] = sim.of(Steer)
+    assert (steer.act, steer.jobs, steer.request and steer.request.memory_b) == ("set", (0, 1, 2), 8 << 30)
+
+
+def test_a_restart_whose_engine_dies_before_it_is_written_down_is_done_by_the_next(tmp_path: Path) -> None:
+    sim = Simulation(tmp_path, outcome=fails(1, until=2))
+    sim.engine().run()
+    orders.leave(sim.run, orders.Order(who="me", act="restart"))
+    assert sim.engine("restart").restart() == 2, "and nothing more: it died"
+    assert sim.engine("resume").run() is JobState.SUCCEEDED
+    assert list(sim.check().attempts) == [1, 2, 1]
+    assert len(sim.of(Restarted)) == 1
+
+
+def test_a_cancelled_run_can_be_restarted(tmp_path: Path) -> None:
+    sim = Simulation(tmp_path, outcome=lambda _job, _attempt: Outcome(run_s=20.0))
+    assert sim.engine(executor=Hooked(sim, leave_at(sim, 4))).run() is JobState.DELETED
+    engine = sim.engine("restart")
+    assert engine.restart() == 3
+    assert engine.run() is JobState.SUCCEEDED
+    assert list(sim.check().attempts) == [2, 1, 1]
+
+
+def test_a_finished_run_taken_up_again_finishes_at_once(tmp_path: Path) -> None:
+    sim = Simulation(tmp_path)
+    sim.engine().run()
+    assert sim.engine("resume").run() is JobState.SUCCEEDED
+    sim.check()
+    assert len(sim.asked("submit")) == 3
