@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ import msgspec
 from longshore.app.peek import peek
 from longshore.app.sites import profile_schema, unknown_site
 from longshore.config.check import Finding, Severity, check
-from longshore.config.lint import in_order, lint
+from longshore.config.lint import covered, lint
 from longshore.config.merge import Node, plain
 from longshore.config.secret import secrets
 from longshore.config.sections import chosen
@@ -22,6 +23,7 @@ from longshore.model.garbage import collection_paused
 from longshore.origin import Origin
 from longshore.world.etc import shipped
 from longshore.world.yamlfile import FileRead, read_yaml
+from longshore.world.yamltext import key_places
 
 if TYPE_CHECKING:
     from longshore.app.configuration import Configuration
@@ -88,7 +90,7 @@ def lint_configuration(configuration: Configuration, *, thorough: bool = False) 
 
 def in_file_order(findings: Iterable[Finding], configuration: Configuration) -> list[Finding]:
     """Findings about a configuration, each once, in the order of its files."""
-    return in_order(findings, _texts(configuration.files))
+    return _in_order(findings, _texts(configuration.files))
 
 
 def _without_site(configuration: Configuration, labels: frozenset[str] | None) -> Iterator[Finding]:
@@ -137,7 +139,7 @@ def _linted(path: Path, *, options: Mapping[str, str], sets: tuple[str, ...], no
     if profile is not None and _is_profile(profile):
         return Linted(findings=tuple(_of_profile(profile, configuration)), sources=sources)
     found = [*warnings, *(_finding(error, path) for error in problems)]
-    findings = in_order([*found, *lint_configuration(configuration, thorough=True)], sources)
+    findings = _in_order([*found, *lint_configuration(configuration, thorough=True)], sources)
     return Linted(findings=tuple(findings), sources=sources)
 
 
@@ -152,7 +154,29 @@ def _is_profile(root: Node) -> bool:
 
 def _of_profile(root: Node, configuration: Configuration) -> list[Finding]:
     notes = [note for read in configuration.files for note in read.notes]
-    return in_order([*notes, *check(root, profile_schema()), *secrets(root)], _texts(configuration.files))
+    return _in_order([*notes, *check(root, profile_schema()), *secrets(root)], _texts(configuration.files))
+
+
+def _in_order(findings: Iterable[Finding], texts: Mapping[str, str]) -> list[Finding]:
+    """The findings, each once and at its key or its value, in the order of the files and from top to bottom."""
+    numbers = {file: number for number, file in enumerate(texts)}
+    places = cache(lambda file: key_places(texts[file]))
+
+    def located(finding: Finding) -> Finding:
+        origin = finding.origin
+        if not finding.at_key or not finding.path or origin.file not in texts:
+            return finding
+        place = places(origin.file).get((origin.line, origin.column, finding.path[-1]))
+        if place is None:
+            return finding
+        return msgspec.structs.replace(finding, origin=Origin(origin.file, *place, origin.layer), at_key=False)
+
+    def position(finding: Finding) -> tuple[int, str, int, int]:
+        origin = finding.origin
+        return numbers.get(origin.file, len(numbers)), origin.file, origin.line, origin.column
+
+    once = {(finding.message, finding.origin): finding for finding in covered([*map(located, findings)])}
+    return sorted(once.values(), key=position)
 
 
 def _texts(files: Iterable[FileRead]) -> dict[str, str]:

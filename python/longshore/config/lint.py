@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from longshore.config.check import Finding, check
-from longshore.config.locate import Lines, at_keys
 from longshore.config.search import Config
 from longshore.config.secret import secrets
 from longshore.config.sections import hidden, old, out_of_range, unmatched, without_service
@@ -54,26 +53,3 @@ def covered(findings: Sequence[Finding]) -> Iterator[Finding]:
     for finding in findings:
         is_hidden = (finding.origin.file, finding.origin.line) in lines
         yield msgspec.structs.replace(finding, hidden=True) if is_hidden else finding
-
-
-def in_order(findings: Iterable[Finding], texts: Mapping[str, str]) -> list[Finding]:
-    """The findings, each once and at its key or its value, in the order of the files and from top to bottom.
-
-    Parameters
-    ----------
-    findings
-        What was found.
-    texts
-        Text per file.
-    """
-    places = {file: number for number, file in enumerate(texts)}
-    once = {(finding.message, finding.origin): finding for finding in covered([*at_keys(findings, Lines(texts))])}
-    return sorted(
-        once.values(),
-        key=lambda finding: (
-            places.get(finding.origin.file, len(places)),
-            finding.origin.file,
-            finding.origin.line,
-            finding.origin.column,
-        ),
-    )

@@ -98,6 +98,32 @@ def read_document(
     return _Builder(name, layer, include, notes).build(top, depth)
 
 
+KeyPlaces: TypeAlias = dict[tuple[int, int, str], tuple[int, int]]
+"""Line and column of a key, by the line and column of its value and by its name; all count from 1."""
+
+
+def key_places(text: str) -> KeyPlaces:
+    """Find where each key of a valid document begins; anchors, tags and comments may part it from its value."""
+    places: KeyPlaces = {}
+    seen: set[int] = set()
+    rest = [yaml.compose(text, Loader=_Loader)]
+    while rest:
+        node = rest.pop()
+        if not isinstance(node, yaml.CollectionNode) or id(node) in seen:
+            continue
+        seen.add(id(node))
+        if isinstance(node, yaml.SequenceNode):
+            rest += node.value
+            continue
+        for key, value in node.value:
+            rest.append(value)
+            if isinstance(key, yaml.ScalarNode):
+                mark = value.start_mark
+                place = (key.start_mark.line + 1, key.start_mark.column + 1)
+                places.setdefault((mark.line + 1, mark.column + 1, key.value), place)
+    return places
+
+
 class _TooMuchError(Exception):
     """The document is deeper or larger than anyone needs."""
 
