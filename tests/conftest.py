@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
 
 import pytest
 from hypothesis import HealthCheck, settings
+from tests.command import Cli, CommandResult
 
 import longshore
 from longshore.sites.environment import is_left_out
@@ -25,38 +23,6 @@ _PACKAGE_PARENT = Path(longshore.__file__).resolve().parent.parent
 
 _KEPT = frozenset({"LONGSHORE_POOLS"})
 """Variables that speak to the tests, not to Longshore."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Ran:
-    """What became of a command."""
-
-    returncode: int
-    stdout: str
-    stderr: str
-
-    @property
-    def json(self) -> Any:
-        """Its output, read as one JSON value."""
-        return json.loads(self.stdout)
-
-    @property
-    def said(self) -> list[str]:
-        """The lines of its errors, without those that tell what takes long: on a busy machine anything may."""
-        return [line for line in self.stderr.splitlines() if not line.endswith(" ...")]
-
-
-class Cli(Protocol):
-    """Runs ``longshore`` with some arguments; what it prints and its exit status are the caller's to judge."""
-
-    def __call__(
-        self,
-        *args: str | Path,
-        cwd: Path | None = None,
-        env: Mapping[str, str] | None = None,
-        stdin: str = "",
-        timeout: float = 120,
-    ) -> Ran: ...
 
 
 @pytest.fixture(autouse=True)
@@ -83,7 +49,7 @@ def cli(tmp_path: Path) -> Cli:
         env: Mapping[str, str] | None = None,
         stdin: str = "",
         timeout: float = 120,
-    ) -> Ran:
+    ) -> CommandResult:
         # The package under test is found from any directory, however this process found it.
         path = os.pathsep.join(filter(None, [str(_PACKAGE_PARENT), os.environ.get("PYTHONPATH")]))
         done = subprocess.run(
@@ -96,7 +62,7 @@ def cli(tmp_path: Path) -> Cli:
             timeout=timeout,
             check=False,
         )
-        return Ran(returncode=done.returncode, stdout=done.stdout, stderr=done.stderr)
+        return CommandResult(returncode=done.returncode, stdout=done.stdout, stderr=done.stderr)
 
     return run
 

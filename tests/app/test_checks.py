@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from tests.app.told import Told
+from tests.app.progress_notes import ProgressNotes
 
 from longshore.app.begin import Begun, begin
 from longshore.app.checks import check, check_commands
@@ -33,7 +33,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def begun(folder: Path, text: str = "runQuantumCommand: 'true'\n") -> Begun:
     (folder / "run.yaml").write_text(text, "utf-8")
-    return begin(Path("run.yaml"), options={}, sets=(), now=0.0, tell=Told())
+    return begin(Path("run.yaml"), options={}, sets=(), now=0.0, tell=ProgressNotes())
 
 
 def job(name: str, *, reads: tuple[str, ...] = (), writes: tuple[str, ...] = ()) -> Job:
@@ -43,7 +43,7 @@ def job(name: str, *, reads: tuple[str, ...] = (), writes: tuple[str, ...] = ())
 def wrong(begun: Begun, *jobs: Job, files: Mapping[str, str] | None = None) -> list[str]:
     named = {name: File(name=name, path=path) for name, path in (files or {}).items()}
     try:
-        check(begun, Workflow("w", jobs, [], files=named), Told())
+        check(begun, Workflow("w", jobs, [], files=named), ProgressNotes())
     except LongshoreError as error:
         return [fault.message for fault in error.faults]
     return []
@@ -109,7 +109,7 @@ runQuantumCommand: 'true'
     tasks = [{"name": label, "id": f"{label.lower()}{n}"} for n, label in enumerate(labels)]
     graph = {"name": "w", "schemaVersion": "1.5", "workflow": {"specification": {"tasks": tasks}}}
     (folder / "graph.json").write_text(json.dumps(graph), "utf-8")
-    told = Told()
+    told = ProgressNotes()
     with pytest.raises(PreparationError) as caught:
         prepare(Path("run.yaml"), options={}, sets=(), run_id="k00000", now=0.0, tell=told)
     error = caught.value
@@ -130,7 +130,7 @@ runQuantumCommand: 'true'
 def test_a_command_of_a_pipeline_has_its_place(folder: Path) -> None:
     begun(folder, "pipeline:\n  tasks:\n    a: {command: nosuch x}\n    b: {command: ./gone}\n")
     with pytest.raises(FilesError) as caught:
-        prepare(Path("run.yaml"), options={}, sets=(), run_id="k00000", now=0.0, tell=Told())
+        prepare(Path("run.yaml"), options={}, sets=(), run_id="k00000", now=0.0, tell=ProgressNotes())
     assert [str(each.origin) for each in caught.value.faults] == ["run.yaml:3:18", "run.yaml:4:18"]
     assert "Correct 'command', or begin it with 'sh -c'" in caught.value.faults[0].hint
 
@@ -145,7 +145,7 @@ def test_labels_without_a_command_are_told_all_at_once(folder: Path) -> None:
     kinds = [("a", None), ("b", None), ("c", None), ("b", None), ("d", "run d"), ("b", None)]
     graph = clustered(*(Task(name=f"{label}{n}", label=label, command=how) for n, (label, how) in enumerate(kinds)))
     with pytest.raises(PreparationError) as caught:
-        check_commands(graph, Profiles(run).of_clusters(graph, {}), Told())
+        check_commands(graph, Profiles(run).of_clusters(graph, {}), ProgressNotes())
     assert [(each.message, each.jobs) for each in caught.value.faults] == [
         ("task 'a0' has no command", 1),
         ("task 'b1' has no command (nor do 2 more of the label 'b')", 3),
@@ -155,7 +155,7 @@ def test_labels_without_a_command_are_told_all_at_once(folder: Path) -> None:
 
 def test_tasks_that_bring_their_commands_need_no_other(folder: Path) -> None:
     graph = clustered(Task(name="a1", label="a", command="run a"))
-    told = Told()
+    told = ProgressNotes()
     check_commands(graph, Profiles(begun(folder, "payload: {payloadName: w}\n")).of_clusters(graph, {}), told)
     assert not told.notes
 
@@ -166,7 +166,7 @@ def test_what_is_missing_here_may_be_there_where_jobs_run(folder: Path) -> None:
     tasks = [{"name": "A", "id": "a"}]
     graph = {"name": "w", "schemaVersion": "1.5", "workflow": {"specification": {"tasks": tasks}}}
     (folder / "graph.json").write_text(json.dumps(graph), "utf-8")
-    told = Told()
+    told = ProgressNotes()
     prepare(Path("run.yaml"), options={}, sets=(), run_id="k00000", now=0.0, tell=told)
     said = [note for note in told.notes if "no-such-program" in note]
     assert len(said) == 1

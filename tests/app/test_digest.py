@@ -106,7 +106,7 @@ def test_exit_codes_per_label(tmp_path: Path) -> None:
     }
 
 
-def test_row_80_exit_codes_of_held_jobs(tmp_path: Path) -> None:
+def test_exit_codes_of_held_jobs(tmp_path: Path) -> None:
     held: dict[int, Ended | Lost | None] = {
         0: None,
         1: Ended(j=1, a=1, signal=9, cause=Cause.OOM),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tests.app.test_reading import NOW, Written, course
+from tests.app.written_run import NOW, WrittenRun, course
 
 from longshore.app import events, logs
 from longshore.app.events import RunEvents
@@ -78,7 +78,7 @@ def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def opened(tmp_path: Path) -> Callable[[Manager], OpenRun]:
     """A run whose manager is asked what happened."""
-    written = Written(tmp_path / "run")
+    written = WrittenRun(tmp_path / "run")
     said = Submission(id="7.0", by="submit", at=NOW, user="ada", host="ap")
     card = msgspec.structs.replace(written.opened.card, submissions=(said,))
 

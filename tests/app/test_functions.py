@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.conftest import Cli
-from tests.e2e.conftest import wfformat
+from tests.command import Cli
+from tests.workflows import wfformat
 
 from longshore.app.configuration import Configuration, read_configuration
 from longshore.app.functions import called, with_functions

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from tests.conftest import Cli
-from tests.e2e.conftest import ONE, wfformat
+from tests.command import Cli
+from tests.workflows import ONE, wfformat
 
 from longshore.app.configuration import Configuration, load_configuration
 from longshore.app.functions import with_functions

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tests.app.test_reading import NOW, Written, course
+from tests.app.written_run import NOW, WrittenRun, course
 
 from longshore.app.report import report_run
 from longshore.app.runs import OpenRun
@@ -17,9 +17,9 @@ from longshore.model.state import JobState
 
 
 @pytest.fixture
-def dead(tmp_path: Path) -> Written:
+def dead(tmp_path: Path) -> WrittenRun:
     """A run that is over, and whose engine is gone; one of its jobs left a log."""
-    made = Written(tmp_path / "run")
+    made = WrittenRun(tmp_path / "run")
     made.begin()
     tell(made, course())
     made.snapshot()
@@ -29,26 +29,26 @@ def dead(tmp_path: Path) -> Written:
     return made
 
 
-def tell(run: Written, events: list[Event]) -> None:
+def tell(run: WrittenRun, events: list[Event]) -> None:
     for event in events:
         run.write(event)
         run.know(event)
 
 
-def look(run: Written) -> RunReport:
+def look(run: WrittenRun) -> RunReport:
     return report_run(run.opened, details=False, now=NOW + 100)
 
 
-def anew(run: Written) -> RunReport:
+def anew(run: WrittenRun) -> RunReport:
     kept(run).unlink(missing_ok=True)
     return look(run)
 
 
-def kept(run: Written) -> Path:
+def kept(run: WrittenRun) -> Path:
     return run.run.cache / "report.json"
 
 
-def mark(run: Written) -> None:
+def mark(run: WrittenRun) -> None:
     """Change what was kept so that whoever tells it can be known."""
     text = kept(run).read_bytes()
     assert b"cannot find the tape" in text
@@ -60,7 +60,7 @@ def is_kept(report: RunReport) -> bool:
     return any("found it" in line for failure in report.insight.failures for line in failure.tail)
 
 
-def test_what_was_kept_is_told_again(dead: Written) -> None:
+def test_what_was_kept_is_told_again(dead: WrittenRun) -> None:
     first = look(dead)
     assert first.state is JobState.FAILED
     assert look(dead) == first == anew(dead)
@@ -70,7 +70,7 @@ def test_what_was_kept_is_told_again(dead: Written) -> None:
 
 
 def test_of_a_run_whose_engine_died_too(tmp_path: Path) -> None:
-    run = Written(tmp_path / "run")
+    run = WrittenRun(tmp_path / "run")
     run.begin()
     tell(run, course()[:3])
     run.snapshot()
@@ -82,41 +82,41 @@ def test_of_a_run_whose_engine_died_too(tmp_path: Path) -> None:
     assert look(run).counts[JobState.SUCCEEDED] == 1
 
 
-def began_again(run: Written) -> None:
+def began_again(run: WrittenRun) -> None:
     run.begin(seals=run.journal.stat().st_size)
 
 
-def went_on(run: Written) -> None:
+def went_on(run: WrittenRun) -> None:
     run.write(Restarted(jobs=(2,), n=run.n + 1, t=NOW))
 
 
-def lost_its_end(run: Written) -> None:
+def lost_its_end(run: WrittenRun) -> None:
     run.journal.write_bytes(run.journal.read_bytes()[:-9])
 
 
-def wrote_to_a_log(run: Written) -> None:
+def wrote_to_a_log(run: WrittenRun) -> None:
     with (run.run.root / run.opened.log_of(2, "j2", "a", 1)).open("a", encoding="utf-8") as file:
         file.write("and it was late\n")
 
 
-def lost_a_log(run: Written) -> None:
+def lost_a_log(run: WrittenRun) -> None:
     (run.run.root / run.opened.log_of(2, "j2", "a", 1)).unlink()
 
 
-def took_another_snapshot(run: Written) -> None:
+def took_another_snapshot(run: WrittenRun) -> None:
     run.n += 1
     run.snapshot()
 
 
-def was_handed_over_again(run: Written) -> None:
+def was_handed_over_again(run: WrittenRun) -> None:
     run.opened = OpenRun(run=run.run, card=msgspec.structs.replace(run.opened.card, name="another"))
 
 
-def tore_it(run: Written) -> None:
+def tore_it(run: WrittenRun) -> None:
     kept(run).write_bytes(kept(run).read_bytes()[:-9])
 
 
-def is_of_another_version(run: Written) -> None:
+def is_of_another_version(run: WrittenRun) -> None:
     kept(run).write_bytes(kept(run).read_bytes().replace(b'"format":1,', b'"format":0,', 1))
 
 
@@ -134,7 +134,7 @@ def is_of_another_version(run: Written) -> None:
         is_of_another_version,
     ],
 )
-def test_where_anything_is_another_it_is_made_anew(dead: Written, happens: Callable[[Written], None]) -> None:
+def test_where_anything_is_another_it_is_made_anew(dead: WrittenRun, happens: Callable[[WrittenRun], None]) -> None:
     look(dead)
     mark(dead)
     happens(dead)
@@ -143,7 +143,7 @@ def test_where_anything_is_another_it_is_made_anew(dead: Written, happens: Calla
     assert report == anew(dead)
 
 
-def test_it_moves_with_its_run(dead: Written, tmp_path: Path) -> None:
+def test_it_moves_with_its_run(dead: WrittenRun, tmp_path: Path) -> None:
     look(dead)
     mark(dead)
     dead.run.root.rename(tmp_path / "moved")
@@ -153,20 +153,20 @@ def test_it_moves_with_its_run(dead: Written, tmp_path: Path) -> None:
     assert report.path == str(moved.root)
 
 
-def test_single_jobs_are_not_kept(dead: Written) -> None:
+def test_single_jobs_are_not_kept(dead: WrittenRun) -> None:
     look(dead)
     mark(dead)
     assert report_run(dead.opened, details=True, now=NOW).jobs is not None
     assert is_kept(look(dead))
 
 
-def test_where_nothing_can_be_written_it_is_made_each_time(dead: Written) -> None:
+def test_where_nothing_can_be_written_it_is_made_each_time(dead: WrittenRun) -> None:
     dead.run.cache.write_text("in the way", "utf-8")
     assert look(dead) == look(dead)
     dead.run.cache.unlink()
     assert look(dead).state is JobState.FAILED
 
 
-def test_the_end_itself_is_kept(dead: Written) -> None:
+def test_the_end_itself_is_kept(dead: WrittenRun) -> None:
     assert isinstance(course()[-1], Finished)
     assert look(dead).finished_at == NOW + len(course())

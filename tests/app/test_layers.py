@@ -64,7 +64,7 @@ def test_each_layer_wins_over_all_below_it(here: Path, monkeypatch: pytest.Monke
     assert value(KEY, text, options={KEY: "option"}, sets=("queue=set",)) == "set"
 
 
-def test_row_31_who_names_the_service(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_names_the_service(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """BPS's row: the command line, the file, the environment, the defaults."""
     assert load()[0].service == "local"
     monkeypatch.setenv("BPS_WMS_SERVICE_CLASS", "lsf")

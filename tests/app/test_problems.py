@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.app.told import Told
+from tests.app.progress_notes import ProgressNotes
 
 from longshore.app.problems import MOST_ALIKE, gathered, refuse
 from longshore.contract.context import Problem
@@ -65,7 +65,7 @@ FILES = Problem(message="not there", code="files")
 
 
 def test_notes_are_told_and_nothing_is_refused() -> None:
-    told = Told()
+    told = ProgressNotes()
     refuse([Problem(message="by the way", fatal=False)], told)
     assert told.notes == ["by the way"]
 
@@ -81,7 +81,7 @@ def test_notes_are_told_and_nothing_is_refused() -> None:
 )
 def test_all_that_is_wrong_is_one_error(problems: list[Problem], kind: type[PreparationError], message: str) -> None:
     with pytest.raises(PreparationError) as caught:
-        refuse([*problems, Problem(message="by the way", fatal=False)], told := Told())
+        refuse([*problems, Problem(message="by the way", fatal=False)], told := ProgressNotes())
     error = caught.value
     assert type(error) is kind
     assert (error.message, error.origin, error.hint) == (message, problems[0].origin, problems[0].hint)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from tests.app.written_run import NOW, WrittenRun, course
 
 from longshore.app.events import RunEvents
 from longshore.app.explain_job import explain_job
@@ -23,132 +24,23 @@ from longshore.app.status import status_run
 from longshore.cli.show_job_text import reasons
 from longshore.contract.context import RunPaths, Unreachable
 from longshore.contract.service import Changes
-from longshore.engine.codes import shown_counts
-from longshore.engine.fold import RunState
 from longshore.errors import RunNotFoundError, RunUnreadableError, UnreachableError
-from longshore.model.codec import FORMAT, Header, StoredJob, encode_line
-from longshore.model.event import FORMAT as EVENTS
 from longshore.model.event import (
     Ended,
-    Event,
     Failed,
-    Finished,
-    Life,
-    Retry,
-    Seal,
-    Started,
     Steer,
-    Submitted,
     Submitting,
 )
-from longshore.model.job import JobSettings
 from longshore.model.report import RunReport
-from longshore.model.snapshot import Snapshot
-from longshore.model.state import Cause, JobState, run_state
-from longshore.model.submission import RunCard, Submission
+from longshore.model.state import Cause, JobState
+from longshore.model.submission import Submission
 from longshore.services.local.service import LocalService
-from longshore.world.rundir import write_card, write_snapshot
-
-LABELS = ("a", "b")
-PARENTS = [(), (), (), (0,), (1,), (2,)]
-NOW = 1_795_000_000.0
-
-
-def course() -> list[Event]:
-    """Job 0 succeeds, 1 fails once and succeeds, 2 fails for good and prunes 5; 3 and 4 succeed in the end."""
-    events: list[Event] = []
-
-    def attempt(job: int, number: int, *, code: int = 0) -> None:
-        batch = f"1.{job}.{number}"
-        events.append(Submitting(b=batch, tag="t", jobs=((job, number),)))
-        events.append(Submitted(b=batch, id=batch))
-        events.append(Started(j=job, a=number, host="here", at=NOW + len(events)))
-        cause = Cause.EXIT if code else None
-        events.append(Ended(j=job, a=number, exit=code, cause=cause, run_s=1.0))
-
-    attempt(0, 1)
-    attempt(1, 1, code=3)
-    events.append(Retry(j=1, a=2, cause=Cause.EXIT, not_before=NOW + 1e6))
-    attempt(2, 1, code=4)
-    events.append(Failed(j=2, why="no attempt is left"))
-    attempt(1, 2)
-    attempt(3, 1)
-    attempt(4, 1)
-    events.append(Finished(state=JobState.FAILED))
-    return [msgspec.structs.replace(event, n=n, t=NOW + n) for n, event in enumerate(events, start=1)]
-
-
-class Written:
-    """A run directory whose journal and snapshot a test writes."""
-
-    def __init__(self, root: Path) -> None:
-        self.run = RunPaths(root)
-        self.run.journal.mkdir(parents=True)
-        settings = tuple(JobSettings(label=label) for label in LABELS)
-        header = Header(v=FORMAT, name="w", jobs=6, files=0, final=False, settings=settings, attributes={})
-        jobs = [StoredJob(name=f"j{number}", s=number // 3, p=PARENTS[number], c="true") for number in range(6)]
-        self.run.workflow.write_bytes(b"".join(map(encode_line, [header, *jobs])))
-        card = RunCard(
-            format=1,
-            id="k7f3aa",
-            name="w",
-            service="local",
-            longshore="0",
-            created_at=NOW,
-            expected=6,
-            labels={"a": 3, "b": 3},
-        )
-        write_card(self.run, card)
-        self.opened = OpenRun(run=self.run, card=card)
-        self.state = RunState(PARENTS, [0, 0, 0, 1, 1, 1])
-        self.life = 0
-        self.n = 0
-
-    def begin(self, *, seals: int | None = None) -> None:
-        self.life += 1
-        seal = None if seals is None else Seal(life=self.life - 1, bytes=seals)
-        life = Life(v=EVENTS, life=self.life, t=NOW, host=os.uname().nodename, pid=1, boot="b", by="submit", seals=seal)
-        self.journal.write_bytes(encode_line(life))
-        self.state.apply(life)
-        self.n = 0
-
-    @property
-    def journal(self) -> Path:
-        return self.run.journal / f"{self.life:04}.jsonl"
-
-    def write(self, event: Event) -> None:
-        with self.journal.open("ab") as file:
-            file.write(encode_line(event))
-
-    def know(self, event: Event) -> None:
-        self.state.apply(event)
-        assert not isinstance(event, Life)
-        self.n = event.n
-
-    def snapshot(self) -> None:
-        totals = self.state.totals()
-        finished = self.state.finished is not None
-        write_snapshot(
-            self.run,
-            Snapshot(
-                life=self.life,
-                n=self.n,
-                at=NOW,
-                pid=1,
-                host=os.uname().nodename,
-                boot="b",
-                state=run_state(totals, expected=6) if finished else JobState.RUNNING,
-                counts=totals,
-                labels={label: shown_counts(row) for label, row in zip(LABELS, self.state.counts, strict=True)},
-                finished=finished,
-            ),
-        )
 
 
 @pytest.fixture
-def written(tmp_path: Path) -> Iterator[Written]:
+def written(tmp_path: Path) -> Iterator[WrittenRun]:
     """A run with an engine that lives."""
-    made = Written(tmp_path / "run")
+    made = WrittenRun(tmp_path / "run")
     lock = os.open(made.run.engine_lock, os.O_RDWR | os.O_CREAT)
     fcntl.flock(lock, fcntl.LOCK_EX)
     yield made
@@ -160,7 +52,7 @@ def without_jobs(report: RunReport) -> RunReport:
 
 
 @pytest.mark.parametrize("ahead", [0, 3])
-def test_every_moment_of_a_run(written: Written, ahead: int) -> None:
+def test_every_moment_of_a_run(written: WrittenRun, ahead: int) -> None:
     """However far the journal is ahead of the snapshot, what is told is of one moment."""
     written.begin()
     reading = Reading(written.opened)
@@ -191,7 +83,7 @@ def test_every_moment_of_a_run(written: Written, ahead: int) -> None:
     assert (report.counts[JobState.SUCCEEDED], report.counts[JobState.PRUNED]) == (4, 1)
 
 
-def test_a_retry_that_waits_is_told_of(written: Written) -> None:
+def test_a_retry_that_waits_is_told_of(written: WrittenRun) -> None:
     written.begin()
     for event in course()[:9]:
         written.write(event)
@@ -202,7 +94,7 @@ def test_a_retry_that_waits_is_told_of(written: Written) -> None:
     assert any("1 job is waiting to be tried again, the first at" in words for words in report.insight.waits)
 
 
-def test_a_life_that_made_others_void_is_read_anew(written: Written) -> None:
+def test_a_life_that_made_others_void_is_read_anew(written: WrittenRun) -> None:
     written.begin()
     reading = Reading(written.opened)
     events = course()
@@ -222,7 +114,7 @@ def test_a_life_that_made_others_void_is_read_anew(written: Written) -> None:
     assert report == without_jobs(report_run(written.opened, details=True, now=NOW))
 
 
-def test_counts_that_do_not_add_up_are_unknown_and_it_is_said(written: Written) -> None:
+def test_counts_that_do_not_add_up_are_unknown_and_it_is_said(written: WrittenRun) -> None:
     written.begin()
     written.snapshot()
     card = msgspec.structs.replace(written.opened.card, expected=9)
@@ -232,7 +124,7 @@ def test_counts_that_do_not_add_up_are_unknown_and_it_is_said(written: Written) 
         assert "the states of 6 jobs are known, and the run has 9" in report.notes
 
 
-def test_a_dead_engine_is_never_running(written: Written) -> None:
+def test_a_dead_engine_is_never_running(written: WrittenRun) -> None:
     written.begin()
     for event in course()[:3]:
         written.write(event)
@@ -247,7 +139,7 @@ def test_a_dead_engine_is_never_running(written: Written) -> None:
     assert (report.insight.running, report.insight.waits, report.insight.left_s) == ((), (), None)
 
 
-def test_a_run_that_went_away(written: Written) -> None:
+def test_a_run_that_went_away(written: WrittenRun) -> None:
     written.begin()
     written.snapshot()
     reading = Reading(written.opened)
@@ -257,7 +149,7 @@ def test_a_run_that_went_away(written: Written) -> None:
         reading.look(NOW)
 
 
-def test_a_journal_that_lost_its_end_is_told_of(written: Written) -> None:
+def test_a_journal_that_lost_its_end_is_told_of(written: WrittenRun) -> None:
     """The states are those that the engine saw; of single jobs less is known, and whoever reads is told so."""
     written.begin()
     events = course()
@@ -280,7 +172,7 @@ def test_a_journal_that_lost_its_end_is_told_of(written: Written) -> None:
 
 
 @pytest.mark.parametrize("details", [True, False])
-def test_of_a_run_without_a_journal_nothing_is_known(written: Written, details: bool) -> None:
+def test_of_a_run_without_a_journal_nothing_is_known(written: WrittenRun, details: bool) -> None:
     written.begin()
     written.journal.unlink()
     written.run.engine_lock.unlink()
@@ -305,7 +197,7 @@ class Silent(LocalService):
         return Unreachable(why="timed out")
 
 
-def test_a_manager_that_does_not_answer_makes_no_job_ready(written: Written) -> None:
+def test_a_manager_that_does_not_answer_makes_no_job_ready(written: WrittenRun) -> None:
     written.begin()
     opened = OpenRun(run=written.run, card=written.opened.card)
     opened.__dict__["service"] = Silent()
@@ -323,7 +215,7 @@ class Unasked(LocalService):
         return Unreachable(why="timed out")
 
 
-def test_whether_a_run_goes_on_is_not_known_where_nobody_can_be_asked(written: Written) -> None:
+def test_whether_a_run_goes_on_is_not_known_where_nobody_can_be_asked(written: WrittenRun) -> None:
     written.begin()
     for event in course()[:3]:
         written.write(event)
@@ -340,7 +232,7 @@ def test_whether_a_run_goes_on_is_not_known_where_nobody_can_be_asked(written: W
         what_to_restart(opened, Changes())
 
 
-def test_a_hold_is_explained_of_the_job_that_is_held_and_not_of_its_children(written: Written) -> None:
+def test_a_hold_is_explained_of_the_job_that_is_held_and_not_of_its_children(written: WrittenRun) -> None:
     """As HTCondor holds: nobody selected anything."""
     written.begin()
     by = "HTCondor"
@@ -365,7 +257,7 @@ LOOKS: dict[str, Callable[[OpenRun], object]] = {
 
 @pytest.mark.parametrize("look", LOOKS)
 @pytest.mark.parametrize("name", ["journal", "journal/0001.jsonl"])
-def test_what_cannot_be_read_is_told_in_one_way(written: Written, name: str, look: str) -> None:
+def test_what_cannot_be_read_is_told_in_one_way(written: WrittenRun, name: str, look: str) -> None:
     """Not as an error of ours, nor as a state: by every command that reads what happened."""
     written.begin()
     path = written.run.root / name
@@ -376,7 +268,7 @@ def test_what_cannot_be_read_is_told_in_one_way(written: Written, name: str, loo
 
 
 @pytest.mark.parametrize("snapshot", [True, False])
-def test_files_of_two_runs_are_told_apart(written: Written, snapshot: bool) -> None:
+def test_files_of_two_runs_are_told_apart(written: WrittenRun, snapshot: bool) -> None:
     written.begin()
     if snapshot:
         written.n = 9
@@ -389,7 +281,7 @@ def test_files_of_two_runs_are_told_apart(written: Written, snapshot: bool) -> N
         report_run(written.opened, details=not snapshot)
 
 
-def test_jobs_are_told_of_one_by_one_or_in_slices(written: Written) -> None:
+def test_jobs_are_told_of_one_by_one_or_in_slices(written: WrittenRun) -> None:
     written.begin()
     for event in course():
         written.write(event)

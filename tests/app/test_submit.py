@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
-from tests.app.told import Told
+from tests.app.progress_notes import ProgressNotes
 
 from longshore.app.handover import Submitted
 from longshore.app.submit import submit
@@ -57,8 +57,8 @@ class Clogging(Accepting):
 
 
 @pytest.fixture
-def told() -> Told:
-    return Told()
+def told() -> ProgressNotes:
+    return ProgressNotes()
 
 
 @pytest.fixture
@@ -71,12 +71,12 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return Path("run.yaml")
 
 
-def submitted(path: Path, told: Told, service: type, **options: Any) -> Submitted:
+def submitted(path: Path, told: ProgressNotes, service: type, **options: Any) -> Submitted:
     named: Mapping[str, str] = {"wmsServiceClass": f"{service.__module__}.{service.__qualname__}", **options}
     return submit(path, options=named, sets=(), tell=told)
 
 
-def test_a_run_that_was_taken(path: Path, told: Told) -> None:
+def test_a_run_that_was_taken(path: Path, told: ProgressNotes) -> None:
     done = submitted(path, told, Accepting)
     assert done.reference == done.card.id
     assert find_run(done.reference) == done.run
@@ -84,20 +84,20 @@ def test_a_run_that_was_taken(path: Path, told: Told) -> None:
     assert not told.notes
 
 
-def test_two_runs_of_one_moment(path: Path, told: Told) -> None:
+def test_two_runs_of_one_moment(path: Path, told: ProgressNotes) -> None:
     first, second = submitted(path, told, Accepting), submitted(path, told, Accepting)
     assert first.card.id < second.card.id
     assert first.run.root.name < second.run.root.name
 
 
-def test_a_run_that_was_refused(path: Path, told: Told, tmp_path: Path) -> None:
+def test_a_run_that_was_refused(path: Path, told: ProgressNotes, tmp_path: Path) -> None:
     with pytest.raises(SubmissionRefusedError):
         submitted(path, told, Refusing, submitPath="run")
     assert not (tmp_path / "run").exists()
     assert not list(entries())
 
 
-def test_an_interrupt_while_a_run_is_handed_over(path: Path, told: Told, tmp_path: Path) -> None:
+def test_an_interrupt_while_a_run_is_handed_over(path: Path, told: ProgressNotes, tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         submitted(path, told, Interrupted, submitPath="run")
     assert (tmp_path / "run" / "run.json").exists(), "it may run already"
@@ -107,21 +107,21 @@ def test_an_interrupt_while_a_run_is_handed_over(path: Path, told: Told, tmp_pat
     ]
 
 
-def test_a_run_goes_on_even_if_its_card_cannot_be_written(path: Path, told: Told) -> None:
+def test_a_run_goes_on_even_if_its_card_cannot_be_written(path: Path, told: ProgressNotes) -> None:
     done = submitted(path, told, Clogging, submitPath="run")
     assert done.card.submissions
     assert any("the run goes on, but" in note for note in told.notes)
     assert done.notes == tuple(told.notes)
 
 
-def test_a_registry_that_cannot_be_written(path: Path, told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_registry_that_cannot_be_written(path: Path, told: ProgressNotes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", "/proc/longshore")
     done = submitted(path, told, Accepting)
     assert done.reference == str(done.run.root)
     assert any("by its directory" in note for note in done.notes)
 
 
-def test_nothing_is_left_of_a_run_that_cannot_be_prepared(path: Path, told: Told, tmp_path: Path) -> None:
+def test_nothing_is_left_of_a_run_that_cannot_be_prepared(path: Path, told: ProgressNotes, tmp_path: Path) -> None:
     (tmp_path / "taken").mkdir()
     with pytest.raises(FilesError):
         submitted(path, told, Accepting, submitPath="taken")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.app.silent import silent_run
+from tests.app.silent_service import silent_run
 
 from longshore.app import wait
 from longshore.app.runs import OpenRun, open_run

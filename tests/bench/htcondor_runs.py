@@ -21,9 +21,9 @@ from pathlib import Path
 
 from tests.bench.choice import names_of
 from tests.bench.report import anew, rounds
-from tests.e2e.conftest import wfformat
 from tests.live.condor_pools import CondorPool, condor
 from tests.live.condor_runs import SITE
+from tests.workflows import wfformat
 
 from longshore.contract.context import RunPaths
 from longshore.model.event import FORMAT, Life

@@ -24,9 +24,9 @@ from pathlib import Path
 
 from tests.bench.choice import names_of
 from tests.bench.processes import cpu_s
-from tests.e2e.conftest import wfformat
 from tests.live.pools import SlurmPool, slurm
-from tests.live.runs import engine_of
+from tests.waiting import engine_of
+from tests.workflows import wfformat
 
 from longshore.contract.context import RunPaths
 from longshore.model.state import JobState

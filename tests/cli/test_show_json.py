@@ -401,7 +401,7 @@ def test_every_error_is_what_its_schema_says(error_class: type[LongshoreError]) 
 @pytest.mark.parametrize(
     ("state", "exit_status"), list(zip(JobState, [10, 11, 12, 13, 14, 15, 16, 17, 0, 19, 20], strict=True))
 )
-def test_row_67_status_gives_the_exit_status_of_bps(state: JobState, exit_status: int) -> None:
+def test_status_gives_the_exit_status_of_bps(state: JobState, exit_status: int) -> None:
     assert status_document(run(state=state))["exit_status"] == exit_status
 
 

@@ -118,12 +118,12 @@ def test_a_summary_of_nothing_is_the_header() -> None:
         ([JobState.PRUNED, JobState.SUCCEEDED], " "),
     ],
 )
-def test_row_68_a_running_run_that_needs_a_person_has_a_flag(states: list[JobState], flag: str) -> None:
+def test_a_running_run_that_needs_a_person_has_a_flag(states: list[JobState], flag: str) -> None:
     assert summary_table([ran(*states)]).splitlines()[2][:4] == f"  {flag} "
 
 
 @pytest.mark.parametrize("state", [state for state in JobState if state is not JobState.RUNNING])
-def test_row_68_only_a_running_run_has_a_flag(state: JobState) -> None:
+def test_only_a_running_run_has_a_flag(state: JobState) -> None:
     report = ran(JobState.HELD, JobState.DELETED, JobState.FAILED, state=state)
     assert summary_table([report]).splitlines()[2][:4] == "    "
 
@@ -137,7 +137,7 @@ def test_row_68_only_a_running_run_has_a_flag(state: JobState) -> None:
         (ran(*[JobState.SUCCEEDED] * 29, *[JobState.FAILED] * 71), "29"),
     ],
 )
-def test_row_69_percent_succeeded(report: RunReport, percent: str) -> None:
+def test_percent_succeeded(report: RunReport, percent: str) -> None:
     """29 of 100 is 28 in BPS, by the rounding of its floats."""
     assert cells(summary_table([report]))[0][-7] == percent
 
@@ -248,14 +248,14 @@ def test_signals_are_named() -> None:
         assert why(None, None, number.value) == f"signal {number.name}"
 
 
-def test_row_70_a_label_nobody_counted_has_minus_one_everywhere() -> None:
+def test_a_label_nobody_counted_has_minus_one_everywhere() -> None:
     report = run({"isr": {JobState.SUCCEEDED: 2}})
     report = msgspec.structs.replace(report, expected_labels={"isr": 2, "bar": 3}, expected=5)
     (row,) = [line.split() for line in detailed(report).splitlines() if line.startswith("bar")]
     assert row == ["bar", *["-1"] * len(JobState), "3"]
 
 
-def test_row_71_jobs_nobody_counted_are_not_ready_yet() -> None:
+def test_jobs_nobody_counted_are_not_ready_yet() -> None:
     report = msgspec.structs.replace(run({"isr": {JobState.SUCCEEDED: 2}}), expected_labels={"isr": 5})
     (row,) = [line.split() for line in detailed(report).splitlines() if line.startswith("isr")]
     names = [*(state.value for state in JobState), "EXPECTED"]
@@ -267,7 +267,7 @@ def test_row_71_jobs_nobody_counted_are_not_ready_yet() -> None:
     }
 
 
-def test_row_72_labels_of_no_known_order_are_sorted() -> None:
+def test_labels_of_no_known_order_are_sorted() -> None:
     report = run({"isr": {JobState.SUCCEEDED: 2}, "bar": {JobState.FAILED: 1}})
     text = detailed(msgspec.structs.replace(report, expected_labels=None))
     rows = [line.split() for line in text.splitlines()]

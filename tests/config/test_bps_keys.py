@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 import pytest
-from tests.config.test_defaults import ALL_FILES, DOCUMENTED, SCHEMA, layer
+from tests.config.documented_keys import ALL_FILES, DOCUMENTED, SCHEMA, layer
 
 from longshore.config.check import check, unknown_keys
 from longshore.config.merge import merge, plain

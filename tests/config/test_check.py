@@ -122,7 +122,7 @@ def test_every_finding_has_a_way_out(values: dict[str, Any], place: tuple[str, .
     assert all(each.hint for each in findings_of(json.dumps(values)))
 
 
-def test_row_78_out_collection_is_deprecated() -> None:
+def test_out_collection_is_deprecated() -> None:
     assert said("outCollection: x\npayload: {outCollection: y}") == [
         "f.yaml:1:16: error: 'outCollection' is deprecated. Replace all references to it with 'outputRun'",
         "f.yaml:2:26: error: 'outCollection' is deprecated. Replace all references to it with 'outputRun'",

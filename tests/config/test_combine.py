@@ -1,4 +1,4 @@
-"""Values of a job made of tasks of several labels: BPS's rows 47 to 53, whatever order the labels come in."""
+"""Values of a job made of tasks of several labels, as BPS combines them, whatever order the labels come in."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ def settings_of(text: str, tasks: Mapping[str, int] | None = None) -> JobSetting
 
 
 class TestRequest:
-    def test_row_47_the_most_memory(self) -> None:
+    def test_the_most_memory(self) -> None:
         request = settings_of("pipetask: {T1: {requestMemory: 99, requestCpus: 3}, T2: {requestMemory: 5000}}").request
         assert (request.memory_b, request.cpus) == (5000 * MIB, 3)
 
-    def test_row_48_the_cluster_overrides(self) -> None:
+    def test_the_cluster_overrides(self) -> None:
         text = "pipetask: {T1: {requestMemory: 99}, T2: {requestMemory: 5000}}\ncluster: {X: {requestMemory: 10}}"
         assert settings_of(text).request.memory_b == 10 * MIB
 
-    def test_row_49_sums(self) -> None:
+    def test_sums(self) -> None:
         text = "requestDisk: 100\npipetask: {T1: {requestWalltime: 60}, T2: {requestWalltime: '0:01'}}"
         request = settings_of(text).request
         assert (request.disk_b, request.walltime_s) == (200 * MIB, 120)
@@ -89,7 +89,7 @@ class TestRetries:
     )
 
     @pytest.mark.parametrize("tasks", [{"T1": 1, "T2": 1}, {"T2": 1, "T1": 1}, {"T1": 5, "T2": 1}])
-    def test_row_50_from_whoever_needs_the_most(self, tasks: Mapping[str, int]) -> None:
+    def test_from_whoever_needs_the_most(self, tasks: Mapping[str, int]) -> None:
         settings = settings_of(self.TEXT, tasks)
         assert settings.request.memory_b == 200 * MIB
         assert (settings.attributes["memoryMultiplier"], settings.number_of_retries) == (2, 3)
@@ -122,7 +122,7 @@ class TestRetries:
 
 
 class TestWhatMustAgree:
-    def test_row_51(self) -> None:
+    def test_values_of_two_labels_must_agree(self) -> None:
         text = "pipetask:\n  T1: {queue: a}\n  T2: {queue: b}\n"
         for tasks in ({"T1": 1, "T2": 1}, {"T2": 1, "T1": 1}):
             with pytest.raises(ConfigError, match="Inconsistent value for queue in cluster X") as caught:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -11,32 +10,21 @@ import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.config.findings import PLAIN, SCHEMA, findings_of
 
 from longshore.app.configuration import read_configuration
 from longshore.app.explain import explain
 from longshore.app.lint import lint_file
-from longshore.config.check import Finding, Severity
-from longshore.config.lint import lint
-from longshore.config.merge import Layer, LayerRank, layer_from_mapping, merge
+from longshore.config.check import Severity
 from longshore.config.search import Config
 from longshore.config.spelling import respelled
 from longshore.config.traps import trap_of
 from longshore.config.variables import Surroundings
 from longshore.errors import LongshoreError
-from longshore.world.etc import shipped
 from longshore.world.yamlfile import parse_yaml
 
-SCHEMA: dict[str, Any] = json.loads(shipped("etc", "schema", "config.json").read_text("utf-8"))
-ENV = {"HOME": "/home/ada"}
-PLAIN = Surroundings(env=ENV, payload_uses=frozenset())
 HERE = "wmsServiceClass: local\n"
 PACKED = "clusterAlgorithm: lsst.ctrl.bps.quantum_clustering_funcs.dimension_clustering\n"
-
-
-def findings_of(text: str, around: Surroundings = PLAIN, labels: frozenset[str] | None = None) -> list[Finding]:
-    weak = layer_from_mapping({"payload": {"outputRun": "d"}, "operator": "ada"}, "defaults", LayerRank.DEFAULTS)
-    own = Layer("f.yaml", LayerRank.FILE, respelled(parse_yaml(text, "f.yaml")))
-    return lint(Config(merge([weak, own])), SCHEMA, around, labels=labels)
 
 
 def said(text: str, around: Surroundings = PLAIN, labels: frozenset[str] | None = None) -> list[str]:

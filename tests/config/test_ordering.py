@@ -1,4 +1,4 @@
-"""Groups of jobs that run one after another: rows 64 to 66 of what BPS was seen to do, on the graph of its tests."""
+"""Groups of jobs that run one after another, as BPS has them, on the graph of its tests."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_without_sections_there_are_no_rules() -> None:
         ),
     ],
 )
-def test_row_66_what_is_wrong_with_a_section(ordering: object, message: str, hint: str) -> None:
+def test_what_is_wrong_with_a_section(ordering: object, message: str, hint: str) -> None:
     with pytest.raises(ConfigError) as caught:
         rules(ordering)
     assert caught.value.message == message

@@ -4,33 +4,14 @@ from __future__ import annotations
 
 import shlex
 import time
-from typing import Any
 
 import pytest
+from tests.config.profiles import ENV, config_of, profile_of
 
 from longshore.config.interpolate import Field, Template
-from longshore.config.merge import Layer, LayerRank, merge
 from longshore.config.profile import JobProfile, compile_profile
-from longshore.config.search import Config
 from longshore.errors import ConfigError, ReferenceRingError, UndefinedVariableError
 from longshore.model.request import MIB, Request
-from longshore.world.yamlfile import parse_yaml
-
-ENV = {"HOME": "/home/me", "PWD": "/here", "FOO": "fooval"}
-
-
-def config_of(text: str, *, defaults: str = "{}", service: str = "{}") -> Config:
-    texts = {LayerRank.DEFAULTS: defaults, LayerRank.SERVICE: service, LayerRank.FILE: text}
-    return Config(
-        merge(
-            Layer(rank.label, rank, parse_yaml(each, f"{rank.label}.yaml", rank=rank)) for rank, each in texts.items()
-        )
-    )
-
-
-def profile_of(text: str, label: str = "isr", *, free: str = "", **options: Any) -> JobProfile:
-    config = config_of(text, defaults=options.pop("defaults", "{}"), service=options.pop("service", "{}"))
-    return compile_profile(config, label, free=frozenset(free.split()), env=options.pop("env", ENV), **options)
 
 
 def line_of(profile: JobProfile) -> Template:
@@ -210,7 +191,7 @@ class TestAttributes:
 
 
 class TestEnvironment:
-    def test_row_59_values_are_text(self) -> None:
+    def test_values_are_text(self) -> None:
         profile = profile_of(
             "environment: {A: 1, B: false, C: 'one {v} three', D: 1.5, E: null, F: '', G: '{no}'}\nv: two"
         )

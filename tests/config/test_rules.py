@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.config.test_lint import findings_of
-from tests.config.test_profile import profile_of
+from tests.config.findings import findings_of
+from tests.config.profiles import profile_of
 
 from longshore.config.rules import SIGNALS, memory_grace, signals
 from longshore.errors import ConfigError

@@ -65,7 +65,7 @@ def test_rows_1_to_12(row: int, key: str, options: dict[str, Any], expected: tup
     assert (found.found, found.value) == expected
 
 
-def test_row_13_required() -> None:
+def test_required() -> None:
     with pytest.raises(UndefinedVariableError, match="'missing' is required"):
         CONFIG.search("missing", required=True)
     with pytest.raises(UndefinedVariableError, match="test: 'missing' is required"):
@@ -127,12 +127,12 @@ def test_rows_14_to_26(row: int, text: str, options: dict[str, Any], expected: s
         ("/", "/"),
     ],
 )
-def test_row_23_sub_directories_are_tidied(template: str, expected: str) -> None:
+def test_sub_directories_are_tidied(template: str, expected: str) -> None:
     config = with_values(subDirTemplate=template)
     assert config.search("subDirTemplate", current={"label": "l", "v2": 12345}).value == expected
 
 
-def test_row_28_get() -> None:
+def test_get() -> None:
     assert CONFIG.get("nokey") == ""
     assert CONFIG.get("nokey", 3) == 3
     assert CONFIG.get("a", 3) == "payload"

@@ -162,12 +162,12 @@ def test_count_with_a_least() -> None:
     ("value", "codes"),
     [(1, (1,)), ([1, 2], (1, 2)), ([2, 2, 1], (2, 1)), (0, ()), ([], ()), (None, ()), ([0, 3], (3,)), (255, (255,))],
 )
-def test_row_58_exit_codes(value: Any, codes: tuple[int, ...]) -> None:
+def test_exit_codes(value: Any, codes: tuple[int, ...]) -> None:
     assert exit_codes(value, "retryUnlessExit") == codes
 
 
 @pytest.mark.parametrize("value", ["1", ["1"], True, 256, -1, {"a": 1}, [None], 1.0])
-def test_row_58_no_exit_codes(value: Any) -> None:
+def test_no_exit_codes(value: Any) -> None:
     with pytest.raises(ConfigError, match="must be an exit code"):
         exit_codes(value, "retryUnlessExit")
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.conftest import Cli
-from tests.e2e.conftest import Tasks, WriteRun
-from tests.e2e.test_special_jobs import COMMON, FINAL, said
+from tests.command import Cli
+from tests.e2e.final_jobs import COMMON, FINAL, said
+from tests.workflows import Tasks, WriteRun
 
 TASKS: Tasks = {"bad": ("B", []), "after": ("A", ["bad"]), **{f"long{number}": ("L", []) for number in range(3)}}
 ABORT = (

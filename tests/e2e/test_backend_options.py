@@ -7,8 +7,8 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from tests.conftest import Cli
-from tests.e2e.conftest import WriteRun
+from tests.command import Cli
+from tests.workflows import WriteRun
 
 from longshore.services.slurm.backend import BACKEND_HELP
 from longshore.world.etc import shipped

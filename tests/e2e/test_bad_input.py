@@ -12,15 +12,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.conftest import Cli, Ran
-from tests.e2e.conftest import ONE, Tasks, WriteRun, wfformat
+from tests.command import Cli, CommandResult
+from tests.workflows import ONE, Tasks, WriteRun, wfformat
 
 USAGE, CONFIGURATION, SERVICE, NOT_FOUND, PREPARATION = 2, 3, 4, 5, 7
 
 LeftBehind = Callable[[], list[str]]
 
 
-def errors_of(ran: Ran) -> list[str]:
+def errors_of(ran: CommandResult) -> list[str]:
     """The lines of an error, which must be all that is said beside notes."""
     assert "Traceback" not in ran.stderr
     lines = [line for line in ran.said if not line.startswith("longshore: note: ")]

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.conftest import Cli
-from tests.e2e.conftest import Tasks, WriteRun, in_place
+from tests.command import Cli
+from tests.waiting import engine_of
+from tests.workflows import Tasks, WriteRun, in_place
 
 from longshore.world.host import processes_with
 
@@ -130,7 +131,6 @@ def test_the_runs_of_a_user(cli: Cli, write_run: WriteRun) -> None:
 
 
 def test_a_run_whose_engine_is_gone_can_be_cancelled(cli: Cli, write_run: WriteRun) -> None:
-    from tests.e2e.test_restart import engine_of
 
     run = submitted(cli, write_run("runQuantumCommand: sleep 60\nrequestMemory: 10\n", CHAIN))
     running(cli, run)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.conftest import Cli
+from tests.command import Cli
 
 PIPELINE = """
 pipeline:

@@ -7,8 +7,8 @@ import re
 from pathlib import Path
 
 import pytest
-from tests.conftest import Cli
-from tests.e2e.conftest import Tasks, WriteRun
+from tests.command import Cli
+from tests.workflows import Tasks, WriteRun
 
 from longshore.cli.main import COMMANDS
 

@@ -13,8 +13,8 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.conftest import Cli
-from tests.e2e.conftest import Tasks, WriteRun, in_place
+from tests.command import Cli
+from tests.workflows import Tasks, WriteRun, in_place
 
 SOURCE = Path(__file__).resolve().parents[2] / "python"
 THREE: Tasks = {"isr_101_1": ("isr", []), "isr_101_2": ("isr", []), "coadd:7": ("coadd", ["isr_101_1"])}

@@ -7,9 +7,10 @@ import signal
 from pathlib import Path
 
 import pytest
-from tests.conftest import Cli
-from tests.e2e.conftest import Tasks, WriteRun, eventually
-from tests.e2e.test_sharing import RECORD, most_at_once, signs
+from tests.command import Cli
+from tests.e2e.overlap import RECORD, most_at_once, signs
+from tests.waiting import eventually
+from tests.workflows import Tasks, WriteRun
 
 from longshore.world.registry import find_run
 from longshore.world.rundir import read_snapshot

@@ -11,9 +11,9 @@ from typing import Any
 import jsonschema
 import pytest
 import yaml
-from tests.config.test_defaults import documented
-from tests.conftest import Cli
-from tests.e2e.conftest import WriteRun
+from tests.command import Cli
+from tests.config.documented_keys import documented
+from tests.workflows import WriteRun
 
 from longshore.app.configuration import read_configuration
 from longshore.cli import config

@@ -16,8 +16,8 @@ from typing import Any
 
 import jsonschema
 import pytest
-from tests.conftest import Cli
-from tests.e2e.conftest import Tasks, WriteRun
+from tests.command import Cli
+from tests.workflows import Tasks, WriteRun
 
 from longshore.cli.show_json import dumps
 from longshore.world.etc import shipped

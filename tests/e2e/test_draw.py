@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.conftest import Cli
-from tests.e2e.conftest import Tasks, WriteRun
+from tests.command import Cli
+from tests.workflows import Tasks, WriteRun
 
 FAN: Tasks = {"a": ("A", []), **{f"b{number}": ("B", ["a"]) for number in range(20)}, "c": ("C", ["b0", "b1"])}
 TEXT = "runQuantumCommand: 'test $LONGSHORE_JOB_NAME != b1'\nrequestMemory: 10\nnumberOfRetries: 0\n"

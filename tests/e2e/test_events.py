@@ -10,9 +10,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.conftest import Cli
-from tests.e2e.conftest import Tasks, WriteRun
-from tests.e2e.test_job_logs import engine_of
+from tests.command import Cli
+from tests.waiting import engine_of
+from tests.workflows import Tasks, WriteRun
 
 TWO: Tasks = {"a": ("A", []), "b": ("B", ["a"])}
 

@@ -9,8 +9,9 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.conftest import Cli
-from tests.e2e.conftest import Tasks, WriteRun
+from tests.command import Cli
+from tests.waiting import engine_of
+from tests.workflows import Tasks, WriteRun
 
 CHAIN: Tasks = {"a": ("A", []), "b": ("B", ["a"]), "c": ("C", ["b"]), "d": ("D", ["c"]), "z": ("A", [])}
 FAILING = "pipetask: {A: {runQuantumCommand: 'echo oops; [ {name} = z ] || exit 3', numberOfRetries: 1}}\n"
@@ -105,7 +106,6 @@ def test_what_somebody_keeps_from_starting(cli: Cli, write_run: WriteRun, tmp_pa
 
 
 def test_a_run_whose_engine_died(cli: Cli, write_run: WriteRun, tmp_path: Path) -> None:
-    from tests.e2e.test_job_logs import engine_of
 
     run = Path(cli("submit", write_run(WAITING.format(go=tmp_path / "go"), CHAIN).name, "--json").json["submit_dir"])
     while cli("explain", "@last", "a", "--json").json["state"] != "RUNNING":

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tests.conftest import Cli
+from tests.command import Cli
 
 import longshore
 from longshore.graph.graphfile import read_graph_file

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.conftest import Cli
+from tests.command import Cli
 
 
 @pytest.mark.parametrize("kind", ["pipeline", "script", "lsst", "site"])

@@ -8,13 +8,12 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
-from typing import Any
 
 import pytest
-from tests.conftest import Cli
-from tests.e2e.conftest import Tasks, WriteRun
+from tests.command import Cli
+from tests.waiting import engine_of
+from tests.workflows import Tasks, WriteRun
 
 from longshore.cli.raw import harmless
 
@@ -228,17 +227,6 @@ def test_following_says_that_the_engine_is_gone(write_run: WriteRun, cli: Cli, t
         assert "engine not running" in followed.communicate(timeout=120)[1]
     assert followed.returncode == 10
     cli("cancel", "@last")
-
-
-def engine_of(run: Path) -> int:
-    """Process of a run's engine."""
-    import json
-
-    deadline = time.monotonic() + 120
-    while not (run / "status.json").exists() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    status: Any = json.loads((run / "status.json").read_text("utf-8"))
-    return int(status["pid"])
 
 
 def test_a_run_that_was_only_prepared(write_run: WriteRun, cli: Cli) -> None:

@@ -10,8 +10,8 @@ from typing import Any
 import click
 import jsonschema
 import pytest
-from tests.conftest import Cli
-from tests.e2e.conftest import Tasks, WriteRun
+from tests.command import Cli
+from tests.workflows import Tasks, WriteRun
 
 from longshore.cli.main import COMMANDS, longshore
 from longshore.world.etc import shipped

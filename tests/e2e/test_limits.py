@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.conftest import Cli
-from tests.e2e.conftest import Tasks, WriteRun
+from tests.command import Cli
+from tests.workflows import Tasks, WriteRun
 
 pytestmark = pytest.mark.slow
 

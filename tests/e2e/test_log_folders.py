@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.conftest import Cli
+from tests.command import Cli
 
 YAML = """\
 pipeline:

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.conftest import Cli
+from tests.command import Cli
 from tests.e2e.conftest import LeftBehind
 
 PIPELINE = """\

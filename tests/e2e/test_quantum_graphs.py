@@ -15,8 +15,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.conftest import Cli
-from tests.e2e.conftest import eventually
+from tests.command import Cli
+from tests.waiting import eventually
 
 LSST = "tasks: {isr: {class: demo.IsrTask}}\n"
 WAIT_S = 120
@@ -44,7 +44,7 @@ def program(tmp_path: Path, text: str) -> Path:
     return path
 
 
-def test_row_77_its_exit_status_is_ours(cli: Cli, write: Write, tmp_path: Path) -> None:
+def test_its_exit_status_is_ours(cli: Cli, write: Write, tmp_path: Path) -> None:
     write("createQuantumGraph: \"sh -c 'seq 30; echo what went wrong >&2; exit 37'\"\n")
     ran = cli("submit", "run.yaml")
     assert ran.returncode == 37

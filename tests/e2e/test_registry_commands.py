@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.conftest import Cli
-from tests.e2e.conftest import WriteRun
+from tests.command import Cli
+from tests.workflows import WriteRun
 
 STATE = Path(".local/state/longshore/runs")
 

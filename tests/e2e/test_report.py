@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.conftest import Cli
-from tests.e2e.conftest import Tasks, WriteRun, in_place
+from tests.command import Cli
+from tests.workflows import Tasks, WriteRun, in_place
 
 CODES = {"SUCCEEDED": 0, "UNKNOWN": 10, "RUNNING": 15, "DELETED": 16, "HELD": 17, "FAILED": 19}
 STATES = "UNKNOWN MISFIT UNREADY READY PENDING RUNNING DELETED HELD SUCCEEDED FAILED PRUNED"

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.conftest import Cli
-from tests.e2e.conftest import Tasks, WriteRun, in_place
+from tests.command import Cli
+from tests.waiting import engine_of
+from tests.workflows import Tasks, WriteRun, in_place
 
 CHAIN: Tasks = {"a": ("A", []), "b": ("B", ["a"]), "c": ("C", ["b"]), "d": ("D", [])}
 ORDER = "adbc"
@@ -24,12 +25,6 @@ numberOfRetries: 0
 pipetask:
   B: {runQuantumCommand: "test -e ${PWD}/mended && echo {jobName} >> ${PWD}/notes"}
 """
-
-
-def engine_of(run: str) -> int:
-    """Process number of a run's newest engine."""
-    newest = max(Path(run, "journal").glob("*.jsonl"))
-    return int(json.loads(newest.read_text("utf-8").splitlines()[0])["pid"])
 
 
 def test_only_what_did_not_succeed_runs_again(cli: Cli, write_run: WriteRun, tmp_path: Path) -> None:

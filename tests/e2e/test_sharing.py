@@ -8,29 +8,15 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.conftest import Cli
-from tests.e2e.conftest import Tasks, WriteRun, eventually
+from tests.command import Cli
+from tests.e2e.overlap import RECORD, most_at_once, signs
+from tests.waiting import eventually
+from tests.workflows import Tasks, WriteRun
 
 from longshore.world.registry import find_run
 from longshore.world.rundir import read_snapshot
 
 EIGHT: Tasks = {f"t{number}": ("T", []) for number in range(8)}
-RECORD = "echo $(date +%s.%N) + {w} >> signs; sleep 0.4; echo $(date +%s.%N) - {w} >> signs"
-
-
-def signs(path: Path) -> list[tuple[float, str, str]]:
-    """When, ``+`` or ``-``, and the word of what a job recorded."""
-    lines = (line.split(" ", 2) for line in path.read_text("utf-8").splitlines())
-    return sorted((float(when), sign, word) for when, sign, word in lines)
-
-
-def most_at_once(path: Path, *words: str, since: float = 0.0) -> int:
-    now = most = 0
-    for when, sign, word in signs(path):
-        if not words or word in words:
-            now += 1 if sign == "+" else -1
-            most = max(most, now) if when > since else most
-    return most
 
 
 def run_of(

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from tests.conftest import Cli, Ran
-from tests.e2e.conftest import LeftBehind, Tasks, WriteRun
+from tests.command import Cli, CommandResult
+from tests.e2e.conftest import LeftBehind
+from tests.workflows import Tasks, WriteRun
 
 from longshore.world.etc import shipped
 
@@ -35,14 +36,14 @@ def write_site(own_environment: Path) -> SiteWriter:
     return write
 
 
-def done(cli: Cli, *words: str | Path, env: dict[str, str] | None = None) -> Ran:
+def done(cli: Cli, *words: str | Path, env: dict[str, str] | None = None) -> CommandResult:
     """Submit and wait for a good end."""
     ran = cli("submit", *words, "--wait", "--json", env=env)
     assert ran.returncode == 0, ran.stderr + ran.stdout
     return ran
 
 
-def log(ran: Ran, name: str = "a.1.log") -> str:
+def log(ran: CommandResult, name: str = "a.1.log") -> str:
     """What a job of a submitted run said."""
     return next(Path(ran.json["submit_dir"], "logs").rglob(name)).read_text("utf-8")
 
@@ -278,7 +279,7 @@ def test_what_a_profile_says_in_vain(cli: Cli, write_run: WriteRun, write_site: 
 # -------------------------------------------------------------------------------------------------- list and show
 
 
-def checked(ran: Ran, kind: str) -> None:
+def checked(ran: CommandResult, kind: str) -> None:
     assert ran.returncode == 0, ran.stderr
     jsonschema.validate(ran.json, json.loads(shipped("etc", "schema", f"{kind}.json").read_text("utf-8")))
 

@@ -8,21 +8,15 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.conftest import Cli, Ran
-from tests.e2e.conftest import LeftBehind, Tasks, WriteRun
+from tests.command import Cli, CommandResult
+from tests.e2e.conftest import LeftBehind
+from tests.e2e.final_jobs import COMMON, FINAL, said
+from tests.workflows import Tasks, WriteRun
 
 CHAIN: Tasks = {"a": ("A", []), "b": ("B", ["a"]), "c": ("C", [])}
-NOTE = 'echo "$LONGSHORE_JOB_NAME" >> {notes}'
-COMMON = f"notes: ${{PWD}}/notes\nresources: {{cpus: 1}}\nrequestMemory: 10\nrunQuantumCommand: '{NOTE}'\n"
-FINAL = "finalJob: {command1: 'echo final >> {notes}'}\n"
 
 
-def said(folder: Path) -> list[str]:
-    """What jobs wrote down, in order."""
-    return (folder / "notes").read_text("utf-8").split()
-
-
-def submit(cli: Cli, path: Path, *more: str) -> Ran:
+def submit(cli: Cli, path: Path, *more: str) -> CommandResult:
     """Submit a run and wait for its end."""
     return cli("submit", path, "--wait", *more)
 

@@ -7,8 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from tests.conftest import Cli
-from tests.e2e.conftest import LeftBehind, Tasks, WriteRun
+from tests.command import Cli
+from tests.e2e.conftest import LeftBehind
+from tests.workflows import Tasks, WriteRun
 
 CHAIN: Tasks = {"a": ("A", []), "b": ("B", ["a"])}
 STAGES = ["acquire", "cluster", "transform", "prepare"]
@@ -84,7 +85,7 @@ def test_a_script_runs_as_a_copy(cli: Cli, tmp_path: Path) -> None:
     assert not (tmp_path / "script.sh").stat().st_mode & 0o111
 
 
-def test_row_79_files_stay_names_until_the_job_runs(cli: Cli, tmp_path: Path) -> None:
+def test_files_stay_names_until_the_job_runs(cli: Cli, tmp_path: Path) -> None:
     path = custom(tmp_path, JOB.replace("\"{in} {out} 'a b'\"", '"-o {out} {in}"'))
     run = Path(cli("submitcmd", path, "--dry-run", "--json").json["submit_dir"])
     assert '"-o","<FILE:out>","<FILE:in>"' in (run / "workflow.jsonl").read_text("utf-8")

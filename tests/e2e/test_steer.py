@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.conftest import Cli, Ran
-from tests.e2e.conftest import Tasks, WriteRun, whole_lines
+from tests.command import Cli, CommandResult
+from tests.waiting import whole_lines
+from tests.workflows import Tasks, WriteRun
 
 CHAIN: Tasks = {"a": ("A", []), "b": ("B", ["a"]), "c": ("C", ["b"])}
 WAITS = """
@@ -32,7 +33,7 @@ def events(run: str, kind: str) -> list[dict[str, Any]]:
     return [event for event in map(json.loads, lines) if event["e"] == kind]
 
 
-def eventually(look: Callable[[], Ran], good: Callable[[Ran], object]) -> Ran:
+def eventually(look: Callable[[], CommandResult], good: Callable[[CommandResult], object]) -> CommandResult:
     deadline = time.monotonic() + 120
     while not good(answer := look()):
         assert time.monotonic() < deadline, answer

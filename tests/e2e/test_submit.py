@@ -8,18 +8,18 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from tests.conftest import Cli, Ran
-from tests.e2e.conftest import Tasks, WriteRun
+from tests.command import Cli, CommandResult
+from tests.workflows import Tasks, WriteRun
 
 TWO: Tasks = {"a": ("A", []), "b": ("B", ["a"])}
 
 
-def log(ran: Ran, name: str = "a.1.log") -> str:
+def log(ran: CommandResult, name: str = "a.1.log") -> str:
     """What a job of a submitted run said."""
     return next(Path(ran.json["submit_dir"], "logs").rglob(name)).read_text("utf-8")
 
 
-def done(cli: Cli, *words: str | Path, env: dict[str, str] | None = None) -> Ran:
+def done(cli: Cli, *words: str | Path, env: dict[str, str] | None = None) -> CommandResult:
     """Submit and wait for a good end."""
     ran = cli("submit", *words, "--wait", "--json", env=env)
     assert ran.returncode == 0, ran.stderr

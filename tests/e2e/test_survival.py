@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.conftest import Cli
-from tests.e2e.conftest import eventually, whole_lines
+from tests.command import Cli
+from tests.waiting import eventually, whole_lines
 
 import longshore
 from longshore.contract.context import RunPaths

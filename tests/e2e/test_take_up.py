@@ -11,8 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from tests.conftest import Cli
-from tests.e2e.conftest import WriteRun
+from tests.command import Cli
+from tests.workflows import WriteRun
 
 import longshore
 

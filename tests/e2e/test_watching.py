@@ -14,8 +14,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.conftest import Cli
-from tests.e2e.conftest import Tasks, WriteRun, eventually
+from tests.command import Cli
+from tests.waiting import eventually
+from tests.workflows import Tasks, WriteRun
 
 FOUR: Tasks = {f"t{number}": ("T", []) for number in range(4)}
 WATCH = [sys.executable, "-m", "longshore", "submit", "run.yaml", "--wait"]

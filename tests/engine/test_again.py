@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.engine.test_steering import codes, run_job
+from tests.engine.states import codes, run_job
 
 from longshore.engine.again import Why, choose
 from longshore.engine.codes import OVER, Code

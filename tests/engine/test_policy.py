@@ -96,11 +96,15 @@ def memory_series(first: int, factor: float, most: int | None, *, retries: int =
     raise AssertionError(series)
 
 
-# Rows 54 to 57 of the facts about BPS, and the examples of its guide.
+# What BPS gives, and the examples of its guide.
 SERIES = {
-    "row 54": ((3072, 2.0, 20480), [3072, 6144, 12288, 20480], "out of memory with 20480 MiB, the most it may have"),
-    "row 55": ((32768, 2.0, 65536), [32768, 65536], "out of memory with 65536 MiB, the most it may have"),
-    "row 56": (
+    "a cap between two steps": (
+        (3072, 2.0, 20480),
+        [3072, 6144, 12288, 20480],
+        "out of memory with 20480 MiB, the most it may have",
+    ),
+    "a cap that is a step": ((32768, 2.0, 65536), [32768, 65536], "out of memory with 65536 MiB, the most it may have"),
+    "a cap never reached": (
         (2048, 1.5, 491520),
         [2048, 3072, 4608, 6912, 10368, 15552],
         "no attempt left: numberOfRetries is 5",
@@ -115,7 +119,7 @@ SERIES = {
         [8192, 24576, 73728, 131072],
         "out of memory with 131072 MiB, the most it may have",
     ),
-    "row 57, first above the cap": ((30000, 2.0, 20480), [20480], "out of memory with 20480 MiB, the most it may have"),
+    "first above the cap": ((30000, 2.0, 20480), [20480], "out of memory with 20480 MiB, the most it may have"),
     "no cap is known": ((1, 2.0, None), [1, 2, 4, 8, 16, 32], "no attempt left: numberOfRetries is 5"),
 }
 

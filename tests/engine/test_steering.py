@@ -10,12 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.engine.simulation import CHAIN, Hooked, Simulation, answers, fails
+from tests.engine.states import codes, run_job
 
 from longshore.contract.executor import Limits
 from longshore.engine import orders
 from longshore.engine.changes import SETTABLE, changed
 from longshore.engine.decide import Scheduler
-from longshore.engine.fold import Code, RunState
+from longshore.engine.fold import RunState
 from longshore.engine.obeying import events_of
 from longshore.engine.policy import RetryRules
 from longshore.engine.pool import Pool
@@ -37,18 +38,6 @@ def steer(act: str, jobs: tuple[int, ...] | None = None, **more: Any) -> Steer:
 
 def begin(parents: Sequence[Sequence[int]] = FORK, *, final: bool = False) -> RunState:
     return RunState(parents, [0, *[1] * (len(parents) - 1)], final=final)
-
-
-def run_job(state: RunState, job: int, exit_code: int = 0) -> None:
-    attempt = state.attempts[job] + 1
-    state.apply(Submitting(b=f"{job}.{attempt}", tag="t", jobs=((job, attempt),)))
-    state.apply(Submitted(b=f"{job}.{attempt}", id="i"))
-    state.apply(Started(j=job, a=attempt))
-    state.apply(Ended(j=job, a=attempt, exit=exit_code, cause=Cause.EXIT if exit_code else None))
-
-
-def codes(state: RunState) -> list[str]:
-    return [Code(code).name for code in state.code]
 
 
 def scheduler(state: RunState, **more: Any) -> Scheduler:

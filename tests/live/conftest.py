@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.conftest import Cli
+from tests.command import Cli
 from tests.live.condor_pools import CondorPool, condor
 from tests.live.condor_runs import CondorSite
 from tests.live.pools import SlurmPool, slurm

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from tests.conftest import Cli, Ran
-from tests.e2e.conftest import ONE, Tasks, wfformat
+from tests.command import Cli, CommandResult
 from tests.live.pools import SlurmPool
+from tests.workflows import ONE, Tasks, wfformat
 
 from longshore.contract.context import RunPaths
 from longshore.world.rundir import read_card
@@ -57,7 +57,9 @@ class LiveSite:
         path.write_text(f"{self.head}wfformat: {name}.json\nrequestMemory: 50\npayloadName: {name}\n{text}", "utf-8")
         return path
 
-    def submit(self, text: str, tasks: Tasks = ONE, *, wait: bool = True, name: str = "run", **more: Any) -> Ran:
+    def submit(
+        self, text: str, tasks: Tasks = ONE, *, wait: bool = True, name: str = "run", **more: Any
+    ) -> CommandResult:
         """Submit a run of tasks."""
         words = ["--wait"] if wait else []
         return self.cli("submit", self.write(text, tasks, name=name), "--json", *words, timeout=300, **more)
@@ -143,12 +145,6 @@ class SlurmSite(LiveSite):
 def mark_of(run: Path) -> str:
     """The mark of a run, with which the names of its jobs begin."""
     return read_card(RunPaths(run)).mark
-
-
-def engine_of(run: Path) -> int:
-    """Process number of a run's newest engine."""
-    newest = max((run / "journal").glob("*.jsonl"))
-    return int(json.loads(newest.read_text("utf-8").splitlines()[0])["pid"])
 
 
 def many(number: int, label: str = "A") -> Tasks:

@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.conftest import Ran
-from tests.e2e.conftest import Tasks
+from tests.command import CommandResult
 from tests.live.condor_runs import CondorSite
 from tests.live.runs import until
+from tests.workflows import Tasks
 
 pytestmark = pytest.mark.live
 
@@ -19,7 +19,7 @@ WAITS = "runQuantumCommand: 'while ! test -e ${PWD}/go; do sleep 0.2; done'\n"
 HOG = "python3 -c 'import time; x = bytearray(70 << 20); time.sleep(5)'"
 
 
-def restarted(site: CondorSite, run: Path, *words: str) -> Ran:
+def restarted(site: CondorSite, run: Path, *words: str) -> CommandResult:
     """Run it again, and let it come to its end."""
     ran = site.cli("restart", run, "--json", *words)
     assert ran.returncode == 0, ran.stderr

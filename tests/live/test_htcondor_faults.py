@@ -7,7 +7,7 @@ import signal
 from pathlib import Path
 
 import pytest
-from tests.conftest import Cli
+from tests.command import Cli
 from tests.live.condor_pools import condor
 from tests.live.condor_runs import CondorSite
 from tests.live.runs import many, until

@@ -6,9 +6,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from tests.e2e.conftest import Tasks
 from tests.live.condor_runs import CondorSite
 from tests.live.runs import until
+from tests.workflows import Tasks
 
 pytestmark = pytest.mark.live
 

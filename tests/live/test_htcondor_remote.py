@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.conftest import Cli, Ran
+from tests.command import Cli, CommandResult
 from tests.live.condor_pools import CondorPool, condor
 from tests.live.condor_runs import CondorSite
 from tests.live.runs import until
@@ -44,7 +44,7 @@ class Elsewhere:
         self._site = site
         self._env = {"XDG_STATE_HOME": str(site.folder / "elsewhere")}
 
-    def __call__(self, *words: str) -> Ran:
+    def __call__(self, *words: str) -> CommandResult:
         return self._site.cli(*words, env=self._env)
 
     def hide(self, run: Path) -> None:
@@ -70,7 +70,7 @@ def far(site: CondorSite, text: str, name: str = "far") -> Path:
     return Path(ran.json["submit_dir"])
 
 
-def ids(ran: Ran) -> set[str]:
+def ids(ran: CommandResult) -> set[str]:
     """The global ids of the runs of a list."""
     assert ran.returncode == 0, ran.stderr
     return {run["global_id"] for run in ran.json["runs"]}

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 import yaml
-from tests.conftest import Cli
-from tests.e2e.conftest import wfformat
+from tests.command import Cli
 from tests.live.condor_runs import CondorSite
 from tests.live.pools import SlurmPool
 from tests.live.runs import until
+from tests.workflows import wfformat
 
 pytestmark = pytest.mark.live
 

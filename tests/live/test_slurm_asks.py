@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
-from tests.conftest import Cli
+from tests.command import Cli
 from tests.live.pools import SlurmPool
 
 pytestmark = pytest.mark.live

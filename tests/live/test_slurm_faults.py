@@ -10,9 +10,10 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.conftest import Cli
+from tests.command import Cli
 from tests.live.pools import SlurmPool
-from tests.live.runs import SlurmSite, engine_of, many, mark_of, until
+from tests.live.runs import SlurmSite, many, mark_of, until
+from tests.waiting import engine_of
 
 pytestmark = pytest.mark.live
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 import yaml
-from tests.conftest import Cli, Ran
-from tests.e2e.conftest import wfformat
+from tests.command import Cli, CommandResult
 from tests.live.pools import SlurmPool
+from tests.workflows import wfformat
 
 pytestmark = pytest.mark.live
 
@@ -34,7 +34,7 @@ class Run:
         self.root = folder / "submit"
         self._folder = folder
 
-    def submit(self, command: str, *options: str, **more: Any) -> Ran:
+    def submit(self, command: str, *options: str, **more: Any) -> CommandResult:
         """Hand it over."""
         slurm = {"config": str(self.pool.conf), "mode": "native", "engineJob": {"mem": "300M"}}
         said = {

@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 import yaml
-from tests.conftest import Cli, Ran
+from tests.command import Cli, CommandResult
 from tests.live.pools import SlurmPool
 
 pytestmark = pytest.mark.live
 
 
 @pytest.fixture
-def ask(cli: Cli, slurm_pool: SlurmPool, tmp_path: Path) -> Callable[..., Ran]:
+def ask(cli: Cli, slurm_pool: SlurmPool, tmp_path: Path) -> Callable[..., CommandResult]:
     """Asks with what a site says."""
 
-    def ask(**site: Any) -> Ran:
+    def ask(**site: Any) -> CommandResult:
         said = {"service": "slurm", **site, "slurm": {"config": str(slurm_pool.conf), **site.get("slurm", {})}}
         path = tmp_path / "run.yaml"
         path.write_text(yaml.safe_dump({"computeSite": "here", "site": {"here": said}}), "utf-8")
@@ -27,7 +27,7 @@ def ask(cli: Cli, slurm_pool: SlurmPool, tmp_path: Path) -> Callable[..., Ran]:
     return ask
 
 
-def test_a_cluster_that_can_be_used(ask: Callable[..., Ran], slurm_pool: SlurmPool) -> None:
+def test_a_cluster_that_can_be_used(ask: Callable[..., CommandResult], slurm_pool: SlurmPool) -> None:
     before = slurm_pool.run("squeue", "--noheader", "--states=all", "--format=%i")
     done = ask(slurm={"partition": "main"}, partitions=[{"name": "short"}])
     assert done.returncode == 0, done.stdout
@@ -49,7 +49,7 @@ def test_a_cluster_that_can_be_used(ask: Callable[..., Ran], slurm_pool: SlurmPo
     assert slurm_pool.run("squeue", "--noheader", "--states=all", "--format=%i") == before
 
 
-def test_what_a_site_names_and_is_not_there(ask: Callable[..., Ran], slurm_pool: SlurmPool) -> None:
+def test_what_a_site_names_and_is_not_there(ask: Callable[..., CommandResult], slurm_pool: SlurmPool) -> None:
     done = ask(accountingGroup="nobody", qos="nope", partitions=[{"name": "gone"}])
     assert done.returncode == 4
     message = done.json["message"]
@@ -60,7 +60,7 @@ def test_what_a_site_names_and_is_not_there(ask: Callable[..., Ran], slurm_pool:
         assert "account 'nobody' and QOS 'nope' cannot be checked" in done.json["details"]["accounts"]
 
 
-def test_a_partition_that_is_down(ask: Callable[..., Ran], slurm_pool: SlurmPool) -> None:
+def test_a_partition_that_is_down(ask: Callable[..., CommandResult], slurm_pool: SlurmPool) -> None:
     slurm_pool.run("scontrol", "update", "PartitionName=short", "State=DOWN")
     try:
         done = ask(queue="short")
@@ -70,7 +70,7 @@ def test_a_partition_that_is_down(ask: Callable[..., Ran], slurm_pool: SlurmPool
     assert done.json["message"] == "the partition 'short' is down"
 
 
-def test_a_cluster_that_is_not_there(ask: Callable[..., Ran], tmp_path: Path) -> None:
+def test_a_cluster_that_is_not_there(ask: Callable[..., CommandResult], tmp_path: Path) -> None:
     done = ask(slurm={"config": str(tmp_path / "no.conf")})
     assert done.returncode == 4
     assert done.json["message"].startswith("the controller does not answer: ")

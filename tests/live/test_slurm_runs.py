@@ -9,8 +9,9 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from tests.conftest import Cli
-from tests.live.runs import WORKFLOWS, SlurmSite, engine_of, many, mark_of, until
+from tests.command import Cli
+from tests.live.runs import WORKFLOWS, SlurmSite, many, mark_of, until
+from tests.waiting import engine_of
 
 pytestmark = pytest.mark.live
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.conftest import Cli, Ran
+from tests.command import Cli, CommandResult
 
 DATA = Path(__file__).resolve().parents[1] / "data" / "lsst"
 END_S = 900
@@ -32,7 +32,7 @@ class Demo:
     cli: Cli
     env: Mapping[str, str]
 
-    def __call__(self, *args: str | Path) -> Ran:
+    def __call__(self, *args: str | Path) -> CommandResult:
         return self.cli(*args, cwd=self.folder, env=self.env, timeout=END_S)
 
     def typed(self, commands: str) -> subprocess.CompletedProcess[str]:

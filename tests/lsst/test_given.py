@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.conftest import Cli
+from tests.command import Cli
 
 from longshore.graph.quantumgraph import RUN_GRAPH
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.conftest import Cli
+from tests.command import Cli
 from tests.lsst.demo import CLUSTERS, COMMON, END_S, PREPARE, SUBMIT, Demo, made
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.conftest import Cli
+from tests.command import Cli
 from tests.live.condor_pools import condor
 from tests.lsst.demo import CLUSTERS, COMMON, END_S, made
 

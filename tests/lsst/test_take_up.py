@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.conftest import Cli
+from tests.command import Cli
 
 GRAPH = Path(__file__).resolve().parents[1] / "data" / "lsst" / "g1.qg"
 YAML = """\

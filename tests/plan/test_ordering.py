@@ -1,4 +1,4 @@
-"""Groups of jobs that run one after another: rows 64 to 66 of what BPS was seen to do, on the graph of its tests."""
+"""Groups of jobs that run one after another, as BPS has them, on the graph of its tests."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from itertools import chain
 from typing import Any
 
 import pytest
-from tests.plan.clustering.test_rows import graph
-from tests.plan.test_transform import made
+from tests.plan.graphs import graph, workflow_of
 
 from longshore.config.ordering import OrderingRule
 from longshore.contract.clustering import ClusteringSettings, Start
@@ -35,7 +34,7 @@ def rule(labels: str, dimensions: str, *, name: str = "o1", **more: Any) -> Orde
 
 
 def ordered(*rules: OrderingRule, of: ClusteredGraph = JOBS) -> Workflow:
-    return made(of, COMMAND, orderings=rules)
+    return workflow_of(of, COMMAND, orderings=rules)
 
 
 def between(workflow: Workflow) -> list[Barrier]:
@@ -56,7 +55,7 @@ def members(workflow: Workflow) -> dict[str, list[str]]:
     return {each.node_name(group): list(group.jobs) for each in workflow.orderings for group in each.groups}
 
 
-def test_row_64_groups_in_a_chain() -> None:
+def test_groups_in_a_chain() -> None:
     workflow = ordered(rule("T1 T2", "D1"))
     groups = members(workflow)
     assert {name: sorted(jobs) for name, jobs in groups.items()} == {
@@ -70,7 +69,7 @@ def test_row_64_groups_in_a_chain() -> None:
     assert [each.title for each in between(workflow)] == ["'D1 1' of 'o1'"]
 
 
-def test_row_65_one_empty_job_between_two_groups() -> None:
+def test_one_empty_job_between_two_groups() -> None:
     workflow = ordered(rule("T1 T2", "D1", implementation=Implementation.NOOP))
     assert in_words(workflow) == {"noop_o1_1": ({"T2_1_2", "T2_1_4"}, {"T1_3_4"})}
     assert len(workflow) + len(between(workflow)) == 19
@@ -82,16 +81,16 @@ def test_jobs_come_in_an_order_that_obeys(implementation: Implementation) -> Non
     workflow = ordered(rule("T1 T2 T2b T3 T4", "D2 D1", implementation=implementation))
     names = [job.name for job in workflow if job.label != "T5"]
     assert [name.partition("_")[2] for name in names] == ["1_2"] * 5 + ["1_4"] * 5 + ["3_4"] * 5
-    assert sorted(workflow.graph.edges) == sorted(made(JOBS, COMMAND).graph.edges), "an order makes no edges"
+    assert sorted(workflow.graph.edges) == sorted(workflow_of(JOBS, COMMAND).graph.edges), "an order makes no edges"
 
 
-def test_row_66_a_label_in_two_orders() -> None:
+def test_a_label_in_two_orders() -> None:
     with pytest.raises(ConfigError, match="the label 'T2' is in the orders 'o1' and 'o2'") as caught:
         orderings_of([rule("T1 T2", "D1"), rule("T2", "D1", name="o2")], JOBS.dag)
     assert "'o1' is written at run.yaml:7:3" in caught.value.hint
 
 
-def test_row_66_a_job_without_a_dimension_is_named() -> None:
+def test_a_job_without_a_dimension_is_named() -> None:
     with pytest.raises(PreparationError) as caught:
         ordered(rule("T1", "D1 NotThere Nor"))
     assert "the job 'T1_1_2' of 'T1' (D1: 1, D2: 2) lacks 'NotThere', 'Nor', which the order 'o1' needs" in str(
@@ -101,7 +100,7 @@ def test_row_66_a_job_without_a_dimension_is_named() -> None:
     assert "equalDimensions" in caught.value.hint
 
 
-def test_row_66_labels_of_no_job_are_told_of() -> None:
+def test_labels_of_no_job_are_told_of() -> None:
     rules = [rule("T1 Extra", "D1"), rule("Nothing None", "D1", name="o2")]
     assert [*unknown_labels(rules, (job.label for job in JOBS.dag.nodes))] == [
         "run.yaml:7:3: 'ordering.o1.labels' has 'Extra', of which there are no jobs",
@@ -199,7 +198,7 @@ def test_an_order_is_in_the_file_with_the_numbers_of_its_jobs() -> None:
     assert [(group.key, [names[job] for job in group.jobs]) for group in stored.groups] == [
         (group.key, list(group.jobs)) for group in workflow.orderings[0].groups
     ]
-    plain, *_ = workflow_lines(made(JOBS, COMMAND))
+    plain, *_ = workflow_lines(workflow_of(JOBS, COMMAND))
     assert decode_header(plain, path="workflow.jsonl").v == 1
     assert b"orderings" not in plain
 

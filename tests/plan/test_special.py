@@ -1,10 +1,9 @@
-"""The jobs that belong to no task: rows 60 to 63 of what BPS was seen to do, on the graph of its tests."""
+"""Init and final jobs, as BPS has them, on the graph of its tests."""
 
 from __future__ import annotations
 
 import pytest
-from tests.plan.clustering.test_rows import graph
-from tests.plan.test_transform import made
+from tests.plan.graphs import graph, workflow_of
 
 from longshore.config.finaljob import WhenRun, final_commands, when_run
 from longshore.config.merge import LayerRank, layer_from_mapping, merge
@@ -28,10 +27,10 @@ def config(**final: object) -> Config:
 
 
 def workflow(special: SpecialJobs) -> Workflow:
-    return made(JOBS, {"runQuantumCommand": "do"}, special)
+    return workflow_of(JOBS, {"runQuantumCommand": "do"}, special)
 
 
-def test_row_60_the_final_script() -> None:
+def test_the_final_script() -> None:
     lines = final_commands(config(command1="gather ${qgraphFile}", command2="", command3="end"), current={}, env={})
     assert final_script(lines, ["qgraphFile", "butlerConfig"]) == (
         "#!/bin/bash\n\nset -e\nset -x\nqgraphFile=$1\nbutlerConfig=$2\ngather ${qgraphFile}\n\nend\n"
@@ -39,13 +38,13 @@ def test_row_60_the_final_script() -> None:
     assert FINAL_JOB.command[2:] == ("<FILE:q>", "b")
 
 
-def test_row_61_a_final_job_without_a_command() -> None:
+def test_a_final_job_without_a_command() -> None:
     with pytest.raises(PreparationError, match="the final job has no command") as caught:
         final_commands(config(command1="", whenRun="ALWAYS"), current={}, env={})
     assert "finalJob.whenRun" in caught.value.hint
 
 
-def test_row_62_after_success_it_is_a_job_that_waits_for_all_that_nobody_waits_for() -> None:
+def test_after_success_it_is_a_job_that_waits_for_all_that_nobody_waits_for() -> None:
     found = workflow(SpecialJobs(last=FINAL_JOB))
     assert found.final is None
     assert sorted(found.parents(FINAL)) == sorted(job.name for job in found if job.label in {"T2b", "T4", "T5"}), (
@@ -54,7 +53,7 @@ def test_row_62_after_success_it_is_a_job_that_waits_for_all_that_nobody_waits_f
     assert workflow(SpecialJobs(final=FINAL_JOB)).final is FINAL_JOB
 
 
-def test_row_63_an_init_job_is_before_the_six_that_wait_for_nothing() -> None:
+def test_an_init_job_is_before_the_six_that_wait_for_nothing() -> None:
     init = init_job(JobProfile(settings=JobSettings(label=INIT), command=()))
     found = workflow(SpecialJobs(init=init))
     children = sorted(found.graph.successors(INIT))

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
+from tests.plan.graphs import workflow_of
 
 from longshore.config.merge import tree
-from longshore.config.ordering import OrderingRule
 from longshore.config.profile import JobProfile, compile_profile
 from longshore.config.search import Config
 from longshore.contract.clustering import ClusteringSettings
@@ -19,7 +18,6 @@ from longshore.model.file import File
 from longshore.model.job import Job, JobSettings
 from longshore.model.request import MIB
 from longshore.model.task import Task, TaskGraph
-from longshore.model.workflow import Workflow
 from longshore.origin import Origin
 from longshore.plan.clustering.single import single_task
 from longshore.plan.special import SpecialJobs
@@ -49,28 +47,6 @@ def tasks() -> TaskGraph:
     return TaskGraph(name="g", dag=Dag([*isr, *cal], [(0, 2), (1, 3)]), files=files)
 
 
-def made(
-    clustered: ClusteredGraph,
-    settings: Mapping[str, Any],
-    special: SpecialJobs | None = None,
-    orderings: Sequence[OrderingRule] = (),
-) -> Workflow:
-    config = Config(tree(dict(settings), HERE))
-
-    def compiled(member: Member, free: frozenset[str]) -> JobProfile:
-        return compile_profile(config, member.label, cluster=member.section, free=free, env={})
-
-    profiles = profiles_of(clustered, compiled)
-    return transform(
-        clustered,
-        profiles,
-        name="w",
-        attributes={"bps_operator": "me"},
-        special=special or SpecialJobs(),
-        orderings=orderings,
-    )
-
-
 def together(graph: TaskGraph) -> ClusteredGraph:
     """All tasks of one visit in one cluster."""
     isr1, isr2, cal1, cal2 = graph.dag.nodes
@@ -93,7 +69,7 @@ def test_the_names_a_job_has_values_of_its_own_for() -> None:
 
 
 def test_jobs_have_the_order_files_and_attributes_of_their_clusters() -> None:
-    workflow = made(single_task(tasks(), ClusteringSettings()), {})
+    workflow = workflow_of(single_task(tasks(), ClusteringSettings()), {})
     assert workflow.name == "w"
     assert [job.name for job in workflow] == ["isr_1", "isr_2", "cal_1", "cal_2"]
     assert workflow.parents("cal_2") == ["isr_2"]
@@ -105,7 +81,7 @@ def test_jobs_have_the_order_files_and_attributes_of_their_clusters() -> None:
 
 
 def test_a_command_of_the_users_replaces_that_of_the_source() -> None:
-    workflow = made(
+    workflow = workflow_of(
         single_task(tasks(), ClusteringSettings()),
         {
             "runQuantumCommand": "do {label} {jobName}",
@@ -117,14 +93,16 @@ def test_a_command_of_the_users_replaces_that_of_the_source() -> None:
 
 
 def test_variables_may_have_a_value_per_job() -> None:
-    workflow = made(single_task(tasks(), ClusteringSettings()), {"environment": {"ALL": "x", "EACH": "v{visit}"}})
+    workflow = workflow_of(
+        single_task(tasks(), ClusteringSettings()), {"environment": {"ALL": "x", "EACH": "v{visit}"}}
+    )
     one, two = workflow["isr_1"], workflow["isr_2"]
     assert one.settings.environment == {"ALL": "x"}
     assert (one.environment, two.environment) == ({"EACH": "v1"}, {"EACH": "v2"})
 
 
 def test_jobs_of_a_label_share_their_settings() -> None:
-    workflow = made(single_task(tasks(), ClusteringSettings()), {"requestCpus": 2})
+    workflow = workflow_of(single_task(tasks(), ClusteringSettings()), {"requestCpus": 2})
     assert workflow["isr_1"].settings is workflow["isr_2"].settings
     assert workflow["isr_1"].settings.request.cpus == 2
     assert workflow["isr_1"].settings.label == "isr"
@@ -136,7 +114,7 @@ def test_requests_may_differ_from_job_to_job() -> None:
         name="g",
         dag=Dag([Task(name=f"t{n}", label="l", data_id={"size": n // 2}, command="x") for n in range(4)], []),
     )
-    workflow = made(single_task(graph, ClusteringSettings()), {"requestMemory": "{size}000"})
+    workflow = workflow_of(single_task(graph, ClusteringSettings()), {"requestMemory": "{size}000"})
     requests = [workflow[f"t{n}"].settings.request.memory_b for n in range(4)]
     assert requests == [None, None, 1000 * MIB, 1000 * MIB]
     # Those that ask for the same go on sharing.
@@ -147,25 +125,27 @@ def test_requests_may_differ_from_job_to_job() -> None:
 def test_a_request_that_is_wrong_for_one_job_is_an_error() -> None:
     task = Task(name="t", label="l", data_id={"size": "huge"}, command="x")
     with pytest.raises(ConfigError, match="requestMemory"):
-        made(single_task(TaskGraph(name="g", dag=Dag([task], [])), ClusteringSettings()), {"requestMemory": "{size}"})
+        workflow_of(
+            single_task(TaskGraph(name="g", dag=Dag([task], [])), ClusteringSettings()), {"requestMemory": "{size}"}
+        )
 
 
 def test_a_task_without_a_command_is_an_error() -> None:
     task = Task(name="t", label="l")
     with pytest.raises(PreparationError, match="task 't' has no command") as raised:
-        made(single_task(TaskGraph(name="g", dag=Dag([task], [])), ClusteringSettings()), {})
+        workflow_of(single_task(TaskGraph(name="g", dag=Dag([task], [])), ClusteringSettings()), {})
     assert "pipetask: {l: {runQuantumCommand: ...}}" in raised.value.hint
 
 
 def test_a_cluster_runs_its_tasks_until_one_fails() -> None:
-    workflow = made(together(tasks()), {})
+    workflow = workflow_of(together(tasks()), {})
     job = workflow["v1"]
     assert job.command == joined([("run isr", 1), ("run", 1)])
     assert (job.tasks, job.inputs, job.outputs) == (2, ("out1",), ("out1",))
 
 
 def test_a_task_of_a_cluster_has_its_own_values() -> None:
-    job = made(together(tasks()), {"runQuantumCommand": ["work", "{label}", "{jobLabel}", "{jobName}"]})["v2"]
+    job = workflow_of(together(tasks()), {"runQuantumCommand": ["work", "{label}", "{jobLabel}", "{jobName}"]})["v2"]
     assert job.command == joined([("work isr visit v2", 1), ("work cal visit v2", 1)])
 
 
@@ -175,7 +155,7 @@ def special(name: str) -> Job:
 
 def test_the_init_job_is_before_all_others_and_the_last_one_after() -> None:
     jobs = SpecialJobs(init=special("init"), last=special("last"), final=special("final"))
-    workflow = made(single_task(tasks(), ClusteringSettings()), {}, jobs)
+    workflow = workflow_of(single_task(tasks(), ClusteringSettings()), {}, jobs)
     assert [job.name for job in workflow] == ["init", "isr_1", "isr_2", "cal_1", "cal_2", "last", "final"]
     assert workflow.parents("isr_1") == workflow.parents("isr_2") == ["init"]
     assert workflow.parents("cal_1") == ["isr_1"]
@@ -190,7 +170,7 @@ def test_a_cluster_has_the_values_of_its_labels_together() -> None:
         "pipetask": {"isr": {"requestMemory": 100}, "cal": {"requestMemory": 300, "requestCpus": 2}},
         "cluster": {"visit": {"queue": "q"}},
     }
-    one, two = made(together(tasks()), settings)
+    one, two = workflow_of(together(tasks()), settings)
     assert one.settings is two.settings, "alike, and worked out once"
     assert one.settings.label == "visit"
     assert one.settings.attributes["queue"] == "q"
@@ -200,29 +180,29 @@ def test_a_cluster_has_the_values_of_its_labels_together() -> None:
 
 def test_a_command_of_a_cluster_sees_what_only_its_task_has() -> None:
     settings = {"pipetask": {"cal": {"runQuantumCommand": "cal {band} {visit}"}}}
-    assert made(together(tasks()), settings)["v1"].command == joined([("run isr", 1), ("cal r 1", 1)])
+    assert workflow_of(together(tasks()), settings)["v1"].command == joined([("run isr", 1), ("cal r 1", 1)])
 
 
 def test_labels_of_a_cluster_that_do_not_agree() -> None:
     settings: dict[str, Any] = {"pipetask": {"isr": {"queue": "a"}, "cal": {"queue": "b"}}}
     with pytest.raises(ConfigError, match="Inconsistent value for queue in cluster visit"):
-        made(together(tasks()), settings)
+        workflow_of(together(tasks()), settings)
     settings["cluster"] = {"visit": {"queue": "c"}}
-    assert made(together(tasks()), settings)["v1"].settings.attributes["queue"] == "c"
+    assert workflow_of(together(tasks()), settings)["v1"].settings.attributes["queue"] == "c"
 
 
 def test_a_variable_whose_values_the_tasks_of_a_cluster_share() -> None:
-    job = made(together(tasks()), {"environment": {"VISIT": "{visit}", "WHO": "{jobName}"}})["v2"]
+    job = workflow_of(together(tasks()), {"environment": {"VISIT": "{visit}", "WHO": "{jobName}"}})["v2"]
     assert job.environment == {"VISIT": "2", "WHO": "v2"}
     with pytest.raises(ConfigError, match=r"Inconsistent value for environment.LABEL in cluster visit"):
-        made(together(tasks()), {"environment": {"LABEL": "{label}"}})
+        workflow_of(together(tasks()), {"environment": {"LABEL": "{label}"}})
 
 
 def test_the_section_that_made_a_cluster_gives_its_values() -> None:
     task = Task(name="t", label="isr", command="x")
     cluster = Cluster(name="c", label="other", tasks=(task,), section="mine")
     clustered = ClusteredGraph(name="g", dag=Dag([cluster], []), source=TaskGraph(name="g", dag=Dag([task], [])))
-    job = made(clustered, {"cluster": {"mine": {"queue": "q"}}})["c"]
+    job = workflow_of(clustered, {"cluster": {"mine": {"queue": "q"}}})["c"]
     assert (job.settings.attributes["queue"], job.label, job.settings.label) == ("q", "other", "other")
 
 
@@ -254,7 +234,7 @@ def quanta(ids: str, commands: dict[str, Any]) -> str:
     these = tuple(Task(name=each, label=each[0], node_id=each, data_id={"visit": 1}) for each in ids.split())
     cluster = Cluster(name="cl", label="cl", tags={"visit": 1}, tasks=these)
     graph = TaskGraph(name="g", dag=Dag(these, []))
-    workflow = made(ClusteredGraph(name="g", dag=Dag([cluster], []), source=graph), commands)
+    workflow = workflow_of(ClusteredGraph(name="g", dag=Dag([cluster], []), source=graph), commands)
     command = workflow["cl"].command
     assert isinstance(command, str)
     return command
@@ -288,16 +268,16 @@ def test_a_job_of_one_task_takes_its_id() -> None:
     task = Task(name="u1", label="isr", node_id="u1", data_id={"visit": 1})
     clustered = single_task(TaskGraph(name="g", dag=Dag([task], [])), ClusteringSettings())
     settings = {"runQuantumCommand": ["run", "{qgraphNodeId}", "{visit}"], "environment": {"NODE": "{qgraphNodeId}"}}
-    job = made(clustered, settings)["u1"]
+    job = workflow_of(clustered, settings)["u1"]
     assert (job.command, job.environment) == (("run", "u1", "1"), {"NODE": "u1"})
 
 
 def test_tasks_are_counted_per_label() -> None:
-    single = made(single_task(tasks(), ClusteringSettings()), {})
+    single = workflow_of(single_task(tasks(), ClusteringSettings()), {})
     assert single["isr_1"].quanta_counts == {"isr": 1}
     assert single.quanta_counts() == {"isr": 2, "cal": 2}
     final = Job(name="last", label="last", command="x", settings=JobSettings(label="last"), quanta=None)
-    packed = made(together(tasks()), {}, SpecialJobs(final=final))
+    packed = workflow_of(together(tasks()), {}, SpecialJobs(final=final))
     assert packed["v1"].quanta_counts == {"cal": 1, "isr": 1}
     assert packed.quanta_counts() == {"cal": 2, "isr": 2}
     assert packed["last"].quanta_counts == {}

@@ -16,7 +16,7 @@ def target(tmp_path: Path) -> Path:
     return path
 
 
-def test_row_75_a_link_leads_to_the_run(tmp_path: Path, target: Path) -> None:
+def test_a_link_leads_to_the_run(tmp_path: Path, target: Path) -> None:
     link = tmp_path / "new" / "links" / "k7f3a"
     assert link_by_id(link.parent, "k7f3a", target) == f"Made id softlink: {link}"
     assert link.resolve() == target
@@ -24,7 +24,7 @@ def test_row_75_a_link_leads_to_the_run(tmp_path: Path, target: Path) -> None:
     assert link_by_id(link.parent, "k7f3a", target) == f"Made id softlink: {link}"
 
 
-def test_row_75_a_link_to_elsewhere_is_left_alone(tmp_path: Path, target: Path) -> None:
+def test_a_link_to_elsewhere_is_left_alone(tmp_path: Path, target: Path) -> None:
     (tmp_path / "other").mkdir()
     (tmp_path / "k7f3a").symlink_to(tmp_path / "other")
     assert "something else of that name" in link_by_id(tmp_path, "k7f3a", target)
@@ -43,6 +43,6 @@ def test_a_link_that_leads_to_itself_is_left_alone(tmp_path: Path, target: Path)
 
 
 @pytest.mark.parametrize("folder", ["/dev/null/x", "/proc/nothing/here", "x" * 300])
-def test_row_75_a_link_that_cannot_be_made_is_told(tmp_path: Path, target: Path, folder: str) -> None:
+def test_a_link_that_cannot_be_made_is_told(tmp_path: Path, target: Path, folder: str) -> None:
     said = link_by_id(tmp_path / folder, "k7f3a", target)
     assert said.startswith("could not make the id softlink ")

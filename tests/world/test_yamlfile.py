@@ -289,7 +289,7 @@ class TestFiles:
 
 
 class TestIncludes:
-    def test_row_29_precedence(self, folder: Path) -> None:
+    def test_precedence(self, folder: Path) -> None:
         write(
             main="includeConfigs: [one.yaml, two.yaml]\nx: main",
             one="x: one\ny: one\nz: one\nt: one",
@@ -298,7 +298,7 @@ class TestIncludes:
         )
         assert values(load()) == {"x": "main", "y": "two", "z": "three", "t": "three"}
 
-    def test_row_30_current_directory_first(self, folder: Path) -> None:
+    def test_current_directory_first(self, folder: Path) -> None:
         Path("conf").mkdir()
         Path("conf/main.yaml").write_text("includeConfigs: [both.yaml, beside.yaml]")
         Path("conf/both.yaml").write_text("a: beside")

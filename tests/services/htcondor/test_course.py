@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.services.htcondor.test_story import BY_HAND, BY_RULE, ENDED, HELD, OOM, REQUEUED, WITH_DAG
+from tests.services.htcondor.log_records import BY_HAND, BY_RULE, ENDED, HELD, OOM, REQUEUED, WITH_DAG
 
 from longshore.app.tally import Tally
 from longshore.engine.codes import Code

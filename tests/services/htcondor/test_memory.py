@@ -120,7 +120,6 @@ def test_ways_to_run_out_add_up() -> None:
 
 
 def test_what_was_used_is_the_least_and_what_is_allowed_the_most() -> None:
-    # Row 57.
     job = Job(attempts(3072, most=20480))
     job.ad["MemoryUsage"] = 5000
     assert job.says("request_memory") == 5000
@@ -142,7 +141,6 @@ def test_memory_can_grow_from_what_was_used() -> None:
 
 
 def test_without_growth_memory_is_what_was_asked_for() -> None:
-    # Row 52.
     plain = attempts(memory_factor=None)
     assert requested(plain) == "3072"
     job = Job(plain)
@@ -153,7 +151,7 @@ def test_without_growth_memory_is_what_was_asked_for() -> None:
 
 
 def test_exit_codes_that_trying_again_cannot_mend() -> None:
-    # Row 58: one code, several, or none.
+    # One code, several, or none.
     until = dict(commands(attempts(unless_exit=(1, 2))))["retry_until"]
     assert "member(ExitCode, {1,2})" in until
     assert "member(ExitCode, {1})" in dict(commands(attempts(unless_exit=(1,))))["retry_until"]

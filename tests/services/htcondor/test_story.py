@@ -2,77 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.services.htcondor.log_records import BY_HAND, BY_RULE, ENDED, HELD, OOM, REQUEUED, WITH_DAG, RecordedRun
 
-from longshore.engine.codes import SHOWN
-from longshore.engine.fold import RunState
-from longshore.model.event import Ended, Event, Failed, Lost, Retry, Started, Steer
+from longshore.model.event import Ended, Failed, Lost, Retry, Started, Steer
 from longshore.model.state import Cause, JobState
-from longshore.services.htcondor.eventlog import EventLog, Record
-from longshore.services.htcondor.standing import Kept, Standing
+from longshore.services.htcondor.eventlog import EventLog
+from longshore.services.htcondor.standing import Kept
 from longshore.services.htcondor.story import Story
 
 DATA = Path(__file__).resolve().parents[2] / "data" / "htcondor"
-REQUEUED = b"Job was evicted.\n\t(0) Job terminated and was requeued\n\t(1) Normal termination (return value 3)"
-OOM = b"Job was evicted. Code 21 Subcode 102\n\t(0) CPU times\n\tReason: Error from slot1: memory usage exceeded"
-ENDED = b"Job terminated.\n\t(1) Normal termination (return value 0)"
-HELD = b"Job was held.\n\tthe tape is full (by user u)\n\tCode 1 Subcode 0"
-BY_RULE = b"Job was aborted.\n\tThe job attribute PeriodicRemove expression 'x' evaluated to TRUE"
-BY_HAND = b"Job was aborted.\n\tvia condor_rm (by user u)"
-WITH_DAG = b"Job was aborted.\n\tDAG Removed: User removed scheduler job from queue. (by user u)"
-
-
-class Told:
-    """A run of some jobs, a chain unless told otherwise, as records tell it."""
-
-    def __init__(self, size: int = 2, *, final: bool = False, chain: bool = True, retries: int = 0) -> None:
-        self.standing = Standing(size)
-        self.story = Story(self.standing, final=final, retries=dict.fromkeys(range(size), retries) if retries else {})
-        last = size - 1 if final else size
-        parents = [(job - 1,) if chain and 0 < job < last else () for job in range(size)]
-        self.state = RunState(parents, [0] * size, final=final)
-        self.events: list[Event] = []
-        self.at = 100.0
-
-    def take(self, kind: int, cluster: int, body: bytes = b"") -> Told:
-        self.at += 1
-        self.apply(self.story.take(Record(kind, cluster, 0, self.at, body)))
-        return self
-
-    def apply(self, events: Iterable[Event]) -> None:
-        for event in events:
-            self.events.append(event)
-            self.state.apply(event)
-
-    def submit(self, node: str, cluster: int) -> Told:
-        return self.take(0, cluster, f'Job submitted\n    [ DAGNodeName = "{node}" ]'.encode())
-
-    def start(self, cluster: int, memory: int = 100) -> Told:
-        return self.take(1, cluster, f"Job executing\n\tSlotName: slot1_1@node7\n\tMemory = {memory}".encode())
-
-    def end(self, cluster: int, exit_code: int = 0) -> Told:
-        return self.take(5, cluster, f"Job terminated.\n\t(1) Normal termination (return value {exit_code})".encode())
-
-    def finish(self, *, removed: bool = False, failures: dict[int, str] | None = None) -> Told:
-        self.apply(self.story.finish(self.at, removed=removed, submit_failures=failures or {}))
-        return self
-
-    @property
-    def shown(self) -> str:
-        return " ".join(SHOWN[code].value for code in self.state.code)
-
-    def of(self, kind: type[Event]) -> list[Event]:
-        return [event for event in self.events if isinstance(event, kind)]
 
 
 def test_what_was_captured_of_every_kind_of_end() -> None:
-    told = Told(8, final=True, chain=False)
+    told = RecordedRun(8, final=True, chain=False)
     told.story = Story(told.standing, final=True, retries={1: 1})
     for record in EventLog(DATA / "mixed.nodes.log").read():
         told.apply(told.story.take(record))
@@ -91,7 +39,7 @@ def test_what_was_captured_of_every_kind_of_end() -> None:
 
 
 def test_a_removed_dag_is_a_cancelled_run_whose_final_job_ran() -> None:
-    told = Told(3, final=True, chain=False)
+    told = RecordedRun(3, final=True, chain=False)
     for record in EventLog(DATA / "removed.nodes.log").read():
         told.apply(told.story.take(record))
     told.finish(removed=True)
@@ -111,12 +59,12 @@ def test_a_removed_dag_is_a_cancelled_run_whose_final_job_ran() -> None:
     ],
 )
 def test_why_an_attempt_lost_its_machine(said: bytes, cause: Cause) -> None:
-    told = Told().submit("j0", 5).start(5).take(4, 5, b"Job was evicted. " + said)
+    told = RecordedRun().submit("j0", 5).start(5).take(4, 5, b"Job was evicted. " + said)
     assert [event.cause for event in told.events if isinstance(event, Ended)] == [cause]
 
 
 def test_a_chain_that_succeeds() -> None:
-    told = Told().submit("j0", 5).start(5).end(5)
+    told = RecordedRun().submit("j0", 5).start(5).end(5)
     assert told.shown == "SUCCEEDED READY"
     told.submit("j1", 6)
     assert told.shown == "SUCCEEDED PENDING"
@@ -131,7 +79,7 @@ def test_a_chain_that_succeeds() -> None:
 
 
 def test_an_exit_code_is_tried_again_by_htcondor_and_then_fails() -> None:
-    told = Told().submit("j0", 5).start(5).take(4, 5, REQUEUED)
+    told = RecordedRun().submit("j0", 5).start(5).take(4, 5, REQUEUED)
     assert told.shown == "PENDING UNREADY"
     told.start(5).end(5, 3)
     assert told.shown == "FAILED PRUNED"
@@ -140,7 +88,7 @@ def test_an_exit_code_is_tried_again_by_htcondor_and_then_fails() -> None:
 
 
 def test_a_node_that_dagman_submits_again() -> None:
-    told = Told(retries=1).submit("j0", 5).start(5).end(5, 3)
+    told = RecordedRun(retries=1).submit("j0", 5).start(5).end(5, 3)
     assert told.shown == "READY UNREADY"
     told.submit("j0", 9).start(9).end(9)
     assert told.shown == "SUCCEEDED READY"
@@ -149,14 +97,14 @@ def test_a_node_that_dagman_submits_again() -> None:
 
 
 def test_a_node_that_dagman_gives_up() -> None:
-    told = Told(retries=1).submit("j0", 5).start(5).end(5, 3).finish()
+    told = RecordedRun(retries=1).submit("j0", 5).start(5).end(5, 3).finish()
     assert told.shown == "FAILED PRUNED"
-    told = Told(retries=1).submit("j0", 5).start(5).end(5, 3).submit("j0", 6).start(6).end(6, 4)
+    told = RecordedRun(retries=1).submit("j0", 5).start(5).end(5, 3).submit("j0", 6).start(6).end(6, 4)
     assert told.shown == "FAILED PRUNED"
 
 
 def test_held_while_it_runs_and_released() -> None:
-    told = Told().submit("j0", 5).start(5).take(12, 5, HELD)
+    told = RecordedRun().submit("j0", 5).start(5).take(12, 5, HELD)
     assert told.shown == "HELD UNREADY"
     assert told.standing.holds[0].reason == "the tape is full (by user u)"
     told.take(13, 5)
@@ -168,7 +116,7 @@ def test_held_while_it_runs_and_released() -> None:
 
 
 def test_held_in_the_queue_costs_no_attempt() -> None:
-    told = Told().submit("j0", 5).take(12, 5, HELD)
+    told = RecordedRun().submit("j0", 5).take(12, 5, HELD)
     assert told.shown == "HELD UNREADY"
     told.take(13, 5).start(5).end(5)
     assert told.shown == "SUCCEEDED READY"
@@ -176,7 +124,7 @@ def test_held_in_the_queue_costs_no_attempt() -> None:
 
 
 def test_held_for_memory_and_removed_by_its_own_rule() -> None:
-    told = Told().submit("j0", 5).start(5).take(4, 5, OOM)
+    told = RecordedRun().submit("j0", 5).start(5).take(4, 5, OOM)
     assert told.shown == "READY UNREADY"
     told.take(12, 5, b"Job was held.\n\tmemory\n\tCode 21 Subcode 102").take(9, 5, BY_RULE)
     assert told.shown == "FAILED PRUNED"
@@ -194,14 +142,16 @@ def test_held_for_memory_and_removed_by_its_own_rule() -> None:
     ],
 )
 def test_why_a_job_that_ran_is_held(body: bytes, cause: Cause, signal: int | None) -> None:
-    told = Told().submit("j0", 5).start(5).take(12, 5, body)
+    told = RecordedRun().submit("j0", 5).start(5).take(12, 5, body)
     (end,) = told.of(Ended)
     assert isinstance(end, Ended)
     assert (end.cause, end.signal) == (cause, signal)
 
 
 def test_held_before_it_began_and_given_up_has_an_attempt_that_tells_why() -> None:
-    told = Told(chain=False).submit("j0", 5).take(12, 5, b"Job was held.\n\tCannot access /x\n\tCode 14 Subcode 2")
+    told = (
+        RecordedRun(chain=False).submit("j0", 5).take(12, 5, b"Job was held.\n\tCannot access /x\n\tCode 14 Subcode 2")
+    )
     told.take(9, 5, BY_RULE)
     assert told.shown == "FAILED READY"
     (end,) = told.of(Ended)
@@ -213,45 +163,47 @@ def test_held_before_it_began_and_given_up_has_an_attempt_that_tells_why() -> No
 
 
 def test_removed_by_hand_in_each_state() -> None:
-    assert Told().submit("j0", 5).take(9, 5, BY_HAND).shown == "DELETED PRUNED"
-    assert Told().submit("j0", 5).start(5).take(9, 5, BY_HAND).shown == "DELETED PRUNED"
-    assert Told().submit("j0", 5).start(5).take(12, 5, HELD).take(9, 5, BY_HAND).shown == "DELETED PRUNED"
-    assert Told().submit("j0", 5).start(5).take(4, 5, OOM).take(9, 5, BY_HAND).shown == "DELETED PRUNED"
-    told = Told().submit("j0", 5).take(9, 5, BY_HAND)
+    assert RecordedRun().submit("j0", 5).take(9, 5, BY_HAND).shown == "DELETED PRUNED"
+    assert RecordedRun().submit("j0", 5).start(5).take(9, 5, BY_HAND).shown == "DELETED PRUNED"
+    assert RecordedRun().submit("j0", 5).start(5).take(12, 5, HELD).take(9, 5, BY_HAND).shown == "DELETED PRUNED"
+    assert RecordedRun().submit("j0", 5).start(5).take(4, 5, OOM).take(9, 5, BY_HAND).shown == "DELETED PRUNED"
+    told = RecordedRun().submit("j0", 5).take(9, 5, BY_HAND)
     assert told.standing.attempts[0] == told.state.attempts[0] == 0
 
 
 def test_removed_with_its_dag_is_a_cancelled_run() -> None:
-    told = Told().submit("j0", 5).start(5).take(9, 5, WITH_DAG).finish(removed=True)
+    told = RecordedRun().submit("j0", 5).start(5).take(9, 5, WITH_DAG).finish(removed=True)
     assert told.shown == "DELETED DELETED"
     assert [event.act for event in told.events if isinstance(event, Steer)] == ["cancel"]
 
 
 def test_removed_by_a_rule_in_the_queue_or_while_it_runs() -> None:
-    told = Told().submit("j0", 5).take(9, 5, BY_RULE)
+    told = RecordedRun().submit("j0", 5).take(9, 5, BY_RULE)
     assert told.shown == "FAILED PRUNED"
     assert [event.cause for event in told.events if isinstance(event, Ended)] == [Cause.PEND_TIMEOUT]
-    told = Told().submit("j0", 5).start(5).take(9, 5, BY_RULE)
+    told = RecordedRun().submit("j0", 5).start(5).take(9, 5, BY_RULE)
     assert [event.cause for event in told.events if isinstance(event, Ended)] == [Cause.WALLTIME]
 
 
 def test_an_attempt_that_was_lost() -> None:
-    told = Told().submit("j0", 5).start(5).take(7, 5, b"Shadow exception!\n\tno way back").start(5).end(5)
+    told = RecordedRun().submit("j0", 5).start(5).take(7, 5, b"Shadow exception!\n\tno way back").start(5).end(5)
     assert told.shown == "SUCCEEDED READY"
     assert told.of(Lost) == [Lost(j=0, a=1, why="no way back", t=103.0)]
-    told = Told().submit("j0", 5).start(5).start(5).take(24, 5, b"Job reconnection failed\n\tgone").finish()
+    told = RecordedRun().submit("j0", 5).start(5).start(5).take(24, 5, b"Job reconnection failed\n\tgone").finish()
     assert told.shown == "FAILED PRUNED"
     assert len(told.of(Lost)) == 2
 
 
 def test_reconnecting_changes_nothing() -> None:
-    told = Told().submit("j0", 5).start(5).take(22, 5, b"Job disconnected").take(23, 5, b"Job reconnected").end(5)
+    told = (
+        RecordedRun().submit("j0", 5).start(5).take(22, 5, b"Job disconnected").take(23, 5, b"Job reconnected").end(5)
+    )
     assert told.shown == "SUCCEEDED READY"
     assert told.standing.attempts[0] == 1
 
 
 def test_a_node_that_could_not_be_submitted() -> None:
-    told = Told().finish(failures={0: "DAGMan could not submit it: no executable"})
+    told = RecordedRun().finish(failures={0: "DAGMan could not submit it: no executable"})
     assert told.shown == "FAILED PRUNED"
     (end,) = told.of(Ended)
     assert isinstance(end, Ended)
@@ -259,13 +211,13 @@ def test_a_node_that_could_not_be_submitted() -> None:
 
 
 def test_dagman_is_gone_without_a_word() -> None:
-    told = Told(3, chain=False).submit("j0", 5).start(5).submit("j1", 6).finish(removed=True)
+    told = RecordedRun(3, chain=False).submit("j0", 5).start(5).submit("j1", 6).finish(removed=True)
     assert told.shown == "DELETED DELETED DELETED"
     assert told.state.over
 
 
 def test_what_is_none_of_ours_is_passed_over() -> None:
-    told = Told()
+    told = RecordedRun()
     for node in ("g0", "provision", "j7", "jx", "final", ""):
         told.submit(node, 5).start(5).end(5)
     assert not told.events
@@ -274,7 +226,7 @@ def test_what_is_none_of_ours_is_passed_over() -> None:
 
 
 def test_a_restart_goes_on_counting() -> None:
-    told = Told().submit("j0", 5).start(5).end(5, 1).finish()
+    told = RecordedRun().submit("j0", 5).start(5).end(5, 1).finish()
     told.story.restart([0, 1])
     told.submit("j0", 8)
     assert told.standing.attempts[0] == 2
@@ -296,7 +248,7 @@ _STEPS = st.one_of(
 def test_whatever_a_log_says_the_run_comes_to_its_end(
     steps: list[tuple[int, int, bytes]], removed: bool, pause: int
 ) -> None:
-    told = Told(4, final=True)
+    told = RecordedRun(4, final=True)
     for number, (kind, cluster, body) in enumerate(steps):
         if number == pause:
             # What is written down and taken up again goes on as before.

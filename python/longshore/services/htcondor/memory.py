@@ -80,7 +80,7 @@ def most_mib(rules: RetryRules) -> int | None:
 
 
 def requested(job: Attempts) -> str:
-    """The expression of the memory that an attempt asks for; row 54 of BPS's series is what it gives."""
+    """The expression of the memory that an attempt requests; the series is that of BPS."""
     assert job.memory is not None
     if not job.grows:
         return job.memory

@@ -1,12 +1,12 @@
-"""BPS's own examples of clustering (rows 32 to 46 of what was verified about it), on the graph of its tests."""
+"""BPS's own examples of clustering, on the graph of its tests."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import product
 from typing import Any
 
 import pytest
+from tests.plan.graphs import PLACES, graph
 
 from longshore.contract.clustering import ClusteringSettings, ClusterRule, Partition, Start
 from longshore.errors import CycleError, GraphError
@@ -18,22 +18,7 @@ from longshore.plan.clustering.dimension import by_dimension
 from longshore.plan.clustering.single import single_task
 from longshore.plan.clustering.validate import validate
 
-LABELS = ("T1", "T2", "T2b", "T3", "T4", "T5")
-EDGES = (("T1", "T2"), ("T2", "T2b"), ("T2", "T3"), ("T3", "T4"))
-PLACES = ((1, 2), (1, 4), (3, 4))
 WRITTEN = Origin("run.yaml", 7, 3)
-
-
-def graph(*, without: frozenset[tuple[str, int, int]] = frozenset()) -> TaskGraph:
-    """T1 -> T2 -> {T2b, T3 -> T4}, and T5 alone, for each of three data IDs."""
-    tasks = [
-        Task(name=f"{label}-{one}-{two}", label=label, data_id={"D1": one, "D2": two}, node_id=f"id{number}")
-        for number, (label, (one, two)) in enumerate(product(LABELS, PLACES))
-        if (label, one, two) not in without
-    ]
-    names = {task.name for task in tasks}
-    edges = [(f"{a}-{one}-{two}", f"{b}-{one}-{two}") for (a, b), (one, two) in product(EDGES, PLACES)]
-    return TaskGraph(name="g", dag=Dag.by_name(tasks, [edge for edge in edges if names.issuperset(edge)]))
 
 
 def rule(label: str, tasks: str, dimensions: str = "", **more: Any) -> ClusterRule:
@@ -57,7 +42,7 @@ def named_edges(clustered: ClusteredGraph) -> set[tuple[str, str]]:
     return {(names[parent], names[child]) for parent, child in clustered.dag.edges()}
 
 
-def test_row_32_names_of_single_tasks_are_label_and_template_without_blanks() -> None:
+def test_names_of_single_tasks_are_label_and_template_without_blanks() -> None:
     settings = ClusteringSettings(name_template="{D1}_{D2}_{D3}", node_ids=False)
     clustered = single_task(graph(), settings)
     assert [cluster.name for cluster in clustered.dag.nodes][:4] == ["T1_1_2_", "T1_1_4_", "T1_3_4_", "T2_1_2_"]
@@ -66,11 +51,11 @@ def test_row_32_names_of_single_tasks_are_label_and_template_without_blanks() ->
     assert with_ids.dag.nodes[0].name == "id0_T1_1_2"
 
 
-def test_row_33_without_a_template_tasks_keep_their_names() -> None:
+def test_without_a_template_tasks_keep_their_names() -> None:
     assert [*contents(single_task(graph(), ClusteringSettings()))][:2] == ["T1-1-2", "T1-1-4"]
 
 
-def test_row_34_dimensions_make_clusters() -> None:
+def test_dimensions_make_clusters() -> None:
     clustered = packed(rule("cl1", "T1 T2 T2b T3 T4 T5", "D1 D2"))
     assert {name: len(tasks) for name, tasks in contents(clustered).items()} == dict.fromkeys(
         ("cl1_1_2", "cl1_1_4", "cl1_3_4"), 6
@@ -80,12 +65,12 @@ def test_row_34_dimensions_make_clusters() -> None:
     assert {cluster.label for cluster in clustered.dag.nodes} == {"cl1"}
 
 
-def test_row_35_a_template_names_clusters() -> None:
+def test_a_template_names_clusters() -> None:
     clustered = packed(rule("cl1", "T1 T2 T2b T3 T4 T5", "D1 D2", template="ct_{D1}_{D2}_{D3}_"))
     assert [*contents(clustered)] == ["ct_1_2_", "ct_1_4_", "ct_3_4_"]
 
 
-def test_row_36_without_dimensions_there_is_one_cluster() -> None:
+def test_without_dimensions_there_is_one_cluster() -> None:
     clustered = packed(rule("cl1", "T1 T2"), rule("cl2", "T3 T4"))
     assert {name: len(tasks) for name, tasks in contents(clustered).items() if len(tasks) > 1} == {"cl1": 6, "cl2": 6}
     after = {f"T2b-{one}-{two}" for one, two in PLACES}
@@ -93,7 +78,7 @@ def test_row_36_without_dimensions_there_is_one_cluster() -> None:
     assert {name for name in contents(clustered) if name.startswith("T5")} == {f"T5-{a}-{b}" for a, b in PLACES}
 
 
-def test_row_38_clusters_that_would_wait_for_each_other() -> None:
+def test_clusters_that_would_wait_for_each_other() -> None:
     with pytest.raises(CycleError) as caught:
         packed(rule("cl1", "T1 T3 T4", "D1 D2"), rule("cl2", "T2", "D1 D2"))
     assert caught.value.ring[0] == caught.value.ring[-1]
@@ -101,7 +86,7 @@ def test_row_38_clusters_that_would_wait_for_each_other() -> None:
     assert "'cl1'" in caught.value.hint
 
 
-def test_row_39_a_task_without_a_dimension_is_named() -> None:
+def test_a_task_without_a_dimension_is_named() -> None:
     with pytest.raises(GraphError) as caught:
         packed(rule("cl1", "T1", "D1 NotThere"))
     assert "the task 'T1-1-2' of 'T1' (D1: 1, D2: 2) lacks 'NotThere', which the cluster 'cl1' needs" in str(
@@ -111,23 +96,23 @@ def test_row_39_a_task_without_a_dimension_is_named() -> None:
     assert "equalDimensions" in caught.value.hint
 
 
-def test_row_40_dimensions_that_stand_for_each_other() -> None:
+def test_dimensions_that_stand_for_each_other() -> None:
     clustered = packed(rule("cl1", "T1 T2", "D1 NotThere", equal={"NotThere": ("D2",), "D2": ("NotThere",)}))
     assert [name for name in contents(clustered) if name.startswith("cl1")] == ["cl1_1_2", "cl1_1_4", "cl1_3_4"]
     assert clustered.dag["cl1_1_2"].tags == {"D1": 1, "NotThere": 2}
 
 
-def test_row_41_labels_that_no_task_has_are_left_out() -> None:
+def test_labels_that_no_task_has_are_left_out() -> None:
     assert contents(packed(rule("cl1", "T1 Extra T2", "D1")))["cl1_1"] == ["T1-1-2", "T1-1-4", "T2-1-2", "T2-1-4"]
 
 
-def test_row_42_parts_of_clusters() -> None:
+def test_parts_of_clusters() -> None:
     cut = Partition(dimensions=("D2",), most_values=1)
     clustered = packed(rule("cl1", "T1 T2 T2b T3 T4 T5", "D1", partition=cut))
     assert [*contents(clustered)] == ["cl1_1_001", "cl1_1_002", "cl1_3_002"]
 
 
-def test_row_43_parts_are_of_nearly_one_size() -> None:
+def test_parts_are_of_nearly_one_size() -> None:
     exposures, detectors = 800, 189
     tasks = [
         Task(name=f"t{number}", label="t", data_id={"exposure": number // detectors, "detector": number % detectors})
@@ -140,7 +125,7 @@ def test_row_43_parts_are_of_nearly_one_size() -> None:
     assert (sizes.count(16), sizes.count(15), len(sizes)) == (20, 32, 52)
 
 
-def test_row_44_fewer_parts_than_clusters_are_refused() -> None:
+def test_fewer_parts_than_clusters_are_refused() -> None:
     cut = Partition(dimensions=("D2",), most_clusters=1)
     with pytest.raises(GraphError, match=r"'partitionMaxClusters' of the cluster 'cl1' is 1, but .* make 2") as caught:
         packed(rule("cl1", "T1 T2", "D1", partition=cut))
@@ -148,14 +133,14 @@ def test_row_44_fewer_parts_than_clusters_are_refused() -> None:
 
 
 @pytest.mark.parametrize("start", [*Start, None])
-def test_row_45_source_and_sink_come_to_the_same_here(start: Start | None) -> None:
+def test_source_and_sink_come_to_the_same_here(start: Start | None) -> None:
     clustered = packed(rule("cl1", "T2 T3", "D1 D2", start=start))
     assert contents(clustered)["cl1_1_2"] == ["T2-1-2", "T3-1-2"]
     near = {edge for edge in named_edges(clustered) if "cl1_1_2" in edge}
     assert near == {("T1-1-2", "cl1_1_2"), ("cl1_1_2", "T2b-1-2"), ("cl1_1_2", "T4-1-2")}
 
 
-def test_row_46_a_graph_with_holes() -> None:
+def test_a_graph_with_holes() -> None:
     holes = graph(without=frozenset({("T1", 1, 2), ("T2", 1, 2)}))
     clustered = packed(rule("cl1", "T1 T2 T3", "D1 D2", start=Start.SOURCE), of=holes)
     assert contents(clustered)["cl1_1_2"] == ["T3-1-2"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.app.test_reading import Written, course
+from tests.app.written_run import WrittenRun, course
 
 from longshore.app.runs import OpenRun
 from longshore.contract.context import RunPaths, Unreachable
@@ -22,7 +22,7 @@ class SilentService(LocalService):
         How many questions it leaves without an answer.
     """
 
-    def __init__(self, written: Written, silent: int) -> None:
+    def __init__(self, written: WrittenRun, silent: int) -> None:
         self._written = written
         self._silent = silent
 
@@ -39,7 +39,7 @@ class SilentService(LocalService):
 
 def silent_run(root: Path, silent: int) -> OpenRun:
     """A run of which nobody says at first whether it goes on, and that has failed when somebody does."""
-    written = Written(root)
+    written = WrittenRun(root)
     written.begin()
     for event in course()[:3]:
         written.write(event)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass
-class Told:
+class ProgressNotes:
     """What the user was told."""
 
     notes: list[str] = field(default_factory=list)

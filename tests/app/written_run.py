@@ -1,0 +1,127 @@
+"""A run directory whose journal and snapshot a test writes."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import msgspec
+
+from longshore.app.runs import OpenRun
+from longshore.contract.context import RunPaths
+from longshore.engine.codes import shown_counts
+from longshore.engine.fold import RunState
+from longshore.model.codec import FORMAT, Header, StoredJob, encode_line
+from longshore.model.event import FORMAT as EVENTS
+from longshore.model.event import (
+    Ended,
+    Event,
+    Failed,
+    Finished,
+    Life,
+    Retry,
+    Seal,
+    Started,
+    Submitted,
+    Submitting,
+)
+from longshore.model.job import JobSettings
+from longshore.model.snapshot import Snapshot
+from longshore.model.state import Cause, JobState, run_state
+from longshore.model.submission import RunCard
+from longshore.world.rundir import write_card, write_snapshot
+
+LABELS = ("a", "b")
+PARENTS = [(), (), (), (0,), (1,), (2,)]
+NOW = 1_795_000_000.0
+
+
+def course() -> list[Event]:
+    """Job 0 succeeds, 1 fails once and succeeds, 2 fails for good and prunes 5; 3 and 4 succeed in the end."""
+    events: list[Event] = []
+
+    def attempt(job: int, number: int, *, code: int = 0) -> None:
+        batch = f"1.{job}.{number}"
+        events.append(Submitting(b=batch, tag="t", jobs=((job, number),)))
+        events.append(Submitted(b=batch, id=batch))
+        events.append(Started(j=job, a=number, host="here", at=NOW + len(events)))
+        cause = Cause.EXIT if code else None
+        events.append(Ended(j=job, a=number, exit=code, cause=cause, run_s=1.0))
+
+    attempt(0, 1)
+    attempt(1, 1, code=3)
+    events.append(Retry(j=1, a=2, cause=Cause.EXIT, not_before=NOW + 1e6))
+    attempt(2, 1, code=4)
+    events.append(Failed(j=2, why="no attempt is left"))
+    attempt(1, 2)
+    attempt(3, 1)
+    attempt(4, 1)
+    events.append(Finished(state=JobState.FAILED))
+    return [msgspec.structs.replace(event, n=n, t=NOW + n) for n, event in enumerate(events, start=1)]
+
+
+class WrittenRun:
+    """A run directory whose journal and snapshot a test writes."""
+
+    def __init__(self, root: Path) -> None:
+        self.run = RunPaths(root)
+        self.run.journal.mkdir(parents=True)
+        settings = tuple(JobSettings(label=label) for label in LABELS)
+        header = Header(v=FORMAT, name="w", jobs=6, files=0, final=False, settings=settings, attributes={})
+        jobs = [StoredJob(name=f"j{number}", s=number // 3, p=PARENTS[number], c="true") for number in range(6)]
+        self.run.workflow.write_bytes(b"".join(map(encode_line, [header, *jobs])))
+        card = RunCard(
+            format=1,
+            id="k7f3aa",
+            name="w",
+            service="local",
+            longshore="0",
+            created_at=NOW,
+            expected=6,
+            labels={"a": 3, "b": 3},
+        )
+        write_card(self.run, card)
+        self.opened = OpenRun(run=self.run, card=card)
+        self.state = RunState(PARENTS, [0, 0, 0, 1, 1, 1])
+        self.life = 0
+        self.n = 0
+
+    def begin(self, *, seals: int | None = None) -> None:
+        self.life += 1
+        seal = None if seals is None else Seal(life=self.life - 1, bytes=seals)
+        life = Life(v=EVENTS, life=self.life, t=NOW, host=os.uname().nodename, pid=1, boot="b", by="submit", seals=seal)
+        self.journal.write_bytes(encode_line(life))
+        self.state.apply(life)
+        self.n = 0
+
+    @property
+    def journal(self) -> Path:
+        return self.run.journal / f"{self.life:04}.jsonl"
+
+    def write(self, event: Event) -> None:
+        with self.journal.open("ab") as file:
+            file.write(encode_line(event))
+
+    def know(self, event: Event) -> None:
+        self.state.apply(event)
+        assert not isinstance(event, Life)
+        self.n = event.n
+
+    def snapshot(self) -> None:
+        totals = self.state.totals()
+        finished = self.state.finished is not None
+        write_snapshot(
+            self.run,
+            Snapshot(
+                life=self.life,
+                n=self.n,
+                at=NOW,
+                pid=1,
+                host=os.uname().nodename,
+                boot="b",
+                state=run_state(totals, expected=6) if finished else JobState.RUNNING,
+                counts=totals,
+                labels={label: shown_counts(row) for label, row in zip(LABELS, self.state.counts, strict=True)},
+                finished=finished,
+            ),
+        )

@@ -1,0 +1,26 @@
+"""Profiles of labels, compiled from YAML."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from longshore.config.merge import Layer, LayerRank, merge
+from longshore.config.profile import JobProfile, compile_profile
+from longshore.config.search import Config
+from longshore.world.yamlfile import parse_yaml
+
+ENV = {"HOME": "/home/me", "PWD": "/here", "FOO": "fooval"}
+
+
+def config_of(text: str, *, defaults: str = "{}", service: str = "{}") -> Config:
+    texts = {LayerRank.DEFAULTS: defaults, LayerRank.SERVICE: service, LayerRank.FILE: text}
+    return Config(
+        merge(
+            Layer(rank.label, rank, parse_yaml(each, f"{rank.label}.yaml", rank=rank)) for rank, each in texts.items()
+        )
+    )
+
+
+def profile_of(text: str, label: str = "isr", *, free: str = "", **options: Any) -> JobProfile:
+    config = config_of(text, defaults=options.pop("defaults", "{}"), service=options.pop("service", "{}"))
+    return compile_profile(config, label, free=frozenset(free.split()), env=options.pop("env", ENV), **options)

@@ -1,0 +1,41 @@
+"""Test modules are short and stand alone: what several of them use lies in modules of helpers."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+TESTS = Path(__file__).resolve().parents[1]
+MODULES = sorted(TESTS.rglob("*.py"))
+MOST_LINES = 600
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(TESTS).as_posix()
+
+
+def test_modules_are_short() -> None:
+    lengths = {name_of(path): len(path.read_text("utf-8").splitlines()) for path in MODULES}
+    assert {name: length for name, length in lengths.items() if length > MOST_LINES} == {}
+
+
+def test_no_module_imports_a_test_module() -> None:
+    imports = [
+        (name_of(path), module)
+        for path in MODULES
+        for node in ast.walk(ast.parse(path.read_bytes()))
+        if isinstance(node, ast.ImportFrom) and node.module
+        for module in (node.module, *(f"{node.module}.{alias.name}" for alias in node.names))
+        if module.startswith("tests.") and any(part.startswith("test_") for part in module.split("."))
+    ]
+    assert imports == []
+
+
+def test_no_test_is_named_after_a_row_of_a_table() -> None:
+    named = [
+        (name_of(path), node.name)
+        for path in MODULES
+        for node in ast.walk(ast.parse(path.read_bytes()))
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_row_")
+    ]
+    assert named == []

@@ -1,0 +1,63 @@
+"""Records of HTCondor's log, and the run that they tell of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from longshore.engine.codes import SHOWN
+from longshore.engine.fold import RunState
+from longshore.model.event import Event
+from longshore.services.htcondor.eventlog import Record
+from longshore.services.htcondor.standing import Standing
+from longshore.services.htcondor.story import Story
+
+REQUEUED = b"Job was evicted.\n\t(0) Job terminated and was requeued\n\t(1) Normal termination (return value 3)"
+OOM = b"Job was evicted. Code 21 Subcode 102\n\t(0) CPU times\n\tReason: Error from slot1: memory usage exceeded"
+ENDED = b"Job terminated.\n\t(1) Normal termination (return value 0)"
+HELD = b"Job was held.\n\tthe tape is full (by user u)\n\tCode 1 Subcode 0"
+BY_RULE = b"Job was aborted.\n\tThe job attribute PeriodicRemove expression 'x' evaluated to TRUE"
+BY_HAND = b"Job was aborted.\n\tvia condor_rm (by user u)"
+WITH_DAG = b"Job was aborted.\n\tDAG Removed: User removed scheduler job from queue. (by user u)"
+
+
+class RecordedRun:
+    """A run of some jobs, a chain unless told otherwise, as records tell it."""
+
+    def __init__(self, size: int = 2, *, final: bool = False, chain: bool = True, retries: int = 0) -> None:
+        self.standing = Standing(size)
+        self.story = Story(self.standing, final=final, retries=dict.fromkeys(range(size), retries) if retries else {})
+        last = size - 1 if final else size
+        parents = [(job - 1,) if chain and 0 < job < last else () for job in range(size)]
+        self.state = RunState(parents, [0] * size, final=final)
+        self.events: list[Event] = []
+        self.at = 100.0
+
+    def take(self, kind: int, cluster: int, body: bytes = b"") -> RecordedRun:
+        self.at += 1
+        self.apply(self.story.take(Record(kind, cluster, 0, self.at, body)))
+        return self
+
+    def apply(self, events: Iterable[Event]) -> None:
+        for event in events:
+            self.events.append(event)
+            self.state.apply(event)
+
+    def submit(self, node: str, cluster: int) -> RecordedRun:
+        return self.take(0, cluster, f'Job submitted\n    [ DAGNodeName = "{node}" ]'.encode())
+
+    def start(self, cluster: int, memory: int = 100) -> RecordedRun:
+        return self.take(1, cluster, f"Job executing\n\tSlotName: slot1_1@node7\n\tMemory = {memory}".encode())
+
+    def end(self, cluster: int, exit_code: int = 0) -> RecordedRun:
+        return self.take(5, cluster, f"Job terminated.\n\t(1) Normal termination (return value {exit_code})".encode())
+
+    def finish(self, *, removed: bool = False, failures: dict[int, str] | None = None) -> RecordedRun:
+        self.apply(self.story.finish(self.at, removed=removed, submit_failures=failures or {}))
+        return self
+
+    @property
+    def shown(self) -> str:
+        return " ".join(SHOWN[code].value for code in self.state.code)
+
+    def of(self, kind: type[Event]) -> list[Event]:
+        return [event for event in self.events if isinstance(event, kind)]
