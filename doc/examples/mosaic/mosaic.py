@@ -1,4 +1,4 @@
-"""Observes a made-up sky, calibrates the exposures, stacks them patch by patch, and joins the patches to one picture.
+"""Observes an invented sky, calibrates the exposures, stacks them patch by patch, and joins the patches to one picture.
 
 Usage: mosaic.py observe EXPOSURE OUT.png
        mosaic.py calibrate IN.png OUT.png
@@ -6,8 +6,8 @@ Usage: mosaic.py observe EXPOSURE OUT.png
        mosaic.py join OUT.png PATCH.png...
        mosaic.py overlaps
 
-Every image is a 16-bit grey PNG, read and written with the standard library alone. Where an exposure points follows
-from its number, which stands in its file's name; `overlaps` prints which exposures see which patches.
+Every image is a 16-bit grey PNG, read and written with the standard library alone. The number
+in an exposure's file name determines where it points; `overlaps` prints which exposures cover which patches.
 """
 
 import math

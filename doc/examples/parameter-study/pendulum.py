@@ -1,4 +1,4 @@
-"""Integrates a damped, driven pendulum, and sums up many such runs.
+"""Integrates a damped, driven pendulum, and summarises many such runs.
 
 Usage: pendulum.py simulate --damping C --drive F --out FILE.csv
        pendulum.py summarise FOLDER
@@ -13,7 +13,7 @@ DRIVE_FREQUENCY = 2 / 3
 STEPS_PER_PERIOD = 400
 PERIODS = 120
 SETTLING = 60
-"""Periods of the drive that are thrown away before anything is counted."""
+"""Periods of the drive before counting begins."""
 
 
 def accelerate(angle, speed, time, *, damping, drive):
