@@ -56,7 +56,7 @@ def test_a_line_without_end_is_taken_in_pieces() -> None:
 def test_what_is_no_log(tmp_path: Path) -> None:
     with pytest.raises(RunNotFoundError, match="is not there"):
         open_log(tmp_path / "none")
-    with pytest.raises(RunUnreadableError, match="is no file"):
+    with pytest.raises(RunUnreadableError, match="it is not a regular file"):
         open_log(tmp_path)
     with pytest.raises(UsageError, match="is no regular expression"):
         pattern_of("a(")

@@ -26,7 +26,8 @@ from longshore.model.request import MIB, Request
 from longshore.model.state import Cause
 from longshore.model.submission import RunCard, Submission
 from longshore.model.workflow import Workflow
-from longshore.world.rundir import FORMAT, write_card, write_lines
+from longshore.world.files import create_file
+from longshore.world.rundir import FORMAT, write_card
 
 VISITS, STACKS = 50_000, 171
 DONE = 0.94
@@ -57,7 +58,7 @@ def write_big_run(root: Path) -> RunPaths:
     edges += [(names[VISITS + visit], f"stack_{visit % STACKS}") for visit in range(VISITS)]
     edges += [(f"stack_{number}", "publish_all") for number in range(STACKS)]
     workflow = Workflow("big", jobs, edges)
-    write_lines(run.workflow, workflow_lines(workflow))
+    create_file(run.workflow, workflow_lines(workflow))
     labels = {"calibrate": VISITS, "measure": VISITS, "stack": STACKS, "publish": 1}
     write_card(
         run,
@@ -75,7 +76,7 @@ def write_big_run(root: Path) -> RunPaths:
     )
     run.journal.mkdir()
     lines = map(encode_line, _events(int(len(jobs) * DONE), settings["calibrate"].request))
-    write_lines(run.journal / "0001.jsonl", lines)
+    create_file(run.journal / "0001.jsonl", lines)
     return run
 
 

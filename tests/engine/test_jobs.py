@@ -14,7 +14,7 @@ from longshore.model.job import Job, JobSettings
 from longshore.model.request import MIB, Request
 from longshore.model.workflow import Workflow
 from longshore.testing.fakes import write_run
-from longshore.world.rundir import write_lines
+from longshore.world.files import create_file
 
 
 def test_order_labels_and_parents_are_those_of_the_lines(tmp_path: Path) -> None:
@@ -39,7 +39,7 @@ def test_order_labels_and_parents_are_those_of_the_lines(tmp_path: Path) -> None
 def one_job(root: Path, job: Job) -> JobTable:
     root.mkdir(exist_ok=True)
     run = RunPaths(root)
-    write_lines(run.workflow, workflow_lines(Workflow("one", [job], [])))
+    create_file(run.workflow, workflow_lines(Workflow("one", [job], [])))
     return JobTable(run)
 
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import os
-import resource
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.disk import room_for
 
 from longshore.engine.journal import Journal, fruitless_lives, lives, next_life, read_events
 from longshore.errors import RunUnreadableError, SubmissionRefusedError
@@ -40,17 +39,6 @@ def write_life(folder: Path, jobs: Sequence[int]) -> list[Event]:
 
 def size_of(path: Path) -> int:
     return path.stat().st_size
-
-
-@contextmanager
-def room_for(size: int) -> Iterator[None]:
-    """No file can grow beyond a size, as on a full disk."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def test_a_run_without_a_journal_has_no_events(tmp_path: Path) -> None:

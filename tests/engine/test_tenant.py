@@ -136,7 +136,7 @@ def test_jobs_of_an_engine_that_was_killed_keep_what_they_hold(tmp_path: Path) -
     records = os.open(keeper / "0001.1.jsonl", os.O_RDWR | os.O_CREAT)
     fcntl.flock(records, fcntl.LOCK_EX)
     assert dead.tenant._file
-    os.close(dead.tenant._file._file)
+    os.close(dead.tenant._file._lock.file)
     other = Run("other", clock, tmp_path, left=9)
     other.turn()
     assert len(other.jobs) == 2

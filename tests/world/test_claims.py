@@ -14,7 +14,7 @@ from longshore.world.claims import (
     ClaimFile,
     ClaimUnreadableError,
     claims_folder,
-    negotiation,
+    lock_claims,
     other_claims,
 )
 
@@ -42,7 +42,7 @@ def test_others_see_what_is_claimed_as_long_as_it_is() -> None:
 
 def test_the_claim_of_an_engine_that_was_killed_is_removed() -> None:
     file = held("a-1")
-    os.close(file._file)
+    os.close(file._lock.file)
     assert file.path.exists()
     assert others() == []
     assert not file.path.exists()
@@ -52,7 +52,7 @@ def test_what_the_jobs_of_a_dead_engine_hold_counts_until_its_keeper_ends(tmp_pa
     records = tmp_path / "0001.1.jsonl"
     keeper = os.open(records, os.O_RDWR | os.O_CREAT)
     fcntl.flock(keeper, fcntl.LOCK_EX)
-    os.close(held("a-1", str(tmp_path))._file)
+    os.close(held("a-1", str(tmp_path))._lock.file)
     assert others() == [("a-1", False)]
     os.close(keeper)
     assert others() == []
@@ -73,10 +73,10 @@ def test_a_claim_that_has_just_been_made_claims_nothing() -> None:
 
 def test_a_claim_that_cannot_be_read_is_not_taken_for_none() -> None:
     file = held("a-1")
-    os.pwrite(file._file, b"{{", 0)
+    os.pwrite(file._lock.file, b"{{", 0)
     with pytest.raises(ClaimUnreadableError, match="a-1"):
         others()
-    os.close(file._file)
+    os.close(file._lock.file)
     assert others() == [], "but a dead one is none"
 
 
@@ -90,7 +90,6 @@ def test_a_run_has_one_claim() -> None:
 
 def test_one_negotiates_at_a_time() -> None:
     claims_folder().mkdir(parents=True)
-    with negotiation(claims_folder()) as first, negotiation(claims_folder()) as second:
-        assert (first, second) == (True, False)
-    with negotiation(claims_folder()) as again:
-        assert again
+    with lock_claims(claims_folder()), pytest.raises(BlockingIOError):
+        lock_claims(claims_folder())
+    lock_claims(claims_folder()).release()

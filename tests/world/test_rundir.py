@@ -15,6 +15,7 @@ from longshore.model.snapshot import Snapshot
 from longshore.model.state import JobState
 from longshore.model.submission import RunCard
 from longshore.testing.fakes import write_run
+from longshore.world.files import create_file
 from longshore.world.rundir import (
     FORMAT,
     add_to_new_folder,
@@ -25,7 +26,6 @@ from longshore.world.rundir import (
     read_snapshot,
     remove_run_directory,
     write_card,
-    write_lines,
     write_rendered,
     write_snapshot,
 )
@@ -151,15 +151,6 @@ def test_a_disk_that_fills_up_on_the_way_leaves_nothing(tmp_path: Path, monkeypa
     assert names(tmp_path) == []
 
 
-def test_the_draft_of_another_is_left_alone(tmp_path: Path) -> None:
-    other = tmp_path / f".run.draft-{os.getpid()}"
-    other.mkdir()
-    (other / "work").touch()
-    with pytest.raises(FilesError, match="File exists"), new_run_directory(tmp_path / "run"):
-        pytest.fail("the body must not be run")
-    assert names(tmp_path) == [other.name, f"{other.name}/work"]
-
-
 def test_a_run_that_was_not_taken_is_removed(tmp_path: Path) -> None:
     with new_run_directory(tmp_path / "run") as draft:
         (draft.root / "file").touch()
@@ -275,7 +266,7 @@ def test_a_workflow_that_is_not_there_is_told(tmp_path: Path) -> None:
 
 
 def test_lines_are_written_to_a_new_file(tmp_path: Path) -> None:
-    write_lines(tmp_path / "lines", [b"a\n", b"b\n"])
+    create_file(tmp_path / "lines", [b"a\n", b"b\n"])
     assert (tmp_path / "lines").read_bytes() == b"a\nb\n"
 
 

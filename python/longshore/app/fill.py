@@ -21,7 +21,8 @@ from longshore.model.job import Job
 from longshore.model.workflow import Workflow
 from longshore.origin import Origin
 from longshore.plan.special import FINAL, FINAL_SCRIPT, final_script
-from longshore.world.rundir import write_lines, write_rendered
+from longshore.world.files import create_file
+from longshore.world.rundir import write_rendered
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,15 +65,15 @@ def fill(draft: RunPaths, plan: Plan, mark: str) -> None:
     begun, workflow = plan.begun, plan.workflow
     configuration = begun.configuration
     _write_inputs(draft, plan)
-    config_file(draft, workflow.name).write_text(_effective(configuration), "utf-8")
+    create_file(config_file(draft, workflow.name), [_effective(configuration).encode()])
     origins = {key: msgspec.to_builtins(origin) for key, origin in origins_of(configuration.config.root)}
-    draft.origins.write_bytes(msgspec.json.format(msgspec.json.encode(origins), indent=1) + b"\n")
-    write_lines(draft.workflow, workflow_lines(workflow))
+    create_file(draft.origins, [msgspec.json.format(msgspec.json.encode(origins), indent=1), b"\n"])
+    create_file(draft.workflow, workflow_lines(workflow), durable=True)
     write_saved(draft.root, plan.saved)
     for directory in (*plan.directories, *begun.service.folders(workflow)):
         (draft.root / directory).mkdir(parents=True, exist_ok=True)
     for name, text in plan.programs.items():
-        _made(draft.root / name).write_text(text, "utf-8")
+        create_file(_made(draft.root / name), [text.encode()])
     for name, source in plan.copies.items():
         shutil.copy2(source, _made(draft.root / name))
     for name in plan.executables:
@@ -148,7 +149,7 @@ def _write_inputs(draft: RunPaths, plan: Plan) -> None:
         if content is None:
             shutil.copyfile(path, target)  # which may be large
         else:
-            target.write_bytes(content)
+            create_file(target, [content])
 
 
 def _effective(configuration: Configuration) -> str:

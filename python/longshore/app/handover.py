@@ -18,9 +18,9 @@ from longshore.model.moment import timestamp
 from longshore.model.submission import RunCard, Submission
 from longshore.world.host import host_name, user_name
 from longshore.world.links import link_by_id
+from longshore.world.locks import lock_folder
 from longshore.world.registry import Entry, entry_of, forget, register, state_folder
 from longshore.world.rundir import (
-    handed_over_alone,
     note_submitting,
     read_card,
     read_submitting,
@@ -81,7 +81,7 @@ def hand_over(ready: Ready, tell: Keeping) -> Submitted:
     run = ready.run
     # Said before anything is waited for: somebody else may be handing over a hundred thousand jobs of it.
     tell.stage("handing the run over")
-    with handed_over_alone(run):
+    with lock_folder(run.root):
         card = read_card(run)
         submission = recovered(run, card, ready.service, tell)
         if submission is None:

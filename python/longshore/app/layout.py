@@ -12,6 +12,7 @@ from longshore.contract.context import RunPaths
 from longshore.errors import RunUnreadableError
 from longshore.model.codec import JobName, decode_links, decode_name
 from longshore.model.ordering import Barrier, barriers
+from longshore.world.files import open_to_read
 from longshore.world.rundir import open_workflow
 
 
@@ -83,7 +84,7 @@ class Layout:
         """The names of some jobs, by their numbers."""
         names: dict[int, str] = {}
         try:
-            file = os.open(self._run.workflow, os.O_RDONLY)
+            file = open_to_read(self._run.workflow)
         except OSError as error:
             raise RunUnreadableError(f"'{self._run.workflow}' cannot be read: {error.strerror}") from error
         try:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 from longshore.errors import RunNotFoundError, RunUnreadableError, UsageError
+from longshore.world.files import open_to_read
 
 _PIECE: Final = 1 << 20
 """Bytes held at once: a log may have no line feed in five gigabytes."""
@@ -26,18 +26,13 @@ def open_log(path: Path) -> int:
         It cannot be read, or is no file.
     """
     try:
-        # Without O_NONBLOCK a job that puts a pipe in the place of its log would hold its readers for ever.
-        file = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        return open_to_read(path)
     except FileNotFoundError:
         raise RunNotFoundError(
             f"the log '{path}' is not there", hint="The attempt never began to write, or the log was removed."
         ) from None
     except OSError as error:
         raise RunUnreadableError(f"the log '{path}' cannot be read: {error.strerror}") from error
-    if not stat.S_ISREG(os.fstat(file).st_mode):
-        os.close(file)
-        raise RunUnreadableError(f"the log '{path}' is no file")
-    return file
 
 
 def pieces(file: int, begin: int = 0) -> Iterator[bytes]:

@@ -21,6 +21,7 @@ from longshore.errors import ConfigError, FilesError, GraphCommandError, Prepara
 from longshore.graph.quantumgraph import RUN_GRAPH, task_graph
 from longshore.model.file import File
 from longshore.origin import Origin
+from longshore.world.files import write_atomically
 from longshore.world.program import run_to_file
 from longshore.world.quantumgraph import EXTRA, SUFFIXES, read_quantum_graph
 from longshore.world.rundir import new_folder
@@ -188,7 +189,7 @@ def _run(begun: Begun, command: _Command, words: tuple[str, ...], graph: Path, t
     tell.stage(f"{command.doing} (what is said about it: '{output}')")
     failed = partial(_failed, command, output, origin=origin)
     try:
-        output.write_text(f"{shlex.join(words)}\n\n", "utf-8")
+        write_atomically(output, f"{shlex.join(words)}\n\n")
         status = run_to_file(words, output, env=begun.configuration.env)
     except OSError as error:
         if error.filename == words[0]:

@@ -23,8 +23,9 @@ from longshore.errors import SubmissionRefusedError, UnreachableError
 from longshore.model.state import TERMINAL, JobState
 from longshore.model.submission import RunCard, Submission
 from longshore.world.links import link_by_id
+from longshore.world.locks import lock_folder
 from longshore.world.registry import Entry, path_of, register
-from longshore.world.rundir import handed_over_alone, read_card, write_card
+from longshore.world.rundir import read_card, write_card
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,7 +121,7 @@ def restart(opened: OpenRun, changes: Changes) -> tuple[RunCard, list[str]]:
     SubmissionRefusedError
         The run still runs, has nothing to run again, or was not taken.
     """
-    with readable(opened.run), handed_over_alone(opened.run):
+    with readable(opened.run), lock_folder(opened.run.root):
         # Somebody may have been killed amid another restart.
         if (missed := opened.service.recover(opened.run)) is not None:
             _add(opened, missed)

@@ -12,7 +12,8 @@ from longshore.model.clusterlines import clustered_lines
 from longshore.model.codec import workflow_lines
 from longshore.model.workflow import Workflow
 from longshore.plan.dot import dot_of_clusters, dot_of_jobs
-from longshore.world.rundir import add_to_new_folder, write_lines
+from longshore.world.files import create_file
+from longshore.world.rundir import add_to_new_folder
 from longshore.world.share import permissions
 
 _CLUSTERED: Final = "bps_clustered_qgraph"
@@ -53,7 +54,7 @@ def saved_stages(begun: Begun, clustered: ClusteredGraph, workflow: Workflow | N
 def write_saved(folder: Path, files: Saved) -> None:
     """Write the files into a folder that is there."""
     for name, lines in files.items():
-        write_lines(folder / name, lines())
+        create_file(folder / name, lines(), durable=True)
 
 
 def save_alone(begun: Begun, files: Saved, *, there: bool) -> bool:

@@ -8,6 +8,7 @@ from typing import Final
 
 from longshore.errors import FilesError
 from longshore.world.etc import shipped
+from longshore.world.files import create_file
 
 KINDS: Final[Mapping[str, tuple[str, ...]]] = {
     "pipeline": ("pipeline.yaml",),
@@ -44,8 +45,7 @@ def write_start(kind: str, folder: Path) -> list[Path]:
         folder.mkdir(parents=True, exist_ok=True)
         for target in targets:
             # Exclusively: what somebody writes in this very moment is not overwritten either.
-            with target.open("x", encoding="utf-8") as file:
-                file.write(shipped("etc", "starters", target.name).read_text("utf-8"))
+            create_file(target, [shipped("etc", "starters", target.name).read_bytes()])
             if target.suffix == ".sh":
                 target.chmod(target.stat().st_mode | 0o111)
     except OSError as error:

@@ -20,8 +20,9 @@ from longshore.contract.service import WmsService
 from longshore.errors import Fault, RunNotFoundError, RunUnreadableError, SubmissionRefusedError
 from longshore.model.madefrom import MadeFrom
 from longshore.model.submission import RunCard
+from longshore.world.locks import lock_folder
 from longshore.world.quantumgraph import SUFFIXES
-from longshore.world.rundir import handed_over_alone, open_workflow, read_card, read_made_from, read_submitting
+from longshore.world.rundir import open_workflow, read_card, read_made_from, read_submitting
 
 _AGAIN: Final = "Prepare it again, or submit it as it was prepared, with --force."
 
@@ -58,7 +59,7 @@ def take_up(folder: Path, *, force: bool, tell: Teller) -> Submitted:
     ready = Ready(run=run, card=card, service=service, site=site, umask=umask, keep=True)
     if read_submitting(run) is not None and not card.submissions:
         # What arrived is as it was when somebody handed it over.
-        with handed_over_alone(run):
+        with lock_folder(run.root):
             arrived = service.recover(run) is not None
         if arrived:
             return hand_over(ready, keeping)

@@ -13,6 +13,7 @@ from longshore.engine.journal import lives, sealed_lengths
 from longshore.errors import RunNotFoundError, RunUnreadableError
 from longshore.model.codec import decode_events
 from longshore.model.event import Event
+from longshore.world.files import open_to_read
 
 _PIECE: Final = 1 << 18
 
@@ -121,7 +122,7 @@ def _events(pieces: list[tuple[Path, int, int]]) -> Iterator[Event]:
 
 def _of_file(path: Path, begin: int, end: int) -> Iterator[Event]:
     try:
-        file = os.open(path, os.O_RDONLY)
+        file = open_to_read(path)
     except OSError as error:
         raise RunUnreadableError(f"'{path}' cannot be read: {error.strerror}") from error
     try:

@@ -24,6 +24,7 @@ from longshore.plan.allotment import identity_variables, thread_variables
 from longshore.plan.commands import in_full, job_variables, with_files, with_inherited, with_variables
 from longshore.plan.logfolders import log_place
 from longshore.plan.tasks import VARIABLE, record_of
+from longshore.world.files import open_to_read
 from longshore.world.rundir import open_workflow
 
 
@@ -62,7 +63,7 @@ class JobTable:
         self._shared: dict[int, Mapping[str, str]] = {}
         """Environment per profile."""
         self._inherited = dict(os.environ)
-        self._file = os.open(run.workflow, os.O_RDONLY)
+        self._file = open_to_read(run.workflow)
         self.labels: list[str] = list(dict.fromkeys(settings.label for settings in header.settings))
         place = {label: number for number, label in enumerate(self.labels)}
         self._label_of_profile = [place[settings.label] for settings in header.settings]

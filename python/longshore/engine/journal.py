@@ -31,6 +31,7 @@ from longshore.model.event import (
     Started,
     Steer,
 )
+from longshore.world.files import AppendedFile, create_atomically, is_at
 from longshore.world.presence import is_surely_local, is_there
 
 _SUFFIX: Final = ".jsonl"
@@ -58,12 +59,16 @@ class Journal:
         self._folder = folder
         self._next = path_of(folder, life.life + 1)
         self._path = path = path_of(folder, life.life)
-        _create_exclusively(path, encode_line(life))
-        self._file = os.open(path, os.O_WRONLY | os.O_APPEND)
+        try:
+            create_atomically(path, encode_line(life))
+        except FileExistsError:
+            raise SubmissionRefusedError(
+                f"another engine has just taken this run up: '{path}' is there already",
+                hint="There is nothing to do: that engine runs it.",
+            ) from None
+        self._file = AppendedFile(path)
         self._local = is_surely_local(folder)
         self._number = 0
-        self._buffer = bytearray()
-        self._durable = True
 
     def seal(self, seen: Seal | None, *, now: float) -> list[Event]:
         """Seal the lives before this one, and return what the newest of them wrote since it was read.
@@ -92,7 +97,7 @@ class Journal:
         """Add an event to the group that the next `commit` writes, and return it with its number and time."""
         self._number += 1
         event = msgspec.structs.replace(event, n=self._number, t=now)
-        self._buffer += encode_line(event)
+        self._file.add(encode_line(event))
         return event
 
     def flush(self) -> None:
@@ -103,10 +108,7 @@ class Journal:
         OSError
             The disk is full, say. Nothing is lost: what was not written is kept, and the next call goes on from there.
         """
-        while self._buffer:
-            self._durable = False
-            written = os.write(self._file, self._buffer)
-            del self._buffer[:written]
+        self._file.flush()
 
     def commit(self) -> None:
         """Write what was appended and wait until it is durable.
@@ -116,10 +118,7 @@ class Journal:
         OSError
             As for `flush`; nothing may be done on the strength of the events.
         """
-        self.flush()
-        if not self._durable:
-            os.fdatasync(self._file)
-            self._durable = True
+        self._file.commit()
 
     @property
     def number(self) -> int:
@@ -153,13 +152,13 @@ class Journal:
             It cannot be told.
         """
         try:
-            return not os.path.samestat(self._path.stat(), os.fstat(self._file))
+            return not is_at(self._file.file, self._path)
         except FileNotFoundError:
             return not is_there(self._path)
 
     def close(self) -> None:
         """Let the file go."""
-        os.close(self._file)
+        self._file.close()
 
 
 def path_of(folder: Path, life: int) -> Path:
@@ -328,27 +327,3 @@ def _decode(line: bytes, path: Path) -> Event:
 
 def _file_name(life: int) -> str:
     return f"{life:04}{_SUFFIX}"
-
-
-def _create_exclusively(path: Path, text: bytes) -> None:
-    # A link, unlike a rename, fails when the name is taken; unlike O_EXCL it never shows an empty file.
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    draft.unlink(missing_ok=True)
-    try:
-        with draft.open("wb") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.link(draft, path)
-    except FileExistsError:
-        raise SubmissionRefusedError(
-            f"another engine has just taken this run up: '{path}' is there already",
-            hint="There is nothing to do: that engine runs it.",
-        ) from None
-    finally:
-        draft.unlink(missing_ok=True)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import signal
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import Final
 
 from longshore.contract.context import RunPaths
 from longshore.engine.journal import lives, newest_life
 from longshore.errors import SubmissionRefusedError
 from longshore.model.snapshot import Snapshot
+from longshore.world.files import file_system_time, write_atomically
 from longshore.world.host import boot_id, command_of, host_name
-from longshore.world.locks import is_locked
-from longshore.world.presence import is_there
+from longshore.world.locks import Lock, is_locked, take_lock
 from longshore.world.rundir import read_snapshot
 
 _LOCK_S: Final = 2.0
@@ -32,8 +30,6 @@ def has_engine_here(run: RunPaths) -> bool:
     """Whether an engine of this host, or one whose locks are seen here, holds the run's lock."""
     try:
         return is_locked(run.engine_lock)
-    except FileNotFoundError:
-        return is_there(run.engine_lock) and is_locked(run.engine_lock)
     except OSError:
         return False
 
@@ -48,11 +44,8 @@ def beats_elsewhere(run: RunPaths) -> bool:
         # Whoever has taken it over since has not come to a snapshot of its own.
         return False
     # Both times are the file system's own, so that no two clocks are compared.
-    probe = run.root / f".clock-{os.getpid()}"
     try:
-        probe.touch()
-        age = probe.stat().st_mtime - run.status.stat().st_mtime
-        probe.unlink()
+        age = file_system_time(run.root) - run.status.stat().st_mtime
     except OSError:
         return True
     return age < _FRESH_S
@@ -77,9 +70,8 @@ def silent_since(run: RunPaths, snapshot: Snapshot | None, now: float) -> float 
     return snapshot.at if found and found[-1][0] == snapshot.life else None
 
 
-@contextmanager
-def locked(run: RunPaths, *, anew: bool = False) -> Iterator[None]:
-    """Hold the run's lock.
+def lock_run(run: RunPaths, *, anew: bool = False) -> Lock:
+    """Take the lock of a run's engine.
 
     Parameters
     ----------
@@ -95,24 +87,11 @@ def locked(run: RunPaths, *, anew: bool = False) -> Iterator[None]:
         Somebody else holds it.
     """
     if anew:
-        draft = run.engine_lock.with_name(f".{run.engine_lock.name}.{os.getpid()}")
-        draft.touch()
-        draft.replace(run.engine_lock)
-    lock = os.open(run.engine_lock, os.O_RDWR | os.O_CREAT, 0o644)
+        write_atomically(run.engine_lock, b"")
     try:
-        deadline = time.monotonic() + _LOCK_S
-        while True:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    raise SubmissionRefusedError(f"'{run.root}' already has an engine on this host") from None
-                time.sleep(_POLL_S)
-            else:
-                break
-        yield
-    finally:
-        os.close(lock)
+        return take_lock(run.engine_lock, wait_s=_LOCK_S, mode=0o644)
+    except BlockingIOError:
+        raise SubmissionRefusedError(f"'{run.root}' already has an engine on this host") from None
 
 
 def end_engine_here(run: RunPaths) -> bool:

@@ -13,6 +13,7 @@ import msgspec
 
 from longshore.contract.context import RunPaths
 from longshore.errors import SubmissionRefusedError
+from longshore.world.files import move, write_atomically
 
 _SUFFIX: Final = ".json"
 Act = Literal["cancel", "pause", "unpause", "throttle", "hold", "release", "set", "restart"]
@@ -42,9 +43,7 @@ def leave(run: RunPaths, order: Order) -> Path:
     try:
         run.steer.mkdir(exist_ok=True)
         path = run.steer / f"{_next_number(run):020}-{os.getpid()}{_SUFFIX}"
-        draft = path.with_suffix(".part")
-        draft.write_bytes(msgspec.json.encode(order))
-        draft.replace(path)
+        write_atomically(path, msgspec.json.encode(order))
     except OSError as error:
         raise SubmissionRefusedError(
             f"no order can be left in '{run.root}': {error.strerror}", hint="Only who may write a run can steer it."
@@ -81,5 +80,5 @@ def waiting(run: RunPaths) -> list[tuple[Path, Order]]:
             continue
         except (msgspec.MsgspecError, UnicodeDecodeError):
             with suppress(OSError):
-                path.rename(path.with_suffix(".unreadable"))
+                move(path, path.with_suffix(".unreadable"))
     return orders

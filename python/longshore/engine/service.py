@@ -21,7 +21,14 @@ from longshore.engine import orders
 from longshore.engine import settings as engine_settings
 from longshore.engine.follow import read_since
 from longshore.engine.journal import fruitless_lives, lives, read_events
-from longshore.engine.living import beats_elsewhere, end_engine_here, has_engine_here, last_words, locked, silent_since
+from longshore.engine.living import (
+    beats_elsewhere,
+    end_engine_here,
+    has_engine_here,
+    last_words,
+    lock_run,
+    silent_since,
+)
 from longshore.errors import RequestError, SubmissionRefusedError
 from longshore.model.event import Event, Finished, Life
 from longshore.model.request import Request
@@ -193,7 +200,7 @@ class EngineService(WmsService):
         # The engine proper is imported by the one process that is one; a command that asks for a status is not.
         from longshore.engine.loop import Engine, Superseded
 
-        with locked(run, anew=by == "take-over"):
+        with lock_run(run, anew=by == "take-over"):
             settings = engine_settings.read(run)
             if settings.umask is not None:
                 # Of this process, and so of its keepers and their jobs.

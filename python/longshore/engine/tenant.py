@@ -15,7 +15,7 @@ from longshore.engine.eta import told_anew
 from longshore.engine.history import RunHistory
 from longshore.engine.pool import Pool
 from longshore.model.claim import Claim
-from longshore.world.claims import ClaimFile, claims_folder, negotiation, other_claims
+from longshore.world.claims import ClaimFile, claims_folder, lock_claims, other_claims
 from longshore.world.clock import Clock
 
 _TURN_S: Final = 1.0
@@ -116,10 +116,12 @@ class Tenant:
         if now < self._due:
             return
         try:
-            with negotiation(self._folder) as ours:
-                if ours:
-                    self._negotiate(self._file, wishes(), now)
-                    self._due = now + self._every_s
+            with lock_claims(self._folder):
+                self._negotiate(self._file, wishes(), now)
+                self._due = now + self._every_s
+        except BlockingIOError:
+            # Another run negotiates.
+            return
         except OSError as error:
             # With what was claimed before, a run goes on.
             if not self._claim.leased:

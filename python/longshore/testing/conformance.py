@@ -61,7 +61,8 @@ from longshore.model.submission import RunCard
 from longshore.model.task import Command
 from longshore.model.workflow import Workflow
 from longshore.world.etc import shipped, template_texts
-from longshore.world.rundir import FORMAT, new_run_directory, write_card, write_lines, write_rendered
+from longshore.world.files import create_file
+from longshore.world.rundir import FORMAT, new_run_directory, write_card, write_rendered
 
 Attempt: TypeAlias = tuple[int, int]
 MakeExecutor: TypeAlias = Callable[[], Executor]
@@ -608,7 +609,7 @@ class ServiceConformance:
             labels=workflow.counts(),
         )
         with new_run_directory(root) as draft:
-            write_lines(draft.workflow, workflow_lines(workflow))
+            create_file(draft.workflow, workflow_lines(workflow), durable=True)
             draft.journal.mkdir()
             for folder in service.folders(workflow):
                 (draft.root / folder).mkdir(parents=True, exist_ok=True)

@@ -50,7 +50,8 @@ from longshore.model.job import Job, JobSettings
 from longshore.model.state import Cause
 from longshore.model.submission import RunCard
 from longshore.model.workflow import Workflow
-from longshore.world.rundir import FORMAT, new_run_directory, write_card, write_lines, write_rendered
+from longshore.world.files import create_file
+from longshore.world.rundir import FORMAT, new_run_directory, write_card, write_rendered
 
 AttemptId: TypeAlias = tuple[int, int]
 """Index of a job, and number of its attempt."""
@@ -509,7 +510,7 @@ def write_run(
         labels=workflow.counts(),
     )
     with new_run_directory(root) as draft:
-        write_lines(draft.workflow, workflow_lines(workflow))
+        create_file(draft.workflow, workflow_lines(workflow), durable=True)
         draft.journal.mkdir()
         write_rendered(draft, [engine_settings.rendered(ctx)])
         write_card(draft, card)

@@ -6,11 +6,8 @@ keeper's file is locked as well.
 
 from __future__ import annotations
 
-import fcntl
 import os
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -19,12 +16,14 @@ import msgspec
 from longshore.contract.context import file_name
 from longshore.model.claim import Claim
 from longshore.world.host import host_name
-from longshore.world.locks import is_locked
+from longshore.world.locks import Lock, is_locked, take_lock
 from longshore.world.registry import state_folder
 
 _SUFFIX: Final = ".claim"
 _TABLE: Final = "lock"
 _BLOCK: Final = 4096
+_LOOK_S: Final = 1.0
+"""How long another run may look at a claim, which locks it."""
 STALE_S: Final = 60.0
 """Age from which the claim of an engine that lives counts for no more than its jobs: it is stopped."""
 
@@ -66,8 +65,8 @@ class ClaimFile:
     def __init__(self, folder: Path, run: str) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.path = folder / f"{file_name(run)}{_SUFFIX}"
-        self._file = _open_locked(self.path)
-        self._length = os.fstat(self._file).st_size
+        self._lock = take_lock(self.path, wait_s=_LOOK_S)
+        self._length = os.fstat(self._lock.file).st_size
 
     def write(self, claim: Claim) -> None:
         """Replace what is claimed.
@@ -80,7 +79,7 @@ class ClaimFile:
         text = _encode(claim)
         # In one piece, and never shorter than before: whoever reads it meanwhile finds one claim or the other.
         self._length = max(self._length, -(-len(text) // _BLOCK) * _BLOCK)
-        os.pwrite(self._file, text.ljust(self._length), 0)
+        os.pwrite(self._lock.file, text.ljust(self._length), 0)
 
     def release(self) -> None:
         """Claim nothing any more."""
@@ -90,22 +89,18 @@ class ClaimFile:
             # The lock is what counts, and that goes with the file.
             pass
         finally:
-            os.close(self._file)
+            self._lock.release()
 
 
-@contextmanager
-def negotiation(folder: Path) -> Iterator[bool]:
-    """Keep all others from claiming anything; not so when somebody else does that right now."""
-    lock = os.open(folder / _TABLE, os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-        else:
-            yield True
-    finally:
-        os.close(lock)
+def lock_claims(folder: Path) -> Lock:
+    """Keep all others from claiming anything.
+
+    Raises
+    ------
+    BlockingIOError
+        Another run does that now.
+    """
+    return take_lock(folder / _TABLE)
 
 
 def other_claims(folder: Path, own: str, *, now: float) -> list[Claim]:
@@ -132,25 +127,21 @@ def other_claims(folder: Path, own: str, *, now: float) -> list[Claim]:
 
 def _counting(path: Path, now: float) -> Claim | None:
     try:
-        file = os.open(path, os.O_RDWR)
+        text = path.read_bytes()
+        lock = take_lock(path, create=False)
     except FileNotFoundError:
         return None
-    try:
-        text = os.pread(file, 1 << 20, 0)
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            # One that is empty has just been made, and claims nothing yet.
-            claim = _decoded(text, path) if text else None
-            return claim and msgspec.structs.replace(claim, alive=abs(now - claim.at) < STALE_S)
+    except BlockingIOError:
+        # One that is empty has just been made, and claims nothing yet.
+        claim = _decoded(text, path) if text else None
+        return claim and msgspec.structs.replace(claim, alive=abs(now - claim.at) < STALE_S)
+    with lock:
         with suppress(ClaimUnreadableError):
             claim = _decoded(text, path)
             if _keeper_lives(Path(claim.keeper)):
                 return msgspec.structs.replace(claim, alive=False)
         path.unlink(missing_ok=True)
-        return None
-    finally:
-        os.close(file)
+    return None
 
 
 def _decoded(text: bytes, path: Path) -> Claim:
@@ -169,34 +160,3 @@ def _is_held(path: Path) -> bool:
         return is_locked(path)
     except OSError:
         return False
-
-
-def _open_locked(path: Path) -> int:
-    while True:
-        file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-        try:
-            _lock_patiently(file)
-            # Somebody may have removed it as dead in between.
-            there = path.stat()
-            mine = os.fstat(file)
-        except FileNotFoundError:
-            os.close(file)
-            continue
-        except OSError:
-            os.close(file)
-            raise
-        if (there.st_dev, there.st_ino) == (mine.st_dev, mine.st_ino):
-            return file
-        os.close(file)
-
-
-def _lock_patiently(file: int) -> None:
-    """Lock a claim that somebody may be looking at this very moment."""
-    for _ in range(50):
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            time.sleep(0.02)
-        else:
-            return
-    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from longshore.world.files import open_to_append
 from longshore.world.host import user_name
 
 _ASK_S = 5.0
@@ -46,7 +47,7 @@ def start_detached(command: Sequence[str], *, log: Path) -> tuple[subprocess.Pop
         It cannot be started, or the file cannot be written.
     """
     how = how_to_detach()
-    with log.open("ab") as output:
+    with open_to_append(log) as output:
         process = subprocess.Popen(
             [*how.prefix, *command],
             stdin=subprocess.DEVNULL,

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import gzip
 import io
-import os
 import zlib
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Final
 
 from longshore.errors import FilesError, GraphError
 from longshore.origin import Origin
+from longshore.world.files import atomic_file
 
 _MAGIC: Final = b"\x1f\x8b"
 _BUFFER: Final = 1 << 20
@@ -68,23 +68,16 @@ def write_graph_file(path: Path, lines: Iterable[bytes]) -> None:
     FilesError
         It cannot be written.
     """
-    draft = path.with_name(f".{path.name}.{os.getpid()}.draft")
     try:
-        with draft.open("wb", _BUFFER) as file:
+        with atomic_file(path, durable=True) as file:
             if path.suffix == PACKED:
                 # Neither name nor time in it.
                 with gzip.GzipFile("", "wb", _LEVEL, file, mtime=0) as packed:
                     packed.writelines(_joined(lines))
             else:
                 file.writelines(lines)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(path)
     except OSError as error:
         raise FilesError(f"'{path}' cannot be written: {error.strerror}") from error
-    finally:
-        with suppress(OSError):
-            draft.unlink()
 
 
 def _joined(lines: Iterable[bytes]) -> Iterator[bytes]:

@@ -5,11 +5,8 @@ A history can be deleted at any time. Nothing depends on one, so what cannot be 
 
 from __future__ import annotations
 
-import fcntl
-import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Final
@@ -18,10 +15,10 @@ import msgspec
 
 from longshore.contract.context import file_name
 from longshore.model.history import FORMAT, LabelHistory, Success, learned
+from longshore.world.files import read_record, write_atomically
+from longshore.world.locks import take_lock
 from longshore.world.registry import state_folder
 
-_encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(LabelHistory).decode
 _LOCK: Final = "lock"
 
 
@@ -55,7 +52,12 @@ def add_to_history(identity: str, successes: Sequence[Success]) -> None:
     by_label: dict[str, list[Success]] = {}
     for success in successes:
         by_label.setdefault(success.label, []).append(success)
-    with _locked(folder):
+    # Never waited for: whoever holds it may be stopped, and a run does not stop for its history.
+    try:
+        lock = take_lock(folder / _LOCK)
+    except BlockingIOError:
+        raise BusyError from None
+    with lock:
         _replace(folder, by_label)
 
 
@@ -65,12 +67,7 @@ def _replace(folder: Path, by_label: Mapping[str, Sequence[Success]]) -> None:
         before = _read(path)
         if before is None or before.label != label:
             before = LabelHistory(label=label)
-        draft = path.with_name(f".{path.name}.{os.getpid()}")
-        try:
-            draft.write_bytes(_encode(learned(before, successes)) + b"\n")
-            draft.replace(path)
-        finally:
-            draft.unlink(missing_ok=True)
+        write_atomically(path, msgspec.json.encode(learned(before, successes)) + b"\n")
 
 
 def _path(folder: Path, label: str) -> Path:
@@ -78,22 +75,5 @@ def _path(folder: Path, label: str) -> Path:
 
 
 def _read(path: Path) -> LabelHistory | None:
-    try:
-        history = _decode(path.read_bytes())
-    except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
-        return None
-    return history if history.v <= FORMAT else None
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        # Never waited for: whoever holds it may be stopped, and a run does not stop for its history.
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise BusyError from None
-        yield
-    finally:
-        os.close(lock)
+    history = read_record(path, LabelHistory)
+    return history if history is not None and history.v <= FORMAT else None

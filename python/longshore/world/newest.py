@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeAlias
 
 import msgspec
 
+from longshore.world.files import read_record, write_atomically
 from longshore.world.host import boot_id
+from longshore.world.locks import take_lock
 
 
 class Told(msgspec.Struct, frozen=True):
@@ -64,20 +65,18 @@ def newest(path: Path, *, max_age_s: float, ask: Ask, not_before: float = 0.0, f
         ``None`` where there is no answer that is young enough, and it is too early to ask again or another process is
         asking: look again soon.
     """
+    known = _read(path)
+    if known is not None and _will_do(known, max_age_s, not_before):
+        return known
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        lock = os.open(path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        lock = take_lock(path.with_suffix(".lock"))
+    except BlockingIOError:
+        return None
     except OSError:
         # A home that cannot be written is no reason to know nothing; only nobody else gains from the answer.
         return _asked(ask)
-    try:
-        known = _read(path)
-        if known is not None and _will_do(known, max_age_s, not_before):
-            return known
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            return None
+    with lock:
         # Somebody else may have asked between our look and our lock.
         known = _read(path)
         if known is not None:
@@ -86,10 +85,9 @@ def newest(path: Path, *, max_age_s: float, ask: Ask, not_before: float = 0.0, f
             if _age(known) < floor_s:
                 return None
         found = _asked(ask)
-        _write(path, found)
+        with suppress(OSError):
+            write_atomically(path, msgspec.json.encode(found))
         return found
-    finally:
-        os.close(lock)
 
 
 def _asked(ask: Ask) -> Told:
@@ -100,11 +98,8 @@ def _asked(ask: Ask) -> Told:
 
 def _read(path: Path) -> Told | None:
     """The newest answer, if it is of this boot."""
-    try:
-        told = msgspec.json.decode(path.read_bytes(), type=Told)
-    except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
-        return None
-    return told if told.boot == boot_id() and _age(told) >= 0.0 else None
+    told = read_record(path, Told)
+    return told if told is not None and told.boot == boot_id() and _age(told) >= 0.0 else None
 
 
 def _age(told: Told) -> float:
@@ -113,12 +108,3 @@ def _age(told: Told) -> float:
 
 def _will_do(told: Told, max_age_s: float, not_before: float) -> bool:
     return _age(told) <= max_age_s and told.asked_at >= not_before
-
-
-def _write(path: Path, told: Told) -> None:
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        draft.write_bytes(msgspec.json.encode(told))
-        draft.replace(path)
-    except OSError:
-        draft.unlink(missing_ok=True)

@@ -12,6 +12,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Final
 
+from longshore.world.files import open_to_append
+
 _GRACE_S: Final = 10.0
 """Time that a program has to end when it is asked to, before it is ended by force."""
 _LOOK_S: Final = 0.05
@@ -39,7 +41,7 @@ def run_to_file(words: Sequence[str], output: Path, *, env: Mapping[str, str]) -
     OSError
         It cannot be started, or the file cannot be written.
     """
-    with output.open("ab") as said, ThreadPoolExecutor(1) as starter:
+    with open_to_append(output) as said, ThreadPoolExecutor(1) as starter:
         # Python interrupts its first thread only. Were the program started there, an interrupt between its start and
         # Popen's return would leave it to run with nobody who knows of it.
         starting = starter.submit(_start, words, said, env)

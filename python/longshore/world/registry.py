@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Final
@@ -14,6 +15,7 @@ from longshore.contract.context import RunPaths
 from longshore.errors import RunNotFoundError
 from longshore.model.report import RunReport
 from longshore.model.submission import RunCard
+from longshore.world.files import create_file, write_atomically
 
 _LETTERS: Final = "abcdefghjkmnpqrstvwxyz"
 _SIGNS: Final = "0123456789" + _LETTERS
@@ -99,7 +101,7 @@ def reserve_id(now: float) -> tuple[str, float]:
         name = run_id(moment)
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            (folder / f"{name}.json").touch(exist_ok=False)
+            create_file(folder / f"{name}.json", ())
         except FileExistsError:
             moment += 1
         except OSError:
@@ -111,14 +113,11 @@ def reserve_id(now: float) -> tuple[str, float]:
 def register(entry: Entry) -> bool:
     """Write a run's file; return whether that was possible."""
     path = state_folder() / "runs" / f"{entry.id}.json"
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        draft.write_bytes(msgspec.json.encode(entry) + b"\n")
-        draft.replace(path)
+        write_atomically(path, msgspec.json.encode(entry) + b"\n")
     except OSError:
         # What was reserved goes too: a full disk lets us make names, but nothing under them.
-        _remove(draft)
         forget(entry.id)
         return False
     return True
@@ -127,12 +126,8 @@ def register(entry: Entry) -> bool:
 def remember(entry: Entry) -> None:
     """Write how a run ended into its file; what cannot be written will be found out again."""
     path = state_folder() / "runs" / f"{entry.id}.json"
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        draft.write_bytes(msgspec.json.encode(entry) + b"\n")
-        draft.replace(path)
-    except (OSError, UnicodeEncodeError):
-        _remove(draft)
+    with suppress(OSError, UnicodeEncodeError):
+        write_atomically(path, msgspec.json.encode(entry) + b"\n")
 
 
 def stamp_of(root: str) -> int:

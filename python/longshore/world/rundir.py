@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import shutil
 from collections.abc import Collection, Iterable, Iterator
@@ -20,6 +19,7 @@ from longshore.model.codec import Header, decode_header, job_lines
 from longshore.model.madefrom import MadeFrom, Started
 from longshore.model.snapshot import Snapshot
 from longshore.model.submission import RunCard
+from longshore.world.files import create_file, draft_path, move, read_record, write_atomically
 
 FORMAT: Final = 1
 """Version of the run directory's layout."""
@@ -102,12 +102,11 @@ def new_run_directory(target: Path, *, made: Collection[str] = ()) -> Iterator[R
     if not made:
         _refuse_if_there(target)
     missing = _first_missing(target.parent)
-    draft = target.parent / f".{target.name[:200]}.draft-{os.getpid()}"
+    draft = draft_path(target)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         draft.mkdir()
     except OSError as error:
-        # A draft that is there already is somebody else's, on another host say.
         _remove_empty(missing, target.parent)
         raise _cannot_write(target, error) from error
     try:
@@ -116,7 +115,7 @@ def new_run_directory(target: Path, *, made: Collection[str] = ()) -> Iterator[R
             _move(made, target, draft)
             target.rmdir()
         _refuse_if_there(target)
-        draft.rename(target)
+        move(draft, target)
     except BaseException as error:
         taken = [name for name in made if (draft / name).exists()]
         with suppress(OSError):
@@ -146,24 +145,13 @@ def remove_run_directory(run: RunPaths, *, made: Collection[str] = ()) -> None:
             path.unlink(missing_ok=True)
 
 
-def write_lines(path: Path, lines: Iterable[bytes]) -> None:
-    """Write lines to a new file, and have them on disk when this returns."""
-    with path.open("wb", buffering=1 << 20) as file:
-        file.writelines(lines)
-        file.flush()
-        os.fsync(file.fileno())
-
-
 def write_rendered(run: RunPaths, files: Iterable[RenderedFile]) -> int:
     """Write what a service rendered, a piece at a time; return how many files that were."""
     count = 0
     for rendered in files:
         path = run.root / rendered.path
         path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("w", encoding="utf-8", newline="") as file:
-            file.writelines(rendered.chunks())
-            file.flush()
-            os.fsync(file.fileno())
+        create_file(path, (chunk.encode() for chunk in rendered.chunks()), durable=True)
         path.chmod(rendered.mode)
         count += 1
     return count
@@ -171,7 +159,7 @@ def write_rendered(run: RunPaths, files: Iterable[RenderedFile]) -> int:
 
 def write_card(run: RunPaths, card: RunCard) -> None:
     """Write ``run.json``, whole or not at all."""
-    _write_whole(run.card, msgspec.json.format(msgspec.json.encode(card), indent=2) + b"\n")
+    write_atomically(run.card, msgspec.json.format(msgspec.json.encode(card), indent=2) + b"\n")
 
 
 def read_card(run: RunPaths) -> RunCard:
@@ -204,7 +192,7 @@ def read_card(run: RunPaths) -> RunCard:
 
 def write_made_from(run: RunPaths, made: MadeFrom) -> None:
     """Write ``made-from.json``, whole or not at all."""
-    _write_whole(run.made_from, msgspec.json.format(msgspec.json.encode(made), indent=1) + b"\n")
+    write_atomically(run.made_from, msgspec.json.format(msgspec.json.encode(made), indent=1) + b"\n")
 
 
 def read_made_from(run: RunPaths) -> MadeFrom | None:
@@ -232,7 +220,7 @@ def read_made_from(run: RunPaths) -> MadeFrom | None:
 
 def note_submitting(run: RunPaths, started: Started) -> None:
     """Write ``submitting.json`` before a run is handed over."""
-    _write_whole(run.submitting, msgspec.json.encode(started) + b"\n")
+    write_atomically(run.submitting, msgspec.json.encode(started) + b"\n")
 
 
 def read_submitting(run: RunPaths) -> Started | None:
@@ -246,33 +234,14 @@ def read_submitting(run: RunPaths) -> Started | None:
         return Started(at=0.0, user="", host="")
 
 
-@contextmanager
-def handed_over_alone(run: RunPaths) -> Iterator[None]:
-    """Hold off whoever else would hand the run over, as far as its file system can.
-
-    Two who do so at once would take each other's orders back, and each forget that the other did it.
-    """
-    folder = os.open(run.root, os.O_RDONLY)
-    try:
-        with suppress(OSError):
-            fcntl.flock(folder, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(folder)
-
-
 def write_snapshot(run: RunPaths, snapshot: Snapshot) -> None:
     """Write ``status.json``, whole or not at all."""
-    _write_whole(run.status, msgspec.json.encode(snapshot))
+    write_atomically(run.status, msgspec.json.encode(snapshot))
 
 
 def read_snapshot(run: RunPaths) -> Snapshot | None:
     """Read ``status.json``; ``None`` when there is none, or none that can be read."""
-    try:
-        return msgspec.json.decode(run.status.read_bytes(), type=Snapshot)
-    except (OSError, msgspec.MsgspecError):
-        # It can be made anew from the journal at any time.
-        return None
+    return read_record(run.status, Snapshot)
 
 
 def write_waiting(run: RunPaths, waiting: Waiting) -> None:
@@ -291,7 +260,7 @@ def read_waiting(run: RunPaths) -> Waiting:
 def write_cached(run: RunPaths, name: str, text: bytes) -> None:
     """Write a file that anybody may delete, whole or not at all."""
     run.cache.mkdir(exist_ok=True)
-    _write_whole(run.cache / name, text)
+    write_atomically(run.cache / name, text)
 
 
 def read_cached(run: RunPaths, name: str) -> bytes:
@@ -336,16 +305,6 @@ def _decode(text: bytes, kind: type[_Record], path: Path) -> _Record:
         raise RunUnreadableError(f"'{path}' cannot be read: {error}") from error
 
 
-def _write_whole(path: Path, text: bytes) -> None:
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        draft.write_bytes(text)
-        draft.replace(path)
-    except OSError:
-        draft.unlink(missing_ok=True)
-        raise
-
-
 def _refuse_if_there(target: Path) -> None:
     if os.path.lexists(target):
         raise FilesError(
@@ -357,7 +316,7 @@ def _refuse_if_there(target: Path) -> None:
 def _cannot_write(target: Path, error: OSError) -> FilesError:
     named, where = _short(str(target)), str(error.filename or target)
     # The draft is our own affair, and what cannot be done with it cannot be done with the directory.
-    below = "" if where == str(target) or f"/.{target.name[:200]}.draft-" in where else f"'{_short(where)}': "
+    below = "" if where == str(target) or f"/.{target.name[:200]}." in where else f"'{_short(where)}': "
     hint = "Choose another place with 'submitPath'."
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         hint = f"Make room on that disk, or choose another place with 'submitPath'. '{named}' was not made."
@@ -381,7 +340,7 @@ def _first_missing(folder: Path) -> Path | None:
 
 def _move(names: Iterable[str], source: Path, target: Path) -> None:
     for name in names:
-        (source / name).rename(target / name)
+        move(source / name, target / name)
 
 
 def _remove_empty(first: Path | None, last: Path) -> None:

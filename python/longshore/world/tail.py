@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 from pathlib import Path
 from typing import Final
+
+from longshore.world.files import open_to_read
 
 _MOST_B: Final = 64 * 1024
 """Read from the end of a log; a line that is longer is cut."""
@@ -30,15 +31,11 @@ def tail(path: Path, lines: int) -> tuple[str, ...] | None:
         How many at most.
     """
     try:
-        # A pipe of that name must not keep a report waiting.
-        file = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        file = open_to_read(path)
     except OSError:
         return None
     try:
-        about = os.fstat(file)
-        if not stat.S_ISREG(about.st_mode):
-            return None
-        begin = max(0, about.st_size - _MOST_B)
+        begin = max(0, os.fstat(file).st_size - _MOST_B)
         text = os.pread(file, _MOST_B, begin).decode("utf-8", "replace")
     except OSError:
         return None

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import fcntl
 import math
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
+from longshore.world.files import write_atomically
 from longshore.world.host import boot_id
+from longshore.world.locks import take_lock
 from longshore.world.newest import since_boot
 
 
@@ -40,27 +38,18 @@ class Turns:
     def take(self) -> float:
         """Take a turn, and return 0; where there is none, return after how many seconds there is."""
         try:
-            with self._locked():
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            with take_lock(self._path.with_suffix(".lock"), wait_s=math.inf):
                 now = since_boot()
                 due = max(self._read(), now)
                 wait_s = due - now - self._ahead_s
                 if wait_s > 1e-6:
                     return wait_s
-                self._write(due + self._each_s)
+                write_atomically(self._path, f"{boot_id()} {due + self._each_s!r}")
         except OSError:
             # A home that cannot be written is no reason to do nothing.
             return 0.0
         return 0.0
-
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        lock = os.open(self._path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(lock)
 
     def _read(self) -> float:
         """The moment, in seconds since boot, up to which turns are taken; that of another boot is none."""
@@ -70,8 +59,3 @@ class Turns:
         except (OSError, ValueError):
             return 0.0
         return moment if boot == boot_id() and math.isfinite(moment) else 0.0
-
-    def _write(self, due: float) -> None:
-        draft = self._path.with_name(f".{self._path.name}.{os.getpid()}")
-        draft.write_text(f"{boot_id()} {due!r}", "utf-8")
-        draft.replace(self._path)

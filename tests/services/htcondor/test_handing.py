@@ -21,7 +21,8 @@ from longshore.services.htcondor.books import read_book, write_book
 from longshore.services.htcondor.client import CondorClient, Dagman
 from longshore.services.htcondor.handing import Again, hand_over
 from longshore.services.htcondor.said import translated
-from longshore.world.rundir import write_card, write_lines
+from longshore.world.files import create_file
+from longshore.world.rundir import write_card
 
 
 class _Schedd(CondorClient):
@@ -64,7 +65,7 @@ def run(tmp_path: Path) -> RunPaths:
     found.journal.mkdir()
     found.wms.mkdir()
     workflow = Workflow("w", [job("a", tasks=5), job("b", tasks=5)], [("a", "b")])
-    write_lines(found.workflow, workflow_lines(workflow))
+    create_file(found.workflow, workflow_lines(workflow))
     for name, text in rendered(workflow, context()).items():
         (found.root / name).write_text(text, "utf-8")
     write_card(

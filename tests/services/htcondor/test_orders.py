@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.disk import room_for
 
 from longshore.contract.context import RunPaths
 from longshore.contract.service import Selection, Steering
@@ -21,7 +22,7 @@ from longshore.services.htcondor import unsubmitted
 from longshore.services.htcondor.books import Book, Handed, Ordered, amend_orders, read_book, write_book
 from longshore.services.htcondor.client import CondorClient
 from longshore.services.htcondor.orders import cancel_all, cancel_some, not_reached, steer
-from longshore.world.rundir import write_lines
+from longshore.world.files import create_file
 
 
 class _Schedd(CondorClient):
@@ -92,15 +93,15 @@ def test_one_that_never_arrived_leaves_nothing(run: RunPaths) -> None:
 
 @pytest.mark.parametrize("full", ["before", "all the time"])
 def test_a_full_disk_keeps_nobody_from_cancelling(run: RunPaths, full: str) -> None:
-    draft = run.wms / f".htcondor.json.{os.getpid()}"
-    draft.symlink_to("/dev/full")
+    with ExitStack() as disk:
+        disk.enter_context(room_for(0))
 
-    def remove() -> int:
-        if full == "all the time":
-            draft.symlink_to("/dev/full")
-        return 1
+        def remove() -> int:
+            if full == "before":
+                disk.close()
+            return 1
 
-    assert cancel(run, _Schedd(remove, "j0")) == 1
+        assert cancel(run, _Schedd(remove, "j0")) == 1
     assert given(run) == ([("cancel", True)] if full == "before" else [])
 
 
@@ -147,7 +148,7 @@ def half(run: RunPaths) -> RunPaths:
     """Of six jobs and a final one, DAGMan has submitted the first two; the last depends on the first."""
     names = ["a0", "b1", "b2", "b3", "c4", "b5", "f"]
     jobs = [Job(name=name, label=name[0], command=("true",), settings=JobSettings(label=name[0])) for name in names]
-    write_lines(run.workflow, workflow_lines(Workflow("w", jobs[:6], [("b1", "b5")], final=jobs[6])))
+    create_file(run.workflow, workflow_lines(Workflow("w", jobs[:6], [("b1", "b5")], final=jobs[6])))
     submitted = '000 (00{}.000.000) 2026-11-22 06:32:15 Job submitted: <x>\n    [ DAGNodeName = "j{}" ]\n...\n'
     (run.wms / "run.dag.nodes.log").write_text(submitted.format(8, 0) + submitted.format(9, 1), "utf-8")
     return run

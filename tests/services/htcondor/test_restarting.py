@@ -19,7 +19,7 @@ from longshore.model.workflow import Workflow
 from longshore.services.htcondor.handing import Again
 from longshore.services.htcondor.restarting import what_again
 from longshore.services.htcondor.standing import Standing
-from longshore.world.rundir import write_lines
+from longshore.world.files import create_file
 
 SIZE = 4
 """Of the run: 'a', 'c' beside it, 'b' behind 'a', and the final job, in this order."""
@@ -33,7 +33,7 @@ def run(tmp_path: Path) -> RunPaths:
     asked = Request(memory_b=100 * MIB, walltime_s=60.0)
     jobs = [job("a", request=asked, tasks=5), job("c", tasks=5), job("b", tasks=5)]
     workflow = Workflow("w", jobs, [("a", "b")], final=job("f", request=asked))
-    write_lines(found.workflow, workflow_lines(workflow))
+    create_file(found.workflow, workflow_lines(workflow))
     return found
 
 

@@ -24,7 +24,8 @@ from longshore.services.local import render
 from longshore.services.local.service import LocalExecutor
 from longshore.testing.conformance import HOSTILE, Life
 from longshore.world.etc import shipped, template_texts
-from longshore.world.rundir import write_lines, write_rendered
+from longshore.world.files import create_file
+from longshore.world.rundir import write_rendered
 
 SHELLS = [shell for shell in ("/bin/dash", "/bin/bash") if Path(shell).exists()]
 
@@ -207,7 +208,7 @@ def test_by_hand_a_job_runs_as_the_keeper_would_run_it(
     run = RunPaths(tmp_path / "the 'run'")
     run.root.mkdir()
     made = workflow(run.root)
-    write_lines(run.workflow, workflow_lines(made))
+    create_file(run.workflow, workflow_lines(made))
     write_rendered(run, render.by_hand(made, context(run.root)))
     exits, logs = run_through_the_keeper(run)
     said = collected(run.root)

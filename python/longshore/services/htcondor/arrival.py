@@ -9,6 +9,7 @@ import msgspec
 from longshore.contract.context import RunPaths
 from longshore.services.htcondor.books import DAG, OVERRIDES, Book, backup_folder, read_book, write_book
 from longshore.services.htcondor.client import CondorClient, quoted
+from longshore.world.files import move
 from longshore.world.rundir import read_card
 
 
@@ -78,7 +79,7 @@ def take_back(run: RunPaths, book: Book) -> None:
             # With that first: whoever is killed from here on leaves nothing to be taken for what came to nothing.
             for path in sorted(folder.iterdir(), key=lambda path: path.name != OVERRIDES.name):
                 if not path.name.startswith("."):
-                    path.replace(run.wms / path.name)
+                    move(path, run.wms / path.name)
                 else:
                     path.unlink()
             folder.rmdir()

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import Final
 
@@ -14,6 +12,8 @@ import msgspec
 from longshore.contract.context import RunPaths
 from longshore.errors import RunUnreadableError
 from longshore.model.event import Life, Restarted, Steer
+from longshore.world.files import write_atomically
+from longshore.world.locks import lock_folder
 
 _BOOK: Final = PurePosixPath("wms", "htcondor.json")
 DAG: Final = PurePosixPath("wms", "run.dag")
@@ -117,16 +117,7 @@ def read_book(run: RunPaths) -> Book:
 def write_book(run: RunPaths, book: Book) -> None:
     """Write it down, whole or not at all."""
     path = run.root / _BOOK
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with draft.open("wb") as file:
-            file.write(msgspec.json.format(msgspec.json.encode(book), indent=1) + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(path)
-    except OSError:
-        draft.unlink(missing_ok=True)
-        raise
+    write_atomically(path, msgspec.json.format(msgspec.json.encode(book), indent=1) + b"\n", durable=True)
     # Lists of runs know by the journal's folder that there is news of a run that was over.
     os.utime(run.journal)
 
@@ -146,15 +137,9 @@ def amend_orders(run: RunPaths, change: Callable[[Book], tuple[Ordered, ...]]) -
     OSError
         Nothing can be written.
     """
-    folder = os.open(run.wms, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        with suppress(OSError):
-            # There are file systems without locks.
-            fcntl.flock(folder, fcntl.LOCK_EX)
+    with lock_folder(run.wms):
         book = read_book(run)
         write_book(run, msgspec.structs.replace(book, ordered=change(book)))
-    finally:
-        os.close(folder)
 
 
 def nodes_log(run: RunPaths, life: int, *, newest: int) -> Path:

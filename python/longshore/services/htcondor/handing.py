@@ -21,6 +21,7 @@ from longshore.services.htcondor.client import CondorClient, quoted
 from longshore.services.htcondor.dag import CONFIG
 from longshore.services.htcondor.rescue import dag_lines, done_nodes, rescue_text, retries_in
 from longshore.services.htcondor.trial import refuse_broken
+from longshore.world.files import atomic_file, move, write_atomically
 from longshore.world.host import boot_id, host_name
 from longshore.world.rundir import open_workflow, read_card
 
@@ -228,17 +229,15 @@ def _prepare_again(run: RunPaths, book: Book, again: Again) -> None:
         forget_tasks(run, again.anew)
         folder.mkdir(parents=True, exist_ok=True)
         for path in sorted(run.wms.glob("run.dag.*")):
-            path.rename(folder / path.name)
+            move(path, folder / path.name)
         overrides = run.root / OVERRIDES
         before = overrides.read_text("utf-8") if overrides.exists() else ""
-        draft = folder / f".{overrides.name}"
-        draft.write_text(before, "utf-8")
         # Its being there says that all else is.
-        draft.replace(folder / overrides.name)
-        overrides.write_text(before + "".join(_override_lines(again.overrides)), "utf-8")
+        write_atomically(folder / overrides.name, before)
+        write_atomically(overrides, before + "".join(_override_lines(again.overrides)))
         nodes = done_nodes(dag_lines(run.root / DAG), again.done)
-        with (run.wms / _RESCUE).open("w", encoding="utf-8") as file:
-            file.writelines(rescue_text(nodes))
+        with atomic_file(run.wms / _RESCUE) as file:
+            file.writelines(line.encode() for line in rescue_text(nodes))
     except OSError as error:
         raise FilesError(f"'{error.filename or folder}' cannot be written: {error.strerror}") from error
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,12 +11,13 @@ import msgspec
 
 from longshore.services.htcondor.eventlog import Place
 from longshore.services.htcondor.standing import Kept
+from longshore.world.files import write_atomically
+from longshore.world.locks import take_lock
 
 FORMAT: Final = 2
 _STATE: Final = "state"
 _WAIT_S: Final = 20.0
 """How long whoever reads a log for the first time is waited for; after that it is read beside."""
-_LOOK_S: Final = 0.02
 
 
 class Told(msgspec.Struct, kw_only=True):
@@ -73,13 +71,7 @@ def is_told(folder: Path) -> bool:
 
 def write_told(folder: Path, told: Told) -> None:
     """Keep it, whole or not at all."""
-    draft = folder / f".{_STATE}.{os.getpid()}"
-    try:
-        draft.write_bytes(msgspec.msgpack.encode(told))
-        draft.replace(folder / _STATE)
-    except OSError:
-        draft.unlink(missing_ok=True)
-        raise
+    write_atomically(folder / _STATE, msgspec.msgpack.encode(told))
 
 
 def forget_told(folder: Path) -> None:
@@ -102,29 +94,13 @@ def held_off(folder: Path, *, wait_s: float = _WAIT_S) -> Iterator[bool]:
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o664)
+        lock = take_lock(folder / "lock", wait_s=wait_s, mode=0o664)
     except OSError:
+        # Another reader holds it, nothing can be written here, or the file system has no locks.
         yield False
-        return
-    try:
-        yield _takes(lock, time.monotonic() + wait_s)
-    finally:
-        os.close(lock)
-
-
-def _takes(lock: int, deadline: float) -> bool:
-    while True:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() >= deadline:
-                return False
-        except OSError:
-            # There are file systems without locks.
-            return False
-        else:
-            return True
-        time.sleep(_LOOK_S)
+    else:
+        with lock:
+            yield True
 
 
 class _Course(msgspec.Struct):

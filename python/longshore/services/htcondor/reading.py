@@ -44,6 +44,7 @@ from longshore.services.htcondor.kept import (
 )
 from longshore.services.htcondor.standing import Standing
 from longshore.services.htcondor.story import Story
+from longshore.world.files import open_to_append
 from longshore.world.rundir import open_workflow, write_waiting
 
 _FOLDER: Final = "htcondor"
@@ -244,7 +245,7 @@ class Reading:
                     file = None
                 if file is None:
                     life = self._told.lives
-                    file = path_of(self._folder, life).open("ab")
+                    file = open_to_append(path_of(self._folder, life))
                 lines.append(encode_line(event))
                 if len(lines) >= _AT_ONCE:
                     self._flush(file, life, lines)

@@ -35,7 +35,8 @@ from longshore.services.htcondor.render import folders, render
 from longshore.services.htcondor.settings import JOB_KEYS, JOB_MAPS, OWN_MAP, RUN_KEYS, run_value
 from longshore.services.htcondor.standing import Standing
 from longshore.world.host import host_name, user_name
-from longshore.world.rundir import handed_over_alone, read_card
+from longshore.world.locks import lock_folder
+from longshore.world.rundir import read_card
 
 if TYPE_CHECKING:
     from longshore.model.workflow import Workflow
@@ -132,7 +133,7 @@ class HTCondorService(WmsService):
         book = read_book(run)
         if book.begun is None:
             return book
-        with handed_over_alone(run):
+        with lock_folder(run.root):
             return settled(run, _client(run), read_book(run))
 
     def _submission(self, run: RunPaths, cluster: int, by: str) -> Submission:

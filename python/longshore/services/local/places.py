@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,17 +11,13 @@ import msgspec
 
 from longshore.contract.context import RunPaths
 from longshore.errors import RunNotFoundError
+from longshore.world.files import write_atomically
 from longshore.world.rundir import read_card
 
 
 def copy_whole(source: Path, target: Path) -> None:
     """Copy a file, whole or not at all."""
-    draft = target.with_name(f".{target.name}.{os.getpid()}")
-    try:
-        shutil.copyfile(source, draft)
-        draft.replace(target)
-    finally:
-        draft.unlink(missing_ok=True)
+    write_atomically(target, source.read_bytes())
 
 
 def mark_of(run: RunPaths) -> str:

@@ -21,6 +21,7 @@ from longshore.services.local.parse import (
     decode_record,
     decode_records,
 )
+from longshore.world.files import open_to_read
 from longshore.world.host import boot_id, host_name
 from longshore.world.locks import is_locked
 
@@ -56,7 +57,7 @@ class KeeperFile:
         """Records that are new since the last call."""
         if self._file is None:
             try:
-                self._file = os.open(self.path, os.O_RDONLY)
+                self._file = open_to_read(self.path)
             except FileNotFoundError:
                 return []
         text = bytearray(self._part)
@@ -113,10 +114,7 @@ class KeeperFile:
 
     def keeper_lives(self) -> bool:
         """Whether the keeper still holds the lock on its file."""
-        try:
-            return is_locked(self.path)
-        except FileNotFoundError:
-            return False
+        return is_locked(self.path)
 
     def is_of_this_boot(self) -> bool:
         """Whether the machine has not been restarted since the keeper began."""

@@ -11,6 +11,7 @@ import msgspec
 
 from longshore.contract.context import RunPaths
 from longshore.services.slurm.parse import TaskId
+from longshore.world.files import write_atomically
 
 Attempt: TypeAlias = tuple[int, int]
 """Index of a job, number of its attempt."""
@@ -113,8 +114,8 @@ class Books:
         self._run.batches.mkdir(exist_ok=True)
         if table is not None:
             self.ends(book.tag).mkdir(parents=True, exist_ok=True)
-            _write_whole(self.table(book.tag), "".join(table).encode())
-        _write_whole(self._book(book.tag), msgspec.json.encode(book))
+            write_atomically(self.table(book.tag), "".join(table).encode())
+        write_atomically(self._book(book.tag), msgspec.json.encode(book))
 
     def read(self, tag: str) -> BatchBook | None:
         """What was written of a batch; ``None`` where nothing was."""
@@ -189,9 +190,3 @@ def _record(path: Path) -> EndRecord | None:
             return msgspec.structs.replace(record, end=os.fstat(file.fileno()).st_mtime)
     except (OSError, IndexError, msgspec.MsgspecError, UnicodeDecodeError):
         return None
-
-
-def _write_whole(path: Path, text: bytes) -> None:
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    draft.write_bytes(text)
-    draft.replace(path)

@@ -23,6 +23,7 @@ from longshore.services.slurm.parse import TaskId, queue_rows, submitted_id
 from longshore.services.slurm.render import Script, job_name, rendered
 from longshore.services.slurm.script import choice, combined
 from longshore.services.slurm.states import Phase, phase_of
+from longshore.world.files import write_atomically
 from longshore.world.newest import since_boot
 from longshore.world.rundir import read_card, read_snapshot
 
@@ -159,7 +160,7 @@ class EngineJob:
         if found is None:
             raise SubmissionRefusedError(f"Slurm does not take the engine of '{self._run.root}': {answer.why}")
         number = found[0]
-        (self._run.root / _BOOK).write_bytes(msgspec.json.encode(_Book(number, time.time())))
+        write_atomically(self._run.root / _BOOK, msgspec.json.encode(_Book(number, time.time())))
         return self._begun(number, before)
 
     def _begun(self, number: int, before: int) -> str:

@@ -33,6 +33,7 @@ from longshore.services.slurm.parse import (
 )
 from longshore.services.slurm.script import Scripts, choice, is_heterogeneous
 from longshore.services.slurm.states import Phase, phase_of
+from longshore.world.files import move, read_record, write_atomically
 from longshore.world.host import boot_id, host_name, user_name
 from longshore.world.rundir import read_card
 
@@ -293,7 +294,7 @@ class Native:
             journal.commit()
         finally:
             journal.close()
-        (self._run.root / _BOOK).replace(self._run.root / _COLLECTED)
+        move(self._run.root / _BOOK, self._run.root / _COLLECTED)
         return last
 
     def cancel(self, *, final_too: bool) -> int:
@@ -313,7 +314,7 @@ class Native:
         final = self._final_tag()
         word = Cancellation(who=user_name(), at=time.time(), final_too=final_too or final is None)
         path = self._run.root / _CANCELLED
-        path.write_bytes(msgspec.json.encode(word))
+        write_atomically(path, msgspec.json.encode(word))
         keep = None if final_too else final
         failed = self._client.cancel([TaskId(book.id) for book in books if book.id is not None and book.tag != keep])
         if failed is not None:
@@ -330,19 +331,13 @@ class Native:
         return next((book.tag for book in self._books.all() if book.members[0][0] == last), None)
 
     def _cancellation(self) -> Cancellation | None:
-        try:
-            return msgspec.json.decode((self._run.root / _CANCELLED).read_bytes(), type=Cancellation)
-        except (OSError, msgspec.MsgspecError):
-            return None
+        return read_record(self._run.root / _CANCELLED, Cancellation)
 
     def _book(self) -> NativeBook:
         return msgspec.json.decode((self._run.root / _BOOK).read_bytes(), type=NativeBook)
 
     def _write_book(self, book: NativeBook) -> None:
-        path = self._run.root / _BOOK
-        draft = path.with_name(f".{path.name}.{os.getpid()}")
-        draft.write_bytes(msgspec.json.encode(book))
-        draft.replace(path)
+        write_atomically(self._run.root / _BOOK, msgspec.json.encode(book))
 
     def _life(self, number: int, by: str, *, at: float | None = None) -> Life:
         return Life(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -19,6 +18,7 @@ from longshore.services.slurm.nativeread import Seen
 from longshore.services.slurm.outcome import ended
 from longshore.services.slurm.parse import AccountRow, QueueRow, TaskId, queue_rows, shown_row
 from longshore.services.slurm.states import Phase, phase_of
+from longshore.world.files import read_record, write_atomically
 from longshore.world.newest import since_boot
 
 _ENDS: Final = "native-ends.json"
@@ -125,10 +125,7 @@ class NativeLook:
 
     def _settled(self) -> Settled:
         """What was found out before; it can be found out again, so losing it does no harm."""
-        try:
-            return msgspec.json.decode((self._run.cache / _ENDS).read_bytes(), type=Settled)
-        except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
-            return Settled()
+        return read_record(self._run.cache / _ENDS, Settled) or Settled()
 
     def _keep(self, settled: Settled) -> None:
         text = msgspec.json.encode(settled)
@@ -137,9 +134,7 @@ class NativeLook:
             if path.exists() and path.read_bytes() == text:
                 return
             path.parent.mkdir(exist_ok=True)
-            draft = path.with_name(f".{path.name}.{os.getpid()}")
-            draft.write_bytes(text)
-            draft.replace(path)
+            write_atomically(path, text)
 
     def _end(
         self,

@@ -14,7 +14,7 @@ from longshore.contract.executor import CancelOutcome, Executor, Mark
 from longshore.contract.service import Changes, Selection, StaleMark, Steering
 from longshore.engine import settings as engine_settings
 from longshore.engine.concurrency import unbounded
-from longshore.engine.living import locked
+from longshore.engine.living import lock_run
 from longshore.engine.service import EngineService, engine_command
 from longshore.errors import RunUnreadableError, SubmissionRefusedError
 from longshore.model.codec import encode_line
@@ -36,7 +36,8 @@ from longshore.services.slurm.script import TEMPLATE, WRAPPER
 from longshore.services.slurm.states import Phase
 from longshore.world.clock import Clock
 from longshore.world.host import host_name, user_name
-from longshore.world.rundir import handed_over_alone, read_card, read_submitting
+from longshore.world.locks import lock_folder
+from longshore.world.rundir import read_card, read_submitting
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -129,7 +130,7 @@ class SlurmService(EngineService):
         """Cancel; an engine that waits in the queue does not take the order, and is replaced by one that does."""
         if read_submitting(run) is not None:
             # Of a graph that was not handed over to its end, some may wait in the queue.
-            with handed_over_alone(run):
+            with lock_folder(run.root):
                 self.recover(run)
         if native := self._native(run):
             if not selection.everything:
@@ -205,7 +206,7 @@ class SlurmService(EngineService):
         native = self._native(run)
         if native is None:
             return super().drive(run, by, clock=clock)
-        with locked(run):
+        with lock_run(run):
             last = native.collect()
         return last.state if last else JobState.RUNNING
 

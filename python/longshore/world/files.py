@@ -1,0 +1,181 @@
+"""Writes and opens files: a reader sees the old content or the new one, never a part of it.
+
+The keeper, which runs without this package, writes its own files.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO, Final, TypeVar
+
+import msgspec
+
+_BUFFER: Final = 1 << 18
+_Record = TypeVar("_Record")
+
+
+def draft_path(path: Path) -> Path:
+    """A name beside a file or folder for its unfinished version; hidden, and nobody can guess it."""
+    return path.with_name(f".{path.name[:200]}.{os.urandom(6).hex()}.draft")
+
+
+@contextmanager
+def atomic_file(path: Path, *, durable: bool = False) -> Iterator[BinaryIO]:
+    """Open a draft that replaces the file when the body ends well, and is removed when it fails.
+
+    Parameters
+    ----------
+    path
+        The file.
+    durable
+        Whether the content must be on disk before the file gets its name.
+    """
+    draft = draft_path(path)
+    try:
+        with draft.open("xb", _BUFFER) as file:
+            yield file
+            if durable:
+                _sync(file)
+        draft.replace(path)
+    except BaseException:
+        with suppress(OSError):
+            draft.unlink()
+        raise
+
+
+def write_atomically(path: Path, content: bytes | str, *, durable: bool = False) -> None:
+    """Replace the content of a file; see `atomic_file`."""
+    with atomic_file(path, durable=durable) as file:
+        file.write(content.encode() if isinstance(content, str) else content)
+
+
+def create_atomically(path: Path, content: bytes) -> None:
+    """Create a file with its content, durably.
+
+    Raises
+    ------
+    FileExistsError
+        The file exists.
+    """
+    draft = draft_path(path)
+    try:
+        create_file(draft, [content], durable=True)
+        # A link, unlike a rename, fails when the name is taken; unlike O_EXCL it never shows an empty file.
+        os.link(draft, path)
+    finally:
+        draft.unlink(missing_ok=True)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def create_file(path: Path, pieces: Iterable[bytes], *, durable: bool = False) -> None:
+    """Create a file and write to it in place, for folders that have no readers yet.
+
+    Raises
+    ------
+    FileExistsError
+        The file exists.
+    """
+    with path.open("xb", _BUFFER) as file:
+        file.writelines(pieces)
+        if durable:
+            _sync(file)
+
+
+def move(source: Path, target: Path) -> None:
+    """Give a file or folder another name, and replace the file that has this name."""
+    source.replace(target)
+
+
+def read_record(path: Path, kind: type[_Record]) -> _Record | None:
+    """Read a JSON record that can be made again; ``None`` where it is missing or unreadable."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=kind)
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+
+
+def open_to_read(path: Path) -> int:
+    """Open a regular file, for `os.pread`.
+
+    Raises
+    ------
+    OSError
+        The file cannot be read, or is a pipe or another special file.
+    """
+    # O_NONBLOCK: opening a pipe must not wait for a writer.
+    file = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    if not stat.S_ISREG(os.fstat(file).st_mode):
+        os.close(file)
+        raise OSError(errno.EINVAL, "it is not a regular file", str(path))
+    return file
+
+
+def open_to_append(path: Path) -> BinaryIO:
+    """Open a file, created if missing, whose new content goes behind the old, for another process to write."""
+    return path.open("ab")
+
+
+def file_system_time(folder: Path) -> float:
+    """The time on the clock that dates the files of a folder."""
+    probe = draft_path(folder / "clock")
+    create_file(probe, ())
+    try:
+        return probe.stat().st_mtime
+    finally:
+        probe.unlink()
+
+
+def is_at(file: int, path: Path) -> bool:
+    """Whether an open file is the one of that name.
+
+    Raises
+    ------
+    OSError
+        It cannot be told, or (as `FileNotFoundError`) there is no file of that name.
+    """
+    return os.path.samestat(path.stat(), os.fstat(file))
+
+
+class AppendedFile:
+    """A file that only grows. What cannot be written is kept, and the next call goes on from there."""
+
+    def __init__(self, path: Path) -> None:
+        self.file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+        self._buffer = bytearray()
+        self._durable = True
+
+    def add(self, line: bytes) -> None:
+        """Add to what `flush` writes."""
+        self._buffer += line
+
+    def flush(self) -> None:
+        """Write what was added, without waiting for the disk."""
+        while self._buffer:
+            self._durable = False
+            written = os.write(self.file, self._buffer)
+            del self._buffer[:written]
+
+    def commit(self) -> None:
+        """Write what was added and wait until it is on disk."""
+        self.flush()
+        if not self._durable:
+            os.fdatasync(self.file)
+            self._durable = True
+
+    def close(self) -> None:
+        """Close the file; what was not flushed is lost."""
+        os.close(self.file)
+
+
+def _sync(file: BinaryIO) -> None:
+    file.flush()
+    os.fsync(file.fileno())

@@ -1,0 +1,85 @@
+"""One place writes files and one locks them; what does it elsewhere is named here, with the reason."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).resolve().parents[2] / "python" / "longshore"
+
+HOMES = {"world/files.py", "world/locks.py"}
+EXCEPTIONS = {
+    "engine/keeper/attempts.py": "the keeper runs without the package",
+    "engine/keeper/cgroups.py": "the keeper runs without the package",
+    "engine/keeper/kernel.py": "the keeper runs without the package",
+    "engine/keeper/processes.py": "the keeper runs without the package",
+    "engine/keeper/records.py": "the keeper runs without the package",
+    "engine/keeper/scratch.py": "the keeper runs without the package",
+    "cli/draw.py": "the user names the file, which may be a device",
+    "cli/main.py": "opens /dev/null",
+    "services/htcondor/bindings.py": "opens /dev/null",
+    "world/presence.py": "opens a folder, so that a network file system looks again",
+    "testing/conformance.py": "writes programs for jobs to run",
+}
+
+_CALLS = {
+    "os.open",
+    "os.replace",
+    "os.rename",
+    "os.link",
+    "os.fsync",
+    "os.fdatasync",
+    "fcntl.flock",
+    "fcntl.lockf",
+    "tempfile.mkstemp",
+    "tempfile.NamedTemporaryFile",
+}
+_METHODS = {"write_text", "write_bytes", "touch", "rename", "hardlink_to"}
+
+
+def violations(tree: ast.AST) -> list[int]:
+    """Lines of the calls that write, rename or lock a file."""
+    return [node.lineno for node in ast.walk(tree) if isinstance(node, ast.Call) and _is_violation(node)]
+
+
+def _is_violation(call: ast.Call) -> bool:
+    name = ast.unparse(call.func)
+    method = name.rpartition(".")[2]
+    # `str.replace` has two arguments, and `msgspec.structs.replace` has names.
+    if name in _CALLS or method in _METHODS or (method == "replace" and len(call.args) == 1 and not call.keywords):
+        return True
+    modes = [argument.value for argument in call.args if isinstance(argument, ast.Constant)]
+    modes += [keyword.value.value for keyword in call.keywords if isinstance(keyword.value, ast.Constant)]
+    return method == "open" and any(
+        isinstance(mode, str) and len(mode) <= 3 and set(mode) & set("wax+") for mode in modes
+    )
+
+
+def test_files_are_written_and_locked_in_one_place() -> None:
+    found = {
+        path.relative_to(PACKAGE).as_posix(): lines
+        for path in sorted(PACKAGE.rglob("*.py"))
+        if (lines := violations(ast.parse(path.read_text("utf-8"))))
+    }
+    assert not {name: lines for name, lines in found.items() if name not in HOMES | set(EXCEPTIONS)}
+    assert set(EXCEPTIONS) <= set(found), "an exception that is none any more"
+
+
+@pytest.mark.parametrize(
+    ("source", "is_one"),
+    [
+        ("path.open('wb')", True),
+        ("open(path, mode='a')", True),
+        ("path.open('rb')", False),
+        ("path.replace(other)", True),
+        ("'a'.replace('a', 'b')", False),
+        ("os.replace(a, b)", True),
+        ("structs.replace(record, a=1)", False),
+        ("fcntl.flock(file, fcntl.LOCK_EX)", True),
+        ("path.write_text('', 'utf-8')", True),
+    ],
+)
+def test_such_calls_are_recognised(source: str, is_one: bool) -> None:
+    assert bool(violations(ast.parse(source))) == is_one
