@@ -64,7 +64,7 @@ def exit_rows(table: str) -> dict[int, str]:
 
 def test_every_exit_status_is_explained_and_no_other() -> None:
     page = (ROOT / "doc" / "reference" / "exit-status.md").read_text("utf-8")
-    states, errors = map(exit_rows, page.split("Of every other command"))
+    states, errors = map(exit_rows, page.split("Every other command"))
     assert states.keys() == set(EXIT_STATUS.values())
     for state, number in EXIT_STATUS.items():
         assert state in states[number].partition("|")[0]
