@@ -10,14 +10,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from longshore.app.job_events import Attempts, JobEvents, PartState, event_lines, failed_once
-from longshore.app.run_jobs import RunJobs
+from longshore.app.job_events import JobEvents, event_lines, failed_once
 from longshore.app.runs import OpenRun
 from longshore.contract.context import RunPaths
-from longshore.engine.fold import Code, RunState
+from longshore.engine.fold import Code
 from longshore.engine.follow import JournalFollower
+from longshore.engine.job_table import JobTable
 from longshore.engine.journal import read_events
 from longshore.engine.loop import Engine
+from longshore.engine.replay import replay
 from longshore.engine.settings import EngineSettings
 from longshore.errors import RunNotFoundError, RunUnreadableError
 from longshore.model.codec import encode_line
@@ -52,23 +53,18 @@ def test_the_fold_of_a_part_is_that_of_the_whole(
     seed: int, final: bool, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     opened = a_run(tmp_path_factory.mktemp("part") / "run", Random(seed), final=final)
-    table = RunJobs(opened)
+    table = JobTable(opened.run)
     lines = event_lines(opened)
-    whole = RunState(table.parents, [0] * len(table), final=final)
-    for event in read_events(opened.run.journal):
-        whole.apply(event)
+    whole = replay(table, read_events(opened.run.journal))
     for job in range(len(table)):
         line = table.ancestors(job)
-        part = PartState(table, line)
-        attempts = Attempts({job})
-        for event in JobEvents(lines, set(line)).events:
-            part.apply(event)
-            attempts.take(event)
+        read = JobEvents(lines, set(line))
+        part = replay(table, read.events, line)
+        attempts = read.attempts({job})
         for each in line:
-            place = part.place(each)
-            assert part.fold.code[place] == whole.code[each]
-            assert part.fold.attempts[place] == whole.attempts[each]
-            assert part.fold.tries[place] == whole.tries[each]
+            assert part.code[each] == whole.code[each]
+            assert part.attempts[each] == whole.attempts[each]
+            assert part.tries[each] == whole.tries[each]
         known = attempts.of(job)
         assert [attempt.number for attempt in known] == list(range(1, whole.attempts[job] + 1))
         assert all(attempt.ended_at is not None for attempt in known)

@@ -20,7 +20,8 @@ import msgspec
 from longshore.contract.context import RunPaths
 from longshore.engine.codes import shown_counts
 from longshore.engine.fold import Code, RunState
-from longshore.engine.jobs import JobTable
+from longshore.engine.job_table import JobTable
+from longshore.engine.replay import initial_state
 from longshore.model.codec import encode_line
 from longshore.model.event import FORMAT, Ended, Event, Failed, Finished, Life, Retry, Started, Submitted, Submitting
 from longshore.model.snapshot import Snapshot
@@ -63,8 +64,8 @@ def prepare(folder: Path, size: int = SIZE, *, name: str = "big") -> RunPaths:
 
 def drive(run: RunPaths, *, done: float = 0.94, running: int = 64) -> RunState:
     """Write the journal of an engine that has come so far, and its snapshot."""
-    jobs = JobTable(run)
-    state = RunState(jobs.parents, jobs.label_of, final=jobs.header.final)
+    jobs = JobTable(run, "parents")
+    state = initial_state(jobs)
     now = time.time() - 3600.0
     life = Life(v=FORMAT, life=1, t=now, host=host_name(), pid=os.getpid(), boot=boot_id(), by="submit")
     with (run.journal / "0001.jsonl").open("wb") as file:
@@ -75,7 +76,6 @@ def drive(run: RunPaths, *, done: float = 0.94, running: int = 64) -> RunState:
             file.write(encode_line(event))
             state.apply(event)
     beat(run, state, jobs, life, number)
-    jobs.close()
     return state
 
 
@@ -150,7 +150,6 @@ def go_on(run: RunPaths, state: RunState, stop: threading.Event, *, jobs_per_s: 
             del ready[:jobs_per_s]
             file.write(text)
             beat(run, state, jobs, state.life, number)
-    jobs.close()
 
 
 def beat(run: RunPaths, state: RunState, jobs: JobTable, life: Life, number: int) -> None:

@@ -26,8 +26,9 @@ from typing import Any
 from longshore.contract.context import RunPaths
 from longshore.engine import orders
 from longshore.engine.fold import RunState
-from longshore.engine.jobs import JobTable
+from longshore.engine.job_table import JobTable
 from longshore.engine.journal import Journal, read_events
+from longshore.engine.replay import replay
 from longshore.model.state import JobState
 from longshore.services.local.records import keeper_files
 from longshore.services.local.service import LocalService
@@ -150,12 +151,7 @@ def begin(run: RunPaths, by: str, fate: Fate | None) -> int:
 
 def state_of(run: RunPaths) -> RunState:
     """Where the run stands."""
-    table = JobTable(run)
-    state = RunState(table.parents, table.label_of, final=table.header.final)
-    table.close()
-    for event in read_events(run.journal):
-        state.apply(event)
-    return state
+    return replay(JobTable(run), read_events(run.journal))
 
 
 def leave_an_order(run: RunPaths, dice: Random) -> None:

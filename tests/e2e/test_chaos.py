@@ -15,9 +15,10 @@ import pytest
 
 import longshore
 from longshore.contract.context import RunPaths
-from longshore.engine.fold import Code, RunState
-from longshore.engine.jobs import JobTable
+from longshore.engine.fold import Code
+from longshore.engine.job_table import JobTable
 from longshore.engine.journal import read_events
+from longshore.engine.replay import replay
 from longshore.model.event import Ended, Lost, Refused, Started, Submitting
 
 ROUNDS = int(os.environ.get("LONGSHORE_TEST_CHAOS", "12"))
@@ -102,11 +103,8 @@ def check(root: Path) -> None:
     run = RunPaths(root)
     table = JobTable(run)
     number = {int(table[job].name.removeprefix("job_")): job for job in range(len(table))}
-    state = RunState(table.parents, table.label_of, final=table.header.final)
-    table.close()
     events = list(read_events(run.journal))
-    for event in events:
-        state.apply(event)
+    state = replay(table, events)
     lines = [line.split() for line in (root / "notes").read_text("utf-8").splitlines()]
     said = [(what, number[int(name)], int(attempt)) for what, name, attempt in lines]
 

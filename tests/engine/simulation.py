@@ -11,9 +11,10 @@ from longshore.contract.context import Unreachable
 from longshore.contract.executor import Batch, CancelOutcome, Found, Limits, Mark, Polled, SubmitAnswer
 from longshore.engine import orders
 from longshore.engine.fold import Code, RunState
-from longshore.engine.jobs import JobTable
+from longshore.engine.job_table import JobTable
 from longshore.engine.journal import read_events
 from longshore.engine.loop import Engine
+from longshore.engine.replay import replay
 from longshore.engine.settings import read
 from longshore.model.event import Ended, Event
 from longshore.model.snapshot import Snapshot
@@ -91,12 +92,7 @@ class Simulation:
 
     def state(self) -> RunState:
         """The state as anybody would fold it from the journal."""
-        table = JobTable(self.run)
-        state = RunState(table.parents, table.label_of, final=table.header.final)
-        table.close()
-        for event in self.events():
-            state.apply(event)
-        return state
+        return replay(JobTable(self.run), self.events())
 
     def codes(self) -> list[str]:
         return [Code(code).name for code in self.state().code]

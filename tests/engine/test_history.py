@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from longshore.engine.history import RunHistory
-from longshore.engine.jobs import JobTable
+from longshore.engine.job_table import JobTable
 from longshore.engine.loop import Engine
 from longshore.engine.settings import read
 from longshore.model.event import Ended, Submitting
@@ -83,7 +83,6 @@ def test_what_is_learnt_is_written_every_minute(tmp_path: Path) -> None:
     assert read_history(IDENTITY, ["a"])["a"].weight == 2
     history.add(last=True)
     assert read_history(IDENTITY, ["a"])["a"].weight == 2
-    table.close()
 
 
 def test_somebody_who_writes_the_same_history_is_not_waited_for(tmp_path: Path) -> None:
@@ -102,7 +101,6 @@ def test_somebody_who_writes_the_same_history_is_not_waited_for(tmp_path: Path) 
     clock.advance(61.0)
     history.add()
     assert read_history(IDENTITY, ["a"])["a"].weight == 2
-    table.close()
 
 
 def test_an_engine_says_when_its_run_will_be_over(tmp_path: Path) -> None:
@@ -117,7 +115,6 @@ def test_an_engine_says_when_its_run_will_be_over(tmp_path: Path) -> None:
     assert history.rest_s(engine.state, 2) == 22.5, "half of what runs is done"
     assert engine.run() is JobState.SUCCEEDED
     assert history.rest_s(engine.state, 2) == 0.0
-    table.close()
 
 
 @pytest.mark.parametrize(("given", "expected"), [(7, 7.0), ("-2.5", -2.5), ("high", 0.0), (True, 0.0)])
@@ -125,7 +122,6 @@ def test_priority_is_a_number(given: str | float, expected: float, tmp_path: Pat
     profiles = {"a": {"attributes": {"priority": given}}}
     table = JobTable(write_run(tmp_path / "run", JOBS, profiles=profiles))
     assert table.settings(0).priority == expected
-    table.close()
 
 
 def test_priority_goes_before_what_waits_behind_a_job(tmp_path: Path) -> None:
@@ -138,4 +134,3 @@ def test_priority_goes_before_what_waits_behind_a_job(tmp_path: Path) -> None:
     Engine(run, FakeExecutor(manager), read(run), clock=manager.clock, by="submit", say=print).run()
     table = JobTable(run)
     assert [table[job].name for job in order(manager)] == ["b_1", "a_1", "a_2"]
-    table.close()

@@ -9,7 +9,7 @@ from tests.engine.simulation import Crash, Hooked, Simulation, answers, leave_at
 
 from longshore.engine import orders
 from longshore.engine.fold import Code
-from longshore.engine.jobs import JobTable
+from longshore.engine.job_table import JobTable
 from longshore.model.event import Ended, Retry, Steer
 from longshore.model.state import Cause, JobState
 from longshore.testing.fakes import (
@@ -58,7 +58,6 @@ def test_a_label_is_cancelled_and_others_go_on(tmp_path: Path) -> None:
     state = sim.check()
     table = JobTable(sim.run)
     codes = {table[job].name: Code(state.code[job]).name for job in range(4)}
-    table.close()
     assert codes == {"a_0": "DELETED", "b_0": "SUCCEEDED", "c_0": "PRUNED", "c_1": "SUCCEEDED"}
     assert sim.of(Steer)[0].select == {"labels": ("a",)}
 

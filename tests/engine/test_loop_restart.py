@@ -7,7 +7,7 @@ from pathlib import Path
 from tests.engine.simulation import Hooked, Simulation, fails, leave_at
 
 from longshore.engine import orders
-from longshore.engine.jobs import JobTable
+from longshore.engine.job_table import JobTable
 from longshore.model.event import Restarted, Steer
 from longshore.model.state import JobState
 from longshore.testing.fakes import (

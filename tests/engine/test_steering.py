@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -17,6 +17,7 @@ from longshore.engine import orders
 from longshore.engine.changes import SETTABLE, changed
 from longshore.engine.decide import Scheduler
 from longshore.engine.fold import RunState
+from longshore.engine.job_table import JobTable
 from longshore.engine.obeying import events_of
 from longshore.engine.policy import RetryRules
 from longshore.engine.pool import Pool
@@ -26,7 +27,7 @@ from longshore.model.codec import decode_event, encode_line
 from longshore.model.event import Ended, Failed, Restarted, Retry, Started, Steer, Submitted, Submitting
 from longshore.model.request import MIB, Request
 from longshore.model.state import Cause, JobState
-from longshore.testing.fakes import Outcome, Taking
+from longshore.testing.fakes import Outcome, Taking, write_run
 
 FORK: Sequence[Sequence[int]] = ((), (0,), (0,), (1, 2))
 """A diamond."""
@@ -268,19 +269,14 @@ def test_what_is_set_of_a_job_that_runs_counts_from_its_next_attempt() -> None:
     assert made.request_of(0) == Request(cpus=1)
 
 
-def test_what_is_set_one_after_another_of_a_job_that_runs_counts_all_together() -> None:
-    class Jobs:
-        labels: ClassVar[list[str]] = ["A"]
-
-        def __len__(self) -> int:
-            return 1
-
+def test_what_is_set_one_after_another_of_a_job_that_runs_counts_all_together(tmp_path: Path) -> None:
+    jobs = JobTable(write_run(tmp_path / "run", {"a_1": ()}))
     state = RunState([()], [0])
     made = scheduler(state, requests=[Request(cpus=1, memory_b=MIB)], pool=Pool({"cpus": 4, "memory": 9 * MIB}))
     assert started(made) == [0]
     for key, value in (("requestCpus", "2"), ("requestMemory", "3"), ("requestWalltime", "60")):
         order = orders.Order(who="me", act="set", set={key: value})
-        for event in events_of(order, Jobs(), state, request_of=made.coming_request_of):  # type: ignore[arg-type]
+        for event in events_of(order, jobs, state, request_of=made.coming_request_of):
             state.apply(event)
     assert made.request_of(0) == Request(cpus=1, memory_b=MIB), "as it runs"
     state.apply(Ended(j=0, a=1, exit=1, cause=Cause.EXIT))

@@ -9,7 +9,8 @@ from tests.engine.simulation import Simulation
 
 from longshore.contract.context import Context, Site, Unreachable
 from longshore.contract.executor import Batch, Found, Polled
-from longshore.engine.jobs import JobTable
+from longshore.engine.job_table import JobTable
+from longshore.engine.members import MemberBuilder
 from longshore.model.event import Ended
 from longshore.model.request import Request
 from longshore.model.state import Cause
@@ -23,10 +24,9 @@ from longshore.testing.fakes import (
 
 
 def batch_of(sim: Simulation, *attempts: tuple[int, int], tag: str = "t", cpus: int = 1) -> Batch:
-    table = JobTable(sim.run)
+    builder = MemberBuilder(JobTable(sim.run))
     request = Request(cpus=cpus)
-    members = tuple(table.member(job, attempt, request) for job, attempt in attempts)
-    table.close()
+    members = tuple(builder.build(job, attempt, request) for job, attempt in attempts)
     return Batch(id=tag, tag=tag, request=request, members=members)
 
 

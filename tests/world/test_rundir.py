@@ -14,14 +14,12 @@ from longshore.errors import FilesError, RunNotFoundError, RunUnreadableError
 from longshore.model.snapshot import Snapshot
 from longshore.model.state import JobState
 from longshore.model.submission import RunCard
-from longshore.testing.fakes import write_run
 from longshore.world.files import create_file
 from longshore.world.rundir import (
     FORMAT,
     add_to_new_folder,
     new_folder,
     new_run_directory,
-    open_workflow,
     read_card,
     read_snapshot,
     remove_run_directory,
@@ -250,19 +248,6 @@ def test_a_snapshot_comes_back_as_it_was_or_not_at_all(tmp_path: Path) -> None:
     for damage in (b"", b"{}", b"\xff"):
         run.status.write_bytes(damage)
         assert read_snapshot(run) is None
-
-
-def test_a_workflow_is_opened_at_its_first_job(tmp_path: Path) -> None:
-    run = write_run(tmp_path / "run", {"a_1": (), "a_2": ("a_1",)})
-    text = run.workflow.read_bytes()
-    with open_workflow(run) as (header, begin, lines):
-        assert header.jobs == 2
-        assert text[begin:].startswith(next(iter(lines)))
-
-
-def test_a_workflow_that_is_not_there_is_told(tmp_path: Path) -> None:
-    with pytest.raises(RunUnreadableError, match="No such file"), open_workflow(RunPaths(tmp_path)):
-        pass
 
 
 def test_lines_are_written_to_a_new_file(tmp_path: Path) -> None:

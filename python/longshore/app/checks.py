@@ -23,9 +23,8 @@ from longshore.config.combine import ClusterProfile
 from longshore.config.merge import Node
 from longshore.config.sections import unmatched
 from longshore.contract.context import Problem, RunPaths, file_name
-from longshore.errors import RunUnreadableError
+from longshore.engine.job_table import JobTable
 from longshore.model.cluster import ClusteredGraph, Composition
-from longshore.model.codec import decode_file, decode_header, decode_job, job_lines
 from longshore.model.file import File
 from longshore.model.job import Job
 from longshore.model.workflow import Workflow
@@ -128,13 +127,9 @@ def inputs_gone(run: RunPaths) -> Iterator[Problem]:
     RunUnreadableError
         The workflow is torn.
     """
-    try:
-        with run.workflow.open("rb") as lines:
-            header = decode_header(lines.readline(), path=str(run.workflow))
-            made = {name for line in job_lines(lines, header) for name in decode_job(line).outputs}
-            files = {file.name: file for file in map(decode_file, lines)}
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise RunUnreadableError(f"'{run.workflow}' has a line that is no job and no file: {error}") from error
+    jobs = JobTable(run)
+    files = {file.name: file for file in jobs.files()}
+    made = {name for names in jobs.outputs for name in names} if files else set()
     outside = _outside(files, made)
     gone = sorted(outside[name] for name in _absent(outside))
     for number, path in enumerate(gone[:MOST_ALIKE], 1):

@@ -8,14 +8,16 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from longshore.app.begin import begin
-from longshore.app.job_events import JobEvents, PartState, event_lines
+from longshore.app.find_jobs import find_job
+from longshore.app.job_events import JobEvents, event_lines
 from longshore.app.lsst import is_lsst, reads_graph_file
 from longshore.app.packing import pack
-from longshore.app.run_jobs import RunJobs
 from longshore.app.runs import OpenRun, open_run
 from longshore.app.sources import acquire
 from longshore.app.teller import Teller
 from longshore.engine.fold import SHOWN
+from longshore.engine.job_table import JobTable
+from longshore.engine.replay import replay
 from longshore.errors import PreparationError
 from longshore.model.picture import Picture
 from longshore.model.state import JobState
@@ -82,25 +84,23 @@ def draw_run(reference: str, *, job: str | None, depth: int) -> Picture:
         It cannot be read.
     """
     opened = open_run(reference)
-    jobs = RunJobs(opened)
-    labels = list(dict.fromkeys(settings.label for settings in jobs.header.settings))
-    number = {label: index for index, label in enumerate(labels)}
+    jobs = JobTable(opened.run, "parents", *(() if job is None else ("names",)))
     outline = Outline(
         title=f"{opened.card.id} {opened.card.name}",
         parents=_with_final(jobs),
-        label_of=[number[jobs.label(each)] for each in range(len(jobs))],
-        labels=labels,
+        label_of=jobs.label_of,
+        labels=jobs.labels,
     )
     if job is None:
         snapshot = read_snapshot(opened.run)
         return of_labels(outline, snapshot.labels if snapshot else None)
-    chosen = jobs.find(job)
+    chosen = find_job(opened, jobs, job)
     near = around(outline, chosen, depth)
     names = {each: jobs.names[each] for each in near.jobs}
     return of_jobs(outline, near, chosen, names, _states(opened, jobs, near.jobs))
 
 
-def _with_final(jobs: RunJobs) -> list[tuple[int, ...]]:
+def _with_final(jobs: JobTable) -> list[tuple[int, ...]]:
     """Parents of all jobs; the final one waits for all that nobody else waits for."""
     if jobs.final is None:
         return jobs.parents
@@ -109,11 +109,10 @@ def _with_final(jobs: RunJobs) -> list[tuple[int, ...]]:
     return [*jobs.parents[:-1], last]
 
 
-def _states(opened: OpenRun, jobs: RunJobs, shown: Iterable[int]) -> Mapping[int, JobState]:
+def _states(opened: OpenRun, jobs: JobTable, shown: Iterable[int]) -> Mapping[int, JobState]:
     """How jobs stand, by the events of the run."""
     wanted = dict.fromkeys(shown)
     line = jobs.ancestors(*wanted)
-    state = PartState(jobs, line)
-    for event in JobEvents(event_lines(opened), range(len(jobs)) if len(line) == len(jobs) else set(line)).events:
-        state.apply(event)
-    return {each: SHOWN[state.fold.code[state.place(each)]] for each in wanted}
+    read = JobEvents(event_lines(opened), range(len(jobs)) if len(line) == len(jobs) else set(line))
+    state = replay(jobs, read.events, line)
+    return {each: SHOWN[state.code[each]] for each in wanted}

@@ -6,13 +6,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
-from longshore.app.job_events import Attempts, JobEvents, PartState, event_lines
+from longshore.app.find_jobs import find_job
+from longshore.app.job_events import Attempts, JobEvents, event_lines
 from longshore.app.limits_taken import LimitTaken, limits_taken
-from longshore.app.run_jobs import RunJobs
 from longshore.app.runs import OpenRun, of_one_run
 from longshore.engine.codes import OVER
 from longshore.engine.fold import SHOWN, Code
+from longshore.engine.job_table import JobTable
 from longshore.engine.pool import Pool
+from longshore.engine.replay import replay
 from longshore.engine.steering import WHOLE_RUN
 from longshore.errors import LongshoreError
 from longshore.model.attempt import Attempt
@@ -220,8 +222,8 @@ def explain_job(opened: OpenRun, reference: str) -> Explained:
     """
     # Asked before the events are read: an engine that ends in between has written its last event by then.
     alive = _alive(opened)
-    table = RunJobs(opened)
-    job = table.find(reference)
+    table = JobTable(opened.run, "names", "parents")
+    job = find_job(opened, table, reference)
     with of_one_run(opened.run):
         return _Look(opened, table, job, alive=alive).explained()
 
@@ -238,7 +240,7 @@ def _alive(opened: OpenRun) -> bool | None:
 class _Look:
     """One look at one job."""
 
-    def __init__(self, opened: OpenRun, table: RunJobs, job: int, *, alive: bool | None) -> None:
+    def __init__(self, opened: OpenRun, table: JobTable, job: int, *, alive: bool | None) -> None:
         self._opened = opened
         self._table = table
         self._job = job
@@ -246,30 +248,27 @@ class _Look:
         line = table.ancestors(job)
         lines = event_lines(opened)
         everything = JobEvents(lines, range(len(table)) if len(line) == len(table) else set(line))
-        self._state = PartState(table, line)
-        for event in everything.events:
-            self._state.apply(event)
+        self._state = replay(table, everything.events, line)
         self._causes = self._found_causes()
         # A job may descend from all others, and only few of these are told of.
         self._read = everything if len(line) < _FEW else JobEvents(lines, {job, *self._causes})
 
     def explained(self) -> Explained:
-        table, job, fold = self._table, self._job, self._state.fold
+        table, job, state = self._table, self._job, self._state
         snapshot = read_snapshot(self._opened.run)
-        place = self._state.place(job)
         waits_for = self._waits_for()
         causes = self._causes
         attempts = self._read.attempts([job, *causes])
         mine = attempts.of(job)
         settings = table.settings(job)
-        code = fold.code[place]
-        finished = fold.finished is not None
+        code = state.code[job]
+        finished = state.finished is not None
         unwatched = self._alive is not True and not finished
         stopped = unwatched and self._alive is False
-        asks = fold.requests.get(place) or (mine[-1].requested if mine else None) or settings.request
+        asks = state.requests.get(job) or (mine[-1].requested if mine else None) or settings.request
         waiting, held = self._waiting() if code == Code.PENDING and not unwatched else ("", False)
         return Explained(
-            run=table.id,
+            run=self._opened.card.id,
             name=table.names[job],
             index=job,
             label=settings.label,
@@ -286,8 +285,8 @@ class _Look:
             events=tuple(self._story()),
             retries=settings.number_of_retries,
             unless_exit=settings.retry_unless_exit,
-            tries=fold.tries[place],
-            not_before=fold.not_before.get(place),
+            tries=state.tries[job],
+            not_before=state.not_before.get(job),
             note=snapshot.note if snapshot and not unwatched and not finished else "",
             others=snapshot.counts if snapshot else {},
             room=self._room(asks) if code == Code.READY and not finished else None,
@@ -310,21 +309,20 @@ class _Look:
 
     def _throttles(self, label: str, snapshot: Snapshot | None) -> Iterator[Throttle]:
         """What bounds how many jobs like this one are active: of its label, and of the run."""
-        labels = list(dict.fromkeys(settings.label for settings in self._table.header.settings))
-        throttles = self._state.fold.throttles
-        if (most := throttles.get(labels.index(label))) is not None:
+        throttles = self._state.throttles
+        if (most := throttles.get(self._table.labels.index(label))) is not None:
             yield Throttle(label=label, most=most, active=_active(snapshot.labels.get(label, {}) if snapshot else {}))
         if (most := throttles.get(WHOLE_RUN)) is not None:
             yield Throttle(label=None, most=most, active=_active(snapshot.counts if snapshot else {}))
 
     def _stopped_at(self, snapshot: Snapshot | None) -> float | None:
-        life = self._state.fold.life
+        life = self._state.life
         if life is None:
             return None
         return snapshot.at if snapshot and snapshot.life == life.life else life.t
 
     def _code(self, job: int) -> int:
-        return self._state.fold.code[self._state.place(job)]
+        return self._state.code[job]
 
     def _waits_for(self) -> list[int]:
         """Parents that have not succeeded; of the final job, all that are not over."""
@@ -334,7 +332,7 @@ class _Look:
 
     def _groups_ahead(self) -> Iterator[GroupAhead]:
         """The groups that keep it waiting, counted by the jobs that end them."""
-        for barrier in self._table.ahead_of(self._job):
+        for barrier in self._table.barriers_before(self._job):
             done = (Code.SUCCEEDED,) if barrier.blocking else OVER
             if left := sum(self._code(each) not in done for each in barrier.after):
                 yield GroupAhead(title=barrier.title, must_succeed=barrier.blocking, left=left)
@@ -354,7 +352,7 @@ class _Look:
         stack = [self._job]
         while stack:
             each = stack.pop()
-            groups = (barrier.after for barrier in self._table.ahead_of(each))
+            groups = (barrier.after for barrier in self._table.barriers_before(each))
             for parent in chain(self._table.parents[each], *groups):
                 if parent in seen:
                     continue

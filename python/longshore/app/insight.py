@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 from longshore.app.digest import Failed
 from longshore.app.estimate import time_left
-from longshore.app.layout import Layout
 from longshore.app.tally import Tally
 from longshore.contract.executor import Waiting
+from longshore.engine.job_table import JobTable
 from longshore.model.moment import moment
 from longshore.model.report import Insight, Running, Spent
 from longshore.model.state import TERMINAL, JobState
@@ -22,7 +22,7 @@ Counts = Mapping[JobState, int]
 def insight(
     *,
     tally: Tally,
-    layout: Layout,
+    jobs: JobTable,
     failed: Failed,
     counts: Counts,
     labels: Mapping[str, Counts],
@@ -34,7 +34,7 @@ def insight(
 
     Parameters
     ----------
-    tally, layout
+    tally, jobs
         What happened, to which jobs.
     failed
         What failed.
@@ -55,9 +55,9 @@ def insight(
             now=now,
             started_at=start,
             left=[
-                sum(count for state, count in labels[label].items() if state not in TERMINAL) for label in layout.labels
+                sum(count for state, count in labels[label].items() if state not in TERMINAL) for label in jobs.labels
             ],
-            running_s=_running_s(tally, len(layout.labels), now),
+            running_s=_running_s(tally, len(jobs.labels), now),
             run_s=tally.run_s,
             ended_at=tally.ended_at,
             busy_s=tally.busy_s,
@@ -65,7 +65,7 @@ def insight(
     return Insight(
         elapsed_s=elapsed if moves or end else None,
         left_s=left,
-        running=_running(tally, layout) if moves else (),
+        running=_running(tally, jobs) if moves else (),
         waits=(*_waits(tally, counts, now), *_reasons(counts, waiting)) if moves else (),
         failures=failed.digest(),
         badput={
@@ -83,13 +83,13 @@ def _running_s(tally: Tally, labels: int, now: float) -> list[list[float]]:
     return running
 
 
-def _running(tally: Tally, layout: Layout) -> tuple[Running, ...]:
+def _running(tally: Tally, jobs: JobTable) -> tuple[Running, ...]:
     longest = sorted(tally.running.values(), key=lambda start: (start.at or start.t, start.j))[:_LONGEST]
-    names = layout.names_of(start.j for start in longest)
+    names = jobs.names_of(start.j for start in longest)
     return tuple(
         Running(
             name=names[start.j],
-            label=layout.labels[layout.label_of[start.j]],
+            label=jobs.label(start.j),
             host=start.host,
             started_at=start.at or start.t,
         )

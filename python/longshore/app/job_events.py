@@ -13,10 +13,8 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from longshore.app.run_jobs import RunJobs
 from longshore.app.runs import OpenRun, readable
 from longshore.contract.context import Unreachable
-from longshore.engine.fold import RunState
 from longshore.engine.journal import lives, read_lines
 from longshore.errors import LongshoreError, RunUnreadableError, UnreachableError
 from longshore.model.attempt import Attempt
@@ -167,67 +165,6 @@ def _told() -> Iterator[None]:
         yield
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise RunUnreadableError(f"the journal has a line that is no event: {error}") from error
-
-
-class PartState:
-    """The state of some jobs and of all they descend from.
-
-    Parameters
-    ----------
-    table
-        The jobs of the run.
-    jobs
-        Indices of the jobs, with all they descend from, in order.
-    """
-
-    def __init__(self, table: RunJobs, jobs: Sequence[int]) -> None:
-        self._place = {job: place for place, job in enumerate(jobs)}
-        place = self._place
-        self._whole = whole = len(jobs) == len(table)
-        self._state = RunState(
-            [[place[parent] for parent in table.parents[job]] for job in jobs],
-            [0] * len(jobs),
-            final=whole and table.header.final,
-            barriers=[
-                barrier._replace(
-                    after=tuple(place[job] for job in barrier.after),
-                    before=tuple(place[job] for job in barrier.before if job in place),
-                )
-                for barrier in table.barriers
-                # Whoever is behind one has all that are before it with them.
-                if any(job in place for job in barrier.before)
-            ],
-        )
-
-    @property
-    def fold(self) -> RunState:
-        """The state itself, whose indices are those of `place`."""
-        return self._state
-
-    def place(self, job: int) -> int:
-        """Index of a job of the run in the fold."""
-        return self._place[job]
-
-    def apply(self, event: Event) -> None:
-        """Take one event in, as far as it concerns these jobs."""
-        if self._whole:
-            self._state.apply(event)
-            return
-        place = self._place
-        if (job := getattr(event, "j", None)) is not None:
-            if job in place:
-                self._state.apply(replace(event, j=place[job]))
-        elif isinstance(event, Submitting | Refused):
-            if event.jobs is None:
-                self._state.apply(event)
-            else:
-                pairs = tuple((place[member], attempt) for member, attempt in event.jobs if member in place)
-                if pairs:
-                    self._state.apply(replace(event, jobs=pairs))
-        elif (these := getattr(event, "jobs", None)) is not None:
-            self._state.apply(replace(event, jobs=tuple(place[each] for each in these if each in place)))
-        else:
-            self._state.apply(event)
 
 
 class Attempts:

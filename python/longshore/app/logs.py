@@ -10,14 +10,16 @@ from typing import Final
 
 import msgspec
 
+from longshore.app.find_jobs import find_job, find_jobs_of_labels
 from longshore.app.following import Following
-from longshore.app.job_events import JobEvents, PartState, event_lines, failed_once
+from longshore.app.job_events import JobEvents, event_lines, failed_once
 from longshore.app.log_text import begin_of_tail, open_log, pieces
-from longshore.app.run_jobs import RunJobs
 from longshore.app.runs import OpenRun, is_gone, of_one_run, readable
 from longshore.contract.context import file_name
 from longshore.contract.service import LogPlaces
-from longshore.engine.fold import Code
+from longshore.engine.fold import Code, RunState
+from longshore.engine.job_table import JobTable
+from longshore.engine.replay import initial_state, replay
 from longshore.errors import RunNotFoundError, RunUnreadableError, UsageError
 from longshore.model.event import Event, Finished, Life, Restarted
 
@@ -87,15 +89,15 @@ def find_logs(
     RunNotFoundError
         There is no such job, label or attempt, or the one job has no log.
     """
-    table = RunJobs(opened)
+    table = JobTable(opened.run, "names", *(("parents",) if failed else ()))
     folders = _Folders(table, opened.log_places)
     if job is not None:
-        index = table.find(job)
+        index = find_job(opened, table, job)
         logs = folders.logs_of(index)
         if folders.problems:
             raise RunUnreadableError(folders.problems[0])
-        return Logs(logs=(_chosen(table, index, logs, attempt),))
-    chosen = table.of_labels(labels) if labels else list(range(len(table)))
+        return Logs(logs=(_chosen(opened, table, index, logs=logs, attempt=attempt),))
+    chosen = find_jobs_of_labels(opened, table, labels) if labels else list(range(len(table)))
     if failed:
         chosen = _failed(opened, table, chosen)
     found: list[Log] = []
@@ -139,7 +141,7 @@ class _Folders:
         What to say of the folders that cannot be read: what is in them is not known.
     """
 
-    def __init__(self, table: RunJobs, places: LogPlaces | None) -> None:
+    def __init__(self, table: JobTable, places: LogPlaces | None) -> None:
         self._table = table
         self._places = places
         self._known: dict[Path, dict[str, list[int]]] = {}
@@ -187,16 +189,16 @@ def _attempts_of(entries: Iterable[str]) -> dict[str, list[int]]:
     return found
 
 
-def _chosen(table: RunJobs, index: int, logs: Sequence[Log], attempt: int | None) -> Log:
+def _chosen(opened: OpenRun, table: JobTable, index: int, *, logs: Sequence[Log], attempt: int | None) -> Log:
     name = table.names[index]
     if not logs:
-        places = table.opened.log_places
+        places = opened.log_places
         why = "no attempt of it has begun"
         if places and (newest := places.attempts(index)):
             why += f", or '{places.path(index, name, table.label(index), newest)}' is gone"
         raise RunNotFoundError(
             f"job '{name}' has no log: {why}",
-            hint=f"Why that is: longshore explain {table.id} {name}",
+            hint=f"Why that is: longshore explain {opened.card.id} {name}",
         )
     if attempt is None:
         return logs[-1]
@@ -207,18 +209,15 @@ def _chosen(table: RunJobs, index: int, logs: Sequence[Log], attempt: int | None
     raise RunNotFoundError(f"job '{name}' has no log of an attempt {attempt}", hint=f"It has logs of: {there}.")
 
 
-def _failed(opened: OpenRun, table: RunJobs, among: Sequence[int]) -> list[int]:
+def _failed(opened: OpenRun, table: JobTable, among: Sequence[int]) -> list[int]:
     """Those of some jobs that failed for good."""
     lines = event_lines(opened)
     # Whoever failed once may have succeeded in a restart: the fold of those few tells.
     once = failed_once(lines)
     with of_one_run(opened.run):
         jobs = table.ancestors(*once)
-    state = PartState(table, jobs)
-    with of_one_run(opened.run):
-        for event in JobEvents(lines, set(jobs)).events:
-            state.apply(event)
-    failed = {job for job in once if state.fold.code[state.place(job)] == Code.FAILED}
+        state = replay(table, JobEvents(lines, set(jobs)).events, jobs)
+    failed = {job for job in once if state.code[job] == Code.FAILED}
     return [job for job in among if job in failed]
 
 
@@ -253,8 +252,8 @@ class LogFollower:
         if not self._following.may_come:
             raise UsageError(f"run '{opened.card.id}' was never handed over: there is nothing to follow")
         self._opened = opened
-        self._table = RunJobs(opened)
-        self._index = self._table.find(job)
+        self._table = JobTable(opened.run, "names", "parents")
+        self._index = find_job(opened, self._table, job)
         self._state = self._before_all()
         self._tail = tail
         self._finished = False
@@ -312,9 +311,9 @@ class LogFollower:
         finally:
             os.close(file)
 
-    def _before_all(self) -> PartState:
+    def _before_all(self) -> RunState:
         """Where the job stands before anything has happened."""
-        return PartState(self._table, self._table.ancestors(self._index))
+        return initial_state(self._table, self._table.ancestors(self._index))
 
     def _take_events(self) -> None:
         events = self._following.read()
@@ -331,7 +330,7 @@ class LogFollower:
             self._finished = False
 
     def _over(self) -> bool:
-        return self._finished or self._state.fold.code[self._state.place(self._index)] in _OVER
+        return self._finished or self._state.code[self._index] in _OVER
 
 
 def _log(name: str, index: int, label: str, number: int, path: Path) -> Log:

@@ -12,7 +12,6 @@ from longshore.app.details import Details
 from longshore.app.digest import Failed, Read
 from longshore.app.insight import insight
 from longshore.app.kept import keep, read_kept
-from longshore.app.layout import Layout
 from longshore.app.runs import OpenRun, of_one_run, readable
 from longshore.app.status import checked, is_news, silence
 from longshore.app.tally import Tally
@@ -21,6 +20,7 @@ from longshore.contract.context import Unreachable
 from longshore.contract.executor import Mark
 from longshore.contract.service import StaleMark
 from longshore.engine.fold import RunState
+from longshore.engine.job_table import JobTable
 from longshore.model.event import Event, Life
 from longshore.model.moment import moment
 from longshore.model.report import RunReport
@@ -67,7 +67,7 @@ class Reading:
 
     def __init__(self, opened: OpenRun) -> None:
         self._opened = opened
-        self._layout: Layout | None = None
+        self._table: JobTable | None = None
         self._read: Read = {}
         self._forget()
 
@@ -106,7 +106,7 @@ class Reading:
         self._later: list[Event] = []
 
     def _as_of(self, snapshot: Snapshot, now: float) -> RunReport:
-        layout = self._layout = self._layout or Layout(self._opened.run, parents=False)
+        jobs = self._table = self._table or JobTable(self._opened.run)
         try:
             answer = self._opened.service.events(self._opened.run, self._mark)
         except StaleMark:
@@ -114,16 +114,16 @@ class Reading:
             answer = self._opened.service.events(self._opened.run)
         if isinstance(answer, Unreachable):
             return self._whole(now, alive=True, snapshot=snapshot, details=False)
-        tally = self._tally = self._tally or Tally(layout.label_of, len(layout.labels))
+        tally = self._tally = self._tally or Tally(jobs.label_of, len(jobs.labels))
         events, self._mark = answer
         earlier, self._later = self._later, []
         tally.take(self._up_to(snapshot, chain(earlier, events)))
         notes = [*([snapshot.note] if snapshot.note else []), *silence(self._opened, snapshot, now)]
         if snapshot.finished:
             notes += self._lacking(snapshot, self._last)
-        labels = {label: snapshot.labels.get(label, {}) for label in layout.labels}
+        labels = {label: snapshot.labels.get(label, {}) for label in jobs.labels}
         report = self._report(
-            layout, tally, snapshot.state, snapshot.counts, labels, now=now, notes=notes, moves=not snapshot.finished
+            jobs, tally, snapshot.state, snapshot.counts, labels, now=now, notes=notes, moves=not snapshot.finished
         )
         if snapshot.finished and not self._later:
             keep(self._opened, snapshot, mark=self._mark, life=tally.life, report=report)
@@ -147,7 +147,7 @@ class Reading:
         totals = {state: sum(row[state] for row in labels.values()) for state in JobState}
         moves = not whole.unwatched and not whole.silent and not whole.state.finished
         report = self._report(
-            whole.layout,
+            whole.table,
             whole.tally,
             whole.overall(totals),
             totals,
@@ -159,7 +159,7 @@ class Reading:
                 *(() if whole.unwatched or whole.state.finished else silence(self._opened, snapshot, now)),
             ],
             moves=moves,
-            jobs=whole.jobs,
+            details=whole.jobs,
         )
         if alive is False and whole.mark and not moves and not details:
             keep(self._opened, snapshot, mark=whole.mark, life=whole.tally.life, report=report)
@@ -167,7 +167,7 @@ class Reading:
 
     def _report(
         self,
-        layout: Layout,
+        jobs: JobTable,
         tally: Tally,
         state: JobState,
         counts: Counts,
@@ -176,17 +176,17 @@ class Reading:
         now: float,
         notes: list[str],
         moves: bool,
-        jobs: Details | None = None,
+        details: Details | None = None,
     ) -> RunReport:
         failed = Failed(
             run=self._opened.run,
             log_of=self._opened.log_of,
-            labels=layout.labels,
-            label_of=layout.label_of,
+            labels=jobs.labels,
+            label_of=jobs.label_of,
             jobs={job: tally.bad.get(job) for job in tally.failed},
             held={job: tally.bad.get(job) for job in tally.holds if job not in tally.failed},
             holds=tally.holds,
-            names_of=layout.names_of,
+            names_of=jobs.names_of,
             read=self._read,
         )
         return checked(
@@ -198,10 +198,10 @@ class Reading:
             started_at=tally.first_start,
             finished_at=tally.finished.t if tally.finished else None,
             specifics=tuple(_specifics(self._opened, tally.life)),
-            jobs=jobs,
+            jobs=details,
             insight=insight(
                 tally=tally,
-                layout=layout,
+                jobs=jobs,
                 failed=failed,
                 counts=counts,
                 labels=labels,

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import msgspec
 
+from longshore.app.find_jobs import find_job, find_jobs_of_labels, first_names
 from longshore.app.handover import refuse_if_only_prepared
-from longshore.app.layout import Layout
-from longshore.app.run_jobs import RunJobs, some
 from longshore.app.runs import OpenRun, of_one_run, readable
 from longshore.app.status import status_run
 from longshore.contract.context import Unreachable
@@ -19,6 +18,8 @@ from longshore.contract.service import Changes
 from longshore.engine.again import Chosen, Why, choose
 from longshore.engine.codes import OVER
 from longshore.engine.fold import SHOWN, Code, RunState
+from longshore.engine.job_table import JobTable
+from longshore.engine.replay import replay
 from longshore.errors import SubmissionRefusedError, UnreachableError
 from longshore.model.state import TERMINAL, JobState
 from longshore.model.submission import RunCard, Submission
@@ -77,15 +78,15 @@ def what_to_restart(opened: OpenRun, changes: Changes) -> Again:
     """
     refuse_if_only_prepared(opened.run, opened.card)
     _refuse_if_running(opened)
-    changes, selected = _looked_up(opened, changes)
-    layout = Layout(opened.run, parents=True)
-    state = _state(opened, layout)
-    chosen = choose(state, {layout.labels.index(label) for label in changes.from_labels})
-    _refuse_busy(opened, layout, chosen)
+    jobs = JobTable(opened.run, "parents")
+    changes, selected = _looked_up(opened, jobs, changes)
+    state = _state(opened, jobs)
+    chosen = choose(state, {jobs.labels.index(label) for label in changes.from_labels})
+    _refuse_busy(opened, jobs, chosen)
     labels: dict[str, Counter[JobState]] = {}
     reasons: dict[str, Counter[Why]] = {}
     for job, why in chosen.jobs.items():
-        label = layout.labels[state.labels[job]]
+        label = jobs.labels[state.labels[job]]
         labels.setdefault(label, Counter())[SHOWN[state.code[job]]] += 1
         reasons.setdefault(label, Counter())[why] += 1
     left = [job for job, code in enumerate(state.code) if code not in OVER]
@@ -160,34 +161,31 @@ def _refuse_if_running(opened: OpenRun) -> None:
         )
 
 
-def _looked_up(opened: OpenRun, changes: Changes) -> tuple[Changes, frozenset[int] | None]:
+def _looked_up(opened: OpenRun, jobs: JobTable, changes: Changes) -> tuple[Changes, frozenset[int] | None]:
     """The changes with each job by its whole name, and the jobs for which something is set, unless that is all."""
     selection = changes.selection
     if selection.everything and not changes.from_labels:
         return changes, None
-    table = RunJobs(opened)
-    table.of_labels(changes.from_labels)
-    jobs = [table.find(job) for job in selection.jobs]
-    selection = msgspec.structs.replace(selection, jobs=tuple(table.names[job] for job in jobs))
-    selected = None if selection.everything else frozenset([*jobs, *table.of_labels(selection.labels)])
+    find_jobs_of_labels(opened, jobs, changes.from_labels)
+    named = [find_job(opened, jobs, job) for job in selection.jobs]
+    selection = msgspec.structs.replace(selection, jobs=tuple(jobs.names[job] for job in named))
+    labelled = find_jobs_of_labels(opened, jobs, selection.labels)
+    selected = None if selection.everything else frozenset([*named, *labelled])
     return msgspec.structs.replace(changes, selection=selection), selected
 
 
-def _state(opened: OpenRun, layout: Layout) -> RunState:
+def _state(opened: OpenRun, jobs: JobTable) -> RunState:
     answer = opened.service.events(opened.run)
     if isinstance(answer, Unreachable):
         raise UnreachableError(f"what happened in run '{opened.card.id}' cannot be asked for: {answer.why}")
-    state = RunState(layout.parents, layout.label_of, final=layout.final, barriers=layout.barriers)
     with of_one_run(opened.run):
-        for event in answer[0]:
-            state.apply(event)
-    return state
+        return replay(jobs, answer[0])
 
 
-def _refuse_busy(opened: OpenRun, layout: Layout, chosen: Chosen) -> None:
+def _refuse_busy(opened: OpenRun, jobs: JobTable, chosen: Chosen) -> None:
     if chosen.busy:
-        known = layout.names_of(chosen.busy)
-        names = some([known[job] for job in chosen.busy])
+        known = jobs.names_of(chosen.busy)
+        names = first_names([known[job] for job in chosen.busy])
         raise SubmissionRefusedError(
             f"what is to run again was under way when the engine of run '{opened.card.id}' died: {names}",
             hint=f"Let it come to its end first: longshore resume {opened.card.id}",
@@ -202,7 +200,7 @@ def _nothing_to_set(opened: OpenRun, changes: Changes) -> SubmissionRefusedError
             f"there is nothing to set {values} of: every job of run '{opened.card.id}' succeeded",
             hint="To run some again all the same, name their label: --from LABEL.",
         )
-    named = some([*selection.labels, *selection.jobs])
+    named = first_names([*selection.labels, *selection.jobs])
     return SubmissionRefusedError(
         f"there is nothing to set {values} of: nothing of {named} runs again in run '{opened.card.id}'",
         hint="'--dry-run' says what runs again; '--from LABEL' runs again what succeeded, too.",

@@ -7,11 +7,12 @@ from typing import Any
 
 import msgspec
 
+from longshore.app.find_jobs import find_job
 from longshore.app.job_events import JobEvents, event_lines
-from longshore.app.run_jobs import RunJobs
 from longshore.app.runs import OpenRun
 from longshore.config.secret import looks_secret
 from longshore.engine import settings as engine_settings
+from longshore.engine.job_table import JobTable
 from longshore.errors import RunNotFoundError, RunUnreadableError
 from longshore.model.attempt import Attempt
 from longshore.model.event import Event, Retry
@@ -96,8 +97,8 @@ def show_job(opened: OpenRun, reference: str, *, attempt: int | None = None) -> 
     RunNotFoundError
         There is no such job or attempt.
     """
-    table = RunJobs(opened)
-    job = table.find(reference)
+    table = JobTable(opened.run, "names", "parents")
+    job = find_job(opened, table, reference)
     read = JobEvents(event_lines(opened), {job})
     known = read.attempts([job]).of(job)
     number = _chosen(table.names[job], known, attempt)
@@ -105,14 +106,14 @@ def show_job(opened: OpenRun, reference: str, *, attempt: int | None = None) -> 
     return _shown(opened, table, job, number=number, request=request, attempts=len(known))
 
 
-def _shown(opened: OpenRun, table: RunJobs, job: int, *, number: int, request: Request, attempts: int) -> ShownJob:
+def _shown(opened: OpenRun, table: JobTable, job: int, *, number: int, request: Request, attempts: int) -> ShownJob:
     """The job as an attempt runs it, of which number and request are known."""
-    settings, stored = table.settings(job), table.stored(job)
-    files = {name: file.path for name, file in table.all_files().items()} if table.header.files else {}
+    settings, stored = table.settings(job), table[job]
+    files = {file.name: file.path for file in table.files()}
     by_hand = _by_hand(opened, table, job, number=number, request=request, files=files)
     command = with_files(stored.c, files)
     return ShownJob(
-        run=table.id,
+        run=opened.card.id,
         name=stored.name,
         index=job,
         label=settings.label,
@@ -141,14 +142,14 @@ def _shown(opened: OpenRun, table: RunJobs, job: int, *, number: int, request: R
 
 
 def _by_hand(
-    opened: OpenRun, table: RunJobs, job: int, *, number: int, request: Request, files: Mapping[str, str]
+    opened: OpenRun, table: JobTable, job: int, *, number: int, request: Request, files: Mapping[str, str]
 ) -> ByHand:
     """What a script needs that runs the attempt."""
-    settings, stored, run_dir = table.settings(job), table.stored(job), str(opened.run.root)
+    settings, stored, run_dir = table.settings(job), table[job], str(opened.run.root)
     variables = job_variables(name=stored.name, label=settings.label, attempt=number, request=request, run_dir=run_dir)
     environment = {**settings.environment, **stored.env, **variables}
     return ByHand(
-        title=f"Attempt {number} of job '{stored.name}' of run '{table.id}'.",
+        title=f"Attempt {number} of job '{stored.name}' of run '{opened.card.id}'.",
         command=in_full(with_files(stored.c, files), settings),
         environment=environment,
         working_directory=settings.working_directory or run_dir,

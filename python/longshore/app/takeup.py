@@ -17,12 +17,13 @@ from longshore.app.services import find_service
 from longshore.app.teller import Keeping, Teller
 from longshore.contract.context import Problem, RunPaths
 from longshore.contract.service import WmsService
+from longshore.engine.job_table import read_header
 from longshore.errors import Fault, RunNotFoundError, RunUnreadableError, SubmissionRefusedError
 from longshore.model.madefrom import MadeFrom
 from longshore.model.submission import RunCard
 from longshore.world.locks import lock_folder
 from longshore.world.quantumgraph import SUFFIXES
-from longshore.world.rundir import open_workflow, read_card, read_made_from, read_submitting
+from longshore.world.rundir import read_card, read_made_from, read_submitting
 
 _AGAIN: Final = "Prepare it again, or submit it as it was prepared, with --force."
 
@@ -64,8 +65,7 @@ def take_up(folder: Path, *, force: bool, tell: Teller) -> Submitted:
         if arrived:
             return hand_over(ready, keeping)
     refuse_if_handed_over(run, card, service)
-    with open_workflow(run):
-        pass  # a newer format, or a torn header, is told before anything else
+    read_header(run)  # a newer format, or a torn header, is told before anything else
     if made is not None:
         _refuse_if_moved(run, Path(made.root))
     keeping.stage("looking whether anything is different from when it was prepared")

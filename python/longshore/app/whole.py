@@ -8,14 +8,14 @@ from typing import Final
 
 from longshore.app.details import UNWATCHED, Details
 from longshore.app.history import History
-from longshore.app.layout import Layout
 from longshore.app.runs import OpenRun
 from longshore.app.status import ENDS
 from longshore.app.tally import Tally
 from longshore.contract.context import Unreachable, log_path
 from longshore.contract.executor import Mark
 from longshore.engine.codes import SHOWN, Code, shown_counts
-from longshore.engine.fold import RunState
+from longshore.engine.job_table import JobTable
+from longshore.engine.replay import initial_state
 from longshore.engine.standing import show_held, stuck_with
 from longshore.engine.waiting import held_jobs
 from longshore.model.event import Life, News, Passed
@@ -41,7 +41,7 @@ class Whole:
 
     Attributes
     ----------
-    layout, tally, state
+    table, tally, state
         The jobs, what was counted, and where each job stands.
     unreachable
         Why nobody says what happened; empty where somebody does.
@@ -65,10 +65,10 @@ class Whole:
         self.last = (0, 0)
         told = False
         with collection_paused():
-            self.layout = layout = Layout(opened.run, parents=True, names=details)
-            self.state = RunState(layout.parents, layout.label_of, final=layout.final, barriers=layout.barriers)
-            self.tally = Tally(layout.label_of, len(layout.labels))
-            self._history = History(len(layout)) if details else None
+            self.table = jobs = JobTable(opened.run, "parents", *(("names",) if details else ()))
+            self.state = initial_state(jobs)
+            self.tally = Tally(jobs.label_of, len(jobs.labels))
+            self._history = History(len(jobs)) if details else None
             if not isinstance(answer, Unreachable):
                 told = self._take(answer[0])
         # An engine that is itself a job may wait for long before it has anything to say.
@@ -109,7 +109,7 @@ class Whole:
         """Number of jobs per label and state."""
         rows = list(map(self._shown_row, self.state.counts))
         show_held(rows, self.state, self.held)
-        return dict(zip(self.layout.labels, rows, strict=True))
+        return dict(zip(self.table.labels, rows, strict=True))
 
     def _shown_row(self, row: Iterable[int]) -> dict[JobState, int]:
         counts = shown_counts([])
@@ -145,8 +145,8 @@ class Whole:
         return Details(
             state=self.state,
             history=self._history,
-            names=self.layout.names,
-            labels=self.layout.labels,
+            names=self.table.names,
+            labels=self.table.labels,
             shown=self._shown,
             held=self.held,
             log_of=self._opened.log_of if self._opened.log_places else log_path,

@@ -67,20 +67,15 @@ def _runs(_: click.Context, incomplete: str) -> Iterator[CompletionItem[str]]:
 
 
 def _jobs(ctx: click.Context, incomplete: str) -> Iterator[CompletionItem[str]]:
-    from longshore.model.codec import decode_name
-    from longshore.world.rundir import open_workflow
+    from longshore.engine.job_table import JobTable
 
     opened = _chosen(ctx)
     if opened is None:
         return
-    with open_workflow(opened.run) as (header, _, lines):
-        for line in lines:
-            try:
-                job = decode_name(line)
-            except ValueError:
-                return
-            if job.name.startswith(incomplete):
-                yield CompletionItem(job.name, help=header.settings[job.s].label)
+    jobs = JobTable(opened.run, "names")
+    for job, name in enumerate(jobs.names):
+        if name.startswith(incomplete):
+            yield CompletionItem(name, help=jobs.label(job))
 
 
 def _labels(ctx: click.Context, _: str) -> Iterator[CompletionItem[str]]:

@@ -19,10 +19,10 @@ from longshore.cli.options import JSON, RUN_ID, chosen_run
 def command(ctx: click.Context, /, reference: str | None, run: str | None, **options: Any) -> None:
     """Print all that happened in a run as JSON Lines, one event a line, in order."""
     from longshore.app.events import RunEvents
-    from longshore.app.run_jobs import RunJobs
     from longshore.app.runs import of_one_run, open_run
     from longshore.cli.raw import Output
     from longshore.cli.show_events import event_document, event_line
+    from longshore.engine.job_table import JobTable
 
     # It is JSON in any case; where that is asked for, errors are too.
     follow = options["follow"]
@@ -31,7 +31,7 @@ def command(ctx: click.Context, /, reference: str | None, run: str | None, **opt
         raise click.UsageError("Name the run: longshore events RUN.")
     opened = open_run(chosen)
     events = RunEvents(opened, since=options["since"])
-    jobs = RunJobs(opened)
+    jobs = JobTable(opened.run, "names")
     output = Output(raw=True)
 
     def name_of(job: int) -> tuple[str, str]:

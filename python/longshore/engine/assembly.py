@@ -10,7 +10,7 @@ from longshore.engine.concurrency import Bounds
 from longshore.engine.decide import Scheduler
 from longshore.engine.estimates import Estimates
 from longshore.engine.fold import RunState
-from longshore.engine.jobs import JobTable
+from longshore.engine.job_table import JobTable
 from longshore.engine.policy import first_request, rules_of
 from longshore.engine.pool import Pool
 from longshore.engine.settings import EngineSettings

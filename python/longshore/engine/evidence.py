@@ -12,7 +12,7 @@ import msgspec
 
 from longshore.config.interpolate import Template, parse
 from longshore.contract.context import RunPaths
-from longshore.engine.jobs import JobTable
+from longshore.engine.job_table import JobTable
 from longshore.engine.success import Facts, judged, may_succeed, needs_log
 from longshore.errors import ConfigError
 from longshore.model.event import Ended
@@ -93,7 +93,7 @@ class Evidence:
         )
 
     def _log(self, end: Ended) -> Path:
-        return self._run.root / self._jobs.log_of(end.j, self._jobs[end.j], end.a)
+        return self._run.root / self._jobs.log_path(end.j, self._jobs[end.j], end.a)
 
     def _path(self, job: int, text: str) -> str | None:
         stored, settings = self._jobs[job], self._jobs.settings(job)

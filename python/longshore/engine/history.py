@@ -9,7 +9,7 @@ from typing import Final
 from longshore.engine.estimates import Estimates
 from longshore.engine.eta import LabelWork, eta
 from longshore.engine.fold import Code, RunState
-from longshore.engine.jobs import JobTable
+from longshore.engine.job_table import JobTable
 from longshore.model.event import Ended
 from longshore.model.history import LabelHistory, Success
 from longshore.world.clock import Clock

@@ -34,14 +34,15 @@ from longshore.engine.assembly import scheduler_of
 from longshore.engine.codes import OVER
 from longshore.engine.concurrency import Bounds
 from longshore.engine.evidence import Evidence, forget_tasks
-from longshore.engine.fold import RunState
 from longshore.engine.guard import FastFailures
 from longshore.engine.history import RunHistory
-from longshore.engine.jobs import JobTable
+from longshore.engine.job_table import JobTable
 from longshore.engine.journal import Journal, next_life, read_events
+from longshore.engine.members import MemberBuilder
 from longshore.engine.notes import Notes
 from longshore.engine.obeying import described, events_of, restarted
 from longshore.engine.pool import NO_IDENTITIES
+from longshore.engine.replay import initial_state
 from longshore.engine.settings import EngineSettings
 from longshore.engine.sharing import Sharing
 from longshore.engine.snapshots import Snapshots
@@ -49,6 +50,7 @@ from longshore.engine.standing import snapshot_of
 from longshore.engine.steering import throttled
 from longshore.engine.urgency import Urgencies
 from longshore.engine.waiting import WaitingJobs
+from longshore.errors import RunUnreadableError
 from longshore.model.event import (
     FORMAT,
     Deleted,
@@ -114,9 +116,9 @@ class Engine:
         self._settings = settings
         self._clock = clock
         self._say = say
-        self._jobs = JobTable(run)
-        jobs = self._jobs
-        self.state = RunState(jobs.parents, jobs.label_of, final=jobs.header.final, barriers=jobs.barriers)
+        self._jobs = jobs = JobTable(run, "parents")
+        self._members = MemberBuilder(jobs)
+        self.state = initial_state(jobs)
         number, seal = next_life(run.journal)
         self._guard = FastFailures(settings.max_fast_failures, settings.fast_failure_s)
         for event in read_events(run.journal, seal=seal):
@@ -184,7 +186,6 @@ class Engine:
             self._executor.close()
             self._sharing.release()
             self._history.add(last=True)
-            self._jobs.close()
             self._journal.close()
         assert self.state.finished is not None
         return self.state.finished.state
@@ -351,11 +352,11 @@ class Engine:
         lane, slots = self._scheduler.lane(start.request, start.jobs[0][0])
         try:
             members = tuple(
-                self._jobs.member(job, attempt, start.request, start.ids.get(job, NO_IDENTITIES))
+                self._members.build(job, attempt, start.request, start.ids.get(job, NO_IDENTITIES))
                 for job, attempt in start.jobs
             )
-        except OSError as error:
-            self._take_answer(start, Throttled(f"the jobs cannot be read: {error.strerror}", _RETRY_DISK_S))
+        except RunUnreadableError as error:
+            self._take_answer(start, Throttled(f"the jobs cannot be read: {error.message}", _RETRY_DISK_S))
             return
         batch = Batch(
             lane=lane,

@@ -2,41 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterable, Sequence
 
 from longshore.engine.codes import OVER
 from longshore.engine.fold import RunState
+from longshore.engine.job_table import JobTable
 from longshore.engine.orders import Order
 from longshore.engine.steering import set_events
 from longshore.model.event import Deleted, Event, Restarted, Steer
-from longshore.model.job import JobSettings
 from longshore.model.request import Request
 
 
-class Named(Protocol):
-    """What there is to know of a job by which people name it."""
-
-    @property
-    def name(self) -> str:
-        """Its name."""
-
-
-class Jobs(Protocol):
-    """The jobs of a run, by number."""
-
-    labels: list[str]
-
-    def __len__(self) -> int: ...
-
-    def __getitem__(self, job: int) -> Named: ...
-
-    def settings(self, job: int) -> JobSettings:
-        """What a job shares with others of its profile."""
-
-
 def events_of(
-    order: Order, jobs: Jobs, state: RunState, *, request_of: Callable[[int], Request]
+    order: Order, jobs: JobTable, state: RunState, *, request_of: Callable[[int], Request]
 ) -> Sequence[Steer | Deleted]:
     """The events of an order, the first of which says who gave it.
 
@@ -52,7 +30,8 @@ def events_of(
         What a job asks for that somebody else has set, else at its first attempt.
     """
     select = {name: words for name, words in (("jobs", order.jobs), ("labels", order.labels)) if words}
-    chosen = tuple(_selected(order, jobs)) if select and order.act != "throttle" else None
+    throttles = order.act == "throttle"
+    chosen = None if throttles or not select else tuple(jobs.select(names=order.jobs, labels=order.labels))
     if order.act == "set":
         meant = range(len(jobs)) if chosen is None else chosen
         left = [job for job in meant if state.code[job] not in OVER]
@@ -61,18 +40,11 @@ def events_of(
         said = Steer(who=order.who, act=order.act, select=select, set=order.set)
         return [said] if chosen is None else [said, Deleted(jobs=chosen)]
     labels = tuple(jobs.labels.index(label) for label in order.labels if label in jobs.labels)
-    if order.act == "throttle" and order.labels and not labels:
+    if throttles and order.labels and not labels:
         # A label that is none must not come to mean the whole run.
         return []
-    throttled = labels if order.act == "throttle" else ()
+    throttled = labels if throttles else ()
     return [Steer(who=order.who, act=order.act, select=select, set=order.set, jobs=chosen, labels=throttled)]
-
-
-def _selected(order: Order, jobs: Jobs) -> Iterator[int]:
-    labels, names = set(order.labels), set(order.jobs)
-    for job in range(len(jobs)):
-        if jobs.settings(job).label in labels or (names and jobs[job].name in names):
-            yield job
 
 
 def restarted(order: Order, jobs: Iterable[int]) -> Restarted:

@@ -6,8 +6,7 @@ A job is known everywhere else by the number of its line, counted from 0.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import islice
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -60,27 +59,10 @@ class StoredJob(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaul
     tasks: int = 1
 
 
-class JobLinks(msgspec.Struct, frozen=True, gc=False):
-    """The little of a job that its order needs; the rest of the line is skipped."""
-
-    s: int
-    p: tuple[int, ...] = ()
-
-
-class JobName(msgspec.Struct, frozen=True, gc=False):
-    """The little of a job that a report needs."""
-
-    name: str
-    s: int
-    p: tuple[int, ...] = ()
-
-
 _encode = msgspec.json.Encoder(enc_hook=dict).encode
 _header = msgspec.json.Decoder(Header).decode
 decode_job = msgspec.json.Decoder(StoredJob).decode
 """A job from its line."""
-decode_links = msgspec.json.Decoder(JobLinks).decode
-decode_name = msgspec.json.Decoder(JobName).decode
 decode_file = msgspec.json.Decoder(File).decode
 """A file from its line."""
 _events = msgspec.json.Decoder(Event)
@@ -165,21 +147,3 @@ def decode_header(line: bytes, *, path: str) -> Header:
             hint="Use the version that wrote it, or a newer one.",
         )
     return header
-
-
-def job_lines(lines: Iterable[bytes], header: Header) -> Iterator[bytes]:
-    """The lines of the jobs, given all lines after the header.
-
-    Raises
-    ------
-    RunUnreadableError
-        There are fewer than the header says, or the last one is cut off.
-    """
-    number = 0
-    for line in islice(lines, header.jobs):
-        if not line.endswith(b"\n"):
-            break
-        number += 1
-        yield line
-    if number < header.jobs:
-        raise RunUnreadableError(f"the workflow '{header.name}' is torn: it has {number} of its {header.jobs} jobs")

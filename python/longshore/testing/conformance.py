@@ -50,7 +50,8 @@ from longshore.contract.executor import (
 )
 from longshore.contract.service import Changes, Selection, StaleMark, WmsService
 from longshore.engine.fold import SHOWN, RunState
-from longshore.engine.jobs import JobTable
+from longshore.engine.job_table import JobTable
+from longshore.engine.replay import replay
 from longshore.errors import LongshoreError, SubmissionRefusedError
 from longshore.model.codec import workflow_lines
 from longshore.model.event import Ended, Event, Finished, Lost, News, Started
@@ -861,20 +862,14 @@ def _events(service: WmsService, run: RunPaths) -> list[Event]:
 
 
 def _folded(run: RunPaths, events: Iterable[News]) -> RunState:
-    jobs = JobTable(run)
-    state = RunState(jobs.parents, jobs.label_of, final=jobs.header.final, barriers=jobs.barriers)
-    jobs.close()
-    for event in events:
-        state.apply(event)
+    jobs = JobTable(run, "parents")
+    state = replay(jobs, events)
     assert sum(state.totals().values()) == len(jobs)
     return state
 
 
 def _states(run: RunPaths, state: RunState) -> dict[str, JobState]:
-    jobs = JobTable(run)
-    states = {jobs[number].name: SHOWN[state.code[number]] for number in range(len(jobs))}
-    jobs.close()
-    return states
+    return {name: SHOWN[code] for name, code in zip(JobTable(run, "names").names, state.code, strict=True)}
 
 
 @contextmanager

@@ -15,7 +15,6 @@ import msgspec
 from longshore.contract.context import RenderedFile, RunPaths
 from longshore.contract.executor import Waiting
 from longshore.errors import FilesError, RunNotFoundError, RunUnreadableError
-from longshore.model.codec import Header, decode_header, job_lines
 from longshore.model.madefrom import MadeFrom, Started
 from longshore.model.snapshot import Snapshot
 from longshore.model.submission import RunCard
@@ -269,25 +268,6 @@ def read_cached(run: RunPaths, name: str) -> bytes:
         return (run.cache / name).read_bytes()
     except OSError:
         return b""
-
-
-@contextmanager
-def open_workflow(run: RunPaths) -> Iterator[tuple[Header, int, Iterator[bytes]]]:
-    """Open ``workflow.jsonl``: its header, the byte at which its jobs begin, and the lines of the jobs.
-
-    Raises
-    ------
-    RunUnreadableError
-        It is missing, torn, or of a newer format.
-    """
-    try:
-        file = run.workflow.open("rb", buffering=1 << 20)
-    except OSError as error:
-        raise RunUnreadableError(f"'{run.workflow}' cannot be read: {error.strerror}") from error
-    with file:
-        first = file.readline()
-        header = decode_header(first, path=str(run.workflow))
-        yield header, len(first), job_lines(file, header)
 
 
 class _Version(msgspec.Struct):

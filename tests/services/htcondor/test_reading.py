@@ -15,8 +15,8 @@ from tests.disk import room_for
 from longshore.contract.context import RunPaths, Unreachable
 from longshore.contract.service import StaleMark
 from longshore.engine.codes import SHOWN
-from longshore.engine.fold import RunState
-from longshore.engine.jobs import JobTable
+from longshore.engine.job_table import JobTable
+from longshore.engine.replay import replay
 from longshore.model.codec import encode_line, workflow_lines
 from longshore.model.event import FORMAT, Deleted, Event, Failed, Finished, Life, News, Passed, Restarted, Steer
 from longshore.model.job import Job, JobSettings
@@ -87,12 +87,7 @@ def told(run: RunPaths, **more: Callable[[], bool]) -> list[Event]:
 
 
 def shown(run: RunPaths, events: Sequence[News]) -> str:
-    jobs = JobTable(run)
-    jobs.close()
-    state = RunState(jobs.parents, jobs.label_of, final=jobs.header.final, barriers=jobs.barriers)
-    for event in events:
-        state.apply(event)
-    return " ".join(SHOWN[code].value for code in state.code)
+    return " ".join(SHOWN[code].value for code in replay(JobTable(run), events).code)
 
 
 ALL = "SUCCEEDED FAILED FAILED SUCCEEDED DELETED SUCCEEDED DELETED FAILED"

@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from longshore.contract.context import Context, RunPaths, Site
-from longshore.engine.jobs import JobTable
+from longshore.engine.job_table import JobTable
+from longshore.engine.members import MemberBuilder
 from longshore.model.codec import workflow_lines
 from longshore.model.file import File
 from longshore.model.job import Job, JobSettings
@@ -188,11 +189,11 @@ def collected(root: Path) -> dict[str, Any]:
 def run_through_the_keeper(run: RunPaths) -> tuple[dict[str, int | None], dict[str, str]]:
     """Exit code and log of each job, run as the engine has it run."""
     table = JobTable(run)
-    members = [table.member(job, 1, table.settings(job).request) for job in range(len(table))]
+    builder = MemberBuilder(table)
+    members = [builder.build(job, 1, table.settings(job).request) for job in range(len(table))]
     life = Life(LocalExecutor({}), run, 1, patience_s=30.0, ctx=context(run.root))
     ends = life.run_through(*members)
     life.executor.close()
-    table.close()
     return (
         {member.name: end.exit for member, end in zip(members, ends, strict=True)},
         {member.name: life.text_of(member) for member in members},

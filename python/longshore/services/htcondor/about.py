@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
 from longshore.contract.context import RunPaths, Unreachable
-from longshore.model.codec import decode_job
+from longshore.engine.job_table import JobTable
 from longshore.model.moment import moment
 from longshore.services.htcondor import ids, provider
 from longshore.services.htcondor.books import Book, dagman_out, nodes_log
@@ -19,7 +18,6 @@ from longshore.services.htcondor.dagmanout import gate_failures, refusal, submit
 from longshore.services.htcondor.order import GATE
 from longshore.services.htcondor.provisioning import SCRIPT
 from longshore.services.htcondor.standing import Standing
-from longshore.world.rundir import open_workflow
 
 ASKED: Final = ("JobStatus", "HoldReason", "DAG_NodesQueued", "DAG_NodesReady", "JobCoolDownExpiration")
 _IDLE: Final = 1
@@ -96,10 +94,10 @@ def _not_submitted(run: RunPaths, book: Book) -> Iterator[str]:
     said = dagman_out(run, len(book.handed), newest=len(book.handed))
     if not submit_failures(said, sys.maxsize):
         return
-    with open_workflow(run) as (header, _, jobs):
-        failures = submit_failures(said, header.jobs)
-        first = min(failures)
-        name = decode_job(next(islice(jobs, first, None))).name
+    jobs = JobTable(run)
+    failures = submit_failures(said, len(jobs))
+    first = min(failures)
+    name = jobs[first].name
     which = f"job '{name}'" if len(failures) == 1 else f"{len(failures):,} jobs, '{name}' among them"
     yield f"For {which}: {failures[first]}; told of as failed once DAGMan is over"
 

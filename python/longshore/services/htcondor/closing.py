@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from longshore.contract.context import RunPaths
-from longshore.engine.jobs import JobTable
+from longshore.engine.job_table import JobTable
 from longshore.services.htcondor.dagmanend import End
 from longshore.services.htcondor.dagmanout import gate_failures, refusal, submit_failures
 from longshore.services.htcondor.standing import Phase, Standing
@@ -45,8 +45,7 @@ def never_submitted(run: RunPaths, said: Path, end: End, standing: Standing, *, 
 def _ready(run: RunPaths, standing: Standing) -> Iterator[int]:
     """Jobs that have not begun, and wait for none that is not over."""
     phase = standing.phase
-    jobs = JobTable(run)
-    jobs.close()
+    jobs = JobTable(run, "parents")
     behind = {
         job
         for barrier in jobs.barriers

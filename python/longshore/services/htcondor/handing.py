@@ -13,6 +13,7 @@ import msgspec
 from longshore import __version__
 from longshore.contract.context import RunPaths
 from longshore.engine.evidence import forget_tasks
+from longshore.engine.job_table import read_header
 from longshore.errors import FilesError, LongshoreError, SubmissionRefusedError, UnreachableError, UnsureError
 from longshore.model.event import FORMAT, Life, Restarted, Steer
 from longshore.services.htcondor.arrival import settled, take_back
@@ -23,7 +24,7 @@ from longshore.services.htcondor.rescue import dag_lines, done_nodes, rescue_tex
 from longshore.services.htcondor.trial import refuse_broken
 from longshore.world.files import atomic_file, move, write_atomically
 from longshore.world.host import boot_id, host_name
-from longshore.world.rundir import open_workflow, read_card
+from longshore.world.rundir import read_card
 
 _RESCUE: Final = "run.dag.rescue001"
 APPEND: Final = "APPEND "
@@ -109,9 +110,7 @@ def _checked(run: RunPaths, client: CondorClient, again: Again | None) -> dict[i
     dag = run.root / DAG
     if not dag.is_file():
         raise FilesError(f"there is no '{dag}' to hand over", hint="Prepare the run anew.")
-    with open_workflow(run) as (header, _, _lines):
-        size = header.jobs
-    retries = retries_in(dag_lines(dag), size)
+    retries = retries_in(dag_lines(dag), read_header(run).jobs)
     _refuse_run_by_hand(run, again)
     _refuse_where_strict(dag, client)
     refuse_broken(dag, dag_lines(dag), client)

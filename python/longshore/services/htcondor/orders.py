@@ -10,15 +10,14 @@ from typing import Final
 from longshore.contract.context import RunPaths, Unreachable
 from longshore.contract.executor import CancelOutcome
 from longshore.contract.service import Selection, Steering
+from longshore.engine.job_table import JobTable, read_header
 from longshore.errors import SubmissionRefusedError, UnreachableError, UsageError
-from longshore.model.codec import decode_name
 from longshore.model.event import Steer
 from longshore.services.htcondor import unsubmitted
 from longshore.services.htcondor.books import Book, Ordered, amend_orders
 from longshore.services.htcondor.client import CondorClient
 from longshore.services.htcondor.story import FINAL
 from longshore.world.host import user_name
-from longshore.world.rundir import open_workflow
 
 _FORCE: Final = "-forcex"
 _GONE_S: Final = 20.0
@@ -170,9 +169,9 @@ def not_reached(run: RunPaths, steering: Steering) -> tuple[str, ...]:
         return ()
     if not steering.selection.everything:
         return unsubmitted.told(run, chosen_jobs(run, steering.selection), "hold")
-    with open_workflow(run) as (header, _, _):
-        # The final job comes after those that are held.
-        return unsubmitted.told(run, range(header.jobs - header.final), "hold")
+    header = read_header(run)
+    # The final job comes after those that are held.
+    return unsubmitted.told(run, range(header.jobs - header.final), "hold")
 
 
 def _cannot(act: str) -> SubmissionRefusedError:
@@ -202,14 +201,7 @@ def _once_begun(order: Callable[[], None]) -> None:
 
 def chosen_jobs(run: RunPaths, selection: Selection) -> list[int]:
     """Numbers of the jobs that are meant."""
-    names, labels = set(selection.jobs), set(selection.labels)
-    found = []
-    with open_workflow(run) as (header, _, lines):
-        for number, line in enumerate(lines):
-            job = decode_name(line)
-            if job.name in names or header.settings[job.s].label in labels:
-                found.append(number)
-    return found
+    return JobTable(run).select(names=selection.jobs, labels=selection.labels)
 
 
 def _in_queue(cluster: int, jobs: Iterable[int]) -> str:

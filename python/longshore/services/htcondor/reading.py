@@ -20,8 +20,9 @@ from longshore.contract.service import StaleMark
 from longshore.engine.codes import OVER
 from longshore.engine.fold import RunState
 from longshore.engine.follow import read_since
-from longshore.engine.jobs import JobTable
+from longshore.engine.job_table import JobTable, read_header
 from longshore.engine.journal import path_of
+from longshore.engine.replay import replay
 from longshore.model.codec import encode_line
 from longshore.model.event import Deleted, Event, Finished, Life, News, Steer
 from longshore.model.garbage import collection_paused
@@ -45,7 +46,7 @@ from longshore.services.htcondor.kept import (
 from longshore.services.htcondor.standing import Standing
 from longshore.services.htcondor.story import Story
 from longshore.world.files import open_to_append
-from longshore.world.rundir import open_workflow, write_waiting
+from longshore.world.rundir import write_waiting
 
 _FOLDER: Final = "htcondor"
 _UNKEPT: Final = "unkept:"
@@ -286,12 +287,7 @@ class Reading:
                 yield event
 
     def _state_after(self, events: Iterable[Event]) -> RunState:
-        jobs = JobTable(self._run)
-        jobs.close()
-        state = RunState(jobs.parents, jobs.label_of, final=jobs.header.final, barriers=jobs.barriers)
-        for event in events:
-            state.apply(event)
-        return state
+        return replay(JobTable(self._run, "parents"), events)
 
     def _say_who_waits(self) -> None:
         """Leave to reports why jobs are held."""
@@ -306,9 +302,9 @@ class Reading:
 
     def _now(self) -> Standing:
         if self._standing is None:
-            with open_workflow(self._run) as (header, _, _lines):
-                self._standing = Standing(header.jobs)
-                self._final = header.final
+            header = read_header(self._run)
+            self._standing = Standing(header.jobs)
+            self._final = header.final
             if self._told.standing is not None:
                 self._standing.take_up(self._told.standing)
         return self._standing

@@ -15,7 +15,8 @@ from longshore.engine.again import choose
 from longshore.engine.changes import changed
 from longshore.engine.codes import OVER, Code
 from longshore.engine.fold import RunState
-from longshore.engine.jobs import JobTable
+from longshore.engine.job_table import JobTable
+from longshore.engine.replay import initial_state
 from longshore.engine.steering import set_events
 from longshore.errors import SubmissionRefusedError
 from longshore.model.event import Ended, Event, Restarted, Steer
@@ -67,8 +68,7 @@ def what_again(run: RunPaths, events: Iterable[Event], changes: Changes, standin
             f"'{unknown[0]}' cannot be set of jobs of HTCondor's: their descriptions are written",
             hint=f"These can: {', '.join(_MACROS)}.",
         )
-    jobs = JobTable(run)
-    jobs.close()
+    jobs = JobTable(run, "parents")
     past = _past(jobs, events, standing)
     again, anew = _chosen(jobs, past.state, changes)
     if not again:
@@ -108,10 +108,9 @@ class _Past(NamedTuple):
 
 
 def _past(jobs: JobTable, events: Iterable[Event], standing: Standing) -> _Past:
-    state = RunState(jobs.parents, jobs.label_of, final=jobs.header.final, barriers=jobs.barriers)
-    past = _Past(state, {}, {})
+    past = _Past(initial_state(jobs), {}, {})
     for event in events:
-        state.apply(event)
+        past.state.apply(event)
         if isinstance(event, Steer) and event.request is not None:
             past.requests.update(dict.fromkeys(event.jobs or (), event.request))
         if isinstance(event, Ended):

@@ -7,8 +7,8 @@ from typing import Final
 
 from longshore.contract.context import RunPaths
 from longshore.engine.codes import Code
-from longshore.engine.fold import RunState
-from longshore.engine.jobs import JobTable
+from longshore.engine.job_table import JobTable
+from longshore.engine.replay import replay
 from longshore.errors import LongshoreError
 from longshore.services.htcondor.books import read_book
 from longshore.services.htcondor.reading import Reading
@@ -56,12 +56,9 @@ def to_come(run: RunPaths, meant: Collection[int]) -> set[int]:
     RunUnreadableError
         What happened cannot be read.
     """
-    jobs = JobTable(run)
-    jobs.close()
-    state = RunState(jobs.parents, jobs.label_of, final=jobs.header.final, barriers=jobs.barriers)
+    jobs = JobTable(run, "parents")
     # Whoever gives an order has seen that the run is in the queue.
-    for event in Reading(run, read_book(run), lambda: False).events()[0]:
-        state.apply(event)
+    state = replay(jobs, Reading(run, read_book(run), lambda: False).events()[0])
     code, wanted = state.code, set(meant)
     # That they are gone may not be in the log yet.
     reached = {job for job in wanted if code[job] in _IN_QUEUE}

@@ -16,9 +16,10 @@ import msgspec
 from longshore import __version__
 from longshore.contract.context import RunPaths, Unreachable
 from longshore.contract.executor import Batch
-from longshore.engine.fold import RunState
-from longshore.engine.jobs import JobTable
+from longshore.engine.job_table import JobTable, read_header
 from longshore.engine.journal import Journal, lives, next_life, read_events
+from longshore.engine.members import MemberBuilder
+from longshore.engine.replay import replay
 from longshore.errors import ConfigError, SubmissionRefusedError, UnreachableError
 from longshore.model.event import FORMAT, Event, Finished, Life
 from longshore.services.slurm import enginejob, render
@@ -101,7 +102,7 @@ class Native:
         told = self._client.facts()
         if isinstance(told, Unreachable):
             raise SubmissionRefusedError(f"Slurm does not answer: {told.why}")
-        jobs = JobTable(self._run)
+        jobs = JobTable(self._run, "parents")
         taken: list[int] = []
         try:
             roots = self._hand_over(jobs, told, taken)
@@ -115,8 +116,6 @@ class Native:
         except BaseException:
             self._client.cancel([TaskId(number) for number in taken])
             raise
-        finally:
-            jobs.close()
         return f"{len(jobs)} jobs are in {len(taken) - 1} arrays or jobs of Slurm's; job {collector} comes last"
 
     def recover(self) -> str | None:
@@ -162,6 +161,7 @@ class Native:
         """Hand all batches over; returns the ids of those that wait for nothing, which are held."""
         scripts = Scripts(self._run, self._settings, facts)
         mark = read_card(self._run).mark
+        builder = MemberBuilder(jobs)
         books: dict[int, tuple[BatchBook, int]] = {}
         roots = []
         most = min(_MOST, (facts.max_array or _MOST + 1) - 1)
@@ -171,7 +171,7 @@ class Native:
                 id=str(number),
                 tag=f"{mark}-n{number}",
                 request=settings.request,
-                members=tuple(jobs.member(job, 1, settings.request) for job in members),
+                members=tuple(builder.build(job, 1, settings.request) for job in members),
                 attributes=settings.attributes,
                 settings=settings.own,
             )
@@ -234,21 +234,14 @@ class Native:
     def events(self) -> list[Event] | Unreachable:
         """All that is known to have happened, the end included once nothing can move any more."""
         book = self._book()
-        jobs = JobTable(self._run)
-        try:
-            seen = NativeLook(self._run, self._client, book).seen(
-                [jobs.settings(job).request for job in range(len(jobs))]
-            )
-            if isinstance(seen, Unreachable):
-                return seen
-            final = len(jobs) - 1 if jobs.header.final else -1
-            life = self._life(1, "submit", at=book.at)
-            events: list[Event] = [life, *derived(jobs.parents, final, seen, self._cancellation())]
-            state = RunState(jobs.parents, jobs.label_of, final=jobs.header.final)
-        finally:
-            jobs.close()
-        for event in events:
-            state.apply(event)
+        jobs = JobTable(self._run, "parents")
+        seen = NativeLook(self._run, self._client, book).seen([jobs.settings(job).request for job in range(len(jobs))])
+        if isinstance(seen, Unreachable):
+            return seen
+        final = -1 if jobs.final is None else jobs.final
+        life = self._life(1, "submit", at=book.at)
+        events: list[Event] = [life, *derived(jobs.parents, final, seen, self._cancellation())]
+        state = replay(jobs, events)
         if state.over:
             last = max((event.t for event in events), default=book.at)
             events.append(Finished(state=state.overall(), t=last))
@@ -323,12 +316,10 @@ class Native:
         return left
 
     def _final_tag(self) -> str | None:
-        jobs = JobTable(self._run)
-        jobs.close()
-        if not jobs.header.final:
+        header = read_header(self._run)
+        if not header.final:
             return None
-        last = len(jobs) - 1
-        return next((book.tag for book in self._books.all() if book.members[0][0] == last), None)
+        return next((book.tag for book in self._books.all() if book.members[0][0] == header.jobs - 1), None)
 
     def _cancellation(self) -> Cancellation | None:
         return read_record(self._run.root / _CANCELLED, Cancellation)
