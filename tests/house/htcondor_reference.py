@@ -1,4 +1,4 @@
-"""Writes the reference page of the HTCondor service from the service itself; a test holds the two to each other.
+"""Writes the reference page of the HTCondor service from the service itself; a test compares the two.
 
 Usage: python -m tests.house.htcondor_reference
 """
@@ -20,53 +20,54 @@ _HEAD: Final = """# HTCondor
 
 <!-- Made by `python -m tests.house.htcondor_reference` from etc/schema/site.json and the service; do not edit. -->
 
-What the service `htcondor` makes of the [keys of every configuration](configuration.md), and the keys that only it has.
-[How to use an HTCondor pool](../how-to/use-htcondor.md) shows it in use.
+How the service `htcondor` translates the [keys of every configuration](configuration.md), and the keys that only it
+has. [How to use an HTCondor pool](../how-to/use-htcondor.md) shows the service in use.
 
 ## Files
 
-All of them lie in `wms/` of the run directory, however many jobs there are:
+All files are in `wms/` of the run directory. Their number does not depend on the number of jobs:
 
 | file | |
 |---|---|
-| `run.dag` | the DAG: a submit description per kind of jobs, a node per job with what is its own, edges, limits |
-| `overrides.dag` | read last: what `restart --set` says, and the memory that jobs had come to |
+| `run.dag` | the DAG: a submit description per kind of jobs, a node per job with its own values, edges, limits |
+| `overrides.dag` | read last: values of `restart --set`, and raised memory requests of jobs |
 | `dagman.conf` | settings of DAGMan: `wmsConfig` |
-| `final-status` | run by DAGMan after the final job: the DAG has failed if any job has, whatever the final job says |
-| `gate` | with `ordering` that does not block: run by DAGMan until a group is over, however it ended (Python 3.6) |
-| `provisioningJob.bash`, `provisioningConfig` | with `provisionResources`: what starts machines, and what that reads |
-| `run.dag.*` | DAGMan's own |
+| `final-status` | run by DAGMan after the final job: fails the DAG if any job failed, even if the final job succeeded |
+| `gate` | for an `ordering` that does not block: run by DAGMan until a group is over (Python 3.6) |
+| `provisioningJob.bash`, `provisioningConfig` | with `provisionResources`: the job that starts machines, its settings |
+| `run.dag.*` | DAGMan's own files |
 
-A node is named `j` and the number of its job in `workflow.jsonl`; `final` is the final job, `provision` the one that
-starts machines, and `g0`, `g1`, ... are nodes without a job that stand for many edges, or between groups of jobs.
-The log of an attempt is `logs/LABEL/NN/JOB.CLUSTER.ATTEMPT.log`, both streams in one; with `overwriteJobFiles` it is
-`JOB.CLUSTER.log` for all attempts that DAGMan submitted once.
+A node is named `j` and the number of its job in `workflow.jsonl`. `final` is the final job, and `provision` the job
+that starts machines. `g0`, `g1`, ... are nodes without a job, which join many edges or separate groups of jobs.
+The log of an attempt is `logs/LABEL/NN/JOB.CLUSTER.ATTEMPT.log`, with both streams. With `overwriteJobFiles` it is
+`JOB.CLUSTER.log` for all attempts of one submission by DAGMan.
 
 Every job has the attributes `LongshoreRun`, `LongshoreJob` (its number), `LongshoreName`, `bps_job_name`,
-`bps_job_label`, `bps_job_quanta` and those of the run, such as `bps_operator`. Signs that mean something to HTCondor
-are `_` in there; arguments, environment and `LONGSHORE_JOB_NAME` have them as they are.
+`bps_job_label`, `bps_job_quanta` and those of the run, such as `bps_operator`. Characters with a meaning in HTCondor
+become `_` there; arguments, environment and `LONGSHORE_JOB_NAME` keep them.
 """
 _RULES: Final = """## Memory, and other ends
 
-A job that ran out of memory is held by HTCondor (hold codes 34, or 21 with subcode 102) or, killed by a signal, by a
-policy of its own (code 3 with subcode 34); it is released at once and asks for `memoryMultiplier` times as much, never
-more than `requestMemoryMax`, `memoryLimit` or the largest machine whose name fits `executeMachinesPattern`, or of all
-machines where none fits. When it had that, it is given up. Holds by hand stay. Every other hold counts as an attempt,
-is released after `retryDelay`, twice that, and so on up to `retryDelayMax`, or at once where `releaseExpr` says so, and
-ends the job when none of its attempts is left. A job that ran out of time (code 47) goes again only with
-`walltimeMultiplier` above 1.
+HTCondor holds a job that ran out of memory (hold codes 34, or 21 with subcode 102). A job killed by a signal is held by
+its own policy (code 3 with subcode 34). Such a job is released at once and requests `memoryMultiplier` times as much.
+The limit is `requestMemoryMax`, `memoryLimit`, or the largest machine that matches `executeMachinesPattern` (of all
+machines if none matches). After an attempt with the limit, the job has failed.
 
-What is asked for follows from numbers that change only when a job ends or is held (`NumHoldsByReason`,
-`NumJobCompletions`), so that a slot never refuses the job it was made for.
+Holds by hand remain. Every other hold counts as an attempt. It is released after `retryDelay`, twice that, and so on up
+to `retryDelayMax`, or at once if `releaseExpr` is true. It ends the job after its last attempt. A job that ran out of
+time (code 47) is retried only with `walltimeMultiplier` above 1.
+
+Requests follow from counts that change only when a job ends or is held (`NumHoldsByReason`, `NumJobCompletions`). So a
+slot never refuses the job that it was made for.
 
 ## Quoting
 
-Arguments, values of variables and names reach the job sign by sign. What HTCondor's own syntax cannot hold, line feeds
-and `$$(`, is packed into an argument that `/bin/sh` unpacks. A program without a path is found by `/usr/bin/env`.
+Arguments, values of variables and names reach the job with every character. HTCondor's syntax cannot express line feeds
+and `$$(`; they are packed into an argument that `/bin/sh` unpacks. `/usr/bin/env` finds a program without a path.
 """
 _DAGMAN: Final = """## `wmsConfig`
 
-Settings of DAGMan for the run. A name that is not known, or a value of the wrong kind, is an error:
+Settings of DAGMan for the run. An unknown name, or a value of the wrong type, is an error:
 """
 
 
@@ -79,9 +80,9 @@ def _keys() -> Iterator[str]:
     schema = json.loads((ROOT / "etc" / "schema" / "site.json").read_text("utf-8"))
     own = schema["properties"]["htcondor"]["properties"]
     yield from _table("The site's map `htcondor`", {name: entry["description"] for name, entry in own.items()})
-    yield from _table("What each key becomes", REACHES)
-    yield from _table("What is refused, or has no effect, and why", REFUSED)
-    yield from _table("What is left to HTCondor", LEFT_TO_HTCONDOR)
+    yield from _table("Translation of each key", REACHES)
+    yield from _table("Refused or without effect, and the reason", REFUSED)
+    yield from _table("Left to HTCondor", LEFT_TO_HTCONDOR)
 
 
 def _table(title: str, rows: Mapping[str, str]) -> Iterator[str]:

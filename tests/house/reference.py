@@ -1,4 +1,4 @@
-"""Writes the reference page of the configuration from its schema; a test holds the two to each other.
+"""Writes the reference page of the configuration from its schema; a test compares the two.
 
 Usage: python -m tests.house.reference
 """
@@ -26,10 +26,10 @@ _HEAD = """# Configuration keys
 
 <!-- Made by `python -m tests.house.reference` from etc/schema/config.json and etc/*.yaml; do not edit. -->
 
-Every key that Longshore reads, with the places it can stand in and its default. Any other key is a variable of yours.
-`{name}` and `${NAME}` in a value are replaced; see [your own commands](../how-to/run-your-own-commands.md). A key that
-is looked up for a job is searched in this order: the command line, `payload`, `cluster.LABEL`, `pipetask.LABEL`,
-`site.NAME`, `cloud.NAME`, and at last the root. `etc/schema/config.json` holds the same for editors.
+Every key that Longshore reads, with its sections and its default. Any other key is a variable of yours. `{name}` and
+`${NAME}` in a value are replaced; see [your own commands](../how-to/run-your-own-commands.md). A key of a job is
+searched in this sequence: the command line, `payload`, `cluster.LABEL`, `pipetask.LABEL`, `site.NAME`, `cloud.NAME`,
+and the root. For editors, `etc/schema/config.json` has the same content.
 """
 
 
@@ -46,16 +46,16 @@ def page() -> str:
 def _sections(schema: dict[str, Any], defaults: dict[str, Any]) -> Iterator[str]:
     definitions = schema["$defs"]
     titles = {
-        "run": "Of a run: at the root or under `payload`",
-        "payload": "Of the payload: under `payload` or at the root",
-        "job": "Of jobs: anywhere",
+        "run": "Keys of a run: at the root or under `payload`",
+        "payload": "Keys of the payload: under `payload` or at the root",
+        "job": "Keys of jobs: in every section",
     }
     for name, title in titles.items():
         yield from _table(title, definitions[name].get("properties", {}), defaults, path=("payload",))
         for key, value in definitions[name].get("properties", {}).items():
             below, words = value.get("properties", {}), value["description"]
             if key == SLURM:
-                # Of Slurm's many keys there is a page.
+                # Slurm's keys have a page of their own.
                 continue
             yield from _table(f"Under `{key}`", below, defaults, path=(key,), words=words if below else "")
     for name, section in schema["properties"].items():

@@ -1,4 +1,4 @@
-"""Writes the reference page of site profiles from their schema; a test holds the two to each other.
+"""Writes the reference page of site profiles from their schema; a test compares the two.
 
 Usage: python -m tests.house.site_reference
 """
@@ -18,10 +18,10 @@ _HEAD = """# Site profiles
 
 <!-- Made by `python -m tests.house.site_reference` from etc/schema/site.json; do not edit. -->
 
-What a profile of a site can say, beside any [key of a configuration](configuration.md), which it gives a default.
-[How to describe a site](../how-to/describe-a-site.md) shows it in use; `etc/schema/site.json` holds the same for
-editors. Each key can also stand in a section `site.NAME` of a configuration; those after `limits` also at its root,
-for all sites. The keys under `slurm`: [Slurm](slurm.md).
+The keys of a site's profile. A profile can also have any [key of a configuration](configuration.md), as a default for
+its jobs. [How to describe a site](../how-to/describe-a-site.md) shows profiles in use. For editors,
+`etc/schema/site.json` has the same content. A section `site.NAME` of a configuration can have each of these keys. The
+root can have those after `limits`, for all sites. The keys under `slurm` are in [Slurm](slurm.md).
 """
 
 
@@ -34,7 +34,7 @@ def page() -> str:
 def _below(schema: dict[str, Any]) -> Iterator[str]:
     for key, value in schema["properties"].items():
         if key == SLURM:
-            # Of its many keys there is a page.
+            # Slurm's keys have a page of their own.
             continue
         if "properties" in value:
             yield from _table(f"Under `{key}`", value)

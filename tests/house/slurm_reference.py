@@ -1,4 +1,4 @@
-"""Writes the reference page of Slurm from the schema and from what the service knows; a test holds the two together.
+"""Writes the reference page of Slurm from the schema and the service; a test compares the two.
 
 Usage: python -m tests.house.slurm_reference
 """
@@ -22,22 +22,20 @@ _HEAD = """# Slurm
 
 <!-- Made by `python -m tests.house.slurm_reference` from etc/schema/site.json and the service; do not edit. -->
 
-What the service `slurm` understands, beside the [keys of every configuration](configuration.md) and of [every
-site](site-profiles.md). [How to use a Slurm cluster](../how-to/use-slurm.md) shows it in use.
+The keys of the service `slurm`, beside the [keys of every configuration](configuration.md) and of [every
+site](site-profiles.md). [How to use a Slurm cluster](../how-to/use-slurm.md) shows the service in use.
 
-## Where it is said
+## Sections
 
-All keys of the map `slurm:` can stand in the profile of a site, at the root of a configuration, and under
-`pipetask.LABEL`, `cluster.LABEL` and `finalJob`. The maps are merged: of each key the strongest section's value
-holds, and `null` takes back what a weaker one says. Values can have variables, those of each job (`{visit}`)
-included; jobs with different values go in different arrays. The keys under "How Slurm is spoken to" are those of
-the run's own site.
+The map `slurm:` can be in the profile of a site, at the root of a configuration, and under `pipetask.LABEL`,
+`cluster.LABEL` and `finalJob`. The maps are merged: for each key the strongest section's value holds, and `null`
+cancels the value of a weaker section. Values can have variables, including those of each job (`{visit}`); jobs with different
+values form different arrays. The keys under "Keys of the run" come from the run's own site.
 
-`directives:`, and beside it buildtest's `sbatch:`, hold raw options for the head of the script, with or without
-`#SBATCH`. Lines of the site come first, then those of the label and of the cluster, all behind the lines of
-Longshore's own: of two options the later one holds for `sbatch`. `directives: null` takes back all that weaker
-sections say. `slurm.omit: [mem, export]` leaves out lines that Longshore would write; `job-name`, `array` and
-`output` cannot be left out.
+`directives:`, and buildtest's `sbatch:`, have raw options for the head of the script, with or without `#SBATCH`. Lines
+of the site come first, then those of the label and of the cluster, all after Longshore's own lines. For `sbatch`, the
+later of two options holds. `directives: null` cancels the lines of weaker sections. `slurm.omit: [mem, export]` omits
+lines that Longshore would write; `job-name`, `array` and `output` cannot be omitted.
 
 ## From the keys of every service
 
@@ -53,42 +51,42 @@ sections say. `slurm.omit: [mem, export]` leaves out lines that Longshore would 
 | `accountingGroup`, a site's `account` | `--account` |
 | a site's `qos` | `--qos` |
 | `mailTo`, `whenToMail` | `--mail-user`, `--mail-type` |
-| `setup.job`, `modules`, `environment`, `workingDirectory` | nothing: they hold inside of the job |
-| `container` | nothing: it stands in front of the command, behind `slurm.launcher` |
-| `inheritEnvironment` | what `sbatch` sees, and `--export=ALL`; `PATH` and `SLURM_CONF` are always among it |
+| `setup.job`, `modules`, `environment`, `workingDirectory` | none: they apply inside the job |
+| `container` | none: a prefix to the command, after `slurm.launcher` |
+| `inheritEnvironment` | the environment of `sbatch`, and `--export=ALL`; it always has `PATH` and `SLURM_CONF` |
 """
 
 _HET = """## Heterogeneous jobs
 
-Names that end in a number are those of a further component: `cpu1`, `gres1` of the second, `cpu2` of the third. A
-number that is left out is an error. {indexed} can have one. Account and walltime hold for all components; raw lines
-belong to the first. Slurm takes no arrays of such jobs: each is handed over alone. `launcher: srun` starts the
-command in all components.
+A name with a number belongs to a further component: `cpu1`, `gres1` to the second, `cpu2` to the third. A gap in the
+numbers is an error. {indexed} can have a number. Account and wall time apply to all components; raw lines belong to the
+first. Slurm has no arrays of such jobs, so each is submitted alone. `launcher: srun` starts the command in all
+components.
 """
 
 _TEMPLATE = """## The script, and a site's own template
 
-`etc/templates/slurm/batch.sh.j2` makes the script of each batch; `templates: {batch.sh: FILE}` of a site replaces
+`etc/templates/slurm/batch.sh.j2` renders the script of each batch; `templates: {batch.sh: FILE}` of a site replaces
 it. It is a Jinja template with one variable, `job`:
 
 | | |
 |---|---|
-| `job.lines` | the options, a line each, without `#SBATCH` |
-| `job.run` | the line that runs the member, in a shell of its own; it must be there |
-| `job.run_here` | the same without another shell, for a script that does nothing else, with `#!/bin/sh` |
+| `job.lines` | the options, one per line, without `#SBATCH` |
+| `job.run` | the line that runs the member, in a shell of its own; required |
+| `job.run_here` | the same without another shell, for a script with `#!/bin/sh` and no other commands |
 | `job.name`, `job.array` | name of the job, number of tasks (0 for a single job) |
-| `job.folder`, `job.table`, `job.ends`, `job.wrapper` | paths of the run, its members, their ends, the program |
+| `job.folder`, `job.table`, `job.ends`, `job.wrapper` | paths of the run, its members, their end records, the wrapper |
 
-It is tried when a run is prepared: what cannot be written into a script, such as a line feed in a path, is said
-then.
+The template is rendered when a run is prepared. Values that a script cannot have, such as a line feed in a path, are
+errors then.
 """
 
 _STATES = """## States
 
-`successIf: {slurm_job_state_codes: FAILED}` is a success where the job fails as expected. buildtest's `status:` map
-is read too, and met by any one of its keys unless it says `mode: and`: `returncode` (one or several), `regex:
-{stream, exp}` (both streams are one log here), `runtime: {min, max}`, `slurm_job_state_codes`. A key that is none
-of these is an error.
+`successIf: {slurm_job_state_codes: FAILED}` is a success if the job fails as expected. buildtest's `status:` map is
+supported too. Any one of its keys satisfies it, unless it has `mode: and`. The keys are `returncode` (one or several),
+`regex: {stream, exp}` (both streams are one log here), `runtime: {min, max}` and `slurm_job_state_codes`. Any other key
+is an error.
 
 | state | `successIf.state` |
 |---|---|
@@ -104,8 +102,8 @@ def page() -> str:
 def _keys(keys: dict[str, Any]) -> Iterator[str]:
     plain = {name: entry for name, entry in keys.items() if name not in SPELLINGS and not name.endswith("1")}
     of_sites = {*OF_SITES, "engineJob"}
-    yield from _table("How Slurm is spoken to", {name: entry for name, entry in plain.items() if name in of_sites})
-    yield from _table("What jobs ask for", {name: entry for name, entry in plain.items() if name not in of_sites})
+    yield from _table("Keys of the run", {name: entry for name, entry in plain.items() if name in of_sites})
+    yield from _table("Keys of jobs", {name: entry for name, entry in plain.items() if name not in of_sites})
     others = ", ".join(f"`{other}` is `{name}`" for other, name in SPELLINGS.items())
     yield f"Other names: {others}.\n"
 
@@ -133,15 +131,15 @@ def _type(entry: dict[str, Any]) -> str:
 def _rest() -> Iterator[str]:
     yield _HET.format(indexed=", ".join(f"`{name}`" for name in INDEXED))
     yield f"## On the command line\n\n```text\n{BACKEND_HELP}\n```\n"
-    yield "They win over all else. `-c`, `--mem` and `--tmp` are `requestCpus`, `requestMemory` and `requestDisk` of"
-    yield "all jobs, and grow as these do when a job is tried again.\n"
+    yield "They win over all other values. `-c`, `--mem` and `--tmp` are `requestCpus`, `requestMemory` and"
+    yield "`requestDisk` of all jobs, and grow like these at a retry.\n"
     yield _TEMPLATE
     yield _STATES.rstrip("\n")
     for name, states in STATES.items():
         yield f"| `{name}` | {' or '.join(f'`{state}`' for state in states)} |"
-    yield "\n## What ping asks\n"
-    yield f"It takes {PATIENCE_S:.0f} s at most for all questions together, and submits nothing. Which of the sources"
-    yield "of what happened to jobs work, and what is not known without one:\n"
+    yield "\n## What ping checks\n"
+    yield f"`ping` takes at most {PATIENCE_S:.0f} s for all queries together, and submits nothing. It shows which"
+    yield "sources of job states work. Without a source, some information is missing:\n"
     yield "| source | without it |"
     yield "|---|---|"
     for name, words in LOST.items():

@@ -46,7 +46,7 @@ def test_what_is_ordinary_is_no_problem() -> None:
     ("settings", "fatal", "words"),
     [
         ({"attributes": {"queue": "long"}}, False, "'queue' of 'a' has no effect: HTCondor has no queues"),
-        ({"rules": JobRules(success_if=SuccessIf(exit=(0, 3)))}, True, "DAGMan takes the exit code 0"),
+        ({"rules": JobRules(success_if=SuccessIf(exit=(0, 3)))}, True, "only exit code 0 is a success"),
         ({"rules": JobRules(retry_on=RetryOn(log="x"))}, True, "'retryOn.log'"),
         ({"rules": JobRules(bounds=Bounds(log_b=5))}, False, "'maxLogSize'"),
         ({"rules": JobRules(bounds=Bounds(tmp=Keep.ALL))}, False, "'keepTmp'"),

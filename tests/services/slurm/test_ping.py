@@ -120,7 +120,7 @@ def test_a_controller_that_does_not_answer() -> None:
 def test_what_is_lost_without_a_source_is_said() -> None:
     report = asked(squeue=None, sacct=None)
     assert report.ok
-    assert report.details["squeue"].startswith("does not work (no such thing): nothing is known of jobs that wait")
+    assert report.details["squeue"].startswith("does not work (no such thing): the state of waiting jobs is unknown")
     assert report.details["sacct"].startswith("does not work (no such thing): peak memory")
 
 

@@ -30,12 +30,12 @@ _BACKEND: Final = {
 """Options of ``--backend-options`` and the name of each in the service's own map (open-lmake, "Slurm backend")."""
 
 BACKEND_HELP: Final = """\
-Options of --backend-options for Slurm, as srun has them; a lone ':' parts the components of a job:
+Options of --backend-options for Slurm, as in srun; a lone ':' separates the components of a job:
   -c, --cpus-per-task=N  processors
       --mem=AMOUNT       memory
       --tmp=AMOUNT       temporary disk space
   -C, --constraint=LIST  features of nodes
-  -x, --exclude=LIST     nodes to leave out
+  -x, --exclude=LIST     nodes to exclude
       --gres=LIST        generic resources
   -L, --licenses=LIST    licences
   -w, --nodelist=LIST    nodes to use

@@ -20,12 +20,12 @@ PATIENCE_S: Final = 30.0
 _EACH_S: Final = 10.0
 
 LOST: Final = {
-    "squeue": "nothing is known of jobs that wait, and what leaves no record of its end is lost",
-    "sacct": "peak memory and CPU time are not known, nor what happened to a job that left no record and that Slurm "
-    "has forgotten",
-    "scontrol": "what happened to a job that left no record is known from accounting alone",
+    "squeue": "the state of waiting jobs is unknown, and jobs without an end record are lost",
+    "sacct": "peak memory and CPU time are unknown, and so is the end of a job without a record that Slurm has "
+    "forgotten",
+    "scontrol": "the end of a job without a record is known only from accounting",
 }
-"""What is not known where a source does not work."""
+"""The information that is missing when a source does not work."""
 
 
 class _Ask:
