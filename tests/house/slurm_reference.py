@@ -29,8 +29,8 @@ site](site-profiles.md). [How to use a Slurm cluster](../how-to/use-slurm.md) sh
 
 The map `slurm:` can be in the profile of a site, at the root of a configuration, and under `pipetask.LABEL`,
 `cluster.LABEL` and `finalJob`. The maps are merged: for each key the strongest section's value holds, and `null`
-cancels the value of a weaker section. Values can have variables, including those of each job (`{visit}`); jobs with different
-values form different arrays. The keys under "Keys of the run" come from the run's own site.
+cancels the value of a weaker section. Values can have variables, including those of each job (`{visit}`); jobs with
+different values form different arrays. The keys under "Keys of the run" come from the run's own site.
 
 `directives:`, and buildtest's `sbatch:`, have raw options for the head of the script, with or without `#SBATCH`. Lines
 of the site come first, then those of the label and of the cluster, all after Longshore's own lines. For `sbatch`, the
