@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from tests.app.progress_notes import ProgressNotes
 
-from longshore.app.begin import Begun, begin
 from longshore.app.checks import check, check_commands
 from longshore.app.prepare import prepare
 from longshore.app.profiles import Profiles
+from longshore.app.resolved_run import ResolvedRun, resolve_run
 from longshore.errors import FilesError, LongshoreError, PreparationError
 from longshore.model.cluster import Cluster, ClusteredGraph
 from longshore.model.dag import Dag
@@ -31,16 +31,16 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def begun(folder: Path, text: str = "runQuantumCommand: 'true'\n") -> Begun:
+def begun(folder: Path, text: str = "runQuantumCommand: 'true'\n") -> ResolvedRun:
     (folder / "run.yaml").write_text(text, "utf-8")
-    return begin(Path("run.yaml"), options={}, sets=(), now=0.0, tell=ProgressNotes())
+    return resolve_run(Path("run.yaml"), options={}, sets=(), now=0.0, tell=ProgressNotes())
 
 
 def job(name: str, *, reads: tuple[str, ...] = (), writes: tuple[str, ...] = ()) -> Job:
     return Job(name=name, label="a", command=("true",), settings=SETTINGS, inputs=reads, outputs=writes)
 
 
-def wrong(begun: Begun, *jobs: Job, files: Mapping[str, str] | None = None) -> list[str]:
+def wrong(begun: ResolvedRun, *jobs: Job, files: Mapping[str, str] | None = None) -> list[str]:
     named = {name: File(name=name, path=path) for name, path in (files or {}).items()}
     try:
         check(begun, Workflow("w", jobs, [], files=named), ProgressNotes())

@@ -9,28 +9,29 @@ import pytest
 from tests.command import Cli
 from tests.workflows import wfformat
 
-from longshore.app.configuration import Configuration, read_configuration
-from longshore.app.functions import called, with_functions
+from longshore.app.configuration import Draft, read_draft
+from longshore.app.resolved_run import resolve_configuration
+from longshore.app.user_functions import call_builtin_or_imported
 from longshore.config.functions import Call
 from longshore.errors import ConfigError
 
 
-def configuration_of(folder: Path, text: str, *sets: str) -> Configuration:
+def draft_of(folder: Path, text: str, *sets: str) -> Draft:
     path = folder / "run.yaml"
     path.write_text(text, "utf-8")
-    return read_configuration(path, options={}, sets=sets, now=0)[0]
+    return read_draft(path, options={}, sets=sets, now=0)
 
 
 def test_a_function_is_called_only_when_asked(tmp_path: Path) -> None:
-    configuration = configuration_of(tmp_path, "queue: q_bpsEval(os.path.basename, '/a/{n}')\nn: 7\n")
-    assert configuration.text("queue") == "q_bpsEval(os.path.basename, '/a/7')"
-    assert with_functions(configuration).text("queue") == "q_7"
-    assert with_functions(configuration).with_defined(n="8").text("queue") == "q_8"
+    draft = draft_of(tmp_path, "queue: q_bpsEval(os.path.basename, '/a/{n}')\nn: 7\n")
+    assert draft.text("queue") == "q_bpsEval(os.path.basename, '/a/7')"
+    assert resolve_configuration(draft).text("queue") == "q_7"
+    assert resolve_configuration(draft).with_values({"n": "8"}).text("queue") == "q_8"
 
 
 def test_a_layer_that_forbids_holds(tmp_path: Path) -> None:
     text = "allowFunctions: false\nqueue: bpsEval(os.getcwd)\nproject: bpsEval(max, 1, 2)\n"
-    configuration = with_functions(configuration_of(tmp_path, text, ".allowFunctions=true"))
+    configuration = resolve_configuration(draft_of(tmp_path, text, ".allowFunctions=true"))
     assert configuration.text("project") == "2"
     with pytest.raises(ConfigError, match="which 'allowFunctions' forbids"):
         configuration.text("queue")
@@ -42,7 +43,7 @@ def test_a_layer_that_forbids_holds(tmp_path: Path) -> None:
 )
 def test_functions_that_are_none_or_fail(name: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        called(Call(name, ("/no/such/file",), {}, f"bpsEval({name})"))
+        call_builtin_or_imported(Call(name, ("/no/such/file",), {}, f"bpsEval({name})"))
 
 
 def test_forbidding_cannot_be_deleted(tmp_path: Path) -> None:
@@ -50,7 +51,7 @@ def test_forbidding_cannot_be_deleted(tmp_path: Path) -> None:
     (tmp_path / "sites" / "strict.yaml").write_text("{service: local, allowFunctions: false}\n", "utf-8")
     text = f"sitePath: {tmp_path}/sites\ncomputeSite: strict\nallowFunctions: !delete\nqueue: bpsEval(os.getcwd)\n"
     with pytest.raises(ConfigError, match="which 'allowFunctions' forbids") as caught:
-        with_functions(configuration_of(tmp_path, text)).text("queue")
+        resolve_configuration(draft_of(tmp_path, text)).text("queue")
     assert "strict.yaml:1:34" in caught.value.hint
 
 

@@ -10,9 +10,10 @@ import yaml
 from tests.command import Cli
 from tests.workflows import ONE, wfformat
 
-from longshore.app.configuration import Configuration, load_configuration
-from longshore.app.functions import with_functions
-from longshore.app.generate import with_generated
+from longshore.app.configuration import ResolvedConfiguration, read_draft
+from longshore.app.generate import generate
+from longshore.app.lint import check_configuration
+from longshore.app.resolved_run import resolve_configuration
 from longshore.config.check import Finding
 from longshore.errors import ConfigError
 
@@ -62,10 +63,11 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def generated(text: str, *sets: str) -> tuple[Configuration, list[Finding]]:
+def generated(text: str, *sets: str) -> tuple[ResolvedConfiguration, list[Finding]]:
     Path("run.yaml").write_text(text, "utf-8")
-    configuration, warnings = load_configuration(Path("run.yaml"), options={}, sets=sets, now=0)
-    return with_generated(with_functions(configuration), warnings)
+    draft = read_draft(Path("run.yaml"), options={}, sets=sets, now=0)
+    draft, warnings = generate(draft, check_configuration(draft))
+    return resolve_configuration(draft), warnings
 
 
 def written(text: str) -> Path:

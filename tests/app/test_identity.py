@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from longshore.app.configuration import load_configuration
-from longshore.app.identity import payload_identity
+from longshore.app.configuration import read_draft
+from longshore.app.resolved_run import payload_identity
 
 
 def identity(folder: Path, text: str, monkeypatch: pytest.MonkeyPatch, *, name: str = "run.yaml") -> str:
@@ -16,8 +16,7 @@ def identity(folder: Path, text: str, monkeypatch: pytest.MonkeyPatch, *, name: 
         (folder / pipeline).write_text("tasks: {}\n", "utf-8")
     (folder / name).write_text(text, "utf-8")
     monkeypatch.chdir(folder)
-    configuration, _ = load_configuration(folder / name, options={}, sets=(), now=0.0)
-    return payload_identity(configuration)
+    return payload_identity(read_draft(folder / name, options={}, sets=(), now=0.0))
 
 
 NAMED = "payload: {payloadName: mosaic}\npipelineYaml: pipe.yaml\n"

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from longshore.app.configuration import Configuration, load_configuration
+from longshore.app.configuration import Draft, read_draft
+from longshore.app.lint import check_configuration
 from longshore.config.check import Finding
 from longshore.errors import ConfigError
 
@@ -29,9 +30,10 @@ def write(path: Path, text: str) -> None:
 
 def load(
     text: str = "{}", *, sets: tuple[str, ...] = (), options: dict[str, str] | None = None
-) -> tuple[Configuration, list[Finding]]:
+) -> tuple[Draft, list[Finding]]:
     Path("run.yaml").write_text(text, "utf-8")
-    return load_configuration(Path("run.yaml"), options=options or {}, sets=sets, now=0.0)
+    draft = read_draft(Path("run.yaml"), options=options or {}, sets=sets, now=0.0)
+    return draft, check_configuration(draft)
 
 
 def value(key: str, text: str = "{}", **how: Any) -> Any:
@@ -206,7 +208,7 @@ def test_a_root_key_beats_a_profile_and_a_section_beats_the_root(here: Path) -> 
     assert value(KEY, base + "queue: root\nsite: {campus: {queue: section}}\n") == "section"
     assert value(KEY, base + "queue: root\nsite: {other: {queue: section}}\n") == "root"
     found, _ = load(base + "slurm: {b: 2}\nsite: {campus: {slurm: {c: 3}}}\n")
-    assert found.place.settings["slurm"] == {"a": 1, "b": 2, "c": 3}, "read whole"
+    assert found.resolved_site.settings["slurm"] == {"a": 1, "b": 2, "c": 3}, "read whole"
 
 
 def test_a_section_can_be_all_there_is_of_a_site(here: Path) -> None:
@@ -215,16 +217,16 @@ def test_a_section_can_be_all_there_is_of_a_site(here: Path) -> None:
     )
     assert (found.site, found.service) == ("mine", "local")
     assert found.search("accountingGroup") == "survey"
-    assert found.place.settings["scratch"].endswith("/tmp")
-    assert not found.place.settings["scratch"].startswith("$")
+    assert found.resolved_site.settings["scratch"].endswith("/tmp")
+    assert not found.resolved_site.settings["scratch"].startswith("$")
 
 
 def test_a_section_inherits_a_profile(here: Path) -> None:
     write(here / "home/longshore/sites/base.yaml", "{service: local, queue: base, limits: {cpus: 4}}")
     found, _ = load("computeSite: mine\nsite: {mine: {inherits: base, limits: {cpus: 9}}}\n")
     assert found.search(KEY) == "base"
-    assert found.place.limits["cpus"].amount == 4
-    assert len(found.place.notes) == 1
+    assert found.resolved_site.limits["cpus"].amount == 4
+    assert len(found.resolved_site.notes) == 1
 
 
 def test_a_profile_deletes_what_it_inherits(here: Path) -> None:
@@ -232,7 +234,7 @@ def test_a_profile_deletes_what_it_inherits(here: Path) -> None:
     write(here / "home/longshore/sites/mine.yaml", "{inherits: base, modules: !delete , queue: !delete , x: !delete }")
     write(here / "etc1/longshore/longshore.yaml", "{queue: of the machine, x: 1}")
     found, _ = load("computeSite: mine\n")
-    assert "modules" not in found.place.settings
+    assert "modules" not in found.resolved_site.settings
     assert not found.config.search(KEY).found
     assert not found.config.search("x").found
 
@@ -285,8 +287,8 @@ def test_a_profile_that_is_wrong(here: Path) -> None:
 
 def test_a_variable_that_happens_to_have_the_name_of_a_word_about_sites(here: Path) -> None:
     found, _ = load("setup: 'source x'\nrunQuantumCommand: '{setup}; run'\n")
-    assert "setup" not in found.place.settings
-    assert "'setup' is taken for a variable" in found.place.notes[0]
+    assert "setup" not in found.resolved_site.settings
+    assert "'setup' is taken for a variable" in found.resolved_site.notes[0]
     assert found.search("runQuantumCommand") == "source x; run"
 
 

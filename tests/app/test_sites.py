@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from longshore.app.begin import begin
 from longshore.app.profiles import Profiles
+from longshore.app.resolved_run import resolve_run
 from longshore.app.teller import Keeping
 from longshore.contract.context import Context
 from longshore.errors import ConfigError
@@ -71,8 +71,8 @@ def write(name: str, text: str) -> None:
 def begun(text: str) -> tuple[Context, Profiles, Keeping]:
     Path("run.yaml").write_text(f"sitePath: sites\n{text}", "utf-8")
     tell = Keeping(Silent())
-    run = begin(Path("run.yaml"), options={}, sets=(), now=0.0, tell=tell)
-    return run.ctx, Profiles(run), tell
+    run = resolve_run(Path("run.yaml"), options={}, sets=(), now=0.0, tell=tell)
+    return run.context, Profiles(run), tell
 
 
 def test_all_that_is_said_is_carried() -> None:

@@ -16,8 +16,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from longshore.app.begin import begin
 from longshore.app.checks import check
+from longshore.app.resolved_run import resolve_run
 from longshore.errors import LongshoreError
 from longshore.model.file import File
 from longshore.model.garbage import collection_paused
@@ -63,7 +63,7 @@ def workflow(number: int, folder: Path, *, well: bool) -> Workflow:
 
 def measured(number: int, folder: Path, *, well: bool) -> tuple[float, int]:
     """Seconds that the checks take, and the lines that they come to."""
-    begun = begin(Path("run.yaml"), options={}, sets=(), now=0.0, tell=_Quiet())
+    begun = resolve_run(Path("run.yaml"), options={}, sets=(), now=0.0, tell=_Quiet())
     jobs = workflow(number, folder, well=well)
     lines = 0
     began = time.process_time()

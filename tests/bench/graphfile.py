@@ -25,9 +25,9 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from tests.bench.processes import peak_mb
 
-from longshore.app.begin import begin
 from longshore.app.packing import pack
 from longshore.app.prepare import make_workflow, plan_of, write
+from longshore.app.resolved_run import resolve_run
 from longshore.app.sources import acquire
 from longshore.graph.graphlines import KIND, VERSION
 from longshore.world.graphfile import write_graph_file
@@ -94,7 +94,7 @@ def measured(name: str, *, wall: bool) -> Figures:
     """One run, from the file in the current directory to the run directory."""
     Path("run.yaml").write_text(YAML.format(name=name), "utf-8")
     clock: Callable[[], float] = time.perf_counter if wall else time.process_time
-    begun = begin(Path("run.yaml"), options={}, sets=(), now=0.0, tell=_Quiet())
+    begun = resolve_run(Path("run.yaml"), options={}, sets=(), now=0.0, tell=_Quiet())
     times = [clock()]
     acquired = acquire(begun, _Quiet())
     times.append(clock())

@@ -26,9 +26,9 @@ from tests.bench.processes import peak_mb
 from tests.bench.transform import YAML, _Quiet, made_up
 
 from longshore.app.acquired import Acquired
-from longshore.app.begin import begin
 from longshore.app.packing import pack
 from longshore.app.prepare import make_workflow
+from longshore.app.resolved_run import resolve_run
 from longshore.contract.context import Context, RunPaths, Site
 from longshore.graph.quantumgraph import RUN_GRAPH, task_graph
 from longshore.model.file import File
@@ -57,7 +57,7 @@ def ours(quanta: int) -> Figures:
     """Render a workflow and write it."""
     record = made_up(quanta)
     Path("run.yaml").write_text(YAML, "utf-8")
-    begun = begin(Path("run.yaml"), options={}, sets=(), now=0.0, tell=_Quiet())
+    begun = resolve_run(Path("run.yaml"), options={}, sets=(), now=0.0, tell=_Quiet())
     named = f"<FILE:{RUN_GRAPH}>"
     graph = task_graph(record, name="bench", file=File(name=RUN_GRAPH, path="graph.qg"), origin=Origin("graph.qg"))
     del record

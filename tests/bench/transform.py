@@ -27,9 +27,9 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from tests.bench.processes import peak_mb
 
 from longshore.app.acquired import Acquired
-from longshore.app.begin import begin
 from longshore.app.packing import pack
 from longshore.app.prepare import make_workflow
+from longshore.app.resolved_run import resolve_run
 from longshore.graph.quantumgraph import RUN_GRAPH, LabelQuanta, QuantumGraphRecord, task_graph
 from longshore.model.file import File
 from longshore.origin import Origin
@@ -125,7 +125,7 @@ def _ordering(record: QuantumGraphRecord, implementation: str) -> str:
 def ours(record: QuantumGraphRecord, implementation: str) -> Figures:
     """Longshore's packing, and its transform with all it checks."""
     Path("run.yaml").write_text(YAML + _ordering(record, implementation), "utf-8")
-    begun = begin(Path("run.yaml"), options={}, sets=(), now=0.0, tell=_Quiet())
+    begun = resolve_run(Path("run.yaml"), options={}, sets=(), now=0.0, tell=_Quiet())
     named = f"<FILE:{RUN_GRAPH}>"
     graph = task_graph(record, name="bench", file=File(name=RUN_GRAPH, path="graph.qg"), origin=Origin("graph.qg"))
     acquired = Acquired(graph=graph, values={"qgraphFile": named, RUN_GRAPH: named})

@@ -12,10 +12,12 @@ from hypothesis import strategies as st
 from longshore.config.merge import (
     Layer,
     LayerRank,
+    LayerStack,
     Marker,
     Node,
     layer_from_mapping,
     merge,
+    merge_over,
     overlay,
     plain,
     tree,
@@ -48,6 +50,20 @@ def test_rank_decides_before_order_and_order_among_equals() -> None:
         layer(LayerRank.DEFAULTS, a="default", d="default"),
     ]
     assert plain(merge(layers)) == {"a": "set", "b": "set", "c": "second", "d": "default"}
+
+
+def test_a_weak_layer_may_be_added_after_a_strong_one() -> None:
+    strong = LayerStack().with_layers(layer(LayerRank.FILE, a="file", b={"x": 1}))
+    both = strong.with_layers(layer(LayerRank.SITE, a="site", b={"y": 2}), layer(LayerRank.DEFAULTS, c=3))
+    assert plain(both.root()) == {"a": "file", "b": {"x": 1, "y": 2}, "c": 3}
+    assert plain(strong.root()) == {"a": "file", "b": {"x": 1}}
+    assert [each.rank for each in both.layers] == [LayerRank.FILE, LayerRank.SITE, LayerRank.DEFAULTS]
+
+
+def test_a_layer_over_all_others_may_delete() -> None:
+    root = merge([layer(LayerRank.FILE, a=1, b={"c": 2, "d": 3})])
+    last = layer(LayerRank.COMMAND_LINE, a=Marker.DELETE, b={"c": Marker.DELETE, "e": 4})
+    assert plain(merge_over(root, last)) == {"b": {"d": 3, "e": 4}}
 
 
 def test_a_value_knows_all_it_replaced() -> None:

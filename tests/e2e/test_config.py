@@ -15,7 +15,7 @@ from tests.command import Cli
 from tests.config.documented_keys import documented
 from tests.workflows import WriteRun
 
-from longshore.app.configuration import read_configuration
+from longshore.app.configuration import read_draft
 from longshore.cli import config
 from longshore.cli.submit import command as submit
 from longshore.world.etc import shipped
@@ -229,7 +229,7 @@ def test_explain_answers_for_every_key_of_what_is_shipped(
     values = ran.json["values"] if ran else {}
     assert set(values) == keys
     monkeypatch.chdir(tmp_path)
-    configuration, _ = read_configuration(Path("run.yaml"), options={}, sets=(), now=0)
+    configuration = read_draft(Path("run.yaml"), options={}, sets=(), now=0)
     moment = configuration.search("timestamp")
     for key in keys:
         searched = configuration.config.search(key, env=configuration.env)

@@ -8,7 +8,7 @@ from longshore.config.merge import Node, plain
 from longshore.errors import ConfigError
 from longshore.origin import Origin
 from longshore.sites.match import belongs, the_one
-from longshore.sites.profile import Profile, layer_root, resolve
+from longshore.sites.profile import Profile, layer_root, resolve_profile
 from longshore.world.yamlfile import parse_yaml
 
 
@@ -21,7 +21,7 @@ def profiles(**texts: str) -> dict[str, Profile]:
 
 def resolved(name: str, **texts: str) -> Node:
     known = profiles(**texts)
-    return resolve(known[name], lambda parent, _: known[parent]).root
+    return resolve_profile(known[name], lambda parent, _: known[parent]).root
 
 
 def test_own_keys_win_and_maps_merge() -> None:
@@ -43,7 +43,7 @@ def test_own_keys_win_and_maps_merge() -> None:
 def test_what_is_inherited_can_be_deleted() -> None:
     a = "{modules: [gcc], limits: {cpus: 4, running: 5}, slurm: {x: 1, y: 1}}"
     known = profiles(a=a, b="{inherits: a, modules: !delete , limits: {cpus: !delete }, slurm: {x: !delete }}")
-    whole = resolve(known["b"], lambda parent, _: known[parent])
+    whole = resolve_profile(known["b"], lambda parent, _: known[parent])
     assert plain(whole.root) == {"inherits": "a", "limits": {"running": 5}, "slurm": {"y": 1}}
     limits = whole.limits(personal=False)
     assert limits
@@ -87,7 +87,7 @@ def test_limits_of_users_and_operators_stay_apart() -> None:
     known = profiles(
         a="limits: {cpus: 4, running: 5}", b="{inherits: a, limits: {cpus: 8}}", my="{inherits: b, limits: {cpus: 99}}"
     )
-    whole = resolve(known["my"], lambda parent, _: known[parent])
+    whole = resolve_profile(known["my"], lambda parent, _: known[parent])
     operators, own = whole.limits(personal=False), whole.limits(personal=True)
     assert operators
     assert own

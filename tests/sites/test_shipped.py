@@ -15,7 +15,7 @@ from longshore.app.sites import profile_schema
 from longshore.config.check import check
 from longshore.origin import Origin
 from longshore.sites.limits import read_limits
-from longshore.sites.profile import Profile, resolve
+from longshore.sites.profile import Profile, resolve_profile
 from longshore.world.etc import shipped
 from longshore.world.sites import SitePath
 
@@ -33,14 +33,14 @@ def profile(name: str, _origin: Origin | None = None) -> Profile:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_shipped_profile_holds_to_the_schema(name: str) -> None:
-    resolved = resolve(profile(name), profile)
+    resolved = resolve_profile(profile(name), profile)
     assert check(resolved.root, profile_schema()) == []
     limits = resolved.root.value["limits"] if isinstance(resolved.root.value, dict) and name != "local" else None
     assert bool(read_limits(limits)) is (name != "local")
 
 
 def test_a_family_of_sites() -> None:
-    resolved = resolve(profile("example-family"), profile)
+    resolved = resolve_profile(profile("example-family"), profile)
     assert isinstance(resolved.root.value, dict)
     assert resolved.root.value["service"].value == "slurm"
     assert "hosts" not in resolved.root.value, "or two sites would claim one host"

@@ -12,12 +12,12 @@ from typing import Final
 
 import msgspec
 
-from longshore.app.begin import Begun, tell_warnings
 from longshore.app.lint import in_file_order
 from longshore.app.peek import peek
 from longshore.app.problems import MOST_ALIKE, gathered, refuse
 from longshore.app.profiles import beyond_limits, capped
 from longshore.app.programs import COMMAND, missing_programs
+from longshore.app.resolved_run import ResolvedRun, tell_warnings
 from longshore.app.teller import Teller
 from longshore.config.combine import ClusterProfile
 from longshore.config.merge import Node
@@ -38,13 +38,13 @@ _SHORT: Final = 50
 
 
 def check(
-    begun: Begun, workflow: Workflow, tell: Teller, *, commands: Mapping[str, Node] = MappingProxyType({})
+    run: ResolvedRun, workflow: Workflow, tell: Teller, *, commands: Mapping[str, Node] = MappingProxyType({})
 ) -> None:
     """Refuse what can never run, and tell what else there is to know.
 
     Parameters
     ----------
-    begun
+    run
         The run.
     workflow
         Its jobs.
@@ -58,8 +58,8 @@ def check(
     RequestError, FilesError, PreparationError
         Something is wrong: a request, a file, or both and other things.
     """
-    found = gathered(_problems(begun, workflow), workflow)
-    refuse((_placed(problem, begun, commands) for problem in found), tell)
+    found = gathered(_problems(run, workflow), workflow)
+    refuse((_placed(problem, run, commands) for problem in found), tell)
 
 
 def check_commands(clustered: ClusteredGraph, profiles: Mapping[Composition, ClusterProfile], tell: Teller) -> None:
@@ -92,19 +92,19 @@ def check_commands(clustered: ClusteredGraph, profiles: Mapping[Composition, Clu
     refuse((_without_command(label, name, count[label]) for label, name in first.items()), tell)
 
 
-def tell_of_labels(begun: Begun, clustered: ClusteredGraph, tell: Teller) -> None:
+def tell_of_labels(run: ResolvedRun, clustered: ClusteredGraph, tell: Teller) -> None:
     """Tell which labels of the configuration no task has, where that was not known before the payload was read.
 
     Parameters
     ----------
-    begun
+    run
         The run.
     clustered
         Has the tasks.
     tell
         Takes notes.
     """
-    configuration = begun.configuration
+    configuration = run.configuration
     if peek(configuration, files=False).labels is not None:
         return
     root = configuration.config.root
@@ -137,15 +137,15 @@ def inputs_gone(run: RunPaths) -> Iterator[Problem]:
         yield Problem(message=f"its input '{path}' is not there any more{more}")
 
 
-def _problems(begun: Begun, workflow: Workflow) -> Iterator[Problem]:
-    yield from begun.service.check(workflow, begun.ctx)
-    yield from beyond_limits(begun, workflow)
+def _problems(run: ResolvedRun, workflow: Workflow) -> Iterator[Problem]:
+    yield from run.service.check(workflow, run.context)
+    yield from beyond_limits(run, workflow)
     yield from capped(workflow)
     jobs = list(workflow)
     yield from _one_log(jobs, workflow)
     yield from _written_twice(jobs, workflow.files)
-    missing = chain(missing_programs(jobs, workflow.files, begun.configuration), _missing_inputs(jobs, workflow.files))
-    yield from missing if begun.service.runs_here else map(_as_seen_here, missing)
+    missing = chain(missing_programs(jobs, workflow.files, run.configuration), _missing_inputs(jobs, workflow.files))
+    yield from missing if run.service.runs_here else map(_as_seen_here, missing)
 
 
 def _as_seen_here(problem: Problem) -> Problem:
@@ -153,11 +153,11 @@ def _as_seen_here(problem: Problem) -> Problem:
     return msgspec.structs.replace(problem, message=f"{problem.message}, as seen from this host", fatal=False)
 
 
-def _placed(problem: Problem, begun: Begun, commands: Mapping[str, Node]) -> Problem:
+def _placed(problem: Problem, run: ResolvedRun, commands: Mapping[str, Node]) -> Problem:
     """The problem, with the place where what it is about was written."""
     if problem.origin or not (problem.key and problem.label):
         return problem
-    origin = begun.configuration.written(problem.key, problem.label)
+    origin = run.configuration.written(problem.key, problem.label)
     if origin is None and problem.key == COMMAND and problem.label in commands:
         # A pipeline says it under another name.
         hint = problem.hint.replace(f"'{COMMAND}'", "'command'")

@@ -7,11 +7,11 @@ import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from longshore.app.begin import begin
 from longshore.app.find_jobs import find_job
 from longshore.app.job_events import JobEvents, event_lines
 from longshore.app.lsst import is_lsst, reads_graph_file
 from longshore.app.packing import pack
+from longshore.app.resolved_run import resolve_run
 from longshore.app.runs import OpenRun, open_run
 from longshore.app.sources import acquire
 from longshore.app.teller import Teller
@@ -39,8 +39,8 @@ def draw_configuration(path: Path, *, sets: tuple[str, ...], tell: Teller) -> Pi
     LongshoreError
         Something is wrong with it, or its graph is made by commands that leave files behind.
     """
-    begun = begin(path, options={}, sets=sets, now=time.time(), tell=tell)
-    configuration = begun.configuration
+    run = resolve_run(path, options={}, sets=sets, now=time.time(), tell=tell)
+    configuration = run.configuration
     of_file = reads_graph_file(configuration.text("graphFile"), configuration.text("graphSource"))
     if not of_file and is_lsst(
         configuration.config, site=configuration.site, env=configuration.env, beside=path.parent
@@ -50,7 +50,7 @@ def draw_configuration(path: Path, *, sets: tuple[str, ...], tell: Teller) -> Pi
             origin=Origin(str(path)),
             hint=f"Prepare it, and draw the run: longshore prepare {shlex.quote(str(path))}",
         )
-    clustered = pack(configuration, acquire(begun, tell).graph)
+    clustered = pack(configuration, acquire(run, tell).graph)
     order = clustered.dag.order
     place = {cluster: position for position, cluster in enumerate(order)}
     labels = list(dict.fromkeys(clustered.dag.nodes[cluster].label for cluster in order))

@@ -10,8 +10,8 @@ from pathlib import Path
 import msgspec
 import yaml
 
-from longshore.app.begin import Begun
 from longshore.app.configuration import Configuration
+from longshore.app.resolved_run import ResolvedRun
 from longshore.app.saved import Saved, write_saved
 from longshore.config.finaljob import WhenRun, final_commands, when_run
 from longshore.config.merge import Node, plain
@@ -49,7 +49,7 @@ class Plan:
         The graphs between the stages, as far as they are wanted.
     """
 
-    begun: Begun
+    run: ResolvedRun
     workflow: Workflow
     payload: tuple[Path, ...] = ()
     directories: Sequence[str] = ()
@@ -62,15 +62,15 @@ class Plan:
 
 def fill(draft: RunPaths, plan: Plan, mark: str) -> None:
     """Write all files of a run but ``run.json``, which has its mark."""
-    begun, workflow = plan.begun, plan.workflow
-    configuration = begun.configuration
+    run, workflow = plan.run, plan.workflow
+    configuration = run.configuration
     _write_inputs(draft, plan)
     create_file(config_file(draft, workflow.name), [_effective(configuration).encode()])
     origins = {key: msgspec.to_builtins(origin) for key, origin in origins_of(configuration.config.root)}
     create_file(draft.origins, [msgspec.json.format(msgspec.json.encode(origins), indent=1), b"\n"])
     create_file(draft.workflow, workflow_lines(workflow), durable=True)
     write_saved(draft.root, plan.saved)
-    for directory in (*plan.directories, *begun.service.folders(workflow)):
+    for directory in (*plan.directories, *run.service.folders(workflow)):
         (draft.root / directory).mkdir(parents=True, exist_ok=True)
     for name, text in plan.programs.items():
         create_file(_made(draft.root / name), [text.encode()])
@@ -80,7 +80,7 @@ def fill(draft: RunPaths, plan: Plan, mark: str) -> None:
         path = draft.root / name
         path.chmod(path.stat().st_mode | 0o111)
     draft.journal.mkdir()
-    write_rendered(draft, begun.service.render(workflow, msgspec.structs.replace(begun.ctx, mark=mark)))
+    write_rendered(draft, run.service.render(workflow, msgspec.structs.replace(run.context, mark=mark)))
 
 
 def config_file(run: RunPaths, name: str) -> Path:
@@ -140,7 +140,7 @@ def final_arguments(configuration: Configuration) -> tuple[tuple[str, str], ...]
 def _write_inputs(draft: RunPaths, plan: Plan) -> None:
     draft.inputs.mkdir()
     contents: list[tuple[Path, bytes | None]]
-    contents = [(read.path, read.content) for read in plan.begun.configuration.read_files()]
+    contents = [(read.path, read.content) for read in plan.run.configuration.read_files()]
     contents += [(path, None) for path in plan.payload]
     for number, (path, content) in enumerate(contents):
         target = draft.inputs / path.name

@@ -8,13 +8,13 @@ from typing import Any, Final
 
 import msgspec
 
-from longshore.app.configuration import Configuration
-from longshore.app.functions import with_functions
-from longshore.app.lint import lint_configuration, refusal
-from longshore.config.check import Finding, Severity
-from longshore.config.functions import GENERATE, GENERATE_HINT, parsed_call
+from longshore.app.configuration import Configuration, Draft, draft_configuration
+from longshore.app.lint import check_configuration
+from longshore.app.user_functions import make_caller
+from longshore.config.check import Finding
+from longshore.config.functions import GENERATE, GENERATE_HINT, Caller, parsed_call
 from longshore.config.interpolate import shown
-from longshore.config.merge import Layer, LayerRank, Marker, Node, merge, tree
+from longshore.config.merge import Layer, LayerRank, Marker, Node, tree
 from longshore.config.search import Config, Expander, Scope
 from longshore.errors import ConfigError
 from longshore.origin import Origin
@@ -22,13 +22,13 @@ from longshore.origin import Origin
 _DEEPEST: Final = 100
 
 
-def with_generated(configuration: Configuration, warnings: Iterable[Finding]) -> tuple[Configuration, list[Finding]]:
-    """Call each function that returns more configuration, once, and lint the whole again.
+def generate(draft: Draft, warnings: Iterable[Finding]) -> tuple[Draft, list[Finding]]:
+    """Call each function that returns more configuration, once, then choose the site again and lint again.
 
     Parameters
     ----------
-    configuration
-        What `with_functions` made.
+    draft
+        The configuration.
     warnings
         What lint had to say so far.
 
@@ -42,25 +42,28 @@ def with_generated(configuration: Configuration, warnings: Iterable[Finding]) ->
     ConfigError
         A function may not or cannot be called, fails, returns no configuration, or one that is wrong.
     """
-    before = configuration
-    while (found := next(_wanted(configuration.config.root, ()), None)) is not None:
-        steps, section, written = found
-        configuration = _with_layer(configuration, _layer(configuration, steps, section, written))
-    if configuration is before:
-        return configuration, list(warnings)
-    # A function may choose another site, or forbid those that are called later.
-    chosen = with_functions(configuration.rechosen())
-    refuse_other_functions(before, chosen)
+    caller = make_caller(draft)
+    asking = replace(draft, config=Config(draft.config.root, caller))
+    layers: list[Layer] = []
+    while (found := next(_wanted(asking.config.root, ()), None)) is not None:
+        layers.append(_layer(asking, caller, *found))
+        asking = asking.with_last(layers[-1])
+    if not layers:
+        return draft, list(warnings)
+    # A function may choose another site, or forbid functions that are called later.
+    chosen = draft_configuration(draft.layers.with_layers(layers), caller)
+    if chosen.problems:
+        raise chosen.problems[0]
+    refuse_other_functions(draft, chosen)
     # Lint calls nothing: what else is to be called is called when its value is needed, and once.
-    findings = lint_configuration(replace(chosen, config=Config(chosen.config.root)))
-    if error := refusal(findings):
+    chosen = replace(chosen, config=Config(chosen.config.root))
+    try:
+        return chosen, check_configuration(chosen)
+    except ConfigError as error:
         if error.origin and error.origin.layer.startswith(GENERATE):
             function = error.origin.layer.removeprefix(GENERATE).strip()
             error.message = f"what '{function}' returned is wrong: {error.message}"
-        raise error
-    now = [finding for finding in findings if finding.severity is Severity.WARNING]
-    of_variables = [each for each in warnings if each.origin.layer == LayerRank.ENVIRONMENT.label]
-    return chosen, list(dict.fromkeys([*of_variables, *now]))
+        raise
 
 
 def refuse_other_functions(before: Configuration, after: Configuration) -> None:
@@ -71,8 +74,8 @@ def refuse_other_functions(before: Configuration, after: Configuration) -> None:
     ConfigError
         Its profile wants more configuration from a function.
     """
-    known = {written.origin for layer in before.layers for _, _, written in _wanted(layer.root, ())}
-    for layer in after.layers:
+    known = {written.origin for layer in before.all_layers for _, _, written in _wanted(layer.root, ())}
+    for layer in after.all_layers:
         for _, _, written in _wanted(layer.root, ()):
             if written.origin not in known:
                 raise ConfigError(
@@ -94,10 +97,8 @@ def _wanted(section: Node, steps: tuple[str, ...]) -> Iterator[tuple[tuple[str, 
             yield steps, section, node
 
 
-def _layer(configuration: Configuration, steps: tuple[str, ...], section: Node, written: Node) -> Layer:
+def _layer(configuration: Configuration, caller: Caller, steps: tuple[str, ...], section: Node, written: Node) -> Layer:
     """What a function returns, at the place of its section, with the key itself taken out."""
-    caller = configuration.config.caller
-    assert caller is not None
     if not isinstance(written.value, str):
         raise ConfigError(
             f"'{GENERATE}' must be the call of a function, not {shown(written.value)}",
@@ -121,13 +122,6 @@ def _layer(configuration: Configuration, steps: tuple[str, ...], section: Node, 
     for step in reversed(steps):
         root = Node({step: root}, origin)
     return Layer(origin.layer, LayerRank.COMMAND_LINE, root)
-
-
-def _with_layer(configuration: Configuration, layer: Layer) -> Configuration:
-    # Strongest of all, for it is merged over what the section is once everything else is known.
-    layers = (*configuration.layers, layer)
-    config = Config(merge(layers), configuration.config.caller)
-    return replace(configuration, layers=layers, given=(*configuration.given, layer), config=config)
 
 
 def _data(value: Any, function: str, origin: Origin, steps: tuple[str, ...]) -> Any:

@@ -6,10 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
+from longshore.app.configuration import Configuration, draft_configuration
+from longshore.app.layers import configuration_schema, read_layers
 from longshore.app.peek import peek
 from longshore.app.sites import profile_schema, unknown_site
 from longshore.config.check import Finding, Severity, check
@@ -25,22 +27,27 @@ from longshore.world.etc import shipped
 from longshore.world.yamlfile import FileRead, read_yaml
 from longshore.world.yamltext import key_places
 
-if TYPE_CHECKING:
-    from longshore.app.configuration import Configuration
-
 _OF_PROFILES = frozenset({"inherits", "hosts", "limits", "service"})
 """Keys that only the profile of a site has at its root."""
 _MOST_SOURCE = 16 * 1024 * 1024
 
 
-def refusal(findings: Iterable[Finding]) -> ConfigError | None:
-    """The first error among the findings, with the number of others; ``None`` where there is none."""
+def check_configuration(configuration: Configuration) -> list[Finding]:
+    """Lint a configuration that is about to be used; return the warnings.
+
+    Raises
+    ------
+    ConfigError
+        There are errors: the first, with the number of others.
+    """
+    findings = lint_configuration(configuration)
     errors = [finding for finding in findings if finding.severity is Severity.ERROR]
     if not errors:
-        return None
+        warnings = [finding for finding in findings if finding.severity is Severity.WARNING]
+        return list(dict.fromkeys([*configuration.layers.warnings, *warnings]))
     more = len(errors) - 1
     others = f" (and {more} more error{'s' if more > 1 else ''}: longshore config lint)" if more else ""
-    return ConfigError(errors[0].message + others, origin=errors[0].origin, hint=errors[0].hint)
+    raise ConfigError(errors[0].message + others, origin=errors[0].origin, hint=errors[0].hint)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,8 +88,8 @@ def lint_configuration(configuration: Configuration, *, thorough: bool = False) 
         payload_uses=payload.uses,
         commands=thorough,
     )
-    findings = [note for read in configuration.files for note in read.notes]
-    findings += lint(configuration.config, schema(), around, labels=payload.labels)
+    findings = [note for read in configuration.layers.files for note in read.notes]
+    findings += lint(configuration.config, configuration_schema(), around, labels=payload.labels)
     if thorough:
         findings += _without_site(configuration, payload.labels)
     return in_file_order(findings, configuration)
@@ -90,7 +97,7 @@ def lint_configuration(configuration: Configuration, *, thorough: bool = False) 
 
 def in_file_order(findings: Iterable[Finding], configuration: Configuration) -> list[Finding]:
     """Findings about a configuration, each once, in the order of its files."""
-    return _in_order(findings, _texts(configuration.files))
+    return _in_order(findings, _texts(configuration.layers.files))
 
 
 def _without_site(configuration: Configuration, labels: frozenset[str] | None) -> Iterator[Finding]:
@@ -114,7 +121,7 @@ def lint_file(path: Path, *, options: Mapping[str, str], sets: tuple[str, ...], 
     Parameters
     ----------
     path, options, sets, now
-        As for `load_configuration`.
+        As for `longshore.app.layers.Layers`.
 
     Raises
     ------
@@ -126,20 +133,17 @@ def lint_file(path: Path, *, options: Mapping[str, str], sets: tuple[str, ...], 
 
 
 def _linted(path: Path, *, options: Mapping[str, str], sets: tuple[str, ...], now: float) -> Linted:
-    from longshore.app.configuration import read_configuration  # which leans on this module
-
-    problems: list[ConfigError] = []
     try:
-        configuration, warnings = read_configuration(path, options=options, sets=sets, now=now, problems=problems)
+        draft = draft_configuration(read_layers(path, options=options, sets=sets, now=now))
     except ConfigError as error:
         finding = _finding(error, path)
         return Linted(findings=(finding,), sources=_source(finding.origin))
-    sources = _texts(configuration.read_files())
-    profile = next((layer.root for layer in configuration.layers if layer.name == str(path)), None)
+    sources = _texts(draft.read_files())
+    profile = next((layer.root for layer in draft.all_layers if layer.name == str(path)), None)
     if profile is not None and _is_profile(profile):
-        return Linted(findings=tuple(_of_profile(profile, configuration)), sources=sources)
-    found = [*warnings, *(_finding(error, path) for error in problems)]
-    findings = _in_order([*found, *lint_configuration(configuration, thorough=True)], sources)
+        return Linted(findings=tuple(_of_profile(profile, draft)), sources=sources)
+    found = [*draft.layers.warnings, *(_finding(error, path) for error in draft.problems)]
+    findings = _in_order([*found, *lint_configuration(draft, thorough=True)], sources)
     return Linted(findings=tuple(findings), sources=sources)
 
 
@@ -153,8 +157,8 @@ def _is_profile(root: Node) -> bool:
 
 
 def _of_profile(root: Node, configuration: Configuration) -> list[Finding]:
-    notes = [note for read in configuration.files for note in read.notes]
-    return _in_order([*notes, *check(root, profile_schema()), *secrets(root)], _texts(configuration.files))
+    notes = [note for read in configuration.layers.files for note in read.notes]
+    return _in_order([*notes, *check(root, profile_schema()), *secrets(root)], _texts(configuration.layers.files))
 
 
 def _in_order(findings: Iterable[Finding], texts: Mapping[str, str]) -> list[Finding]:
@@ -192,12 +196,6 @@ def _source(origin: Origin) -> dict[str, str]:
         return {origin.file: path.read_bytes().decode("utf-8-sig", "replace")}
     except (OSError, ValueError):
         return {}
-
-
-def schema() -> dict[str, Any]:
-    """The schema of configurations."""
-    document: dict[str, Any] = msgspec.json.decode(shipped("etc", "schema", "config.json").read_bytes())
-    return document
 
 
 def _later_defaults() -> frozenset[str]:

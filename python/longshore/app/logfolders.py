@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from longshore.app.begin import Begun
 from longshore.app.packing import dimension_template
+from longshore.app.resolved_run import ResolvedRun
 from longshore.app.teller import Teller
 from longshore.config.merge import PACKAGED
 from longshore.engine.service import EngineService
@@ -15,12 +15,12 @@ KEY = "subDirTemplate"
 _OWN = frozenset({"jobName", "jobLabel"})
 
 
-def log_folders(begun: Begun, clustered: ClusteredGraph, tell: Teller) -> str:
+def log_folders(run: ResolvedRun, clustered: ClusteredGraph, tell: Teller) -> str:
     """The template that somebody wrote; empty where nobody did, and logs lie where they usually do.
 
     Parameters
     ----------
-    begun
+    run
         The run.
     clustered
         What jobs are made of.
@@ -32,14 +32,14 @@ def log_folders(begun: Begun, clustered: ClusteredGraph, tell: Teller) -> str:
     ConfigError
         It is no text, or the values of some job do not suit it.
     """
-    origin = begun.configuration.origin(KEY)
+    origin = run.configuration.origin(KEY)
     if origin is None or origin.layer in PACKAGED:
         return ""
     clusters = clustered.dag.nodes
     dimensions = frozenset(name for names in {tuple(cluster.tags) for cluster in clusters} for name in names)
-    template = dimension_template(begun.configuration, KEY, dimensions | _OWN)
-    if template and not isinstance(begun.service, EngineService):
-        tell.note(f"'{KEY}' is of no effect: '{begun.service.name}' says where logs lie")
+    template = dimension_template(run.configuration, KEY, dimensions | _OWN)
+    if template and not isinstance(run.service, EngineService):
+        tell.note(f"'{KEY}' is of no effect: '{run.service.name}' says where logs lie")
         return ""
     try:
         for cluster in {(cluster.label, *cluster.tags): cluster for cluster in clusters}.values():

@@ -11,10 +11,11 @@ import msgspec
 import yaml
 
 from longshore import __version__
-from longshore.app.begin import template_files, with_site
-from longshore.app.configuration import Configuration, current_directory, read_configuration
+from longshore.app.configuration import Configuration, read_draft
 from longshore.app.fill import Plan, config_file, origins_of
+from longshore.app.layers import current_directory
 from longshore.app.programs import found_programs
+from longshore.app.resolved_run import at_default_site, template_files
 from longshore.app.services import find_service
 from longshore.config.functions import GENERATE
 from longshore.config.interpolate import shown
@@ -43,23 +44,23 @@ def made_from(plan: Plan, draft: RunPaths) -> MadeFrom:
     draft
         Its directory, filled.
     """
-    begun = plan.begun
-    configuration = begun.configuration
-    files = [*plan.payload, *_given_graph(configuration), *template_files(configuration.place).values()]
+    run = plan.run
+    configuration = run.configuration
+    files = [*plan.payload, *_given_graph(configuration), *template_files(configuration.resolved_site).values()]
     written = (draft.workflow, config_file(draft, plan.workflow.name), draft.origins)
     names = [*(path.name for path in written), *plan.programs, *plan.copies]
     # What was made before the rest is moved here last.
     own = [footprint(draft.root / name, name) for name in names]
-    own += [footprint(begun.run.root / name, name) for name in plan.made]
+    own += [footprint(run.paths.root / name, name) for name in plan.made]
     return MadeFrom(
         v=MADE_FROM,
-        root=str(begun.run.root),
+        root=str(run.paths.root),
         folder=str(current_directory()),
         file=str(configuration.path),
-        options=dict(begun.options),
-        sets=begun.sets,
+        options=dict(configuration.layers.options),
+        sets=configuration.layers.sets,
         site=configuration.site,
-        umask=configuration.place.umask,
+        umask=configuration.resolved_site.umask,
         limits=_limits(configuration),
         payload=_there(map(footprint, dict.fromkeys(files))),
         programs=_there(map(footprint, found_programs(plan.workflow, configuration)[:_MOST_PROGRAMS])),
@@ -139,8 +140,8 @@ def _before(path: Path, origins: Path) -> _Values:
 
 def _read_again(made: MadeFrom, now: float) -> Configuration:
     """The configuration that the same command line would come to."""
-    configuration, _ = read_configuration(Path(made.file), options=made.options, sets=made.sets, now=now)
-    return with_site(configuration, find_service(configuration.service, origin=configuration.service_origin))
+    draft = read_draft(Path(made.file), options=made.options, sets=made.sets, now=now)
+    return at_default_site(draft, find_service(draft.service, origin=draft.service_origin))
 
 
 def _values(configuration: Configuration) -> _Values:
@@ -150,7 +151,7 @@ def _values(configuration: Configuration) -> _Values:
 
 
 def _limits(configuration: Configuration) -> dict[str, str]:
-    return {name: str(limit.written) for name, limit in configuration.place.limits.items()}
+    return {name: str(limit.written) for name, limit in configuration.resolved_site.limits.items()}
 
 
 def _flat(value: Any, key: str = "") -> Iterator[tuple[str, Any]]:

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Final, cast
 
 from longshore.app.configuration import Configuration
-from longshore.app.identity import payload_identity
-from longshore.app.plugins import call_function, find_function
+from longshore.app.resolved_run import payload_identity
+from longshore.app.user_functions import call_function, find_function
 from longshore.config.clusters import cluster_rules
 from longshore.config.merge import plain
 from longshore.config.search import Expander, Scope

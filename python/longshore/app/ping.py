@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from longshore.app.begin import service_context
-from longshore.app.configuration import current_directory, load_configuration
-from longshore.app.layers import SERVICE_VARIABLE
+from longshore.app.configuration import read_draft
+from longshore.app.layers import SERVICE_VARIABLE, current_directory
+from longshore.app.lint import check_configuration
+from longshore.app.resolved_run import service_context
 from longshore.app.services import find_service
 from longshore.contract.context import Context, PingReport, RunPaths, Site
 
@@ -32,7 +33,8 @@ def ping(name: str | None, *, path: Path | None = None, now: float = 0.0) -> Pin
     here = RunPaths(current_directory())
     if path is not None:
         options = {"wmsServiceClass": name} if name else {}
-        configuration, _ = load_configuration(path, options=options, sets=(), now=now)
+        configuration = read_draft(path, options=options, sets=(), now=now)
+        check_configuration(configuration)
         service = find_service(configuration.service, origin=configuration.service_origin)
         report = service_context(configuration, service, here).probe
         if report is not None:

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from longshore import __version__
 from longshore.app.acquired import Acquired, tell_of_graph
-from longshore.app.begin import Begun, begin, run_attributes
 from longshore.app.checks import check, check_commands, tell_of_labels
 from longshore.app.fill import Plan, fill, final_arguments, final_programs
 from longshore.app.handover import Ready
@@ -19,6 +18,7 @@ from longshore.app.made_from import made_from
 from longshore.app.ordering import wanted_orderings
 from longshore.app.packing import pack
 from longshore.app.profiles import Profiles
+from longshore.app.resolved_run import ResolvedRun, resolve_run, run_attributes
 from longshore.app.saved import saved_stages
 from longshore.app.sources import acquire
 from longshore.app.teller import Teller
@@ -42,7 +42,7 @@ from longshore.world.share import give_to_group, permissions
 class Prepared:
     """A run that only waits to be handed over."""
 
-    begun: Begun
+    resolved: ResolvedRun
     card: RunCard
     made: tuple[str, ...] = ()
     """Names of files in the run directory that stay if it is not handed over."""
@@ -50,18 +50,18 @@ class Prepared:
     @property
     def run(self) -> RunPaths:
         """Its directory."""
-        return self.begun.run
+        return self.resolved.paths
 
     @property
     def ready(self) -> Ready:
         """What hands it over."""
-        configuration = self.begun.configuration
+        configuration = self.resolved.configuration
         return Ready(
             run=self.run,
             card=self.card,
-            service=self.begun.service,
+            service=self.resolved.service,
             site=configuration.site,
-            umask=configuration.place.umask,
+            umask=configuration.resolved_site.umask,
             made=self.made,
         )
 
@@ -74,7 +74,7 @@ def prepare(
     Parameters
     ----------
     path, options, sets, now, tell
-        As for `begin`.
+        As for `resolve_run`.
     run_id
         The run's id.
 
@@ -83,35 +83,35 @@ def prepare(
     LongshoreError
         Something is wrong; nothing is left behind.
     """
-    begun = begin(path, options=options, sets=sets, now=now, tell=tell)
+    run = resolve_run(path, options=options, sets=sets, now=now, tell=tell)
     tell.stage("reading the payload")
-    acquired = acquire(begun, tell)
-    with keeping(begun, acquired, tell):
+    acquired = acquire(run, tell)
+    with keeping(run, acquired, tell):
         tell.stage(f"making jobs of {_counted(len(acquired.graph.dag), 'task')}")
-        clustered = pack(begun.configuration, acquired.graph)
-        workflow = make_workflow(begun, clustered, acquired, tell)
-        tell.stage(f"writing {_counted(len(workflow), 'job')} to '{begun.run.root}'")
-        return write(plan_of(begun, acquired, clustered, workflow), run_id=run_id, now=now)
+        clustered = pack(run.configuration, acquired.graph)
+        workflow = make_workflow(run, clustered, acquired, tell)
+        tell.stage(f"writing {_counted(len(workflow), 'job')} to '{run.paths.root}'")
+        return write(plan_of(run, acquired, clustered, workflow), run_id=run_id, now=now)
 
 
 @contextmanager
-def keeping(begun: Begun, acquired: Acquired, tell: Teller) -> Iterator[None]:
+def keeping(run: ResolvedRun, acquired: Acquired, tell: Teller) -> Iterator[None]:
     """Say, when the body fails, what is left of the payload: a graph may have taken hours."""
     try:
         yield
     except BaseException:
         if acquired.made:
-            tell_of_graph(begun.run.root / acquired.made[0], tell)
+            tell_of_graph(run.paths.root / acquired.made[0], tell)
         raise
 
 
-def make_workflow(begun: Begun, clustered: ClusteredGraph, acquired: Acquired, tell: Teller) -> Workflow:
+def make_workflow(run: ResolvedRun, clustered: ClusteredGraph, acquired: Acquired, tell: Teller) -> Workflow:
     """Turn clusters into jobs, and refuse what can never run.
 
     Parameters
     ----------
-    begun, tell
-        As for `begin`.
+    run, tell
+        As for `resolve_run`.
     clustered
         The clusters.
     acquired
@@ -124,11 +124,11 @@ def make_workflow(begun: Begun, clustered: ClusteredGraph, acquired: Acquired, t
     PreparationError
         Jobs have no command, ask for more than there is, or something they need is missing.
     """
-    for note in vain_setup(begun.configuration.config):
+    for note in vain_setup(run.configuration.config):
         tell.note(note)
-    begun = replace(begun, configuration=begun.configuration.with_current(acquired.values))
-    tell_of_labels(begun, clustered, tell)
-    profiles = Profiles(begun)
+    run = replace(run, configuration=run.configuration.with_values(acquired.values))
+    tell_of_labels(run, clustered, tell)
+    profiles = Profiles(run)
     # Hundreds of thousands of jobs are made and none is dropped; looking for garbage would take half of the time.
     with collection_paused():
         compiled = profiles.of_clusters(clustered, acquired.commands)
@@ -136,56 +136,56 @@ def make_workflow(begun: Begun, clustered: ClusteredGraph, acquired: Acquired, t
         workflow = transform(
             clustered,
             compiled,
-            name=begun.configuration.text("uniqProcName"),
-            attributes=run_attributes(begun.configuration),
-            special=_special_jobs(begun, acquired, profiles),
-            orderings=wanted_orderings(begun.configuration, clustered, tell),
-            log_folders=log_folders(begun, clustered, tell),
+            name=run.configuration.text("uniqProcName"),
+            attributes=run_attributes(run.configuration),
+            special=_special_jobs(run, acquired, profiles),
+            orderings=wanted_orderings(run.configuration, clustered, tell),
+            log_folders=log_folders(run, clustered, tell),
         )
         profiles.tell(tell)
-        check(begun, workflow, tell, commands=acquired.commands)
+        check(run, workflow, tell, commands=acquired.commands)
     return workflow
 
 
-def fitted_profile(begun: Begun, label: str, *, searchobj: Node, tell: Teller) -> JobProfile:
+def fitted_profile(run: ResolvedRun, label: str, *, searchobj: Node, tell: Teller) -> JobProfile:
     """The profile of a job that has a section of its own and no ``runQuantumCommand``."""
-    profiles = Profiles(begun)
+    profiles = Profiles(run)
     profile = profiles.of(label, searchobj=searchobj, with_command=False)
     profiles.tell(tell)
     return profile
 
 
-def _special_jobs(begun: Begun, acquired: Acquired, profiles: Profiles) -> SpecialJobs:
+def _special_jobs(run: ResolvedRun, acquired: Acquired, profiles: Profiles) -> SpecialJobs:
     """The init job and the final job, as far as the configuration wants them."""
-    config = begun.configuration.config
+    config = run.configuration.config
     init = None
     # What all tasks read (a quantum graph), these two read as well.
     inputs = (RUN_GRAPH,) if RUN_GRAPH in acquired.graph.files else ()
-    if begun.configuration.flag("runInit"):
+    if run.configuration.flag("runInit"):
         # The command of all tasks, at the root, is none for a job that belongs to no task.
         own = config.at("pipetask", INIT, "runQuantumCommand") is not None
         init = init_job(profiles.of(INIT, with_command=own), inputs)
     when = when_run(config)
     if when is WhenRun.NEVER:
         return SpecialJobs(init=init)
-    final_programs(begun.configuration)  # what is wrong with its commands is wrong now, not when they are written
-    arguments = final_arguments(begun.configuration) if inputs else ()
+    final_programs(run.configuration)  # what is wrong with its commands is wrong now, not when they are written
+    arguments = final_arguments(run.configuration) if inputs else ()
     final = final_job(profiles.of(FINAL, searchobj=config.at("finalJob"), with_command=False), arguments, inputs)
     last = when is WhenRun.SUCCESS
     return SpecialJobs(init=init, last=final if last else None, final=None if last else final)
 
 
-def plan_of(begun: Begun, acquired: Acquired, clustered: ClusteredGraph, workflow: Workflow) -> Plan:
+def plan_of(run: ResolvedRun, acquired: Acquired, clustered: ClusteredGraph, workflow: Workflow) -> Plan:
     """What the run directory of a payload is made from."""
-    named = begun.configuration.with_current(acquired.values)
+    named = run.configuration.with_values(acquired.values)
     return Plan(
-        begun=begun,
+        run=run,
         workflow=workflow,
         payload=acquired.files,
         directories=acquired.graph.directories,
         programs={**acquired.graph.programs, **final_programs(named, _final_of(workflow))},
         made=acquired.made,
-        saved=saved_stages(begun, clustered, workflow),
+        saved=saved_stages(run, clustered, workflow),
     )
 
 
@@ -201,28 +201,28 @@ def write(plan: Plan, *, run_id: str, now: float) -> Prepared:
     FilesError
         It cannot be written; nothing is left behind.
     """
-    begun, workflow = plan.begun, plan.workflow
+    run, workflow = plan.run, plan.workflow
     card = RunCard(
         format=FORMAT,
         id=run_id,
         name=workflow.name,
-        service=begun.configuration.service,
+        service=run.configuration.service,
         longshore=__version__,
         created_at=now,
         key=secrets.token_hex(4),
         expected=len(workflow),
         labels=workflow.counts(),
         attributes=dict(workflow.attributes),
-        id_links=begun.configuration.text("idLinkPath") if begun.configuration.flag("makeIdLink") else None,
+        id_links=run.configuration.text("idLinkPath") if run.configuration.flag("makeIdLink") else None,
     )
-    place = begun.configuration.place
-    with permissions(place.umask), new_run_directory(begun.run.root, made=plan.made) as draft:
+    place = run.configuration.resolved_site
+    with permissions(place.umask), new_run_directory(run.paths.root, made=plan.made) as draft:
         if group := place.settings.get("group"):
             give_to_group(draft.root, group)
         fill(draft, plan, card.mark)
         write_made_from(draft, made_from(plan, draft))
         write_card(draft, card)
-    return Prepared(begun=begun, card=card, made=plan.made)
+    return Prepared(resolved=run, card=card, made=plan.made)
 
 
 def _counted(number: int, noun: str) -> str:

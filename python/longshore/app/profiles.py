@@ -9,9 +9,9 @@ from typing import Final
 
 import msgspec
 
-from longshore.app.begin import Begun
 from longshore.app.configuration import NOT_CHOSEN, Configuration
 from longshore.app.generate import refuse_other_functions
+from longshore.app.resolved_run import ResolvedRun
 from longshore.app.services import short_name
 from longshore.app.teller import Teller
 from longshore.config.combine import ClusterProfile
@@ -46,16 +46,16 @@ class Profiles:
 
     Parameters
     ----------
-    begun
+    run
         The run.
     """
 
-    def __init__(self, begun: Begun) -> None:
-        self._begun = begun
-        self._capacity = (begun.ctx.probe.capacity if begun.ctx.probe else None) or {}
-        self._at = {begun.configuration.site: begun.configuration}
+    def __init__(self, run: ResolvedRun) -> None:
+        self._run = run
+        self._capacity = (run.context.probe.capacity if run.context.probe else None) or {}
+        self._at = {run.configuration.site: run.configuration}
         self.notes: dict[str, None] = {}
-        service = begun.service
+        service = run.service
         self._words = words_of(service)
 
     def of(
@@ -130,7 +130,7 @@ class Profiles:
     def _held(self, settings: JobSettings, configuration: Configuration, profiles: Sequence[JobProfile]) -> JobSettings:
         """The settings within what there is and what the site allows, with the lines that set jobs up there."""
         settings, too_much = fitted(settings, self._capacity)
-        place = configuration.place
+        place = configuration.resolved_site
         not_chosen = [key for key in REQUEST_KEYS if not any(_is_chosen(key, profile) for profile in profiles)]
         settings, forbidden = within(settings, place.limits, not_chosen, place.name)
         setup = self._setup(configuration)
@@ -152,7 +152,7 @@ class Profiles:
                     f"'{key}' must be the same for all jobs of a label", origin=profile.given[f"own.{key}"]
                 )
         try:
-            return in_front(self._begun.service.launcher(own), own.get(CONTAINER))
+            return in_front(self._run.service.launcher(own), own.get(CONTAINER))
         except ConfigError as error:
             origin = error.origin or profile.given.get("own.launcher")
             raise ConfigError(error.message, origin=origin, hint=error.hint) from error
@@ -164,7 +164,7 @@ class Profiles:
 
     def _configuration(self, label: str, cluster: str, searchobj: Node | None = None) -> Configuration:
         """The configuration at the site of a label in a cluster."""
-        run = self._begun.configuration
+        run = self._run.configuration
         current = {"curr_pipetask": label, "curr_cluster": cluster}
         found = run.config.search("computeSite", current=current, searchobj=searchobj, env=run.env)
         site = str(found.value or run.site)
@@ -178,14 +178,14 @@ class Profiles:
                 )
             refuse_other_functions(run, there)
             self._at[site] = there
-            self.notes |= dict.fromkeys([*there.place.notes, *_of_another_site(run, there)])
+            self.notes |= dict.fromkeys([*there.resolved_site.notes, *_of_another_site(run, there)])
         return self._at[site]
 
     def _setup(self, configuration: Configuration) -> tuple[str, ...]:
-        place = configuration.place
+        place = configuration.resolved_site
         modules: list[str] = place.settings.get("modules") or []
         lines: list[str] = (place.settings.get("setup") or {}).get("job") or []
-        if modules and self._begun.service.runs_here and not _has_modules(configuration):
+        if modules and self._run.service.runs_here and not _has_modules(configuration):
             named = ", ".join(f"'{module}'" for module in modules)
             note = f"the site '{place.name}' wants {named} loaded; this machine has no command 'module', so nothing is"
             self.notes[note] = None
@@ -215,18 +215,18 @@ def capped(workflow: Workflow) -> Iterator[Problem]:
             )
 
 
-def beyond_limits(begun: Begun, workflow: Workflow) -> Iterator[Problem]:
+def beyond_limits(run: ResolvedRun, workflow: Workflow) -> Iterator[Problem]:
     """The requests of users that lie beyond a ceiling of their site."""
-    limits = {begun.configuration.site: begun.configuration.place.limits}
+    limits = {run.configuration.site: run.configuration.resolved_site.limits}
     judged: set[int] = set()
     for job in workflow:
         # Jobs of one profile share their settings and so their fate.
         if id(job.settings) in judged:
             continue
         judged.add(id(job.settings))
-        site = job.settings.site or begun.configuration.site
+        site = job.settings.site or run.configuration.site
         if site not in limits:
-            limits[site] = begun.configuration.at_site(site).place.limits
+            limits[site] = run.configuration.at_site(site).resolved_site.limits
         for name, key, asked, limit in beyond(job.settings.request, limits[site]):
             yield Problem(
                 message=f"job '{job.name}' asks for {asked} by '{key}'; 'limits.{name}' of the site '{site}' is "
@@ -239,7 +239,7 @@ def beyond_limits(begun: Begun, workflow: Workflow) -> Iterator[Problem]:
 
 def _of_another_site(run: Configuration, there: Configuration) -> Iterator[str]:
     """What the site of some jobs says in vain, because it is settled for the run as a whole by the run's own site."""
-    ours, theirs = run.place, there.place
+    ours, theirs = run.resolved_site, there.resolved_site
     keys = [key for key in _OF_RUNS if theirs.settings.get(key) not in (None, ours.settings.get(key))]
     held, asked = as_guest(ours.limits), as_guest(theirs.limits)
     keys += [f"limits.{name}" for name, field in AS_GUEST.items() if field in asked and asked[field] != held.get(field)]

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Final
 
 from longshore.app.acquired import Acquired, tell_of_graph
-from longshore.app.begin import Begun
 from longshore.app.configuration import Configuration
 from longshore.app.payload import find_file, payload_path
+from longshore.app.resolved_run import ResolvedRun
 from longshore.app.teller import Teller
 from longshore.config.commandline import words_now
 from longshore.config.merge import PACKAGED, Node
@@ -60,7 +60,7 @@ _CREATE: Final = _Command(
 _UPDATE: Final = _Command(key="updateQuantumGraph", output="quantumGraphUpdate.out", doing="updating the quantum graph")
 
 
-def made_graph(begun: Begun, tell: Teller) -> Acquired:
+def made_graph(run: ResolvedRun, tell: Teller) -> Acquired:
     """Have a quantum graph made of a pipeline, by ``createQuantumGraph``.
 
     Raises
@@ -72,11 +72,11 @@ def made_graph(begun: Begun, tell: Teller) -> Acquired:
     FilesError, GraphError
         The pipeline or the graph cannot be read.
     """
-    configuration = begun.configuration
+    configuration = run.configuration
     _refuse_graphs_of_jobs(configuration)
     pipeline = _pipeline(configuration)
     name = _graph_name(configuration, "qgraphFileTemplate", configuration.text("qgraphFileTemplate"))
-    graph = begun.run.root / name
+    graph = run.paths.root / name
     words = _words(configuration, _CREATE, {"qgraphFile": str(graph)})
     if not words:
         raise ConfigError(
@@ -84,12 +84,12 @@ def made_graph(begun: Begun, tell: Teller) -> Acquired:
             origin=configuration.origin("createQuantumGraph"),
             hint="It has a default: leave it out; or name a graph with 'qgraphFile'.",
         )
-    with permissions(configuration.place.umask):
-        new_folder(begun.run.root)
-        _run(begun, _CREATE, words, graph, tell)
+    with permissions(configuration.resolved_site.umask):
+        new_folder(run.paths.root)
+        _run(run, _CREATE, words, graph, tell)
     files = () if pipeline is None else (pipeline,)
     try:
-        return _read(begun, name, files, (name, _CREATE.output), tell)
+        return _read(run, name, files, (name, _CREATE.output), tell)
     except PreparationError as error:
         if error.code == PreparationError.code:
             # The graph is well, for all anybody knows; what reads it is missing.
@@ -97,12 +97,12 @@ def made_graph(begun: Begun, tell: Teller) -> Acquired:
         raise
 
 
-def given_graph(begun: Begun, key: str, tell: Teller) -> Acquired:
+def given_graph(run: ResolvedRun, key: str, tell: Teller) -> Acquired:
     """Take a quantum graph that was made before: a copy of it, which ``updateQuantumGraph`` fits to this run.
 
     Parameters
     ----------
-    begun, tell
+    run, tell
         As for `longshore.app.sources.acquire`.
     key
         The key that names it.
@@ -116,36 +116,36 @@ def given_graph(begun: Begun, key: str, tell: Teller) -> Acquired:
     FilesError, GraphError
         The graph cannot be read.
     """
-    configuration = begun.configuration
+    configuration = run.configuration
     _refuse_graphs_of_jobs(configuration)
     given = payload_path(configuration, key)
     name = _graph_name(configuration, key, given.name)
-    copy = begun.run.root / name
+    copy = run.paths.root / name
     original = copy.with_name(f"{copy.stem}_orig{copy.suffix}")
     command = configuration.config.lookup(_UPDATE.key, Scope(env=configuration.env))
     told = command is not None and _CHANGES in str(command.value)
     named = {"inputQgraphFile": original, "qgraphFile": original if told else copy, _CHANGES: copy}
     words = _words(configuration, _UPDATE, {key: str(path) for key, path in named.items()})
-    with permissions(configuration.place.umask):
-        new_folder(begun.run.root)
+    with permissions(configuration.resolved_site.umask):
+        new_folder(run.paths.root)
         _copy(given, original if words else copy, configuration.origin(key))
         if words:
-            _run(begun, _UPDATE, words, copy, tell)
-    return _read(begun, name, (), (name, *((original.name, _UPDATE.output) if words else ())), tell)
+            _run(run, _UPDATE, words, copy, tell)
+    return _read(run, name, (), (name, *((original.name, _UPDATE.output) if words else ())), tell)
 
 
-def _read(begun: Begun, name: str, files: tuple[Path, ...], made: tuple[str, ...], tell: Teller) -> Acquired:
-    path = begun.run.root / name
+def _read(run: ResolvedRun, name: str, files: tuple[Path, ...], made: tuple[str, ...], tell: Teller) -> Acquired:
+    path = run.paths.root / name
     record = read_quantum_graph(path)
     # BPS's word for it: where jobs do not share the submit host's files, the workload manager carries it to them.
-    shared = begun.configuration.flag("bpsUseShared")
-    if not (shared or begun.service.carries_files):
+    shared = run.configuration.flag("bpsUseShared")
+    if not (shared or run.service.carries_files):
         tell.note(
-            f"'bpsUseShared: false' has no effect: the service '{begun.service.name}' carries no files to its jobs, "
+            f"'bpsUseShared: false' has no effect: the service '{run.service.name}' carries no files to its jobs, "
             "which read the quantum graph in the run directory"
         )
     file = File(name=RUN_GRAPH, path=name, shared=shared, transfer=not shared)
-    graph = task_graph(record, name=begun.configuration.text("payloadName"), file=file, origin=Origin(str(path)))
+    graph = task_graph(record, name=run.configuration.text("payloadName"), file=file, origin=Origin(str(path)))
     named = f"<FILE:{RUN_GRAPH}>"
     values = {"qgraphFile": named, RUN_GRAPH: named, "qgraphId": record.graph_id}
     return Acquired(graph=graph, files=files, made=made, values=values)
@@ -180,17 +180,17 @@ def _copy(source: Path, target: Path, origin: Origin | None) -> None:
         raise FilesError(f"'{source}' cannot be copied to '{target}': {error.strerror}", origin=origin) from error
 
 
-def _run(begun: Begun, command: _Command, words: tuple[str, ...], graph: Path, tell: Teller) -> None:
+def _run(run: ResolvedRun, command: _Command, words: tuple[str, ...], graph: Path, tell: Teller) -> None:
     """Run a command, which has to leave a graph."""
-    output = begun.run.root / command.output
-    origin = begun.configuration.origin(command.key)
+    output = run.paths.root / command.output
+    origin = run.configuration.origin(command.key)
     if origin is not None and origin.layer in PACKAGED:
         origin = None  # nobody can change anything there
     tell.stage(f"{command.doing} (what is said about it: '{output}')")
     failed = partial(_failed, command, output, origin=origin)
     try:
         write_atomically(output, f"{shlex.join(words)}\n\n")
-        status = run_to_file(words, output, env=begun.configuration.env)
+        status = run_to_file(words, output, env=run.configuration.env)
     except OSError as error:
         if error.filename == words[0]:
             raise _cannot_start(command, words[0], error, origin) from error

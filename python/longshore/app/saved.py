@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from longshore.app.begin import Begun
+from longshore.app.resolved_run import ResolvedRun
 from longshore.model.cluster import ClusteredGraph
 from longshore.model.clusterlines import clustered_lines
 from longshore.model.codec import workflow_lines
@@ -23,19 +23,19 @@ Saved: TypeAlias = dict[str, Callable[[], Iterator[bytes]]]
 """What makes the lines of a file, per name; nothing is made before it is written."""
 
 
-def saved_stages(begun: Begun, clustered: ClusteredGraph, workflow: Workflow | None = None) -> Saved:
+def saved_stages(run: ResolvedRun, clustered: ClusteredGraph, workflow: Workflow | None = None) -> Saved:
     """The files that ``saveClusteredQgraph``, ``saveGenericWorkflow`` and ``saveDot`` ask for.
 
     Parameters
     ----------
-    begun
+    run
         The run.
     clustered
         Its clusters.
     workflow
         Its jobs, where there are any yet.
     """
-    configuration = begun.configuration
+    configuration = run.configuration
     files: Saved = {}
     drawn = configuration.flag("saveDot")
     if configuration.flag("saveClusteredQgraph"):
@@ -57,12 +57,12 @@ def write_saved(folder: Path, files: Saved) -> None:
         create_file(folder / name, lines(), durable=True)
 
 
-def save_alone(begun: Begun, files: Saved, *, there: bool) -> bool:
+def save_alone(run: ResolvedRun, files: Saved, *, there: bool) -> bool:
     """Write the files, for a command that writes nothing else; return whether there are any.
 
     Parameters
     ----------
-    begun
+    run
         The run, in whose directory they are put.
     files
         The files.
@@ -76,6 +76,9 @@ def save_alone(begun: Begun, files: Saved, *, there: bool) -> bool:
     """
     if not files:
         return False
-    with permissions(begun.configuration.place.umask), add_to_new_folder(begun.run.root, tuple(files), there=there):
-        write_saved(begun.run.root, files)
+    with (
+        permissions(run.configuration.resolved_site.umask),
+        add_to_new_folder(run.paths.root, tuple(files), there=there),
+    ):
+        write_saved(run.paths.root, files)
     return True

@@ -8,18 +8,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
-from longshore.app.layers import environment, machine_and_user
-from longshore.app.sites import profile_schema, refuse_wrong, resolved_site, service_of, site_folders, unknown_site
+from longshore.app.layers import read_surroundings
+from longshore.app.sites import profile_schema, refuse_wrong, service_of, site_folders, site_profile, unknown_site
 from longshore.config.check import check
-from longshore.config.merge import Layer, LayerRank, Node, layer_from_mapping, merge, overlay, plain
+from longshore.config.merge import LayerRank, LayerStack, Node, layer_from_mapping, overlay, plain
 from longshore.config.search import Config
 from longshore.errors import ConfigError, UsageError
 from longshore.origin import Origin
-from longshore.world.etc import shipped
 from longshore.world.sites import SitePath
-from longshore.world.yamlfile import read_yaml
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,7 +100,7 @@ def show_site(name: str, site_path: Sequence[str]) -> Shown:
         There is no such site, or its profile is wrong.
     """
     first, sites = _around(site_path)
-    resolved = resolved_site(first, name, sites)
+    resolved = site_profile(first, name, sites)
     section = first.at("site", name)
     if resolved is None and section is None:
         raise unknown_site(name, first, sites, None)
@@ -122,13 +118,12 @@ def _around(site_path: Sequence[str]) -> tuple[Config, SitePath]:
         if not Path(folder).is_dir():
             raise UsageError(f"'--site-path' names '{folder}', which is no directory")
     env = dict(os.environ)
-    defaults = read_yaml(shipped("etc", "defaults.yaml"), rank=LayerRank.DEFAULTS)
-    schema = msgspec.json.decode(shipped("etc", "schema", "config.json").read_bytes())
-    variables, _ = environment(env, schema, defaults)
-    layers = [Layer("defaults", LayerRank.DEFAULTS, defaults), *machine_and_user(env).layers, variables]
+    layers, _, _ = read_surroundings(env)
+    stack = LayerStack().with_layers(*layers)
     if site_path:
-        layers.append(layer_from_mapping({"sitePath": list(site_path)}, "--site-path", LayerRank.COMMAND_LINE))
-    first = Config(merge(layers))
+        given = layer_from_mapping({"sitePath": list(site_path)}, "--site-path", LayerRank.COMMAND_LINE)
+        stack = stack.with_layers(given)
+    first = Config(stack.root())
     return first, SitePath(site_folders(first, env), env)
 
 

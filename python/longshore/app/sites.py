@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
+from longshore.app.layers import configuration_schema
 from longshore.app.services import short_name
 from longshore.config.check import Finding, Severity, check
 from longshore.config.interpolate import shown
@@ -21,7 +22,16 @@ from longshore.origin import Origin
 from longshore.sites.limits import Limits, lowered, read_limits
 from longshore.sites.match import belongs, the_one
 from longshore.sites.place import description
-from longshore.sites.profile import ABOUT, RENAMED, Profile, Resolved, layer_root, parents, renamed, resolve
+from longshore.sites.profile import (
+    ABOUT,
+    RENAMED,
+    Profile,
+    ResolvedProfile,
+    layer_root,
+    parents,
+    renamed,
+    resolve_profile,
+)
 from longshore.world.etc import shipped
 from longshore.world.host import host_name
 from longshore.world.sites import SitePath
@@ -31,7 +41,7 @@ _EXPANDED: Final = ("scratch", "container", "group")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Placed:
+class ResolvedSite:
     """What holds at a site.
 
     Attributes
@@ -96,15 +106,20 @@ def chosen_site(first: Config, env: Mapping[str, str], sites: SitePath) -> str:
     return "local" if service == "local" else ""
 
 
-def site_layers(first: Config, name: str, sites: SitePath, origin: Origin | None) -> tuple[Layer, ...]:
-    """The layers of a site: its profile at the root, and what a user's own section says under names BPS does not have.
+def site_layers(
+    first: Config, name: str, sites: SitePath, origin: Origin | None
+) -> tuple[ResolvedProfile | None, tuple[Layer, ...]]:
+    """The profile of a site, and the layers of the site.
+
+    The profile is laid at the root; what the user's section for the site says under names that BPS does not have comes
+    with it.
 
     Raises
     ------
     ConfigError
         There is no such site, or its profile is wrong.
     """
-    resolved = resolved_site(first, name, sites)
+    resolved = site_profile(first, name, sites)
     section = _section(first, name)
     if resolved is None and section is None:
         raise unknown_site(name, first, sites, origin)
@@ -115,10 +130,10 @@ def site_layers(first: Config, name: str, sites: SitePath, origin: Origin | None
     if section and (keys := renamed(section)):
         below = Node({"site": Node({name: Node(keys, section.origin)}, section.origin)}, section.origin)
         layers.append(Layer(name, LayerRank.SITE, below))
-    return tuple(layers)
+    return resolved, tuple(layers)
 
 
-def resolved_site(first: Config, name: str, sites: SitePath) -> Resolved | None:
+def site_profile(first: Config, name: str, sites: SitePath) -> ResolvedProfile | None:
     """The profile of a site with all it inherits; ``None`` where all there is of it is a section without ``inherits``.
 
     Raises
@@ -143,22 +158,22 @@ def resolved_site(first: Config, name: str, sites: SitePath) -> Resolved | None:
             return Profile(name=parent, root=own, personal=True)
         raise unknown_site(parent, first, sites, origin)
 
-    return resolve(profile, find)
+    return resolve_profile(profile, find)
 
 
-def placed(
-    config: Config, first: Config, name: str, *, sites: SitePath, env: Mapping[str, str], service: str
-) -> Placed:
+def resolve_site(
+    config: Config, name: str, profile: ResolvedProfile | None, *, env: Mapping[str, str], service: str
+) -> ResolvedSite:
     """What holds at a site.
 
     Parameters
     ----------
     config
         The configuration with the layers of the site.
-    first
-        The one without.
-    name, sites, env
-        The site, where profiles lie, and the environment.
+    name, profile
+        The site.
+    env
+        The environment.
     service
         Name of the workload manager's service, whose own map is kept whatever that is called.
 
@@ -186,11 +201,10 @@ def placed(
     for key in _EXPANDED:
         if isinstance(settings.get(key), str):
             settings[key] = _expanded(settings[key], whole.value[key], config, name, env)
-    resolved = resolved_site(first, name, sites)
-    ceilings, raised = _ceilings(resolved, own, name)
-    section = _section(first, name)
-    origin = resolved.chain[-1].root.origin if resolved else section.origin if section else None
-    return Placed(name=name, settings=settings, limits=ceilings, notes=(*notes, *raised), origin=origin)
+    ceilings, raised = _ceilings(profile, own, name)
+    section = _section(config, name)
+    origin = profile.chain[-1].root.origin if profile else section.origin if section else None
+    return ResolvedSite(name=name, settings=settings, limits=ceilings, notes=(*notes, *raised), origin=origin)
 
 
 def unknown_site(name: str, first: Config, sites: SitePath, origin: Origin | None) -> ConfigError:
@@ -218,7 +232,7 @@ def site_schema() -> dict[str, Any]:
 @cache
 def profile_schema() -> dict[str, Any]:
     """The schema of a profile with all keys of a configuration that it can have beside its own."""
-    whole = msgspec.json.decode(shipped("etc", "schema", "config.json").read_bytes())
+    whole = configuration_schema()
     both = {key: value for key, value in whole["properties"].items() if key not in site_schema()["properties"]}
     return {
         **site_schema(),
@@ -228,7 +242,7 @@ def profile_schema() -> dict[str, Any]:
     }
 
 
-def _ceilings(resolved: Resolved | None, own: Node | None, name: str) -> tuple[Limits, list[str]]:
+def _ceilings(resolved: ResolvedProfile | None, own: Node | None, name: str) -> tuple[Limits, list[str]]:
     if resolved is None:
         return read_limits(own), []
     ceilings, first_notes = lowered(

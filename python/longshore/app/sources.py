@@ -10,15 +10,15 @@ from typing import Final, cast
 import msgspec
 
 from longshore.app.acquired import Acquired
-from longshore.app.begin import Begun
 from longshore.app.configuration import Configuration
 from longshore.app.graphfile import tasks_of_file
 from longshore.app.lsst import is_lsst_pipeline, source_by_name
 from longshore.app.payload import payload_path, read_file
 from longshore.app.pipelines import inline_pipeline, pipeline_file
-from longshore.app.plugins import call_function, find_function
 from longshore.app.quantumgraph import given_graph, made_graph
+from longshore.app.resolved_run import ResolvedRun
 from longshore.app.teller import Teller
+from longshore.app.user_functions import call_function, find_function
 from longshore.config.merge import plain
 from longshore.contract.source import Payload
 from longshore.errors import ConfigError, GraphError
@@ -39,12 +39,12 @@ KEYS: Final = (_INLINE, _PIPELINE, "wfformat", _GRAPH, _FILE)
 """Keys that name a payload."""
 
 
-def acquire(begun: Begun, tell: Teller) -> Acquired:
+def acquire(run: ResolvedRun, tell: Teller) -> Acquired:
     """Read the configuration's payload.
 
     Parameters
     ----------
-    begun
+    run
         The run; a quantum graph is put into its directory.
     tell
         Takes notes and progress.
@@ -58,7 +58,7 @@ def acquire(begun: Begun, tell: Teller) -> Acquired:
     GraphError, FilesError
         The payload is wrong or cannot be read.
     """
-    configuration = begun.configuration
+    configuration = run.configuration
     named = sorted((key for key in KEYS if configuration.search(key)), key=partial(_place, configuration))
     if set(named) == {_GRAPH, _PIPELINE}:
         # BPS's users name a graph on the command line, over the pipeline in their file.
@@ -67,9 +67,9 @@ def acquire(begun: Begun, tell: Teller) -> Acquired:
     if configuration.text(_SOURCE):
         if others := [key for key in named if key != _FILE]:
             raise _more_than_one(configuration, others[0], _SOURCE)
-        return _by_source(begun, tell)
+        return _by_source(run, tell)
     if not named and configuration.search("createQuantumGraph"):
-        return made_graph(begun, tell)
+        return made_graph(run, tell)
     if not named:
         raise ConfigError(
             "no payload is named",
@@ -78,7 +78,7 @@ def acquire(begun: Begun, tell: Teller) -> Acquired:
         )
     if named[1:]:
         raise _more_than_one(configuration, *named[:2])
-    return _by_source(begun, tell) if named == [_FILE] else _READERS[_SOURCE_OF[named[0]]](begun, named[0], tell)
+    return _by_source(run, tell) if named == [_FILE] else _READERS[_SOURCE_OF[named[0]]](run, named[0], tell)
 
 
 def _more_than_one(configuration: Configuration, first: str, second: str) -> ConfigError:
@@ -89,9 +89,9 @@ def _more_than_one(configuration: Configuration, first: str, second: str) -> Con
     )
 
 
-def _by_source(begun: Begun, tell: Teller) -> Acquired:
+def _by_source(run: ResolvedRun, tell: Teller) -> Acquired:
     """The payload that ``graphFile`` names, read by the source that ``graphSource`` names or its own name tells."""
-    configuration = begun.configuration
+    configuration = run.configuration
     name = configuration.text(_SOURCE).strip() or source_by_name(configuration.text(_FILE))
     if name in _READERS:
         if not configuration.text(_FILE):
@@ -100,7 +100,7 @@ def _by_source(begun: Begun, tell: Teller) -> Acquired:
                 origin=configuration.origin(_SOURCE),
                 hint="Name it with 'graphFile'.",
             )
-        return _READERS[name](begun, _FILE, tell)
+        return _READERS[name](run, _FILE, tell)
     if not name:
         raise ConfigError(
             f"what '{configuration.text(_FILE)}' holds cannot be told from its name",
@@ -140,19 +140,19 @@ def _place(configuration: Configuration, key: str) -> tuple[str, int, int]:
     return (origin.file, origin.line, origin.column) if origin else ("", 0, 0)
 
 
-def _pipeline(begun: Begun, key: str, tell: Teller) -> Acquired:
-    configuration = begun.configuration
+def _pipeline(run: ResolvedRun, key: str, tell: Teller) -> Acquired:
+    configuration = run.configuration
     if key == _INLINE:
         pipeline, files = inline_pipeline(configuration)
     elif key == _PIPELINE and is_lsst_pipeline(configuration.text(key).partition("#")[0], configuration.path.parent):
-        return made_graph(begun, tell)
+        return made_graph(run, tell)
     else:
         pipeline, files = pipeline_file(configuration, key)
     return Acquired(graph=pipeline.graph, files=files, commands=pipeline.commands)
 
 
-def _wfformat(begun: Begun, key: str, _tell: Teller) -> Acquired:
-    configuration = begun.configuration
+def _wfformat(run: ResolvedRun, key: str, _tell: Teller) -> Acquired:
+    configuration = run.configuration
     path = payload_path(configuration, key)
     settings = {
         **(configuration.search("replay") or {}),
@@ -170,17 +170,17 @@ def _wfformat(begun: Begun, key: str, _tell: Teller) -> Acquired:
     return Acquired(graph=msgspec.structs.replace(graph, programs=programs), files=(path,))
 
 
-def _quantum_graph(begun: Begun, key: str, tell: Teller) -> Acquired:
-    return given_graph(begun, key, tell)
+def _quantum_graph(run: ResolvedRun, key: str, tell: Teller) -> Acquired:
+    return given_graph(run, key, tell)
 
 
-def _graph_file(begun: Begun, key: str, _tell: Teller) -> Acquired:
-    configuration = begun.configuration
+def _graph_file(run: ResolvedRun, key: str, _tell: Teller) -> Acquired:
+    configuration = run.configuration
     path = payload_path(configuration, key)
     return tasks_of_file(path, configuration.text("payloadName"), configuration.origin(key))
 
 
-_READERS: Final[dict[str, Callable[[Begun, str, Teller], Acquired]]] = {
+_READERS: Final[dict[str, Callable[[ResolvedRun, str, Teller], Acquired]]] = {
     "pipeline": _pipeline,
     "wfformat": _wfformat,
     "quantum_graph": _quantum_graph,

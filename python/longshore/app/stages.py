@@ -12,10 +12,10 @@ from enum import StrEnum
 from pathlib import Path
 
 from longshore.app.acquired import Acquired
-from longshore.app.begin import Begun, begin
 from longshore.app.graphfile import save_tasks
 from longshore.app.packing import pack
 from longshore.app.prepare import keeping, make_workflow, plan_of, write
+from longshore.app.resolved_run import ResolvedRun, resolve_run
 from longshore.app.saved import Saved, save_alone, saved_stages
 from longshore.app.sources import acquire
 from longshore.app.teller import Teller
@@ -73,7 +73,7 @@ def run_stages(
     Parameters
     ----------
     path, options, sets, tell
-        As for `begin`.
+        As for `resolve_run`.
     last
         The last stage.
     save_graph
@@ -92,8 +92,8 @@ def run_stages(
     # What is prepared keeps its id, though nothing is registered: no run of this user gets that, nor its name.
     identity, now = reserve_id(time.time()) if last is Stage.PREPARE else ("", time.time())
     try:
-        begun = begin(path, options=options, sets=sets, now=now, tell=tell)
-        return _run(begun, last, identity, save_graph=save_graph, now=now, tell=tell)
+        run = resolve_run(path, options=options, sets=sets, now=now, tell=tell)
+        return _run(run, last, identity, save_graph=save_graph, now=now, tell=tell)
     except BaseException:
         if identity:
             forget(identity)
@@ -101,49 +101,49 @@ def run_stages(
 
 
 def _run(
-    begun: Begun, last: Stage, identity: str, *, save_graph: Path | None, now: float, tell: Teller
+    run: ResolvedRun, last: Stage, identity: str, *, save_graph: Path | None, now: float, tell: Teller
 ) -> tuple[list[Done], Path | None]:
     stages: list[Done] = []
     with _measured(Stage.ACQUIRE, stages, tell) as done:
-        acquired = acquire(begun, tell)
+        acquired = acquire(run, tell)
         _count_tasks(done, acquired.graph)
-    with keeping(begun, acquired, tell):
+    with keeping(run, acquired, tell):
         if save_graph is not None:
-            save_tasks(acquired, save_graph, begun.run.root)
+            save_tasks(acquired, save_graph, run.paths.root)
             done.made += f"; wrote '{save_graph}'"
         if last is Stage.ACQUIRE:
-            return stages, begun.run.root if acquired.made else None
-        return stages, _after_acquire(begun, acquired, last, identity, stages, now=now, tell=tell)
+            return stages, run.paths.root if acquired.made else None
+        return stages, _after_acquire(run, acquired, last, identity, stages, now=now, tell=tell)
 
 
 def _after_acquire(
-    begun: Begun, acquired: Acquired, last: Stage, identity: str, stages: list[Done], *, now: float, tell: Teller
+    run: ResolvedRun, acquired: Acquired, last: Stage, identity: str, stages: list[Done], *, now: float, tell: Teller
 ) -> Path | None:
     """The stages behind the first; the run directory if there is one."""
     with _measured(Stage.CLUSTER, stages, tell) as done:
-        clustered = pack(begun.configuration, acquired.graph)
+        clustered = pack(run.configuration, acquired.graph)
         done.made = f"ClusteredQuantumGraph contains {len(clustered.dag)} cluster(s)"
         done.counts = {"clusters": len(clustered.dag), "edges": sum(map(len, clustered.dag.children))}
         done.labels = dict(Counter(cluster.label for cluster in clustered.dag.nodes))
     made = bool(acquired.made)
     if last is Stage.CLUSTER:
-        return _left(begun, saved_stages(begun, clustered), made=made)
+        return _left(run, saved_stages(run, clustered), made=made)
     with _measured(Stage.TRANSFORM, stages, tell) as done:
-        workflow = make_workflow(begun, clustered, acquired, tell)
+        workflow = make_workflow(run, clustered, acquired, tell)
         _count_jobs(done, workflow)
     if last is Stage.TRANSFORM:
-        return _left(begun, saved_stages(begun, clustered, workflow), made=made)
+        return _left(run, saved_stages(run, clustered, workflow), made=made)
     with _measured(Stage.PREPARE, stages, tell) as done:
-        prepared = write(plan_of(begun, acquired, clustered, workflow), run_id=identity, now=now)
+        prepared = write(plan_of(run, acquired, clustered, workflow), run_id=identity, now=now)
         done.made = f"wrote '{prepared.run.root}'"
         done.counts = {"jobs": len(workflow)}
         done.labels = workflow.counts()
     return prepared.run.root
 
 
-def _left(begun: Begun, files: Saved, *, made: bool) -> Path | None:
+def _left(run: ResolvedRun, files: Saved, *, made: bool) -> Path | None:
     """The run directory, where a quantum graph was put there or the configuration asks for files."""
-    return begun.run.root if save_alone(begun, files, there=made) or made else None
+    return run.paths.root if save_alone(run, files, there=made) or made else None
 
 
 @contextmanager

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from longshore.app.begin import Begun, begin, run_attributes
 from longshore.app.checks import check
 from longshore.app.fill import Plan
 from longshore.app.handover import Submitted, hand_over
 from longshore.app.prepare import Prepared, fitted_profile, write
+from longshore.app.resolved_run import ResolvedRun, resolve_run, run_attributes
 from longshore.app.sources import KEYS
 from longshore.app.teller import Keeping, Teller
 from longshore.config.merge import Node
@@ -47,7 +47,7 @@ def submitcmd(
     Parameters
     ----------
     path, options, sets, tell
-        As for `begin`.
+        As for `resolve_run`.
     dry_run
         Whether to stop when the run directory is written.
 
@@ -59,11 +59,11 @@ def submitcmd(
     keeping = Keeping(tell)
     run_id, now = reserve_id(time.time())
     try:
-        begun = begin(path, options=options, sets=sets, now=now, tell=keeping)
-        ignored = [key for key in KEYS if begun.configuration.config.at(key)]
+        run = resolve_run(path, options=options, sets=sets, now=now, tell=keeping)
+        ignored = [key for key in KEYS if run.configuration.config.at(key)]
         if ignored:
             keeping.note("submitcmd runs 'customJob' alone and ignores " + ", ".join(f"'{key}'" for key in ignored))
-        prepared = write(_plan(begun, keeping), run_id=run_id, now=now)
+        prepared = write(_plan(run, keeping), run_id=run_id, now=now)
     except BaseException:
         forget(run_id)
         raise
@@ -73,12 +73,12 @@ def submitcmd(
     return prepared
 
 
-def _plan(begun: Begun, tell: Teller) -> Plan:
-    script = _read(begun)
+def _plan(run: ResolvedRun, tell: Teller) -> Plan:
+    script = _read(run)
     name = script.executable.name
     files = [File(name=key, path=source.name, transfer=True) for key, source in script.inputs.items()]
     files += [File(name=key, path=target, transfer=True) for key, target in script.outputs.items()]
-    profile = fitted_profile(begun, LABEL, searchobj=_section(begun.configuration.config), tell=tell)
+    profile = fitted_profile(run, LABEL, searchobj=_section(run.configuration.config), tell=tell)
     job = Job(
         name=name,
         label=LABEL,
@@ -88,16 +88,16 @@ def _plan(begun: Begun, tell: Teller) -> Plan:
         outputs=tuple(script.outputs),
     )
     workflow = Workflow(
-        begun.configuration.text("uniqProcName"),
+        run.configuration.text("uniqProcName"),
         [job],
         [],
         files={file.name: file for file in files},
-        attributes=run_attributes(begun.configuration) | {"bps_iscustom": "True"},
+        attributes=run_attributes(run.configuration) | {"bps_iscustom": "True"},
     )
-    check(begun, workflow, tell)
+    check(run, workflow, tell)
     _make_parents(script.outputs)
     return Plan(
-        begun=begun,
+        run=run,
         workflow=workflow,
         directories=[str(Path(target).parent) for target in script.outputs.values() if not target.startswith("/")],
         copies={name: script.executable} | {source.name: source for source in script.inputs.values()},
@@ -105,8 +105,8 @@ def _plan(begun: Begun, tell: Teller) -> Plan:
     )
 
 
-def _read(begun: Begun) -> _Script:
-    config, env = begun.configuration.config, begun.configuration.env
+def _read(run: ResolvedRun) -> _Script:
+    config, env = run.configuration.config, run.configuration.env
     section = _section(config)
     inputs, outputs = _map(section, "inputs"), _map(section, "outputs")
     files = {**inputs, **outputs}
@@ -114,7 +114,7 @@ def _read(begun: Begun) -> _Script:
     if both:
         raise ConfigError(f"'{both[0]}' is both an input and an output", origin=outputs[both[0]].origin)
     # What names a file stays a name until it is known where the job runs.
-    current = {"curr_pipetask": LABEL, "curr_site": begun.configuration.site}
+    current = {"curr_pipetask": LABEL, "curr_site": run.configuration.site}
     delayed = {key: f"<FILE:{key}>" for key in files}
     plain = Expander(config, Scope(current=current, env=env, searchobj=section))
     named = Expander(config, Scope(current={**current, **delayed}, env=env, searchobj=section))

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Final
 
 from longshore.app.checks import inputs_gone
-from longshore.app.configuration import current_directory
 from longshore.app.handover import Ready, Submitted, hand_over, refuse_if_handed_over
+from longshore.app.layers import current_directory
 from longshore.app.made_from import what_changed
 from longshore.app.runs import readable
 from longshore.app.services import find_service

@@ -59,7 +59,7 @@ def explain(
     **options: Any,
 ) -> None:
     """Print the value of each KEY, where it was written, how it came about, and what it overrode."""
-    from longshore.app.explain import explain as explain_keys
+    from longshore.app.configuration import explain as explain_keys
     from longshore.cli.show_config import explain_document, explain_text
     from longshore.cli.show_json import dumps
 
@@ -106,6 +106,6 @@ def schema() -> None:
 
 def _read(config_file: Path, options: Mapping[str, Any]) -> Configuration:
     """The configuration that a submission with these options would have."""
-    from longshore.app.configuration import read_configuration
+    from longshore.app.configuration import read_draft
 
-    return read_configuration(config_file, options=named_values(options), sets=options["sets"], now=time.time())[0]
+    return read_draft(config_file, options=named_values(options), sets=options["sets"], now=time.time())

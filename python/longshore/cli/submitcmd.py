@@ -40,7 +40,7 @@ def command(ctx: click.Context, /, config_file: Path, **options: Any) -> None:
             outcome.card.name,
             str(outcome.run.root),
             service=outcome.card.service,
-            site=outcome.begun.configuration.site,
+            site=outcome.resolved.configuration.site,
             jobs=outcome.card.expected,
             notes=("dry run: nothing was handed over",),
             as_of=time.time(),

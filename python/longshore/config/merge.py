@@ -80,20 +80,60 @@ class Layer(msgspec.Struct, frozen=True):
     root: Node
 
 
-def merge(layers: Iterable[Layer]) -> Node:
-    """All layers as one tree: maps are merged, anything else is replaced, the strongest rank wins, then the last.
+class LayerStack(msgspec.Struct, frozen=True):
+    """Layers of configuration, merged per rank.
 
-    Raises
-    ------
-    ConfigError
-        The top of a layer is not a map.
+    A layer is merged once, when it is added. A weak layer can be added after a strong one: `root` lays the few trees of
+    the ranks over each other.
+
+    Attributes
+    ----------
+    layers
+        In the order in which they were added.
+    trees
+        Merged values per rank. Keys to delete are still marked.
+    deletes
+        Whether any key is marked for deletion.
     """
-    merged = Node({}, Origin(""))
-    for layer in sorted(layers, key=lambda layer: layer.rank):
-        if not isinstance(layer.root.value, dict):
-            raise ConfigError(f"'{layer.name}' must hold keys with values", origin=layer.root.origin)
-        merged = overlay(merged, layer.root)
-    return without_deleted(merged)
+
+    layers: tuple[Layer, ...] = ()
+    trees: Mapping[LayerRank, Node] = {}
+    deletes: bool = False
+
+    def with_layers(self, *layers: Layer) -> LayerStack:
+        """The stack with more layers; among layers of one rank the last wins.
+
+        Raises
+        ------
+        ConfigError
+            The top of a layer is not a map.
+        """
+        trees = dict(self.trees)
+        for layer in layers:
+            if not isinstance(layer.root.value, dict):
+                raise ConfigError(f"'{layer.name}' must hold keys with values", origin=layer.root.origin)
+            below = trees.get(layer.rank)
+            trees[layer.rank] = layer.root if below is None else overlay(below, layer.root)
+        deletes = self.deletes or any(_deletes(layer.root) for layer in layers)
+        return LayerStack((*self.layers, *layers), trees, deletes)
+
+    def root(self) -> Node:
+        """All layers as one tree: maps are merged, anything else is replaced, and the strongest rank wins."""
+        merged = Node({}, Origin(""))
+        for rank in sorted(self.trees):
+            merged = overlay(merged, self.trees[rank])
+        return without_deleted(merged) if self.deletes else merged
+
+
+def merge(layers: Iterable[Layer]) -> Node:
+    """All layers as one tree; see `LayerStack`."""
+    return LayerStack().with_layers(*layers).root()
+
+
+def merge_over(root: Node, layer: Layer) -> Node:
+    """A merged tree with a layer over it that is stronger than all others."""
+    merged = overlay(root, layer.root)
+    return without_deleted(merged) if _deletes(layer.root) else merged
 
 
 def overlay(base: Node, over: Node) -> Node:
@@ -120,6 +160,13 @@ def without_deleted(node: Node) -> Node:
     if len(kept) == len(node.value) and all(kept[key] is item for key, item in node.value.items()):
         return node
     return Node(kept, node.origin, node.overrode)
+
+
+def _deletes(node: Node) -> bool:
+    """Whether a key of the tree is marked for deletion."""
+    if not isinstance(node.value, dict):
+        return False
+    return any(item.value is Marker.DELETE or _deletes(item) for item in node.value.values())
 
 
 def plain(node: Node) -> Any:

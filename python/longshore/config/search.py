@@ -137,14 +137,18 @@ class Config:
         What `merge` returned.
     caller
         What calls the functions of ``bpsEval`` that are not pure; without it such calls stay as they are written.
+    values
+        Values of names that win over all else, as those of the section ``current`` do.
     """
 
-    def __init__(self, root: Node, caller: Caller | None = None) -> None:
+    def __init__(self, root: Node, caller: Caller | None = None, values: Mapping[str, Any] = NOTHING) -> None:
         self.root = root
         self.caller = caller
+        self.values = values
         self._top = _map_of(root)
         current = self.at("current")
-        self._current: Mapping[str, Any] = plain(current) if current and isinstance(current.value, dict) else NOTHING
+        written = plain(current) if current and isinstance(current.value, dict) else NOTHING
+        self._current: Mapping[str, Any] = {**written, **values}
 
     def __contains__(self, key: str) -> bool:
         """Whether a search without current values finds the key."""

@@ -40,7 +40,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     personal: bool = False
 
 
-class Resolved(msgspec.Struct, frozen=True, kw_only=True):
+class ResolvedProfile(msgspec.Struct, frozen=True, kw_only=True):
     """A profile with all it inherits.
 
     Attributes
@@ -68,7 +68,7 @@ class Resolved(msgspec.Struct, frozen=True, kw_only=True):
         return without_deleted(merged) if merged else None
 
 
-def resolve(profile: Profile, find: Callable[[str, Origin], Profile]) -> Resolved:
+def resolve_profile(profile: Profile, find: Callable[[str, Origin], Profile]) -> ResolvedProfile:
     """Bring a profile and all it inherits together.
 
     Parameters
@@ -88,7 +88,7 @@ def resolve(profile: Profile, find: Callable[[str, Origin], Profile]) -> Resolve
     for part in chain:
         kept = {key: node for key, node in _map(part.root).items() if part is profile or key not in _OWN}
         root = overlay(root, Node(kept, part.root.origin))
-    return Resolved(name=profile.name, root=without_deleted(root), marked=root, chain=chain)
+    return ResolvedProfile(name=profile.name, root=without_deleted(root), marked=root, chain=chain)
 
 
 def _chain(profile: Profile, find: Callable[[str, Origin], Profile], heirs: tuple[str, ...]) -> Iterator[Profile]:

@@ -1,25 +1,26 @@
-"""Fixes what a run needs before anything is built: configuration, name, directory, service and what that can give."""
+"""Resolves a run: its configuration, name, directory and service, and what that service can give."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
-from longshore.app.configuration import Configuration, load_configuration
-from longshore.app.functions import with_functions
-from longshore.app.generate import with_generated
-from longshore.app.identity import payload_identity
+from longshore.app.configuration import Configuration, Draft, ResolvedConfiguration, read_draft
+from longshore.app.generate import generate
+from longshore.app.lint import check_configuration
 from longshore.app.services import find_service
-from longshore.app.sites import Placed
+from longshore.app.sites import ResolvedSite
 from longshore.app.teller import Teller
+from longshore.app.user_functions import make_caller
 from longshore.config.check import Finding
-from longshore.config.merge import plain
+from longshore.config.merge import PACKAGED, LayerRank, layer_from_mapping, plain
 from longshore.config.rules import SIGNALS, signals
+from longshore.config.search import Config
 from longshore.config.settings import count, most_at_once, parse_pool, walltime
 from longshore.contract.context import Context, RunPaths, Site
 from longshore.contract.service import WmsService
@@ -29,6 +30,8 @@ from longshore.sites.environment import inherited
 from longshore.sites.limits import as_guest
 from longshore.world.etc import shipped, template_texts
 
+_Stage = TypeVar("_Stage", bound=Configuration)
+_PAYLOAD_FILES: Final = ("pipelineYaml", "wfformat", "qgraphFile", "graphFile")
 _RUN_ATTRIBUTES: Final = {
     "operator": "bps_operator",
     "project": "bps_project",
@@ -38,36 +41,32 @@ _RUN_ATTRIBUTES: Final = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Begun:
-    """What every stage of a run goes by.
+class ResolvedRun:
+    """The last stage of a configuration: a run whose service was asked what it can give.
 
     Attributes
     ----------
-    run
+    paths
         Where the run directory will be.
-    ctx
-        What the service may know, with what its probe found.
-    options, sets
-        What the command line said.
+    context
+        What the service may know, with its probe.
     """
 
-    configuration: Configuration
+    configuration: ResolvedConfiguration
     service: WmsService
-    run: RunPaths
-    ctx: Context
-    options: Mapping[str, str] = field(default_factory=dict)
-    sets: tuple[str, ...] = ()
+    paths: RunPaths
+    context: Context
 
 
-def begin(path: Path, *, options: Mapping[str, str], sets: tuple[str, ...], now: float, tell: Teller) -> Begun:
-    """Begin a run.
+def resolve_run(
+    path: Path, *, options: Mapping[str, str], sets: Iterable[str], now: float, tell: Teller
+) -> ResolvedRun:
+    """Resolve a run.
 
     Parameters
     ----------
-    path
-        The user's file.
-    options, sets, now
-        As for `load_configuration`.
+    path, options, sets, now
+        As for `longshore.app.layers.Layers`.
     tell
         Takes notes and progress.
 
@@ -76,23 +75,45 @@ def begin(path: Path, *, options: Mapping[str, str], sets: tuple[str, ...], now:
     LongshoreError
         The configuration is wrong, or the service cannot be used.
     """
-    configuration, warnings = load_configuration(path, options=options, sets=sets, now=now)
-    configuration, warnings = with_generated(with_functions(configuration), warnings)
+    draft = read_draft(path, options=options, sets=sets, now=now)
+    draft, warnings = generate(draft, check_configuration(draft))
     tell_warnings(warnings, tell)
-    configuration = name_run(configuration)
+    configuration = resolve_configuration(draft)
     service = find_service(configuration.service, origin=configuration.service_origin)
-    configuration = with_site(configuration, service)
-    for note in (*configuration.place.notes, *_left_out(configuration, service), *_unheeded(configuration, service)):
+    configuration = at_default_site(configuration, service)
+    for note in (
+        *configuration.resolved_site.notes,
+        *_left_out(configuration, service),
+        *_unheeded(configuration, service),
+    ):
         tell.note(note)
-    run = RunPaths(Path(configuration.text("submitPath")).absolute())
-    return Begun(
-        configuration=configuration,
-        service=service,
-        run=run,
-        ctx=service_context(configuration, service, run),
-        options=options,
-        sets=sets,
+    paths = RunPaths(Path(configuration.text("submitPath")).absolute())
+    context = service_context(configuration, service, paths)
+    return ResolvedRun(configuration=configuration, service=service, paths=paths, context=context)
+
+
+def resolve_configuration(draft: Draft) -> ResolvedConfiguration:
+    """Let functions be called, and fix the name of the run.
+
+    Raises
+    ------
+    ConfigError
+        The name or the directory of the run is wrong.
+    """
+    resolved = ResolvedConfiguration(
+        layers=draft.layers,
+        base=draft.base,
+        sites=draft.sites,
+        config=Config(draft.config.root, make_caller(draft)),
+        site=draft.site,
+        service=draft.service,
+        service_origin=draft.service_origin,
+        profile=draft.profile,
+        site_layers=draft.site_layers,
+        last=draft.last,
     )
+    name = {"bps_defined": {"uniqProcName": _checked_name(resolved).replace("/", "_")}}
+    return resolved.with_last(layer_from_mapping(name, "bps_defined", LayerRank.COMMAND_LINE))
 
 
 def tell_warnings(warnings: Iterable[Finding], tell: Teller) -> None:
@@ -101,8 +122,8 @@ def tell_warnings(warnings: Iterable[Finding], tell: Teller) -> None:
         tell.note(f"{warning.origin}: {warning.message}" + (f". {warning.hint}" if warning.hint else ""))
 
 
-def name_run(configuration: Configuration) -> Configuration:
-    """Fix the run's name and directory, as BPS does, from ``outputRun`` and ``submitPath``."""
+def _checked_name(configuration: Configuration) -> str:
+    """The value of ``outputRun``; it and ``submitPath`` are fit for names of files."""
     for key in ("outputRun", "submitPath"):
         if not configuration.text(key):
             raise ConfigError(
@@ -121,16 +142,16 @@ def name_run(configuration: Configuration) -> Configuration:
             origin=configuration.origin("submitPath"),
             hint="Set the variable, or write the path out.",
         )
-    return configuration.with_defined(uniqProcName=configuration.text("outputRun").replace("/", "_"))
+    return configuration.text("outputRun")
 
 
-def with_site(configuration: Configuration, service: WmsService) -> Configuration:
+def at_default_site(configuration: _Stage, service: WmsService) -> _Stage:
     """The configuration at the site ``local`` where none is chosen and jobs run here.
 
     Raises
     ------
     ConfigError
-        They run elsewhere, and nobody says where.
+        They run elsewhere, and nothing says where.
     """
     if configuration.site:
         return configuration
@@ -144,7 +165,7 @@ def with_site(configuration: Configuration, service: WmsService) -> Configuratio
 
 
 def _left_out(configuration: Configuration, service: WmsService) -> list[str]:
-    rule = configuration.place.settings.get("inheritEnvironment", "all")
+    rule = configuration.resolved_site.settings.get("inheritEnvironment", "all")
     _, names = inherited(configuration.env.keys() - service.always_inherited, rule)
     if not names:
         return []
@@ -160,7 +181,7 @@ def _unheeded(configuration: Configuration, service: WmsService) -> list[str]:
 
 def service_context(configuration: Configuration, service: WmsService, run: RunPaths) -> Context:
     """What the service may know, with what its probe found."""
-    place = configuration.place
+    place = configuration.resolved_site
     section = configuration.config.at("site", configuration.site)
     # Beside what is said of the site, the values for jobs that its section holds.
     by_default = {"account": configuration.text("accountingGroup"), "queue": configuration.text("queue")}
@@ -183,7 +204,7 @@ def service_context(configuration: Configuration, service: WmsService, run: RunP
 def service_settings(configuration: Configuration, service: WmsService) -> dict[str, Any]:
     """The service's own settings: how an engine treats jobs, and what its executor has to know."""
     written = configuration.config.search("resources", current={"curr_site": configuration.site}).written
-    place = configuration.place
+    place = configuration.resolved_site
     return {
         "retries_on_lost": _read(configuration, "retryOnLost", count, 1),
         "grace_s": _read(configuration, "killGrace", walltime, 10.0),
@@ -243,7 +264,7 @@ def _ending(configuration: Configuration) -> dict[str, Any]:
     return found
 
 
-def _guest_settings(place: Placed, service: WmsService) -> dict[str, Any]:
+def _guest_settings(place: ResolvedSite, service: WmsService) -> dict[str, Any]:
     """What an executor has to know of a site, beside its resources."""
     inherit = place.settings.get("inheritEnvironment", "all")
     found: dict[str, Any] = {} if inherit == "all" else {"inherit": inherit}
@@ -256,14 +277,14 @@ def _guest_settings(place: Placed, service: WmsService) -> dict[str, Any]:
     return found
 
 
-def template_files(place: Placed) -> dict[str, Path]:
+def template_files(place: ResolvedSite) -> dict[str, Path]:
     """The templates that a site has of its own."""
     folder = Path(place.origin.file).parent if place.origin else Path()
     named: dict[str, str] = place.settings.get("templates") or {}
     return {name: folder / Path(path).expanduser() for name, path in named.items()}
 
 
-def _templates_of(place: Placed) -> dict[str, str]:
+def _templates_of(place: ResolvedSite) -> dict[str, str]:
     """Texts of the templates that a site has of its own."""
     texts: dict[str, str] = {}
     for name, path in template_files(place).items():
@@ -285,3 +306,27 @@ def run_attributes(configuration: Configuration) -> dict[str, str]:
         "bps_run": configuration.text("uniqProcName"),
         "bps_runsite": configuration.site,
     }
+
+
+def payload_identity(configuration: Configuration) -> str:
+    """What a payload is known by.
+
+    Two payloads may well have tasks of the same label that have nothing to do with each other. One that has a name is
+    known by it, with its project and the name of the file that holds its pipeline, wherever that lies; one that has
+    none, by the path of that file. A pipeline that stands in the user's own file is known by that.
+    """
+    named = next((text for key in _PAYLOAD_FILES if (text := configuration.text(key))), "")
+    file, _, labels = named.partition("#")
+    path = Path(file) if file else configuration.path
+    origin = configuration.origin("payloadName")
+    if origin is not None and origin.layer not in PACKAGED:
+        words = [configuration.text("project"), configuration.text("payloadName"), path.name]
+    else:
+        # Without one it is called like the user's file, as many are.
+        words = [configuration.text("project"), str(_absolute(path, configuration))]
+    return "/".join([*words, labels] if labels else words)
+
+
+def _absolute(path: Path, configuration: Configuration) -> Path:
+    """Where a file lies that is looked for in the current directory first, and then beside the user's."""
+    return (path if path.is_file() else configuration.path.parent / path).resolve()
