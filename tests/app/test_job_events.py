@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from longshore.app.job_events import JobEvents, event_lines, failed_once
 from longshore.app.runs import OpenRun
 from longshore.contract.context import RunPaths
-from longshore.engine.fold import Code
 from longshore.engine.follow import JournalFollower
+from longshore.engine.job_codes import Code
 from longshore.engine.job_table import JobTable
 from longshore.engine.journal import read_events
 from longshore.engine.loop import Engine

@@ -6,7 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from longshore.app.tally import Tally
-from longshore.engine.fold import Code, RunState
+from longshore.engine.apply_event import apply_event
+from longshore.engine.job_codes import Code
+from longshore.engine.run_state import RunState
 from longshore.model.event import (
     FORMAT,
     Deleted,
@@ -73,7 +75,7 @@ def possible(state: RunState, kind: str, job: int, n: int) -> Event | None:
 def test_it_agrees_with_the_states(steps: list[tuple[str, int]]) -> None:
     state, tally = RunState(PARENTS, LABELS), Tally(LABELS, 3)
     life = Life(v=FORMAT, life=1, t=0.0, host="h", pid=1, boot="b", by="submit")
-    state.apply(life)
+    apply_event(state, life)
     tally.take([life])
     bad = fine = 0
     for n, (kind, job) in enumerate(steps, start=1):
@@ -83,7 +85,7 @@ def test_it_agrees_with_the_states(steps: list[tuple[str, int]]) -> None:
         spent = isinstance(event, Refused) and event.spent
         fine += kind == "fine"
         bad += kind in {"bad", "lost"} or spent
-        state.apply(event)
+        apply_event(state, event)
         tally.take([event])
         assert set(tally.failed) == {each for each in range(6) if state.code[each] == Code.FAILED}
         assert all(each in tally.bad for each in tally.failed)

@@ -9,8 +9,9 @@ import msgspec
 
 from longshore.app.runs import OpenRun
 from longshore.contract.context import RunPaths
-from longshore.engine.codes import shown_counts
-from longshore.engine.fold import RunState
+from longshore.engine.apply_event import apply_event
+from longshore.engine.job_codes import shown_counts
+from longshore.engine.run_state import RunState
 from longshore.model.codec import FORMAT, Header, StoredJob, encode_line
 from longshore.model.event import FORMAT as EVENTS
 from longshore.model.event import (
@@ -91,7 +92,7 @@ class WrittenRun:
         seal = None if seals is None else Seal(life=self.life - 1, bytes=seals)
         life = Life(v=EVENTS, life=self.life, t=NOW, host=os.uname().nodename, pid=1, boot="b", by="submit", seals=seal)
         self.journal.write_bytes(encode_line(life))
-        self.state.apply(life)
+        apply_event(self.state, life)
         self.n = 0
 
     @property
@@ -103,7 +104,7 @@ class WrittenRun:
             file.write(encode_line(event))
 
     def know(self, event: Event) -> None:
-        self.state.apply(event)
+        apply_event(self.state, event)
         assert not isinstance(event, Life)
         self.n = event.n
 

@@ -18,10 +18,11 @@ from pathlib import Path
 import msgspec
 
 from longshore.contract.context import RunPaths
-from longshore.engine.codes import shown_counts
-from longshore.engine.fold import Code, RunState
+from longshore.engine.apply_event import apply_event
+from longshore.engine.job_codes import Code, shown_counts
 from longshore.engine.job_table import JobTable
 from longshore.engine.replay import initial_state
+from longshore.engine.run_state import RunState
 from longshore.model.codec import encode_line
 from longshore.model.event import FORMAT, Ended, Event, Failed, Finished, Life, Retry, Started, Submitted, Submitting
 from longshore.model.snapshot import Snapshot
@@ -74,7 +75,7 @@ def drive(run: RunPaths, *, done: float = 0.94, running: int = 64) -> RunState:
             if number:
                 event = msgspec.structs.replace(event, n=number)  # noqa: PLW2901 - as the journal does
             file.write(encode_line(event))
-            state.apply(event)
+            apply_event(state, event)
     beat(run, state, jobs, life, number)
     return state
 
@@ -87,8 +88,8 @@ def _course(state: RunState, jobs: JobTable, life: Life, target: int, running: i
     ready = array("l")
     place = successes = 0
     while successes < target:
-        ready.extend(state.freed)
-        state.freed.clear()
+        ready.extend(state.newly_ready)
+        state.newly_ready.clear()
         if place == len(ready):
             break
         job = ready[place]
@@ -146,7 +147,7 @@ def go_on(run: RunPaths, state: RunState, stop: threading.Event, *, jobs_per_s: 
                     number += 1
                     numbered = msgspec.structs.replace(event, n=number)
                     text += encode_line(numbered)
-                    state.apply(numbered)
+                    apply_event(state, numbered)
             del ready[:jobs_per_s]
             file.write(text)
             beat(run, state, jobs, state.life, number)

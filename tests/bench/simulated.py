@@ -20,10 +20,12 @@ from tests.bench.graphs import parents_of
 from tests.bench.processes import peak_mb
 
 from longshore.contract.executor import Limits
+from longshore.engine.apply_event import apply_event
 from longshore.engine.decide import Scheduler
-from longshore.engine.fold import Code, RunState
+from longshore.engine.job_codes import Code
 from longshore.engine.policy import RetryRules
 from longshore.engine.pool import Pool
+from longshore.engine.run_state import RunState
 from longshore.model.codec import decode_event, encode_line
 from longshore.model.event import Ended, Event, Started, Submitted
 from longshore.model.request import Request
@@ -60,7 +62,7 @@ class Simulation:
         """Begin a life: fold the journal so far."""
         self.state = RunState(self.parents, bytes(len(self.parents)))
         for line in self.journal:
-            self.state.apply(decode_event(line))
+            apply_event(self.state, decode_event(line))
         self.scheduler = Scheduler(
             self.state,
             requests=[Request()],
@@ -75,7 +77,7 @@ class Simulation:
         """Write an event down, and apply it."""
         event = msgspec.structs.replace(event, n=len(self.journal), t=self.now)
         self.journal.append(encode_line(event))
-        self.state.apply(event)
+        apply_event(self.state, event)
 
     def round(self) -> None:
         """Let the clock reach the next ends, judge them, and start what fits."""

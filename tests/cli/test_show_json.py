@@ -43,7 +43,7 @@ from longshore.config.explain import Explained, Kind, Replaced, Step
 from longshore.config.merge import tree
 from longshore.contract.context import PingReport
 from longshore.contract.service import Changes, Selection, Steering
-from longshore.engine.again import Why
+from longshore.engine.restart_selection import RestartReason
 from longshore.errors import ConfigError, CycleError, Fault, GraphCommandError, LongshoreError
 from longshore.model.picture import Arrow, Box, Picture
 from longshore.model.report import ExitCodes, Failure, Insight, JobReport, Running, RunReport, Spent
@@ -264,7 +264,7 @@ def test_the_documents_of_the_other_verbs_are_what_their_schemas_say(
     resumed = resume_document(odd, odd, odd, [odd], as_of=NOON)
     check("resume_all", resume_all_document([resumed], as_of=NOON))
     again = {label: {JobState.FAILED: 1} for label in labels}
-    reasons = {label: dict.fromkeys(Why, 1) for label in labels}
+    reasons = {label: dict.fromkeys(RestartReason, 1) for label in labels}
     changes = Changes(selection=Selection(jobs=(odd,)), set={"requestMemory": odd}, from_labels=(odd,))
     restarted = restart_document(
         odd,

@@ -25,10 +25,10 @@ from typing import Any
 
 from longshore.contract.context import RunPaths
 from longshore.engine import orders
-from longshore.engine.fold import RunState
 from longshore.engine.job_table import JobTable
 from longshore.engine.journal import Journal, read_events
 from longshore.engine.replay import replay
+from longshore.engine.run_state import RunState
 from longshore.model.state import JobState
 from longshore.services.local.records import keeper_files
 from longshore.services.local.service import LocalService

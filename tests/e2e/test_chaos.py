@@ -15,7 +15,7 @@ import pytest
 
 import longshore
 from longshore.contract.context import RunPaths
-from longshore.engine.fold import Code
+from longshore.engine.job_codes import Code
 from longshore.engine.job_table import JobTable
 from longshore.engine.journal import read_events
 from longshore.engine.replay import replay

@@ -10,11 +10,12 @@ from typing import Any
 from longshore.contract.context import Unreachable
 from longshore.contract.executor import Batch, CancelOutcome, Found, Limits, Mark, Polled, SubmitAnswer
 from longshore.engine import orders
-from longshore.engine.fold import Code, RunState
+from longshore.engine.job_codes import Code
 from longshore.engine.job_table import JobTable
 from longshore.engine.journal import read_events
 from longshore.engine.loop import Engine
 from longshore.engine.replay import replay
+from longshore.engine.run_state import RunState
 from longshore.engine.settings import read
 from longshore.model.event import Ended, Event
 from longshore.model.snapshot import Snapshot

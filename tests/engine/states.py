@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from longshore.engine.fold import Code, RunState
+from longshore.engine.apply_event import apply_event
+from longshore.engine.job_codes import Code
+from longshore.engine.run_state import RunState
 from longshore.model.event import Ended, Started, Submitted, Submitting
 from longshore.model.state import Cause
 
 
 def run_job(state: RunState, job: int, exit_code: int = 0) -> None:
     attempt = state.attempts[job] + 1
-    state.apply(Submitting(b=f"{job}.{attempt}", tag="t", jobs=((job, attempt),)))
-    state.apply(Submitted(b=f"{job}.{attempt}", id="i"))
-    state.apply(Started(j=job, a=attempt))
-    state.apply(Ended(j=job, a=attempt, exit=exit_code, cause=Cause.EXIT if exit_code else None))
+    apply_event(state, Submitting(b=f"{job}.{attempt}", tag="t", jobs=((job, attempt),)))
+    apply_event(state, Submitted(b=f"{job}.{attempt}", id="i"))
+    apply_event(state, Started(j=job, a=attempt))
+    apply_event(state, Ended(j=job, a=attempt, exit=exit_code, cause=Cause.EXIT if exit_code else None))
 
 
 def codes(state: RunState) -> list[str]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from longshore.engine.apply_event import apply_event
 from longshore.engine.barriers import Barriers
-from longshore.engine.codes import Code
-from longshore.engine.fold import RunState
+from longshore.engine.job_codes import Code
 from longshore.engine.queue import pressures
+from longshore.engine.run_state import RunState
 from longshore.model.event import Ended, Failed, Restarted, Submitting
 from longshore.model.ordering import Barrier
 from longshore.model.state import Cause
@@ -24,10 +25,10 @@ def state_of(groups: int, size: int, *, blocking: bool) -> RunState:
 
 def run(state: RunState, job: int, *, ok: bool = True, aborts: bool = False) -> None:
     attempt = state.attempts[job] + 1
-    state.apply(Submitting(b=f"{job}", tag="", jobs=((job, attempt),)))
-    state.apply(Ended(j=job, a=attempt, exit=int(not ok), cause=None if ok else Cause.EXIT))
+    apply_event(state, Submitting(b=f"{job}", tag="", jobs=((job, attempt),)))
+    apply_event(state, Ended(j=job, a=attempt, exit=int(not ok), cause=None if ok else Cause.EXIT))
     if not ok:
-        state.apply(Failed(j=job, why="bad", aborts=aborts))
+        apply_event(state, Failed(j=job, why="bad", aborts=aborts))
 
 
 def codes(state: RunState) -> str:
@@ -70,7 +71,7 @@ def test_a_restart_holds_the_next_group_back_again() -> None:
     run(state, 1)
     run(state, 2)
     run(state, 3, ok=False)
-    state.apply(Restarted(jobs=(0, 3)))
+    apply_event(state, Restarted(jobs=(0, 3)))
     assert codes(state) == "RSSU"
     run(state, 0)
     assert codes(state) == "SSSR"
@@ -79,17 +80,17 @@ def test_a_restart_holds_the_next_group_back_again() -> None:
 def test_a_restart_that_leaves_the_failure_out_leaves_what_it_shut_out_pruned() -> None:
     state = state_of(2, 1, blocking=True)
     run(state, 0, ok=False)
-    state.apply(Restarted(jobs=(1,)))
+    apply_event(state, Restarted(jobs=(1,)))
     assert codes(state) == "FP"
 
 
 def test_what_ends_the_run_cancels_all_that_is_not_over() -> None:
     state = RunState([(), (), (0,), ()], [0] * 4, final=True)
-    state.apply(Submitting(b="b", tag="", jobs=((1, 1),)))
+    apply_event(state, Submitting(b="b", tag="", jobs=((1, 1),)))
     run(state, 0, ok=False, aborts=True)
     assert codes(state) == "FPPU"
-    assert state.dying == {1}
-    state.apply(Ended(j=1, a=1, signal=15, cause=Cause.CANCELLED))
+    assert state.cancelling == {1}
+    apply_event(state, Ended(j=1, a=1, signal=15, cause=Cause.CANCELLED))
     assert codes(state) == "FDPR"
 
 

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 import pytest
 
 from longshore.contract.executor import Limits
+from longshore.engine.apply_event import apply_event
 from longshore.engine.concurrency import Bounds, unbounded
 from longshore.engine.decide import Scheduler
-from longshore.engine.fold import RunState
 from longshore.engine.policy import RetryRules
 from longshore.engine.pool import Pool
+from longshore.engine.run_state import RunState
 from longshore.engine.settings import EngineSettings
 from longshore.model.event import Ended
 from longshore.model.job import Job, JobSettings, named_limits
@@ -67,13 +68,13 @@ def started(made: Scheduler) -> list[int]:
     """The jobs that start now, once it is written down that they do."""
     jobs = []
     for batch in made.starts(0.0):
-        made.state.apply(batch)
+        apply_event(made.state, batch)
         jobs += [job for job, _ in batch.jobs]
     return jobs
 
 
 def end(made: Scheduler, job: int) -> None:
-    made.state.apply(Ended(j=job, a=made.state.attempts[job], exit=0))
+    apply_event(made.state, Ended(j=job, a=made.state.attempts[job], exit=0))
 
 
 @pytest.mark.parametrize("pool", [Pool({"cpus": 99}), None])
@@ -124,7 +125,7 @@ def test_a_later_life_counts_what_runs_already() -> None:
     made, _ = scheduler([1] * 5, pool=Pool({"cpus": 99}))
     state = RunState([()] * 5, [1] * 5)
     for batch in made.starts(0.0):
-        state.apply(batch)
+        apply_event(state, batch)
     bounds = Bounds(SETTINGS, PROFILES)
     again = Scheduler(
         state,

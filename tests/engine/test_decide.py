@@ -11,11 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from longshore.contract.executor import Limits
+from longshore.engine.apply_event import apply_event
 from longshore.engine.decide import Scheduler
-from longshore.engine.fold import Code, RunState
+from longshore.engine.job_codes import Code
 from longshore.engine.policy import RetryRules
 from longshore.engine.pool import Pool
 from longshore.engine.queue import pressures
+from longshore.engine.run_state import RunState
 from longshore.model.event import Deleted, Ended, Failed, Lost, Refused, Retry, Started, Steer, Submitted, Submitting
 from longshore.model.request import Request
 from longshore.model.state import Cause, JobState
@@ -49,13 +51,13 @@ def independent(size: int) -> RunState:
 
 def hand_over(state: RunState, batches: Sequence[Submitting]) -> list[int]:
     for batch in batches:
-        state.apply(batch)
-        state.apply(Submitted(b=batch.b, id=batch.b))
+        apply_event(state, batch)
+        apply_event(state, Submitted(b=batch.b, id=batch.b))
     return [job for batch in batches for job, _ in batch.jobs]
 
 
 def end(state: RunState, job: int) -> None:
-    state.apply(Ended(j=job, a=state.attempts[job], exit=0))
+    apply_event(state, Ended(j=job, a=state.attempts[job], exit=0))
 
 
 @st.composite
@@ -144,7 +146,7 @@ def test_nothing_is_overshot_and_the_best_that_fits_starts(run: tuple[RunState, 
         assert chooser.pool
         assert chooser.pool.free == {name: amount - used[name] for name, amount in given_["capacity"].items()}
         for job in dice.sample(list(state.active), dice.randint(1, len(state.active))):
-            state.apply(Started(j=job, a=1))
+            apply_event(state, Started(j=job, a=1))
             if dice.random() < 0.6:
                 end(state, job)
     assert chooser.finish()
@@ -188,7 +190,7 @@ def test_running_jobs_do_not_count_as_waiting() -> None:
     chooser = scheduler(state, limits=Limits(max_waiting=2))
     assert hand_over(state, chooser.starts(0.0)) == [0, 1]
     assert hand_over(state, chooser.starts(0.0)) == []
-    state.apply(Started(j=0, a=1))
+    apply_event(state, Started(j=0, a=1))
     assert hand_over(state, chooser.starts(0.0)) == [2]
     end(state, 1)
     assert hand_over(state, chooser.starts(0.0)) == [3]
@@ -215,9 +217,9 @@ def test_a_retry_waits_for_its_time_and_goes_with_its_new_request() -> None:
     state = independent(2)
     chooser = scheduler(state, rules=RetryRules(retries=2), capacity={"cpus": 8})
     hand_over(state, chooser.starts(0.0))
-    state.apply(Ended(j=0, a=1, cause=Cause.OOM))
+    apply_event(state, Ended(j=0, a=1, cause=Cause.OOM))
     assert chooser.judgements() == [Retry(j=0, a=2, cause=Cause.OOM)]
-    state.apply(Retry(j=0, a=2, cause=Cause.OOM, request=Request(cpus=7), not_before=100.0))
+    apply_event(state, Retry(j=0, a=2, cause=Cause.OOM, request=Request(cpus=7), not_before=100.0))
     assert chooser.request_of(0) == Request(cpus=7)
     assert chooser.request_of(1) == Request()
     assert chooser.next_wake() is None
@@ -232,10 +234,10 @@ def test_a_job_cancelled_while_it_waits_never_starts() -> None:
     state = independent(3)
     chooser = scheduler(state, rules=RetryRules(retries=2), capacity={"cpus": 1})
     hand_over(state, chooser.starts(0.0))
-    state.apply(Ended(j=0, a=1, cause=Cause.EXIT))
-    state.apply(Retry(j=0, a=2, cause=Cause.EXIT, not_before=5.0))
+    apply_event(state, Ended(j=0, a=1, cause=Cause.EXIT))
+    apply_event(state, Retry(j=0, a=2, cause=Cause.EXIT, not_before=5.0))
     hand_over(state, chooser.starts(0.0))
-    state.apply(Deleted(jobs=(0, 2)))
+    apply_event(state, Deleted(jobs=(0, 2)))
     end(state, 1)
     assert chooser.starts(9.0) == []
     assert chooser.finish()
@@ -244,20 +246,20 @@ def test_a_job_cancelled_while_it_waits_never_starts() -> None:
 def test_a_history_read_back_does_not_queue_a_job_twice() -> None:
     state = independent(1)
     for attempt in (1, 2):
-        state.apply(Submitting(b=str(attempt), tag=str(attempt), jobs=((0, attempt),)))
-        state.apply(Lost(j=0, a=attempt, why="?"))
-        state.apply(Retry(j=0, a=attempt + 1, cause=Cause.LOST))
-    assert state.freed == [0, 0, 0]
+        apply_event(state, Submitting(b=str(attempt), tag=str(attempt), jobs=((0, attempt),)))
+        apply_event(state, Lost(j=0, a=attempt, why="?"))
+        apply_event(state, Retry(j=0, a=attempt + 1, cause=Cause.LOST))
+    assert state.newly_ready == [0, 0, 0]
     chooser = scheduler(state, rules=RetryRules(retries=9))
     assert hand_over(state, chooser.starts(0.0)) == [0]
-    state.apply(Ended(j=0, a=3, cause=Cause.EXIT))
-    state.apply(Retry(j=0, a=4, cause=Cause.EXIT, not_before=50.0))
+    apply_event(state, Ended(j=0, a=3, cause=Cause.EXIT))
+    apply_event(state, Retry(j=0, a=4, cause=Cause.EXIT, not_before=50.0))
     assert chooser.starts(0.0) == [], "not even from a second entry in the queue"
 
 
 def test_a_new_life_counts_what_runs_already() -> None:
     state = independent(4)
-    state.apply(Submitting(b="b", tag="b", jobs=((1, 1), (2, 1))))
+    apply_event(state, Submitting(b="b", tag="b", jobs=((1, 1), (2, 1))))
     chooser = scheduler(state, capacity={"cpus": 3})
     assert hand_over(state, chooser.starts(0.0)) == [0]
 
@@ -266,8 +268,8 @@ def test_a_batch_that_was_not_taken_gives_back_what_it_held() -> None:
     state = independent(1)
     chooser = scheduler(state, capacity={"cpus": 1})
     (batch,) = chooser.starts(0.0)
-    state.apply(batch)
-    state.apply(Refused(b=batch.b, why="busy"))
+    apply_event(state, batch)
+    apply_event(state, Refused(b=batch.b, why="busy"))
     (again,) = chooser.starts(0.0)
     assert again.jobs == batch.jobs
     assert again.tag != batch.tag
@@ -277,11 +279,11 @@ def test_a_run_finishes_once_and_says_how() -> None:
     state = independent(1)
     chooser = scheduler(state)
     assert chooser.finish() is None
-    state.apply(Steer(who="me", act="cancel"))
+    apply_event(state, Steer(who="me", act="cancel"))
     finished = chooser.finish()
     assert finished
     assert finished.state is JobState.DELETED
-    state.apply(finished)
+    apply_event(state, finished)
     assert chooser.finish() is None
 
 
@@ -309,7 +311,7 @@ def test_twenty_thousand_jobs_under_a_simulated_clock() -> None:
     now, ends, attempts = 0.0, list[tuple[float, int, int]](), 0
     while not chooser.finish():
         for judgement in chooser.judgements():
-            state.apply(judgement)
+            apply_event(state, judgement)
         starts = chooser.starts(now)
         for job in hand_over(state, starts):
             attempts += 1
@@ -317,7 +319,7 @@ def test_twenty_thousand_jobs_under_a_simulated_clock() -> None:
         if ends and not chooser.more:
             now, job, attempt = heappop(ends)
             bad = dice.random() < 0.05
-            state.apply(Ended(j=job, a=attempt, exit=int(bad), cause=Cause.EXIT if bad else None))
+            apply_event(state, Ended(j=job, a=attempt, exit=int(bad), cause=Cause.EXIT if bad else None))
     assert not ends
     totals = state.totals()
     assert totals[JobState.SUCCEEDED] + totals[JobState.FAILED] + totals[JobState.PRUNED] == size
@@ -334,9 +336,9 @@ def test_a_job_that_goes_on_failing_fails_the_run() -> None:
     chooser = scheduler(state, rules=RetryRules(retries=1))
     for attempt in (1, 2):
         hand_over(state, chooser.starts(0.0))
-        state.apply(Ended(j=0, a=attempt, exit=1, cause=Cause.EXIT))
+        apply_event(state, Ended(j=0, a=attempt, exit=1, cause=Cause.EXIT))
         (judgement,) = chooser.judgements()
-        state.apply(judgement)
+        apply_event(state, judgement)
     assert isinstance(judgement, Failed)
     finished = chooser.finish()
     assert finished

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from longshore.engine.apply_event import apply_event
 from longshore.engine.history import RunHistory
 from longshore.engine.job_table import JobTable
 from longshore.engine.loop import Engine
@@ -111,7 +112,7 @@ def test_an_engine_says_when_its_run_will_be_over(tmp_path: Path) -> None:
     table = JobTable(run)
     history = RunHistory(IDENTITY, table, clock=manager.clock, say=print)
     assert history.rest_s(engine.state, 2) == 25.0
-    engine.state.apply(Submitting(b="b", tag="b", jobs=((0, 1),)))
+    apply_event(engine.state, Submitting(b="b", tag="b", jobs=((0, 1),)))
     assert history.rest_s(engine.state, 2) == 22.5, "half of what runs is done"
     assert engine.run() is JobState.SUCCEEDED
     assert history.rest_s(engine.state, 2) == 0.0

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from longshore.contract.executor import Limits
+from longshore.engine.apply_event import apply_event
 from longshore.engine.decide import Scheduler
-from longshore.engine.fold import RunState
 from longshore.engine.keeper.attempts import Attempts
 from longshore.engine.keeper.processes import Processes
 from longshore.engine.keeper.records import Records
@@ -23,6 +23,7 @@ from longshore.engine.keeper.watchdog import Watchdog
 from longshore.engine.lanes import Lane, Lanes
 from longshore.engine.policy import RetryRules
 from longshore.engine.pool import Pool
+from longshore.engine.run_state import RunState
 from longshore.model.event import Ended, Lost, Refused, Started, Submitted, Submitting
 from longshore.model.request import Request
 
@@ -155,10 +156,10 @@ class Play:
         for line in lines:
             self.take(msgspec.json.decode(line))
         for judgement in self.scheduler.judgements():
-            self.state.apply(judgement)
+            apply_event(self.state, judgement)
         for batch in self.scheduler.starts(0.0):
-            self.state.apply(batch)
-            self.state.apply(Submitted(b=batch.b, id=batch.b))
+            apply_event(self.state, batch)
+            apply_event(self.state, Submitted(b=batch.b, id=batch.b))
             self.orders.append(self.order(batch))
 
     def order(self, batch: Submitting) -> bytes:
@@ -171,13 +172,13 @@ class Play:
 
     def take(self, record: dict[str, Any]) -> None:
         if record["r"] == "start":
-            self.state.apply(Started(j=record["j"], a=record["a"]))
+            apply_event(self.state, Started(j=record["j"], a=record["a"]))
         elif record["r"] == "end":
-            self.state.apply(Ended(j=record["j"], a=record["a"], run_s=0.001))
+            apply_event(self.state, Ended(j=record["j"], a=record["a"], run_s=0.001))
         elif record["r"] == "never":
             for job, attempt in record["m"]:
                 batch = self.state.active[job]
-                self.state.apply(Refused(b=batch, why="late", jobs=((job, attempt),)))
+                apply_event(self.state, Refused(b=batch, why="late", jobs=((job, attempt),)))
 
     def deliver(self) -> None:
         if self.orders:
@@ -278,7 +279,7 @@ def test_short_jobs_leave_the_slots_that_have_become_somebody_elses() -> None:
 
 def test_a_life_that_begins_counts_what_it_finds_until_it_is_over() -> None:
     state = RunState([()] * 3, [0] * 3)
-    state.apply(Submitting(b="x", tag="x", jobs=((0, 1), (1, 1)), request=Request(cpus=2)))
+    apply_event(state, Submitting(b="x", tag="x", jobs=((0, 1), (1, 1)), request=Request(cpus=2)))
     pool = Pool({"cpus": 2})
     chooser = Scheduler(
         state,
@@ -290,9 +291,9 @@ def test_a_life_that_begins_counts_what_it_finds_until_it_is_over() -> None:
         tag="y",
     )
     assert chooser.starts(0.0) == []
-    state.apply(Refused(b="x", why="it never started", jobs=((1, 1),)))
+    apply_event(state, Refused(b="x", why="it never started", jobs=((1, 1),)))
     assert chooser.starts(0.0) == [], "the other one may still run"
-    state.apply(Lost(j=0, a=1, why="gone"))
+    apply_event(state, Lost(j=0, a=1, why="gone"))
     assert [job for batch in chooser.starts(0.0) for job, _ in batch.jobs] == [1]
     assert pool.free == {"cpus": 0}
 

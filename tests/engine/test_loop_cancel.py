@@ -8,7 +8,7 @@ import pytest
 from tests.engine.simulation import Crash, Hooked, Simulation, answers, leave_at
 
 from longshore.engine import orders
-from longshore.engine.fold import Code
+from longshore.engine.job_codes import Code
 from longshore.engine.job_table import JobTable
 from longshore.model.event import Ended, Retry, Steer
 from longshore.model.state import Cause, JobState

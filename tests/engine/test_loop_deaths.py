@@ -12,7 +12,7 @@ from tests.engine.simulation import Crash, Hooked, Simulation
 from longshore.contract.context import RunPaths, Unreachable
 from longshore.contract.executor import Batch, CancelOutcome, Found, Mark, Polled, SubmitAnswer
 from longshore.engine import orders
-from longshore.engine.fold import Code
+from longshore.engine.job_codes import Code
 from longshore.engine.journal import lives
 from longshore.engine.loop import Engine, Superseded
 from longshore.errors import SubmissionRefusedError

@@ -10,12 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from longshore.contract.executor import Limits
+from longshore.engine.apply_event import apply_event
 from longshore.engine.decide import Scheduler
 from longshore.engine.estimates import Estimates
-from longshore.engine.fold import Code, RunState
+from longshore.engine.job_codes import Code
 from longshore.engine.policy import RetryRules
 from longshore.engine.pool import Pool
 from longshore.engine.queue import pressures
+from longshore.engine.run_state import RunState
 from longshore.engine.shares import shares
 from longshore.model.claim import Claim
 from longshore.model.event import Ended, Started, Submitted, Submitting
@@ -63,13 +65,13 @@ def starts(
         now = ends[0][0]
         # All that ends at one moment is known before anything starts.
         while ends and ends[0][0] == now:
-            state.apply(Ended(j=heappop(ends)[1], a=1, exit=0))
+            apply_event(state, Ended(j=heappop(ends)[1], a=1, exit=0))
     return seen, now
 
 
 def submitted(state: RunState, batch: Submitting) -> list[int]:
-    state.apply(batch)
-    state.apply(Submitted(b=batch.b, id=batch.b))
+    apply_event(state, batch)
+    apply_event(state, Submitted(b=batch.b, id=batch.b))
     return [job for job, _ in batch.jobs]
 
 
@@ -127,10 +129,10 @@ def test_few_of_a_kind_wait_and_those_of_another_do_not_hold_them_up() -> None:
     )
     assert [job for batch in chooser.starts(0.0) for job in submitted(state, batch)] == [0, 1, 5]
     assert chooser.starts(0.0) == []
-    state.apply(Started(j=0, a=1))
+    apply_event(state, Started(j=0, a=1))
     assert [job for batch in chooser.starts(0.0) for job in submitted(state, batch)] == [2]
-    state.apply(Started(j=1, a=1))
-    state.apply(Ended(j=1, a=1, exit=0))
+    apply_event(state, Started(j=1, a=1))
+    apply_event(state, Ended(j=1, a=1, exit=0))
     assert [job for batch in chooser.starts(0.0) for job in submitted(state, batch)] == [3]
 
 
@@ -148,7 +150,7 @@ def test_an_array_keeps_to_the_limit_of_its_kind() -> None:
         state, [5.0, 4.0, 3.0, 2.0, 1.0], requests, None, limits=Limits(max_batch=9, max_waiting_alike=3)
     )
     assert [submitted(state, batch) for batch in chooser.starts(0.0)] == [[0, 2, 3]]
-    state.apply(Started(j=2, a=1))
+    apply_event(state, Started(j=2, a=1))
     assert [submitted(state, batch) for batch in chooser.starts(0.0)] == [[1]]
 
 
@@ -174,7 +176,7 @@ def test_what_a_run_learns_changes_its_order() -> None:
     )
     assert [job for batch in chooser.starts(0.0) for job in submitted(state, batch)] == [0, 1]
     for job, run_s in ((0, 1.0), (1, 60.0)):
-        state.apply(Ended(j=job, a=1, exit=0))
+        apply_event(state, Ended(j=job, a=1, exit=0))
         chooser.estimates.learn(job, run_s)
     assert [job for batch in chooser.starts(0.0) for job in submitted(state, batch)] == [4, 5]
 
@@ -232,4 +234,4 @@ def test_the_best_head_that_fits_starts(
             expected.append(best)
         assert [job for batch in chooser.starts(0.0) for job in submitted(state, batch)] == expected
         over = dice.choice(sorted(state.active))  # type: ignore[attr-defined]
-        state.apply(Ended(j=over, a=1, exit=0))
+        apply_event(state, Ended(j=over, a=1, exit=0))

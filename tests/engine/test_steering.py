@@ -14,13 +14,14 @@ from tests.engine.states import codes, run_job
 
 from longshore.contract.executor import Limits
 from longshore.engine import orders
+from longshore.engine.apply_event import apply_event
 from longshore.engine.changes import SETTABLE, changed
 from longshore.engine.decide import Scheduler
-from longshore.engine.fold import RunState
 from longshore.engine.job_table import JobTable
 from longshore.engine.obeying import events_of
 from longshore.engine.policy import RetryRules
 from longshore.engine.pool import Pool
+from longshore.engine.run_state import RunState
 from longshore.engine.steering import WHOLE_RUN, throttled
 from longshore.errors import ConfigError, UsageError
 from longshore.model.codec import decode_event, encode_line
@@ -57,8 +58,8 @@ def started(made: Scheduler, now: float = 0.0) -> list[int]:
     """Jobs handed over in a round."""
     batches = made.starts(now)
     for batch in batches:
-        made.state.apply(batch)
-        made.state.apply(Submitted(b=batch.b, id=batch.b))
+        apply_event(made.state, batch)
+        apply_event(made.state, Submitted(b=batch.b, id=batch.b))
     return sorted(job for batch in batches for job, _ in batch.jobs)
 
 
@@ -67,37 +68,37 @@ def started(made: Scheduler, now: float = 0.0) -> list[int]:
 
 def test_a_held_job_is_held_whether_or_not_its_parents_are_done() -> None:
     state = begin()
-    state.apply(steer("hold", (0, 3)))
+    apply_event(state, steer("hold", (0, 3)))
     assert codes(state) == ["HELD", "UNREADY", "UNREADY", "HELD"]
     assert state.overall() is JobState.HELD, "the rest waits for what is held"
-    state.apply(steer("release", (0,)))
+    apply_event(state, steer("release", (0,)))
     assert state.overall() is JobState.RUNNING
     for job in (0, 1, 2):
         run_job(state, job)
     assert codes(state) == ["SUCCEEDED"] * 3 + ["HELD"]
     assert state.overall() is JobState.HELD
     assert not state.over
-    state.apply(steer("release"))
+    apply_event(state, steer("release"))
     assert codes(state)[3] == "READY"
 
 
 def test_a_released_job_whose_parents_are_not_done_waits_for_them() -> None:
     state = begin()
-    state.apply(steer("hold", (3,)))
-    state.apply(steer("release", (3,)))
+    apply_event(state, steer("hold", (3,)))
+    apply_event(state, steer("release", (3,)))
     assert codes(state) == ["READY", "UNREADY", "UNREADY", "UNREADY"]
 
 
 def test_a_running_job_that_is_held_goes_on_and_is_not_tried_again() -> None:
     state = begin()
-    state.apply(Submitting(b="b", tag="b", jobs=((0, 1),)))
-    state.apply(steer("hold", (0,)))
-    state.apply(Started(j=0, a=1))
+    apply_event(state, Submitting(b="b", tag="b", jobs=((0, 1),)))
+    apply_event(state, steer("hold", (0,)))
+    apply_event(state, Started(j=0, a=1))
     assert codes(state)[0] == "RUNNING"
-    state.apply(Ended(j=0, a=1, exit=1, cause=Cause.EXIT))
-    state.apply(Retry(j=0, a=2, cause=Cause.EXIT))
+    apply_event(state, Ended(j=0, a=1, exit=1, cause=Cause.EXIT))
+    apply_event(state, Retry(j=0, a=2, cause=Cause.EXIT))
     assert codes(state)[0] == "HELD"
-    state.apply(steer("release", (0,)))
+    apply_event(state, steer("release", (0,)))
     assert codes(state)[0] == "READY"
 
 
@@ -105,9 +106,9 @@ def test_what_is_held_is_pruned_when_what_it_waits_for_fails() -> None:
     """It can never run; kept HELD it would keep the run from its end."""
     state = begin()
     run_job(state, 0)
-    state.apply(steer("hold", (3,)))
+    apply_event(state, steer("hold", (3,)))
     run_job(state, 1, exit_code=1)
-    state.apply(Failed(j=1, why="no attempt left"))
+    apply_event(state, Failed(j=1, why="no attempt left"))
     assert codes(state)[3] == "PRUNED"
     run_job(state, 2)
     assert state.over
@@ -115,10 +116,10 @@ def test_what_is_held_is_pruned_when_what_it_waits_for_fails() -> None:
 
 def test_cancelling_a_run_ends_what_is_held_and_lifts_the_pause() -> None:
     state = begin((*FORK, ()), final=True)
-    state.apply(steer("hold"))
-    state.apply(steer("pause", set={"why": "the archive is down"}))
+    apply_event(state, steer("hold"))
+    apply_event(state, steer("pause", set={"why": "the archive is down"}))
     assert state.paused == "the archive is down"
-    state.apply(Steer(who="me", act="cancel"))
+    apply_event(state, Steer(who="me", act="cancel"))
     assert codes(state) == ["DELETED"] * 4 + ["READY"], "the final job runs in any case"
     assert state.paused == ""
     assert state.overall() is JobState.RUNNING
@@ -126,11 +127,11 @@ def test_cancelling_a_run_ends_what_is_held_and_lifts_the_pause() -> None:
 
 def test_a_restart_runs_what_was_held_and_pruned() -> None:
     state = begin()
-    state.apply(steer("hold", (3,)))
-    state.apply(steer("pause"))
+    apply_event(state, steer("hold", (3,)))
+    apply_event(state, steer("pause"))
     run_job(state, 0, exit_code=1)
-    state.apply(Failed(j=0, why="no"))
-    state.apply(Restarted(jobs=(0, 1, 2, 3)))
+    apply_event(state, Failed(j=0, why="no"))
+    apply_event(state, Restarted(jobs=(0, 1, 2, 3)))
     assert codes(state) == ["READY", "UNREADY", "UNREADY", "UNREADY"]
     assert state.paused == ""
 
@@ -139,9 +140,9 @@ def test_a_restart_that_leaves_out_what_a_job_waits_for_prunes_it_again() -> Non
     state = begin()
     run_job(state, 0)
     run_job(state, 1, exit_code=1)
-    state.apply(Failed(j=1, why="no"))
+    apply_event(state, Failed(j=1, why="no"))
     run_job(state, 2)
-    state.apply(Restarted(jobs=(3,)))
+    apply_event(state, Restarted(jobs=(3,)))
     assert codes(state) == ["SUCCEEDED", "FAILED", "SUCCEEDED", "PRUNED"]
     assert state.over, "and so comes to its end"
 
@@ -165,27 +166,27 @@ def test_whatever_is_said_the_numbers_add_up_and_every_run_can_be_brought_to_its
         values = {"max": str(data.draw(st.integers(1, 3)))} if act == "throttle" and data.draw(st.booleans()) else {}
         request = Request(cpus=data.draw(st.integers(1, 3))) if act == "set" else None
         said = steer(act, jobs, set=values, labels=(0,) if jobs else (), request=request)
-        state.apply(decode_event(encode_line(said)))
+        apply_event(state, decode_event(encode_line(said)))
         begun = started(made)
         if state.paused:
             assert not begun
         assert not {job for job in begun if job in state.held}
         for job in list(state.active)[: data.draw(st.integers(0, 2))]:
             bad = data.draw(st.booleans())
-            state.apply(Ended(j=job, a=state.attempts[job], exit=int(bad), cause=Cause.EXIT if bad else None))
+            apply_event(state, Ended(j=job, a=state.attempts[job], exit=int(bad), cause=Cause.EXIT if bad else None))
         for judgement in made.judgements():
-            state.apply(judgement)
+            apply_event(state, judgement)
         assert sum(state.totals().values()) == state.size
         moving = any(state.totals()[name] for name in (JobState.READY, JobState.PENDING, JobState.RUNNING))
         assert (state.overall() is JobState.HELD) == (not moving and not state.over)
     for said in (steer("unpause"), steer("release"), steer("throttle"), steer("throttle", labels=(0, 1))):
-        state.apply(said)
+        apply_event(state, said)
     for _ in range(3 * state.size):
         started(made)
         for job in list(state.active):
-            state.apply(Ended(j=job, a=state.attempts[job], exit=0))
+            apply_event(state, Ended(j=job, a=state.attempts[job], exit=0))
         for judgement in made.judgements():
-            state.apply(judgement)
+            apply_event(state, judgement)
     assert state.over
 
 
@@ -195,51 +196,51 @@ def test_whatever_is_said_the_numbers_add_up_and_every_run_can_be_brought_to_its
 def test_nothing_starts_while_a_run_is_paused() -> None:
     state = RunState([()] * 5, [0] * 5)
     made = scheduler(state)
-    state.apply(steer("pause"))
+    apply_event(state, steer("pause"))
     assert started(made) == []
     assert not made.more, "the engine naps"
-    state.apply(steer("unpause"))
+    apply_event(state, steer("unpause"))
     assert started(made) == [0, 1, 2, 3, 4]
 
 
 def test_a_throttled_label_lets_others_pass() -> None:
     state = RunState([()] * 8, [job % 2 for job in range(8)])
     made = scheduler(state)
-    state.apply(steer("throttle", set={"max": "1"}, labels=(1,)))
+    apply_event(state, steer("throttle", set={"max": "1"}, labels=(1,)))
     assert started(made) == [0, 1, 2, 4, 6]
     assert started(made) == []
-    state.apply(Ended(j=1, a=1, exit=0))
+    apply_event(state, Ended(j=1, a=1, exit=0))
     assert started(made) == [3]
-    state.apply(steer("throttle", labels=(1,)))
+    apply_event(state, steer("throttle", labels=(1,)))
     assert started(made) == [5, 7]
 
 
 def test_a_throttled_run_is_as_narrow_as_was_said() -> None:
     state = RunState([()] * 5, [0] * 5)
     made = scheduler(state)
-    state.apply(steer("throttle", set={"max": "2"}))
+    apply_event(state, steer("throttle", set={"max": "2"}))
     assert state.throttles == {WHOLE_RUN: 2}
     assert started(made) == [0, 1]
-    state.apply(steer("throttle", set={"max": "3"}))
+    apply_event(state, steer("throttle", set={"max": "3"}))
     assert started(made) == [2]
     for job in (0, 1, 2):
-        state.apply(Ended(j=job, a=1, exit=0))
+        apply_event(state, Ended(j=job, a=1, exit=0))
     assert started(made) == [3, 4]
 
 
 def test_a_changed_request_is_what_is_started() -> None:
     state = RunState([()] * 3, [0] * 3)
     made = scheduler(state, requests=[Request(memory_b=MIB)], pool=Pool({"cpus": 8, "memory": 4 * MIB}))
-    state.apply(steer("set", (1,), set={"requestMemory": "4"}, request=Request(memory_b=4 * MIB)))
+    apply_event(state, steer("set", (1,), set={"requestMemory": "4"}, request=Request(memory_b=4 * MIB)))
     batches = made.starts(0.0)
     assert {job: batch.request.memory_b for batch in batches if batch.request for job, _ in batch.jobs} == {
         0: MIB,
         2: MIB,
     }
     for batch in batches:
-        state.apply(batch)
+        apply_event(state, batch)
         for job, attempt in batch.jobs:
-            state.apply(Ended(j=job, a=attempt, exit=0))
+            apply_event(state, Ended(j=job, a=attempt, exit=0))
     (last,) = made.starts(0.0)
     assert last.request == Request(memory_b=4 * MIB)
 
@@ -247,12 +248,12 @@ def test_a_changed_request_is_what_is_started() -> None:
 def test_what_a_retry_raised_stays_raised_unless_that_is_set() -> None:
     state = RunState([()], [0])
     run_job(state, 0, exit_code=1)
-    state.apply(Retry(j=0, a=2, cause=Cause.OOM, request=Request(memory_b=8 * MIB)))
+    apply_event(state, Retry(j=0, a=2, cause=Cause.OOM, request=Request(memory_b=8 * MIB)))
     made = scheduler(state, requests=[Request(memory_b=4 * MIB)])
-    state.apply(steer("set", (0,), set={"requestCpus": "2"}, request=Request(cpus=2, memory_b=4 * MIB)))
+    apply_event(state, steer("set", (0,), set={"requestCpus": "2"}, request=Request(cpus=2, memory_b=4 * MIB)))
     assert made.first_request_of(0) == Request(cpus=2, memory_b=4 * MIB)
     assert made.request_of(0) == Request(cpus=2, memory_b=8 * MIB)
-    state.apply(steer("set", (0,), set={"requestMemory": "6"}, request=Request(cpus=2, memory_b=6 * MIB)))
+    apply_event(state, steer("set", (0,), set={"requestMemory": "6"}, request=Request(cpus=2, memory_b=6 * MIB)))
     assert made.request_of(0) == Request(cpus=2, memory_b=6 * MIB)
 
 
@@ -261,11 +262,11 @@ def test_what_is_set_of_a_job_that_runs_counts_from_its_next_attempt() -> None:
     state = RunState([(), ()], [0, 0])
     pool = {"cpus": 4}
     assert started(scheduler(state, requests=[Request(cpus=4)], pool=Pool(pool))) == [0]
-    state.apply(steer("set", (0,), set={"requestCpus": "1"}, request=Request(cpus=1)))
+    apply_event(state, steer("set", (0,), set={"requestCpus": "1"}, request=Request(cpus=1)))
     made = scheduler(state, requests=[Request(cpus=4)], pool=Pool(pool))
     assert started(made) == [], "the job that runs has all there is"
-    state.apply(Ended(j=0, a=1, exit=1, cause=Cause.EXIT))
-    state.apply(Retry(j=0, a=2, cause=Cause.EXIT))
+    apply_event(state, Ended(j=0, a=1, exit=1, cause=Cause.EXIT))
+    apply_event(state, Retry(j=0, a=2, cause=Cause.EXIT))
     assert made.request_of(0) == Request(cpus=1)
 
 
@@ -277,17 +278,17 @@ def test_what_is_set_one_after_another_of_a_job_that_runs_counts_all_together(tm
     for key, value in (("requestCpus", "2"), ("requestMemory", "3"), ("requestWalltime", "60")):
         order = orders.Order(who="me", act="set", set={key: value})
         for event in events_of(order, jobs, state, request_of=made.coming_request_of):
-            state.apply(event)
+            apply_event(state, event)
     assert made.request_of(0) == Request(cpus=1, memory_b=MIB), "as it runs"
-    state.apply(Ended(j=0, a=1, exit=1, cause=Cause.EXIT))
-    state.apply(Retry(j=0, a=2, cause=Cause.EXIT))
+    apply_event(state, Ended(j=0, a=1, exit=1, cause=Cause.EXIT))
+    apply_event(state, Retry(j=0, a=2, cause=Cause.EXIT))
     assert made.request_of(0) == Request(cpus=2, memory_b=3 * MIB, walltime_s=60.0)
 
 
 def test_a_retry_waits_no_longer_than_was_meant_when_the_clock_is_set_back() -> None:
     state = RunState([()], [0])
     run_job(state, 0, exit_code=1)
-    state.apply(Retry(t=1e9, j=0, a=2, cause=Cause.EXIT, not_before=1e9 + 30.0))
+    apply_event(state, Retry(t=1e9, j=0, a=2, cause=Cause.EXIT, not_before=1e9 + 30.0))
     made = scheduler(state)
     assert started(made, now=5e8) == []
     assert made.next_wake() == 5e8 + 30.0

@@ -6,8 +6,9 @@ from pathlib import Path
 
 from longshore.contract.context import RunPaths
 from longshore.contract.executor import Urgency, Waiting
-from longshore.engine.fold import RunState
+from longshore.engine.apply_event import apply_event
 from longshore.engine.notes import Notes
+from longshore.engine.run_state import RunState
 from longshore.engine.standing import snapshot_of
 from longshore.engine.urgency import Urgencies
 from longshore.engine.waiting import WaitingJobs, held_jobs
@@ -24,7 +25,7 @@ def pending(size: int = 3) -> RunState:
     """Jobs that do not wait for each other, all handed over, each in a batch of its own."""
     state = RunState([()] * size, [0] * size)
     for job in range(size):
-        state.apply(Submitting(b=f"b{job}", tag=f"b{job}", jobs=((job, 1),)))
+        apply_event(state, Submitting(b=f"b{job}", tag=f"b{job}", jobs=((job, 1),)))
     return state
 
 
@@ -45,7 +46,7 @@ def test_what_moved_since_is_held_no_longer(tmp_path: Path) -> None:
     state = pending()
     waiting = WaitingJobs(RunPaths(tmp_path), state)
     waiting.take(HELD)
-    state.apply(Started(j=0, a=1))
+    apply_event(state, Started(j=0, a=1))
     assert waiting.held == {2}
     assert waiting.note.startswith("1 job is held")
     assert held_jobs(HELD, state.code[:1]) == frozenset()
@@ -90,7 +91,7 @@ def test_only_what_moved_by_more_than_a_tenth_is_told_and_seldom() -> None:
     assert urgencies.moved(0.0, 1000.0) == {}
     pressures[:] = [109.0, 120.0, 50.0]
     assert urgencies.moved(29.0, 1000.0) == {}
-    state.apply(Started(j=2, a=1))
+    apply_event(state, Started(j=2, a=1))
     told = urgencies.moved(30.0, 1000.0)
     assert told == {"b1": Urgency(pressure_s=120.0, end_at=1120.0)}
     assert urgencies.moved(60.0, 1000.0) == {}

@@ -18,7 +18,10 @@ PACKAGE = SOURCE / "longshore"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
 PURE_IN_ENGINE = (
-    "fold",
+    "apply_event",
+    "barriers",
+    "restart_selection",
+    "run_state",
     "decide",
     "estimates",
     "eta",
@@ -31,7 +34,7 @@ PURE_IN_ENGINE = (
     "success",
     "bounds",
     "changes",
-    "codes",
+    "job_codes",
     "steering",
 )
 """Modules of the engine that do no I/O. Those that exist must be named in the contract of pyproject.toml."""

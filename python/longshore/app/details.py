@@ -8,8 +8,8 @@ from typing import Final, overload
 
 from longshore.app.history import History
 from longshore.contract.context import log_path
-from longshore.engine.codes import Code
-from longshore.engine.fold import RunState
+from longshore.engine.job_codes import Code
+from longshore.engine.run_state import RunState
 from longshore.model.event import Lost
 from longshore.model.report import JobReport
 from longshore.model.state import Cause, JobState

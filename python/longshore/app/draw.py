@@ -15,7 +15,7 @@ from longshore.app.resolved_run import resolve_run
 from longshore.app.runs import OpenRun, open_run
 from longshore.app.sources import acquire
 from longshore.app.teller import Teller
-from longshore.engine.fold import SHOWN
+from longshore.engine.job_codes import SHOWN
 from longshore.engine.job_table import JobTable
 from longshore.engine.replay import replay
 from longshore.errors import PreparationError

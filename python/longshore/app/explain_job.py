@@ -10,8 +10,7 @@ from longshore.app.find_jobs import find_job
 from longshore.app.job_events import Attempts, JobEvents, event_lines
 from longshore.app.limits_taken import LimitTaken, limits_taken
 from longshore.app.runs import OpenRun, of_one_run
-from longshore.engine.codes import OVER
-from longshore.engine.fold import SHOWN, Code
+from longshore.engine.job_codes import OVER, SHOWN, Code
 from longshore.engine.job_table import JobTable
 from longshore.engine.pool import Pool
 from longshore.engine.replay import replay

@@ -17,9 +17,11 @@ from longshore.app.log_text import begin_of_tail, open_log, pieces
 from longshore.app.runs import OpenRun, is_gone, of_one_run, readable
 from longshore.contract.context import file_name
 from longshore.contract.service import LogPlaces
-from longshore.engine.fold import Code, RunState
+from longshore.engine.apply_event import apply_event
+from longshore.engine.job_codes import Code
 from longshore.engine.job_table import JobTable
 from longshore.engine.replay import initial_state, replay
+from longshore.engine.run_state import RunState
 from longshore.errors import RunNotFoundError, RunUnreadableError, UsageError
 from longshore.model.event import Event, Finished, Life, Restarted
 
@@ -321,7 +323,7 @@ class LogFollower:
             self._state, self._finished = self._before_all(), False
         for event in events:
             self._note(event)
-            self._state.apply(event)
+            apply_event(self._state, event)
 
     def _note(self, event: Event) -> None:
         if isinstance(event, Finished):

@@ -19,8 +19,8 @@ from longshore.app.whole import Whole
 from longshore.contract.context import Unreachable
 from longshore.contract.executor import Mark
 from longshore.contract.service import StaleMark
-from longshore.engine.fold import RunState
 from longshore.engine.job_table import JobTable
+from longshore.engine.run_state import RunState
 from longshore.model.event import Event, Life
 from longshore.model.moment import moment
 from longshore.model.report import RunReport

@@ -15,11 +15,11 @@ from longshore.app.runs import OpenRun, of_one_run, readable
 from longshore.app.status import status_run
 from longshore.contract.context import Unreachable
 from longshore.contract.service import Changes
-from longshore.engine.again import Chosen, Why, choose
-from longshore.engine.codes import OVER
-from longshore.engine.fold import SHOWN, Code, RunState
+from longshore.engine.job_codes import OVER, SHOWN, Code
 from longshore.engine.job_table import JobTable
 from longshore.engine.replay import replay
+from longshore.engine.restart_selection import RestartReason, RestartSelection, select_for_restart
+from longshore.engine.run_state import RunState
 from longshore.errors import SubmissionRefusedError, UnreachableError
 from longshore.model.state import TERMINAL, JobState
 from longshore.model.submission import RunCard, Submission
@@ -48,7 +48,7 @@ class Again:
     """
 
     labels: Mapping[str, Mapping[JobState, int]]
-    reasons: Mapping[str, Mapping[Why, int]]
+    reasons: Mapping[str, Mapping[RestartReason, int]]
     unfinished: int
     set_of: int
     changes: Changes
@@ -81,10 +81,10 @@ def what_to_restart(opened: OpenRun, changes: Changes) -> Again:
     jobs = JobTable(opened.run, "parents")
     changes, selected = _looked_up(opened, jobs, changes)
     state = _state(opened, jobs)
-    chosen = choose(state, {jobs.labels.index(label) for label in changes.from_labels})
+    chosen = select_for_restart(state, {jobs.labels.index(label) for label in changes.from_labels})
     _refuse_busy(opened, jobs, chosen)
     labels: dict[str, Counter[JobState]] = {}
-    reasons: dict[str, Counter[Why]] = {}
+    reasons: dict[str, Counter[RestartReason]] = {}
     for job, why in chosen.jobs.items():
         label = jobs.labels[state.labels[job]]
         labels.setdefault(label, Counter())[SHOWN[state.code[job]]] += 1
@@ -182,7 +182,7 @@ def _state(opened: OpenRun, jobs: JobTable) -> RunState:
         return replay(jobs, answer[0])
 
 
-def _refuse_busy(opened: OpenRun, jobs: JobTable, chosen: Chosen) -> None:
+def _refuse_busy(opened: OpenRun, jobs: JobTable, chosen: RestartSelection) -> None:
     if chosen.busy:
         known = jobs.names_of(chosen.busy)
         names = first_names([known[job] for job in chosen.busy])

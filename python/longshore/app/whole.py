@@ -13,7 +13,8 @@ from longshore.app.status import ENDS
 from longshore.app.tally import Tally
 from longshore.contract.context import Unreachable, log_path
 from longshore.contract.executor import Mark
-from longshore.engine.codes import SHOWN, Code, shown_counts
+from longshore.engine.apply_event import apply_event
+from longshore.engine.job_codes import SHOWN, Code, shown_counts
 from longshore.engine.job_table import JobTable
 from longshore.engine.replay import initial_state
 from longshore.engine.standing import show_held, stuck_with
@@ -81,11 +82,11 @@ class Whole:
 
     def _take(self, events: Iterable[News]) -> bool:
         """Take all events in; return whether there were any."""
-        apply, count = self.state.apply, self.tally.take
+        state, count = self.state, self.tally.take
         told = False
         for piece in _pieces(events):
             for event in piece:
-                apply(event)
+                apply_event(state, event)
             count(piece)
             if self._history is not None:
                 self._history.take(piece)

@@ -24,7 +24,7 @@ from longshore.origin import Origin
 if TYPE_CHECKING:
     from longshore.app.site_list import Listed, Shown
     from longshore.app.stages import Done
-    from longshore.engine.again import Why
+    from longshore.engine.restart_selection import RestartReason
 
 SCHEMA_VERSION = 1
 """Additions leave it as it is; it grows when something is taken away or changes its meaning."""
@@ -164,7 +164,7 @@ def restart_document(
     submit_dir: str,
     *,
     labels: Mapping[str, Mapping[JobState, int]],
-    reasons: Mapping[str, Mapping[Why, int]],
+    reasons: Mapping[str, Mapping[RestartReason, int]],
     unfinished: int,
     changes: Changes,
     set_of: int,

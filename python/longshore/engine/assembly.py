@@ -9,10 +9,10 @@ from longshore.contract.executor import Executor
 from longshore.engine.concurrency import Bounds
 from longshore.engine.decide import Scheduler
 from longshore.engine.estimates import Estimates
-from longshore.engine.fold import RunState
 from longshore.engine.job_table import JobTable
 from longshore.engine.policy import first_request, rules_of
 from longshore.engine.pool import Pool
+from longshore.engine.run_state import RunState
 from longshore.engine.settings import EngineSettings
 from longshore.model.job import JobSettings
 

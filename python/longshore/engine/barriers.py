@@ -7,12 +7,9 @@ last job before it is over.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final
 
-from longshore.engine.codes import OVER, Code
+from longshore.engine.job_codes import BAD_ENDS, OVER, Code
 from longshore.model.ordering import Barrier
-
-_BADLY: Final = (Code.FAILED, Code.DELETED, Code.PRUNED)
 
 
 class Barriers:
@@ -97,7 +94,7 @@ class Barriers:
         for number, barrier in enumerate(self.all):
             done = (Code.SUCCEEDED,) if barrier.blocking else OVER
             left = sum(code[job] not in done for job in barrier.after)
-            if barrier.blocking and any(code[job] in _BADLY for job in barrier.after):
+            if barrier.blocking and any(code[job] in BAD_ENDS for job in barrier.after):
                 self._shut.add(number)
             before, self._left[number] = self._left[number], left
             if bool(before) != bool(left):

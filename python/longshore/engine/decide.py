@@ -10,11 +10,12 @@ import msgspec
 
 from longshore.contract.executor import Limits
 from longshore.engine.estimates import Estimates
-from longshore.engine.fold import Code, RunState
+from longshore.engine.job_codes import Code
 from longshore.engine.lanes import NOTHING, Lane, Lanes
 from longshore.engine.policy import Past, RetryRules, judge
 from longshore.engine.pool import NO_IDENTITIES, Pool
 from longshore.engine.queue import ReadyQueue, pressures
+from longshore.engine.run_state import RunState
 from longshore.engine.steering import Valve
 from longshore.model.event import Failed, Finished, Retry, Submitting
 from longshore.model.request import Request, rounded
@@ -118,7 +119,7 @@ class Scheduler:
         self._by_profile = [self._learn(request, profile) for profile, request in enumerate(requests)]
         self._waiting_alike: Counter[Hashable] = Counter()
         """As `_waiting`, per bucket; counted only where there is a limit to it."""
-        state.left = []
+        state.newly_inactive = []
         for job in state.active:
             self._lanes.inherit(job, self._asked_of(job).lane, state.identities.get(job, NO_IDENTITIES))
 
@@ -128,11 +129,11 @@ class Scheduler:
 
     def first_request_of(self, job: int) -> Request:
         """The request of a job's first attempt: what somebody set, else that of its profile."""
-        return self.state.asked.get(job) or self._requests[self._profile_of[job]]
+        return self.state.set_requests.get(job) or self._requests[self._profile_of[job]]
 
     def coming_request_of(self, job: int) -> Request:
         """What somebody changes who sets something of a job: what others have set counts, from whenever it holds."""
-        later = self.state.set_later.get(job)
+        later = self.state.later_sets.get(job)
         return (later[-1].request if later else None) or self.first_request_of(job)
 
     def judgements(self) -> list[Retry | Failed]:
@@ -151,7 +152,7 @@ class Scheduler:
 
     def _rules_of(self, job: int) -> RetryRules:
         rules = self._rules[self._profile_of[job]]
-        retries = self.state.retries.get(job)
+        retries = self.state.set_retries.get(job)
         return rules if retries is None else msgspec.structs.replace(rules, retries=retries)
 
     def _past(self, job: int) -> Past:
@@ -159,9 +160,9 @@ class Scheduler:
         return Past(
             tries=state.tries[job],
             lost=state.lost[job],
-            preempted=state.apart.get((job, Cause.PREEMPTED), 0),
-            ooms=state.apart.get((job, Cause.OOM), 0),
-            overtimes=state.apart.get((job, Cause.WALLTIME), 0),
+            preempted=state.cause_counts.get((job, Cause.PREEMPTED), 0),
+            ooms=state.cause_counts.get((job, Cause.OOM), 0),
+            overtimes=state.cause_counts.get((job, Cause.WALLTIME), 0),
         )
 
     def starts(self, now: float, *, at_most: int | None = None) -> list[Submitting]:
@@ -368,13 +369,13 @@ class Scheduler:
 
     def _settle(self) -> None:
         """Return what jobs hold that are not active any more."""
-        left, self.state.left = self.state.left, []
+        left, self.state.newly_inactive = self.state.newly_inactive, []
         for job, run_s in left or ():
             self._lanes.end(job, run_s)
 
     def _take_in(self, now: float) -> None:
         state = self.state
-        freed, state.freed = state.freed, []
+        freed, state.newly_ready = state.newly_ready, []
         # A history read back names a job once for every time it became ready.
         for job in dict.fromkeys(freed):
             due = state.not_before.get(job) if state.not_before else None
@@ -397,7 +398,7 @@ class Scheduler:
 
     def _asked_of(self, job: int) -> _Asked:
         state = self.state
-        changed = (state.requests.get(job) or state.asked.get(job)) if state.requests or state.asked else None
+        changed = state.requests.get(job) or state.set_requests.get(job)
         profile = self._profile_of[job]
         return self._learn(changed, profile) if changed else self._by_profile[profile]
 

@@ -8,8 +8,9 @@ from typing import Final
 
 from longshore.engine.estimates import Estimates
 from longshore.engine.eta import LabelWork, eta
-from longshore.engine.fold import Code, RunState
+from longshore.engine.job_codes import Code
 from longshore.engine.job_table import JobTable
+from longshore.engine.run_state import RunState
 from longshore.model.event import Ended
 from longshore.model.history import LabelHistory, Success
 from longshore.world.clock import Clock

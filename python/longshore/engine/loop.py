@@ -29,13 +29,13 @@ from longshore.contract.executor import (
     Urgency,
 )
 from longshore.engine import orders
-from longshore.engine.again import choose
+from longshore.engine.apply_event import apply_event
 from longshore.engine.assembly import scheduler_of
-from longshore.engine.codes import OVER
 from longshore.engine.concurrency import Bounds
 from longshore.engine.evidence import Evidence, forget_tasks
 from longshore.engine.guard import FastFailures
 from longshore.engine.history import RunHistory
+from longshore.engine.job_codes import OVER
 from longshore.engine.job_table import JobTable
 from longshore.engine.journal import Journal, next_life, read_events
 from longshore.engine.members import MemberBuilder
@@ -43,6 +43,7 @@ from longshore.engine.notes import Notes
 from longshore.engine.obeying import described, events_of, restarted
 from longshore.engine.pool import NO_IDENTITIES
 from longshore.engine.replay import initial_state
+from longshore.engine.restart_selection import select_for_restart
 from longshore.engine.settings import EngineSettings
 from longshore.engine.sharing import Sharing
 from longshore.engine.snapshots import Snapshots
@@ -122,7 +123,7 @@ class Engine:
         number, seal = next_life(run.journal)
         self._guard = FastFailures(settings.max_fast_failures, settings.fast_failure_s)
         for event in read_events(run.journal, seal=seal):
-            self.state.apply(event)
+            apply_event(self.state, event)
             self._guard.take(event)
         self._evidence = Evidence(run, self._jobs, say)
         self._began = clock.elapsed()
@@ -135,8 +136,8 @@ class Engine:
         self._journal = Journal(run.journal, self.life)
         for event in self._journal.seal(seal, now=clock.now()):
             # An engine that was thought dead wrote this, and perhaps did it, while this one was beginning.
-            self.state.apply(event)
-        self.state.apply(self.life)
+            apply_event(self.state, event)
+        apply_event(self.state, self.life)
         self._mark: Mark = ""
         self._notes = Notes(clock, say)
         self._waiting = WaitingJobs(run, self.state)
@@ -199,7 +200,7 @@ class Engine:
 
     def _restart(self, order: orders.Order) -> int:
         named = {number for number, label in enumerate(self._jobs.labels) if label in order.from_labels}
-        chosen = choose(self.state, named)
+        chosen = select_for_restart(self.state, named)
         # Before it is written down: whoever dies in between has only to do again what is done.
         forget_tasks(self._run, chosen.anew)
         if chosen.jobs:
@@ -311,7 +312,7 @@ class Engine:
         """An end as it counts: a bad one that somebody asked for is a cancellation."""
         if not isinstance(event, Ended):
             return event
-        if event.cause and event.j in self.state.dying:
+        if event.cause and event.j in self.state.cancelling:
             return msgspec.structs.replace(event, cause=Cause.CANCELLED)
         return self._evidence.weigh(event)
 
@@ -421,10 +422,10 @@ class Engine:
 
     def _end_cancelled(self) -> None:
         """Have the executor end what was cancelled; a life that begins amid a cancellation asks again."""
-        if not self.state.dying:
+        if not self.state.cancelling:
             return
         # Nobody can end what is perhaps not there: a batch that was never answered is looked up first.
-        known = (job for job in self.state.dying if self.state.active[job] not in self.state.batches)
+        known = (job for job in self.state.cancelling if self.state.active[job] not in self.state.batches)
         attempts = {(job, self.state.attempts[job]) for job in known} - self._told
         if attempts and self._may_act():
             self._told |= attempts
@@ -432,7 +433,7 @@ class Engine:
 
     def _note_event(self, event: Event) -> None:
         written = self._journal.append(event, now=self._clock.now())
-        self.state.apply(written)
+        apply_event(self.state, written)
         self._guard.take(written)
         if type(event) is Ended and event.cause is None:
             self._history.note(event)
@@ -481,7 +482,7 @@ class Engine:
         if (pause := until - self._clock.elapsed()) > 0:
             # Nothing that is ready can start: being awake would only keep the workload manager busy.
             return min(_NAP_S, pause)
-        if self.state.freed or self.state.undecided or self._scheduler.more:
+        if self.state.newly_ready or self.state.undecided or self._scheduler.more:
             return 0.0
         return _NAP_S if due is None else max(0.0, min(_NAP_S, due - self._now()))
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from longshore.engine.codes import OVER
-from longshore.engine.fold import RunState
+from longshore.engine.job_codes import OVER
 from longshore.engine.job_table import JobTable
 from longshore.engine.orders import Order
+from longshore.engine.run_state import RunState
 from longshore.engine.steering import set_events
 from longshore.model.event import Deleted, Event, Restarted, Steer
 from longshore.model.request import Request

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from longshore.engine.fold import RunState
+from longshore.engine.apply_event import apply_event
 from longshore.engine.job_table import JobTable
+from longshore.engine.run_state import RunState
 from longshore.model.event import News
 
 
@@ -33,7 +34,6 @@ def initial_state(jobs: JobTable, part: Collection[int] | None = None) -> RunSta
 def replay(jobs: JobTable, events: Iterable[News], part: Collection[int] | None = None) -> RunState:
     """The state of a run after some events, from the first one on; `part` as for `initial_state`."""
     state = initial_state(jobs, part)
-    apply = state.apply
     for event in events:
-        apply(event)
+        apply_event(state, event)
     return state

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from longshore.engine.codes import MOVING, shown_counts
-from longshore.engine.fold import RunState
+from longshore.engine.job_codes import MOVING, shown_counts
+from longshore.engine.run_state import RunState
 from longshore.model.event import Life
 from longshore.model.snapshot import Snapshot
 from longshore.model.state import JobState

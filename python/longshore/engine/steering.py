@@ -3,38 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from longshore.engine.codes import ACTIVE, Code
+from longshore.engine.job_codes import ACTIVE
+from longshore.engine.run_state import RunState
 from longshore.model.event import Steer
 from longshore.model.request import Request
-from longshore.model.state import Cause
-
-if TYPE_CHECKING:
-    from longshore.engine.fold import RunState
 
 WHOLE_RUN: Final = -1
 """Stands for the whole run where otherwise the number of a label stands."""
 
 _RETRIES: Final = "numberOfRetries"
-
-
-class Steered:
-    """What people said of a run, as far as it still counts."""
-
-    def __init__(self) -> None:
-        self.paused = ""
-        """Why nothing is started until somebody says so; empty when it is."""
-        self.throttles: dict[int, int] = {}
-        """How many may be active at once, per label and (`WHOLE_RUN`) in all."""
-        self.held: set[int] = set()
-        """Jobs that are not to be started; those of them that run are not tried again."""
-        self.asked: dict[int, Request] = {}
-        """What a job asks for at first, in place of what its profile says."""
-        self.set_later: dict[int, list[Steer]] = {}
-        """What was set of jobs that were active then, for their next attempts."""
-        self.retries: dict[int, int] = {}
-        """How often it may be tried again, likewise."""
 
 
 def apply_steer(state: RunState, event: Steer) -> None:
@@ -72,31 +51,14 @@ def _meant(state: RunState, event: Steer) -> Iterable[int]:
 def _apply_set(state: RunState, event: Steer) -> None:
     for job in _meant(state, event):
         if _RETRIES in event.set:
-            state.retries[job] = int(event.set[_RETRIES])
+            state.set_retries[job] = int(event.set[_RETRIES])
         if event.request is None:
             continue
         if state.code[job] in ACTIVE:
             # What it runs with is what is taken of the machine, and so is not touched.
-            state.set_later.setdefault(job, []).append(event)
+            state.later_sets.setdefault(job, []).append(event)
         else:
-            ask(state, job, event)
-
-
-def ask(state: RunState, job: int, event: Steer) -> None:
-    """Have a job ask for what somebody set; it is not active."""
-    assert event.request is not None
-    state.asked[job] = event.request
-    if "requestMemory" in event.set:
-        # What it grows by from now on is counted from what was set.
-        state.apart.pop((job, Cause.OOM), None)
-    if (grown := state.requests.get(job)) is not None:
-        from longshore.engine.changes import changed
-
-        # What a retry has raised stays raised, unless it is this that was set.
-        state.requests[job] = changed(grown, event.set)
-    if state.code[job] == Code.READY:
-        # It waits in the bucket of its old request.
-        state.freed.append(job)
+            state.set_request(job, event)
 
 
 def throttled(throttles: Mapping[int, int], labels: Sequence[str]) -> str:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from longshore.contract.executor import Urgency
-from longshore.engine.codes import Code
-from longshore.engine.fold import RunState
+from longshore.engine.job_codes import Code
+from longshore.engine.run_state import RunState
 
 _RELEVANT: Final = 0.1
 """Part of the pressure told last by which it must have moved to be told again."""

@@ -7,8 +7,8 @@ from contextlib import suppress
 
 from longshore.contract.context import RunPaths
 from longshore.contract.executor import Waiting
-from longshore.engine.codes import Code
-from longshore.engine.fold import RunState
+from longshore.engine.job_codes import Code
+from longshore.engine.run_state import RunState
 from longshore.world.rundir import write_waiting
 
 

@@ -49,9 +49,10 @@ from longshore.contract.executor import (
     Throttled,
 )
 from longshore.contract.service import Changes, Selection, StaleMark, WmsService
-from longshore.engine.fold import SHOWN, RunState
+from longshore.engine.job_codes import SHOWN
 from longshore.engine.job_table import JobTable
 from longshore.engine.replay import replay
+from longshore.engine.run_state import RunState
 from longshore.errors import LongshoreError, SubmissionRefusedError
 from longshore.model.codec import workflow_lines
 from longshore.model.event import Ended, Event, Finished, Lost, News, Started

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from longshore.engine.codes import SHOWN
-from longshore.engine.fold import RunState
+from longshore.engine.apply_event import apply_event
+from longshore.engine.job_codes import SHOWN
+from longshore.engine.run_state import RunState
 from longshore.model.event import Event
 from longshore.services.htcondor.eventlog import Record
 from longshore.services.htcondor.standing import Standing
@@ -40,7 +41,7 @@ class RecordedRun:
     def apply(self, events: Iterable[Event]) -> None:
         for event in events:
             self.events.append(event)
-            self.state.apply(event)
+            apply_event(self.state, event)
 
     def submit(self, node: str, cluster: int) -> RecordedRun:
         return self.take(0, cluster, f'Job submitted\n    [ DAGNodeName = "{node}" ]'.encode())

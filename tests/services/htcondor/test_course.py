@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from tests.services.htcondor.log_records import BY_HAND, BY_RULE, ENDED, HELD, OOM, REQUEUED, WITH_DAG
 
 from longshore.app.tally import Tally
-from longshore.engine.codes import Code
-from longshore.engine.fold import RunState
+from longshore.engine.apply_event import apply_event
+from longshore.engine.job_codes import Code
+from longshore.engine.run_state import RunState
 from longshore.model.event import News, Passed, Started
 from longshore.services.htcondor.course import Course
 from longshore.services.htcondor.eventlog import EventLog
@@ -57,7 +58,7 @@ class Run:
             news += story.finish(1e9, removed=removed, submit_failures={})
         state, tally = RunState(self.parents, [0] * len(self.parents), final=self.final), Tally([0] * 99, 1)
         for event in news:
-            state.apply(event)
+            apply_event(state, event)
         tally.take(news)
         return news, standing, state, tally
 
@@ -75,7 +76,7 @@ def left_behind(state: RunState, tally: Tally) -> tuple[object, ...]:
         state.over,
         state.overall(),
         state.active,
-        state.dying,
+        state.cancelling,
         state.held,
         state.batches,
         state.undecided,

@@ -16,8 +16,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.services.htcondor.rendering import context, job, rendered
 
-from longshore.engine.codes import Code
-from longshore.engine.fold import RunState
+from longshore.engine.apply_event import apply_event
+from longshore.engine.job_codes import Code
+from longshore.engine.run_state import RunState
 from longshore.model.event import Ended, Failed, Started, Submitted, Submitting
 from longshore.model.ordering import JobGroup, Ordering
 from longshore.model.state import Cause
@@ -193,7 +194,7 @@ def _end(state: RunState, number: int, code: int) -> None:
         *([Failed(j=number, why="exit code 1", t=2.0)] if code else []),
     ]
     for event in events:
-        state.apply(event)
+        apply_event(state, event)
 
 
 def test_as_a_program_it_waits(tmp_path: Path) -> None:

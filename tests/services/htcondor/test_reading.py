@@ -14,7 +14,7 @@ from tests.disk import room_for
 
 from longshore.contract.context import RunPaths, Unreachable
 from longshore.contract.service import StaleMark
-from longshore.engine.codes import SHOWN
+from longshore.engine.job_codes import SHOWN
 from longshore.engine.job_table import JobTable
 from longshore.engine.replay import replay
 from longshore.model.codec import encode_line, workflow_lines

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longshore.engine.fold import RunState
+from longshore.engine.apply_event import apply_event
+from longshore.engine.run_state import RunState
 from longshore.errors import ConfigError
 from longshore.model.event import Ended, Event, Lost
 from longshore.model.request import Request
@@ -39,7 +40,7 @@ def folded(
     events = list(derived(parents, last, {job: seen(job, word) for job, word in enumerate(outcomes)}, cancelled))
     state = RunState(parents, [0] * len(parents), final=final)
     for event in events:
-        state.apply(event)
+        apply_event(state, event)
     return state, events
 
 

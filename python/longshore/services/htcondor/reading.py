@@ -17,12 +17,13 @@ import msgspec
 from longshore.contract.context import RunPaths, Unreachable
 from longshore.contract.executor import Mark, Waiting
 from longshore.contract.service import StaleMark
-from longshore.engine.codes import OVER
-from longshore.engine.fold import RunState
+from longshore.engine.apply_event import apply_event
 from longshore.engine.follow import read_since
+from longshore.engine.job_codes import OVER
 from longshore.engine.job_table import JobTable, read_header
 from longshore.engine.journal import path_of
 from longshore.engine.replay import replay
+from longshore.engine.run_state import RunState
 from longshore.model.codec import encode_line
 from longshore.model.event import Deleted, Event, Finished, Life, News, Steer
 from longshore.model.garbage import collection_paused
@@ -277,7 +278,7 @@ class Reading:
                 if not left.jobs:
                     self._told.number -= 1
                     continue
-                state.apply(left)
+                apply_event(state, left)
                 yield left
             elif isinstance(event, Finished):
                 state = state or self._state_after(before())

@@ -11,12 +11,13 @@ import msgspec
 
 from longshore.contract.context import RunPaths
 from longshore.contract.service import Changes
-from longshore.engine.again import choose
+from longshore.engine.apply_event import apply_event
 from longshore.engine.changes import changed
-from longshore.engine.codes import OVER, Code
-from longshore.engine.fold import RunState
+from longshore.engine.job_codes import OVER, Code
 from longshore.engine.job_table import JobTable
 from longshore.engine.replay import initial_state
+from longshore.engine.restart_selection import select_for_restart
+from longshore.engine.run_state import RunState
 from longshore.engine.steering import set_events
 from longshore.errors import SubmissionRefusedError
 from longshore.model.event import Ended, Event, Restarted, Steer
@@ -110,7 +111,7 @@ class _Past(NamedTuple):
 def _past(jobs: JobTable, events: Iterable[Event], standing: Standing) -> _Past:
     past = _Past(initial_state(jobs), {}, {})
     for event in events:
-        past.state.apply(event)
+        apply_event(past.state, event)
         if isinstance(event, Steer) and event.request is not None:
             past.requests.update(dict.fromkeys(event.jobs or (), event.request))
         if isinstance(event, Ended):
@@ -123,7 +124,9 @@ def _past(jobs: JobTable, events: Iterable[Event], standing: Standing) -> _Past:
 
 def _chosen(jobs: JobTable, state: RunState, changes: Changes) -> tuple[set[int], list[int]]:
     """The jobs that run again, and those that begin with their first task."""
-    chosen = choose(state, {number for number, label in enumerate(jobs.labels) if label in changes.from_labels})
+    chosen = select_for_restart(
+        state, {number for number, label in enumerate(jobs.labels) if label in changes.from_labels}
+    )
     again = set(chosen.jobs) | {job for job, code in enumerate(state.code) if code not in OVER}
     # Of what was under way when DAGMan went away, nothing is by now.
     return again, sorted({*chosen.anew, *chosen.busy})

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import Final
 
 from longshore.contract.context import RunPaths
-from longshore.engine.codes import Code
+from longshore.engine.job_codes import Code
 from longshore.engine.job_table import JobTable
 from longshore.engine.replay import replay
 from longshore.errors import LongshoreError

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from longshore.engine.codes import shown_counts
-from longshore.engine.fold import SHOWN, Code, RunState
+from longshore.engine.apply_event import apply_event
+from longshore.engine.job_codes import SHOWN, Code, shown_counts
+from longshore.engine.run_state import RunState
 from longshore.model.codec import decode_event, encode_line
 from longshore.model.event import (
     Deleted,
@@ -134,7 +135,7 @@ def history(data: st.DataObject, graph: Graph, steps: int) -> tuple[RunState, li
         usual = moves(state, number)
         rare = not usual or data.draw(st.integers(0, 15)) == 0
         event = data.draw(st.sampled_from(rare_moves(state) if rare else usual))
-        state.apply(event)
+        apply_event(state, event)
         events.append(event)
         check(state, graph)
     return state, events
@@ -150,7 +151,7 @@ def check(state: RunState, graph: Graph) -> None:
     assert sum(state.totals().values()) == state.size
     assert state.over == all(code in OVER for code in codes)
     assert set(state.active) == {job for job in jobs if codes[job] in ACTIVE}
-    assert state.dying <= set(state.active)
+    assert state.cancelling <= set(state.active)
     assert set(state.undecided) == {job for job in jobs if codes[job] == Code.UNDECIDED}
     assert state.not_succeeded() == [job for job in jobs if codes[job] in BAD]
     final = state.size - 1 if graph.final else -1
@@ -191,7 +192,7 @@ def test_any_history_adds_up_and_folds_alike_a_second_time(data: st.DataObject, 
     state, events = history(data, graph, steps)
     again = graph.begin()
     for event in events:
-        again.apply(decode_event(encode_line(event)))
+        apply_event(again, decode_event(encode_line(event)))
     assert picture(again) == picture(state)
 
 
@@ -201,12 +202,12 @@ def test_any_history_can_come_to_an_end(data: st.DataObject, graph: Graph, steps
     state, _ = history(data, graph, steps)
     number = steps
     while not state.over:
-        state.apply(next(move for move in (moves(state, number)[::-1])))
+        apply_event(state, next(move for move in (moves(state, number)[::-1])))
         check(state, graph)
         number += 1
         assert number < steps + 200
     assert not state.active
-    assert not state.dying
+    assert not state.cancelling
 
 
 @settings(max_examples=100, deadline=None)
@@ -215,7 +216,7 @@ def test_stale_and_unknown_news_change_nothing(data: st.DataObject, graph: Graph
     state, _ = history(data, graph, steps)
     before = [repr(value) for value in picture(state).values()]
     for event in stale_news(state):
-        state.apply(event)
+        apply_event(state, event)
     assert [repr(value) for value in picture(state).values()] == before
 
 
@@ -256,12 +257,12 @@ def test_exactly_the_descendants_of_failed_jobs_are_pruned(graph: Graph, dice: A
 def run(state: RunState, job: int, *then: Event, ok: bool = True) -> None:
     """Let a job run once: it succeeds unless something comes `then`."""
     attempt, batch = state.attempts[job] + 1, f"{job}.{state.attempts[job] + 1}"
-    state.apply(Submitting(b=batch, tag=batch, jobs=((job, attempt),)))
-    state.apply(Submitted(b=batch, id=batch))
+    apply_event(state, Submitting(b=batch, tag=batch, jobs=((job, attempt),)))
+    apply_event(state, Submitted(b=batch, id=batch))
     bad = then and not ok
-    state.apply(Ended(j=job, a=attempt, exit=int(bool(bad)), cause=Cause.EXIT if bad else None))
+    apply_event(state, Ended(j=job, a=attempt, exit=int(bool(bad)), cause=Cause.EXIT if bad else None))
     for event in then:
-        state.apply(event)
+        apply_event(state, event)
 
 
 def states(state: RunState) -> list[str]:
@@ -274,9 +275,9 @@ CHAIN: Sequence[Sequence[int]] = [(), (0,), (1,), ()]
 
 def handed_over(job: int = 0, *, answered: bool = True) -> RunState:
     state = RunState(CHAIN, [0] * 4, final=True)
-    state.apply(Submitting(b="b", tag="b", jobs=((job, 1),)))
+    apply_event(state, Submitting(b="b", tag="b", jobs=((job, 1),)))
     if answered:
-        state.apply(Submitted(b="b", id="b"))
+        apply_event(state, Submitted(b="b", id="b"))
     return state
 
 
@@ -303,41 +304,41 @@ def test_a_run_without_jobs_is_over() -> None:
 
 def test_a_cancelled_run_still_runs_its_final_job() -> None:
     state = handed_over()
-    state.apply(Steer(who="me", act="cancel"))
+    apply_event(state, Steer(who="me", act="cancel"))
     assert states(state) == ["PENDING", "DELETED", "DELETED", "UNREADY"]
-    assert state.dying == {0}
-    state.apply(Ended(j=0, a=1, signal=15, cause=Cause.CANCELLED))
+    assert state.cancelling == {0}
+    apply_event(state, Ended(j=0, a=1, signal=15, cause=Cause.CANCELLED))
     assert states(state) == ["DELETED", "DELETED", "DELETED", "READY"]
     assert state.cancelled
 
 
 def test_a_cancelled_run_can_do_without_its_final_job() -> None:
     state = handed_over()
-    state.apply(Steer(who="me", act="cancel", set={"final": "no"}))
-    state.apply(Lost(j=0, a=1, why="?"))
+    apply_event(state, Steer(who="me", act="cancel", set={"final": "no"}))
+    apply_event(state, Lost(j=0, a=1, why="?"))
     assert states(state) == ["DELETED"] * 4
     assert state.over
 
 
 def test_a_job_that_succeeds_while_it_is_cancelled_has_succeeded() -> None:
     state = handed_over()
-    state.apply(Deleted(jobs=(0,)))
-    state.apply(Ended(j=0, a=1, exit=0))
+    apply_event(state, Deleted(jobs=(0,)))
+    apply_event(state, Ended(j=0, a=1, exit=0))
     assert states(state) == ["SUCCEEDED", "READY", "UNREADY", "UNREADY"]
-    assert not state.dying
+    assert not state.cancelling
 
 
 @pytest.mark.parametrize("spent", [True, False])
 def test_what_descends_from_a_cancelled_job_that_was_never_taken_is_pruned(spent: bool) -> None:
     state = handed_over(answered=False)
-    state.apply(Deleted(jobs=(0,)))
-    state.apply(Refused(b="b", why="busy", spent=spent))
+    apply_event(state, Deleted(jobs=(0,)))
+    apply_event(state, Refused(b="b", why="busy", spent=spent))
     assert states(state) == ["DELETED", "PRUNED", "PRUNED", "READY"]
 
 
 def test_a_refusal_for_good_spends_an_attempt_and_is_judged() -> None:
     state = handed_over(answered=False)
-    state.apply(Refused(b="b", why="no such queue", spent=True))
+    apply_event(state, Refused(b="b", why="no such queue", spent=True))
     assert (state.attempts[0], state.tries[0], state.lost[0]) == (1, 1, 0)
     end = state.undecided[0]
     assert isinstance(end, Ended)
@@ -346,7 +347,7 @@ def test_a_refusal_for_good_spends_an_attempt_and_is_judged() -> None:
 
 def test_a_refusal_that_would_come_again_is_not_tried_again() -> None:
     state = handed_over(answered=False)
-    state.apply(Refused(b="b", why="no such queue", spent=True, hopeless=True))
+    apply_event(state, Refused(b="b", why="no such queue", spent=True, hopeless=True))
     end = state.undecided[0]
     assert isinstance(end, Ended)
     assert end.hopeless
@@ -354,20 +355,20 @@ def test_a_refusal_that_would_come_again_is_not_tried_again() -> None:
 
 def test_a_refusal_for_now_spends_nothing() -> None:
     state = handed_over(answered=False)
-    state.apply(Refused(b="b", why="busy"))
+    apply_event(state, Refused(b="b", why="busy"))
     assert states(state)[0] == "READY"
     assert (state.attempts[0], state.tries[0], state.batches) == (0, 0, {})
 
 
 def test_a_retry_keeps_what_was_changed_and_waits() -> None:
     state = handed_over()
-    state.apply(Ended(j=0, a=1, cause=Cause.OOM))
-    state.apply(Retry(j=0, a=2, cause=Cause.OOM, request=Request(memory_b=7), not_before=50.0))
+    apply_event(state, Ended(j=0, a=1, cause=Cause.OOM))
+    apply_event(state, Retry(j=0, a=2, cause=Cause.OOM, request=Request(memory_b=7), not_before=50.0))
     assert (state.requests[0].memory_b, state.not_before[0]) == (7, 50.0)
-    state.apply(Submitting(b="c", tag="c", jobs=((0, 2),)))
+    apply_event(state, Submitting(b="c", tag="c", jobs=((0, 2),)))
     assert not state.not_before
-    state.apply(Lost(j=0, a=2, why="?"))
-    state.apply(Retry(j=0, a=3, cause=Cause.LOST))
+    apply_event(state, Lost(j=0, a=2, why="?"))
+    apply_event(state, Retry(j=0, a=3, cause=Cause.LOST))
     assert state.requests[0].memory_b == 7
     run(state, 0)
     assert not state.requests
@@ -379,10 +380,10 @@ def test_a_restart_gives_a_fresh_budget_and_goes_on_counting_attempts() -> None:
     run(state, 3)
     run(state, 0)
     run(state, 1, Retry(j=1, a=2, cause=Cause.EXIT, not_before=1e12), ok=False)
-    state.apply(Steer(who="me", act="cancel"))
-    state.apply(Finished(state=JobState.DELETED))
+    apply_event(state, Steer(who="me", act="cancel"))
+    apply_event(state, Finished(state=JobState.DELETED))
     assert states(state) == ["SUCCEEDED", "DELETED", "DELETED", "SUCCEEDED"]
-    state.apply(Restarted(jobs=tuple(state.not_succeeded())))
+    apply_event(state, Restarted(jobs=tuple(state.not_succeeded())))
     assert states(state) == ["SUCCEEDED", "READY", "UNREADY", "SUCCEEDED"]
     assert (state.attempts[1], state.tries[1], state.lost[1]) == (1, 0, 0)
     assert not state.not_before, "the time a retry had to wait for is no matter of the restarted job"
@@ -395,7 +396,7 @@ def test_a_restart_runs_a_failed_final_job_again() -> None:
     state = RunState([(), ()], [0, 0], final=True)
     run(state, 0, Failed(j=0, why="no more"), ok=False)
     run(state, 1, Failed(j=1, why="no more"), ok=False)
-    state.apply(Restarted(jobs=(0, 1)))
+    apply_event(state, Restarted(jobs=(0, 1)))
     assert states(state) == ["READY", "UNREADY"]
     run(state, 0)
     assert states(state) == ["SUCCEEDED", "READY"]
@@ -403,9 +404,9 @@ def test_a_restart_runs_a_failed_final_job_again() -> None:
 
 def test_a_new_life_takes_the_end_of_a_run_back() -> None:
     state = RunState([()], [0])
-    state.apply(Finished(state=JobState.SUCCEEDED))
+    apply_event(state, Finished(state=JobState.SUCCEEDED))
     ends = [state.finished]
-    state.apply(LIFE)
+    apply_event(state, LIFE)
     ends.append(state.finished)
     assert ends == [Finished(state=JobState.SUCCEEDED), None]
     assert state.life == LIFE
@@ -421,12 +422,12 @@ def test_users_see_eleven_states_and_an_undecided_job_as_ready() -> None:
 def test_what_a_retry_asks_for_outlives_a_restart_and_not_a_success() -> None:
     state = handed_over()
     more = Request(memory_b=4096)
-    state.apply(Ended(j=0, a=1, cause=Cause.OOM))
-    state.apply(Retry(j=0, a=2, cause=Cause.OOM, request=more))
+    apply_event(state, Ended(j=0, a=1, cause=Cause.OOM))
+    apply_event(state, Retry(j=0, a=2, cause=Cause.OOM, request=more))
     run(state, 0, Failed(j=0, why="no attempt left"), ok=False)
-    state.apply(Restarted(jobs=(0,)))
+    apply_event(state, Restarted(jobs=(0,)))
     assert state.requests == {0: more}
-    assert state.apart == {(0, Cause.OOM): 1}, "the series goes on where it stood"
+    assert state.cause_counts == {(0, Cause.OOM): 1}, "the series goes on where it stood"
     run(state, 0)
     assert state.requests == {}
 
@@ -434,24 +435,24 @@ def test_what_a_retry_asks_for_outlives_a_restart_and_not_a_success() -> None:
 def test_ends_with_a_rule_of_their_own_are_counted() -> None:
     state = handed_over()
     for attempt, cause in enumerate([Cause.PREEMPTED, Cause.WALLTIME, Cause.PREEMPTED, Cause.EXIT], start=1):
-        state.apply(Ended(j=0, a=attempt, cause=cause))
-        state.apply(Retry(j=0, a=attempt + 1, cause=cause))
-        state.apply(Submitting(b=f"x{attempt}", tag="x", jobs=((0, attempt + 1),)))
-    assert state.apart == {(0, Cause.PREEMPTED): 2, (0, Cause.WALLTIME): 1}
+        apply_event(state, Ended(j=0, a=attempt, cause=cause))
+        apply_event(state, Retry(j=0, a=attempt + 1, cause=cause))
+        apply_event(state, Submitting(b=f"x{attempt}", tag="x", jobs=((0, attempt + 1),)))
+    assert state.cause_counts == {(0, Cause.PREEMPTED): 2, (0, Cause.WALLTIME): 1}
     assert state.tries[0] == 4
-    state.apply(Ended(j=0, a=5, cause=Cause.EXIT))
-    state.apply(Failed(j=0, why="no attempt left"))
-    state.apply(Restarted(jobs=(0,)))
-    assert state.apart == {(0, Cause.WALLTIME): 1}, "a budget is fresh, a series is not"
+    apply_event(state, Ended(j=0, a=5, cause=Cause.EXIT))
+    apply_event(state, Failed(j=0, why="no attempt left"))
+    apply_event(state, Restarted(jobs=(0,)))
+    assert state.cause_counts == {(0, Cause.WALLTIME): 1}, "a budget is fresh, a series is not"
 
 
 def test_a_pause_lasts_until_somebody_ends_it() -> None:
     state = handed_over()
-    state.apply(Steer(who="longshore", act="pause", set={"why": "it burns"}))
+    apply_event(state, Steer(who="longshore", act="pause", set={"why": "it burns"}))
     assert state.paused == "it burns"
-    state.apply(Steer(who="me", act="unpause"))
+    apply_event(state, Steer(who="me", act="unpause"))
     assert state.paused == ""
-    state.apply(Steer(who="me", act="pause"))
+    apply_event(state, Steer(who="me", act="pause"))
     assert state.paused == "paused by me"
-    state.apply(Restarted(jobs=()))
+    apply_event(state, Restarted(jobs=()))
     assert state.paused == ""

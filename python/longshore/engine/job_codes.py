@@ -29,6 +29,8 @@ SHOWN: dict[int, JobState] = {code: JobState.READY if code == Code.UNDECIDED els
 
 ACTIVE = (Code.PENDING, Code.RUNNING)
 OVER = (Code.SUCCEEDED, Code.FAILED, Code.DELETED, Code.PRUNED)
+BAD_ENDS = (Code.FAILED, Code.DELETED, Code.PRUNED)
+"""Ends that are not success."""
 MOVING = (Code.READY, Code.PENDING, Code.RUNNING, Code.UNDECIDED)
 """Jobs of which something will come without anybody's help."""
 
