@@ -69,17 +69,17 @@ def test_every_moment_of_a_run(written: WrittenRun, ahead: int) -> None:
         assert report == report_run(written.opened, details=False, now=NOW + 100)
         if not ahead:
             assert report == without_jobs(report_run(written.opened, details=True, now=NOW + 100))
-        assert report.insight
-        assert sum(failure.count for failure in report.insight.failures) == report.counts[JobState.FAILED]
-        assert len(report.insight.running) == report.counts[JobState.RUNNING]
+        assert report.summary
+        assert sum(failure.count for failure in report.summary.failures) == report.counts[JobState.FAILED]
+        assert len(report.summary.running) == report.counts[JobState.RUNNING]
         assert sum(report.counts.values()) == 6
         assert status_run(written.opened).counts == report.counts
         seen.add(report.state)
     assert seen == {JobState.RUNNING, JobState.FAILED}
-    assert report.insight
-    (failure,) = report.insight.failures
+    assert report.summary
+    (failure,) = report.summary.failures
     assert (failure.label, failure.job, failure.exit_code, failure.count) == ("a", "j2", 4, 1)
-    assert report.insight.badput[Cause.EXIT].attempts == 2
+    assert report.summary.badput[Cause.EXIT].attempts == 2
     assert (report.counts[JobState.SUCCEEDED], report.counts[JobState.PRUNED]) == (4, 1)
 
 
@@ -90,8 +90,8 @@ def test_a_retry_that_waits_is_told_of(written: WrittenRun) -> None:
         written.know(event)
     written.snapshot()
     report = report_run(written.opened, details=False, now=NOW + 100)
-    assert report.insight
-    assert any("1 job is waiting to be tried again, the first at" in words for words in report.insight.waits)
+    assert report.summary
+    assert any("1 job is waiting to be tried again, the first at" in words for words in report.summary.waits)
 
 
 def test_a_life_that_made_others_void_is_read_anew(written: WrittenRun) -> None:
@@ -135,8 +135,8 @@ def test_a_dead_engine_is_never_running(written: WrittenRun) -> None:
     assert report.state is JobState.UNKNOWN
     assert (report.counts[JobState.UNKNOWN], report.counts[JobState.RUNNING]) == (1, 0)
     assert "longshore resume k7f3aa" in report.notes[0]
-    assert report.insight
-    assert (report.insight.running, report.insight.waits, report.insight.left_s) == ((), (), None)
+    assert report.summary
+    assert (report.summary.running, report.summary.waits, report.summary.left_s) == ((), (), None)
 
 
 def test_a_run_that_went_away(written: WrittenRun) -> None:
@@ -204,8 +204,8 @@ def test_a_manager_that_does_not_answer_makes_no_job_ready(written: WrittenRun) 
     report = report_run(opened, details=True, now=NOW)
     assert (report.state, report.counts[JobState.UNKNOWN]) == (JobState.UNKNOWN, 6)
     assert report.notes == ("the workload manager does not answer: timed out",)
-    assert report.insight
-    assert (report.insight.running, report.insight.waits, report.insight.left_s) == ((), (), None)
+    assert report.summary
+    assert (report.summary.running, report.summary.waits, report.summary.left_s) == ((), (), None)
 
 
 class Unasked(LocalService):

@@ -46,7 +46,7 @@ from longshore.contract.service import Changes, Selection, Steering
 from longshore.engine.restart_selection import RestartReason
 from longshore.errors import ConfigError, CycleError, Fault, GraphCommandError, LongshoreError
 from longshore.model.picture import Arrow, Box, Picture
-from longshore.model.report import ExitCodes, Failure, Insight, JobReport, Running, RunReport, Spent
+from longshore.model.report import ExitCodes, Failure, JobReport, Running, RunReport, RunSummary, Spent
 from longshore.model.state import Cause, JobState
 from longshore.model.submission import RunCard
 from longshore.origin import Origin
@@ -115,7 +115,7 @@ failures = st.builds(
 )
 finite = st.floats(min_value=0, allow_nan=False, allow_infinity=False)
 insights = st.builds(
-    Insight,
+    RunSummary,
     elapsed_s=amounts,
     left_s=st.none() | st.tuples(finite, finite),
     running=st.lists(
@@ -224,13 +224,13 @@ def test_every_report_is_what_its_schema_says(given_reports: list[RunReport], de
 
 
 @given(insights)
-def test_all_there_is_to_know_of_a_run_is_what_the_schema_says(insight: Insight) -> None:
-    document = report_document([run(insight=insight)], as_of=NOON, details=True)
+def test_all_there_is_to_know_of_a_run_is_what_the_schema_says(insight: RunSummary) -> None:
+    document = report_document([run(summary=insight)], as_of=NOON, details=True)
     check("report", document)
     described = SCHEMAS["report"]["$defs"]["run"]
     assert set(document["runs"][0]) == set(described["required"]) | INSIGHT
     assert set(described["properties"]) - set(described["required"]) == INSIGHT | {"jobs"}
-    (shown,) = report_document([run(insight=insight)], as_of=NOON, details=False)["runs"]
+    (shown,) = report_document([run(summary=insight)], as_of=NOON, details=False)["runs"]
     assert not INSIGHT & set(shown)
 
 

@@ -30,7 +30,7 @@ from longshore.cli.show_text import (
 from longshore.cli.words import duration, visible, why
 from longshore.contract.context import PingReport
 from longshore.errors import ConfigError, Fault, LongshoreError, RequestError, RunNotFoundError
-from longshore.model.report import ExitCodes, Failure, Insight, Running, RunReport, Spent
+from longshore.model.report import ExitCodes, Failure, Running, RunReport, RunSummary, Spent
 from longshore.model.state import Cause, JobState
 from longshore.origin import Origin
 
@@ -199,7 +199,7 @@ def failed_run() -> RunReport:
     report = run({"isr": {JobState.FAILED: 13}, "calibrate": {JobState.PRUNED: 1}}, state=JobState.FAILED)
     return msgspec.structs.replace(
         report,
-        insight=Insight(
+        summary=RunSummary(
             elapsed_s=3725.0,
             failures=failures(),
             badput={Cause.EXIT: Spent(attempts=7, seconds=70.25), Cause.LOST: Spent(attempts=1, seconds=0.0)},
@@ -225,7 +225,7 @@ def test_every_cause_stands_above_what_the_logs_say() -> None:
 
 
 def test_what_runs_and_waits() -> None:
-    insight = Insight(
+    insight = RunSummary(
         elapsed_s=60.0,
         left_s=(61.0, 7200.0),
         running=(
@@ -240,7 +240,7 @@ def test_what_runs_and_waits() -> None:
         "Longest running: a\\n for 30.0 s on h, b",
         "Waiting: 3 jobs are held",
     ]
-    assert insight_lines(Insight()) == []
+    assert insight_lines(RunSummary()) == []
 
 
 def test_signals_are_named() -> None:
@@ -370,7 +370,7 @@ def test_what_a_terminal_obeys_is_spelled_out() -> None:
 @given(st.text(st.characters(exclude_categories=[])))
 def test_no_text_gets_through_to_the_terminal(odd: str) -> None:
     failure = Failure(label=odd, message=odd, count=1, job=odd, host=odd, reason=odd, log=odd, tail=(odd,), by_hand=odd)
-    insight = Insight(running=(Running(name=odd, label=odd, host=odd),), waits=(odd,), failures=(failure,))
+    insight = RunSummary(running=(Running(name=odd, label=odd, host=odd),), waits=(odd,), failures=(failure,))
     report = RunReport(
         id=odd,
         name=odd,
@@ -384,7 +384,7 @@ def test_no_text_gets_through_to_the_terminal(odd: str) -> None:
         notes=(odd,),
         specifics=(odd,),
         global_id=odd,
-        insight=insight,
+        summary=insight,
     )
     error = ConfigError(odd, origin=Origin(odd, 1, 1), hint=odd)
     ping = PingReport(service=odd, ok=False, message=odd, details={odd: odd}, capacity={odd: 1})
@@ -402,7 +402,7 @@ def test_rows_73_and_74_exit_codes_are_those_of_the_payload_or_others() -> None:
         "baz": ExitCodes(),
     }
     report = run({label: dict.fromkeys(JobState, 0) for label in codes})
-    lines = exit_codes(msgspec.structs.replace(report, insight=Insight(exit_codes=codes))).splitlines()
+    lines = exit_codes(msgspec.structs.replace(report, summary=RunSummary(exit_codes=codes))).splitlines()
     assert "PAYLOAD ERROR COUNT" in lines[0]
     assert [line.split() for line in lines[2:5]] == [
         ["foo", "3", "1,", "2", "3", "3,", "4,", "9"],

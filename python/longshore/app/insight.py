@@ -10,7 +10,7 @@ from longshore.app.tally import Tally
 from longshore.contract.executor import Waiting
 from longshore.engine.job_table import JobTable
 from longshore.model.moment import moment
-from longshore.model.report import Insight, Running, Spent
+from longshore.model.report import Running, RunSummary, Spent
 from longshore.model.state import TERMINAL, JobState
 
 _LONGEST = 5
@@ -29,7 +29,7 @@ def insight(
     now: float,
     moves: bool,
     waiting: Waiting | None = None,
-) -> Insight:
+) -> RunSummary:
     """What there is to know of a run beside its counts.
 
     Parameters
@@ -62,7 +62,7 @@ def insight(
             ended_at=tally.ended_at,
             busy_s=tally.busy_s,
         )
-    return Insight(
+    return RunSummary(
         elapsed_s=elapsed if moves or end else None,
         left_s=left,
         running=_running(tally, jobs) if moves else (),

@@ -19,7 +19,7 @@ from longshore.model.snapshot import Snapshot
 from longshore.model.submission import RunCard
 from longshore.world.rundir import read_cached, write_cached
 
-_FORMAT: Final = 1
+_FORMAT: Final = 2
 _NAME: Final = "report.json"
 
 
@@ -107,7 +107,7 @@ def _is_all(opened: OpenRun, mark: Mark) -> bool:
 
 
 def _logs(report: RunReport) -> dict[str, tuple[int, int] | None]:
-    failures = report.insight.failures if report.insight else ()
+    failures = report.summary.failures if report.summary else ()
     return {failure.log: _stamp(Path(failure.log)) for failure in failures if failure.log}
 
 

@@ -199,7 +199,7 @@ class Reading:
             finished_at=tally.finished.t if tally.finished else None,
             specifics=tuple(_specifics(self._opened, tally.life)),
             jobs=details,
-            insight=insight(
+            summary=insight(
                 tally=tally,
                 jobs=jobs,
                 failed=failed,

@@ -143,7 +143,7 @@ def recorded(entry: Entry) -> RunReport | None:
             counts=_without_zeros(report.counts),
             labels={label: _without_zeros(counts) for label, counts in report.labels.items()},
             specifics=(),
-            insight=None,
+            summary=None,
         )
         remember(replace(entry, report=kept, stamp=stamp))
     return report

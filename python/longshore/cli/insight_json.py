@@ -6,10 +6,10 @@ from typing import Any
 
 from longshore.cli.show_text import PAYLOAD_CODES
 from longshore.model.moment import timestamp
-from longshore.model.report import ExitCodes, Failure, Insight
+from longshore.model.report import ExitCodes, Failure, RunSummary
 
 
-def insight_members(insight: Insight) -> dict[str, Any]:
+def insight_members(insight: RunSummary) -> dict[str, Any]:
     """Return the members that a run has which was asked for by itself."""
     left = insight.left_s
     return {

@@ -6,14 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from longshore.cli.words import INDENT, counted, duration, visible, why
-from longshore.model.report import Failure, Insight, Spent
+from longshore.model.report import Failure, RunSummary, Spent
 from longshore.model.state import Cause
 
 _GROUPS: Final = 5
 """Groups of failures that are shown with an example; programs get all of them."""
 
 
-def insight_lines(insight: Insight, *, now: float | None = None, examples: bool = True) -> list[str]:
+def insight_lines(insight: RunSummary, *, now: float | None = None, examples: bool = True) -> list[str]:
     """Return what there is to know, a line each, empty lines between the parts.
 
     Parameters
@@ -39,7 +39,7 @@ def insight_lines(insight: Insight, *, now: float | None = None, examples: bool 
     return ["", *lines] if lines and lines[0] else lines
 
 
-def _progress(insight: Insight) -> list[str]:
+def _progress(insight: RunSummary) -> list[str]:
     parts = []
     if insight.elapsed_s is not None:
         parts.append(f"Elapsed: {duration(insight.elapsed_s)}")
@@ -49,7 +49,7 @@ def _progress(insight: Insight) -> list[str]:
     return [", ".join(parts)] if parts else []
 
 
-def _running(insight: Insight, now: float | None) -> Iterator[str]:
+def _running(insight: RunSummary, now: float | None) -> Iterator[str]:
     for job in insight.running:
         parts = [visible(job.name)]
         if now is not None and job.started_at is not None:

@@ -366,8 +366,8 @@ def _run(report: RunReport, *, details: bool) -> dict[str, Any]:
         "global_id": report.global_id,
         "specifics": list(report.specifics),
     }
-    if details and report.insight is not None:
-        run |= insight_members(report.insight)
+    if details and report.summary is not None:
+        run |= insight_members(report.summary)
     if details and report.jobs is not None:
         run["jobs"] = [_job(job) for job in report.jobs]
     return run

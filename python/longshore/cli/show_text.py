@@ -77,8 +77,8 @@ def _cell(value: str | int | None) -> str:
 def detailed(report: RunReport) -> str:
     """Return everything about one run: its row, where it is, the states per label, what failed, and what to know."""
     lines = [summary_table([report]), *_BLANK_LINES, *_facts(report), *_BLANK_LINES, *_label_table(report)]
-    if report.insight:
-        lines += insight_lines(report.insight)
+    if report.summary:
+        lines += insight_lines(report.summary)
     if report.notes:
         lines += ["", *(f"Note: {paragraph(note)}" for note in report.notes)]
     return "\n".join(lines)
@@ -89,7 +89,7 @@ def exit_codes(report: RunReport) -> str:
 
     BPS calls the codes 1 and 2 errors of the payload, and all others, signals among them, errors of the infrastructure.
     """
-    codes = report.insight.exit_codes if report.insight else {}
+    codes = report.summary.exit_codes if report.summary else {}
     lines = table(_CODE_COLUMNS, [_code_row(label, these.codes) for label, these in codes.items()], first_left=True)
     unknown = [label for label, these in codes.items() if these.unknown]
     if unknown:

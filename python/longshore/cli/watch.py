@@ -69,8 +69,8 @@ def _is_terminal() -> bool:
 def screenful(report: RunReport, now: float) -> str:
     """Return what is shown of a run while it is watched: its row, what it does, and what failed, without the logs."""
     lines = [summary_table([report]), "", progress_line(report)]
-    if report.insight:
-        lines += insight_lines(report.insight, now=now, examples=False)
+    if report.summary:
+        lines += insight_lines(report.summary, now=now, examples=False)
     lines += [f"Note: {paragraph(note)}" for note in report.notes]
     return "\n".join([*lines, "", f"{timestamp(now)}: Ctrl-C stops the watching, not the run."])
 

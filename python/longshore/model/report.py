@@ -96,7 +96,7 @@ class ExitCodes(msgspec.Struct, frozen=True, kw_only=True):
     unknown: int = 0
 
 
-class Insight(msgspec.Struct, frozen=True, kw_only=True):
+class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
     """What a report of one run says beside its counts.
 
     Attributes
@@ -158,7 +158,7 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a reader must know, such as that the engine is not running."""
     jobs: Sequence[JobReport] | None = None
     """Every job, where details were asked for."""
-    insight: Insight | None = None
+    summary: RunSummary | None = None
     """More about a run that was asked for by itself."""
 
     @property
