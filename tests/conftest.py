@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
-from tests.command import Cli, CommandResult
+from tests.command import Cli, CommandResult, CommandServer
 
 import longshore
 from longshore.sites.environment import is_left_out
@@ -39,8 +39,22 @@ def own_environment(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytes
     return home
 
 
+@pytest.fixture(scope="session")
+def command_server() -> Iterator[CommandServer]:
+    """Runs commands without the start of an interpreter."""
+    server = CommandServer(_with_package({}))
+    yield server
+    server.close()
+
+
+def _with_package(env: Mapping[str, str]) -> dict[str, str]:
+    """The environment, in which the package under test is found from any directory, however this process found it."""
+    path = os.pathsep.join(filter(None, [str(_PACKAGE_PARENT), os.environ.get("PYTHONPATH")]))
+    return {**os.environ, "PYTHONPATH": path, **env}
+
+
 @pytest.fixture
-def cli(tmp_path: Path) -> Cli:
+def cli(tmp_path: Path, command_server: CommandServer) -> Cli:
     """The command line in a process of its own, started in `tmp_path` unless told otherwise."""
 
     def run(
@@ -50,12 +64,14 @@ def cli(tmp_path: Path) -> Cli:
         stdin: str = "",
         timeout: float = 120,
     ) -> CommandResult:
-        # The package under test is found from any directory, however this process found it.
-        path = os.pathsep.join(filter(None, [str(_PACKAGE_PARENT), os.environ.get("PYTHONPATH")]))
+        words, folder, whole = [*map(str, args)], cwd or tmp_path, _with_package(env or {})
+        if command_server.serves(whole, stdin):
+            return command_server.run(words, cwd=folder, env=whole, stdin=stdin, timeout=timeout)
+        # Variables of the interpreter, or more input than a pipe holds.
         done = subprocess.run(
-            [sys.executable, "-m", "longshore", *map(str, args)],
-            cwd=cwd or tmp_path,
-            env={**os.environ, "PYTHONPATH": path, **(env or {})},
+            [sys.executable, "-m", "longshore", *words],
+            cwd=folder,
+            env=whole,
             input=stdin,
             capture_output=True,
             text=True,
