@@ -26,7 +26,7 @@ class SilentService(LocalService):
         self._written = written
         self._silent = silent
 
-    def alive(self, run: RunPaths) -> bool | Unreachable:
+    def is_alive(self, run: RunPaths) -> bool | Unreachable:
         """Say nothing, and then that the run is over."""
         if self._silent:
             self._silent -= 1

@@ -14,9 +14,9 @@ from longshore.app.events import RunEvents
 from longshore.app.following import Following
 from longshore.app.logs import Growth, LogFollower, find_logs
 from longshore.app.runs import OpenRun
-from longshore.contract.context import RunPaths, Unreachable
-from longshore.contract.executor import Mark
-from longshore.contract.service import LogPlaces, StaleMark
+from longshore.contract.capabilities import LogLocator
+from longshore.contract.context import Mark, RunPaths, Unreachable
+from longshore.contract.service import StaleMarkError
 from longshore.errors import RunNotFoundError, UsageError
 from longshore.model.event import FORMAT, Event, Life
 from longshore.model.submission import Submission
@@ -26,7 +26,7 @@ ALL: list[Event] = [Life(v=FORMAT, life=1, t=NOW, host="ap", pid=7, boot="", by=
 SILENCE = Unreachable(why="timed out")
 
 
-class Places(LogPlaces):
+class Places(LogLocator):
     """Logs that have one name per attempt."""
 
     def __init__(self, begun: int) -> None:
@@ -48,7 +48,7 @@ class Manager(LocalService):
         What is done before each question is answered: how many events there are, or what it says instead.
     """
 
-    def __init__(self, steps: list[int | Unreachable | type[StaleMark]]) -> None:
+    def __init__(self, steps: list[int | Unreachable | type[StaleMarkError]]) -> None:
         self.steps = steps
         self.begun = 0
 
@@ -60,12 +60,12 @@ class Manager(LocalService):
             raise step
         return iter(ALL[int(mark or 0) : step]), str(step)
 
-    def alive(self, run: RunPaths) -> bool | Unreachable:
+    def is_alive(self, run: RunPaths) -> bool | Unreachable:
         if not self.steps:
             return False
         return SILENCE if isinstance(self.steps[0], Unreachable) else True
 
-    def log_places(self, run: RunPaths) -> LogPlaces:
+    def log_locator(self, run: RunPaths) -> LogLocator:
         return Places(self.begun)
 
 
@@ -96,12 +96,12 @@ def opened(tmp_path: Path) -> Callable[[Manager], OpenRun]:
         [len(ALL)],
         [0, 1, 5, 5, len(ALL)],
         [3, SILENCE, 9, SILENCE, SILENCE, len(ALL)],
-        [3, 6, StaleMark, 8, len(ALL)],
-        [3, StaleMark, SILENCE, StaleMark, 2, 8, len(ALL)],
+        [3, 6, StaleMarkError, 8, len(ALL)],
+        [3, StaleMarkError, SILENCE, StaleMarkError, 2, 8, len(ALL)],
     ],
 )
 def test_every_event_is_given_once_and_in_order(
-    opened: Callable[[Manager], OpenRun], steps: list[int | Unreachable | type[StaleMark]]
+    opened: Callable[[Manager], OpenRun], steps: list[int | Unreachable | type[StaleMarkError]]
 ) -> None:
     following = RunEvents(opened(Manager(steps)))
     found = list(following.follow())
@@ -111,13 +111,13 @@ def test_every_event_is_given_once_and_in_order(
 
 
 def test_who_asks_for_what_came_after_a_mark_gets_that(opened: Callable[[Manager], OpenRun]) -> None:
-    found = list(RunEvents(opened(Manager([4, StaleMark, 6, len(ALL)])), since="1.4").follow())
+    found = list(RunEvents(opened(Manager([4, StaleMarkError, 6, len(ALL)])), since="1.4").follow())
     assert [event for _, event in found] == ALL[5:]
 
 
 def test_it_ends_where_nobody_goes_on_with_the_run(opened: Callable[[Manager], OpenRun]) -> None:
     class Gone(Manager):
-        def alive(self, run: RunPaths) -> bool:
+        def is_alive(self, run: RunPaths) -> bool:
             return len(self.steps) > 1
 
     following = RunEvents(opened(Gone([3, 6])))
@@ -161,9 +161,9 @@ def test_logs_are_followed_attempt_after_attempt(opened: Callable[[Manager], Ope
                     (run.root / f"a.1.j1.{number}").write_text(f"attempt {number}\n")
             return answer
 
-    steps: list[int | Unreachable | type[StaleMark]] = [0, 6, 7, SILENCE, 10, 12, 16, len(ALL)]
+    steps: list[int | Unreachable | type[StaleMarkError]] = [0, 6, 7, SILENCE, 10, 12, 16, len(ALL)]
     if stale:
-        steps[5:5] = [StaleMark, 10]
+        steps[5:5] = [StaleMarkError, 10]
     follower = LogFollower(opened(Writing(steps)), "j1")
     assert list(follower.growth()) == [
         Growth(1, None),

@@ -23,7 +23,7 @@ from longshore.app.runs import OpenRun
 from longshore.app.status import status_run
 from longshore.cli.show_job_text import reasons
 from longshore.contract.context import RunPaths, Unreachable
-from longshore.contract.service import Changes
+from longshore.contract.intervention import RestartChanges
 from longshore.errors import RunNotFoundError, RunUnreadableError, UnreachableError
 from longshore.model.event import (
     Ended,
@@ -211,7 +211,7 @@ def test_a_manager_that_does_not_answer_makes_no_job_ready(written: WrittenRun) 
 class Unasked(LocalService):
     """A service that knows what happened, and cannot ask whether it goes on."""
 
-    def alive(self, run: RunPaths) -> Unreachable:
+    def is_alive(self, run: RunPaths) -> Unreachable:
         return Unreachable(why="timed out")
 
 
@@ -229,7 +229,7 @@ def test_whether_a_run_goes_on_is_not_known_where_nobody_can_be_asked(written: W
     said = "the workload manager cannot be asked, so what became of it since is not known"
     assert said in reasons(explained, now=NOW)[0]
     with pytest.raises(UnreachableError, match="still runs cannot be told: timed out"):
-        what_to_restart(opened, Changes())
+        what_to_restart(opened, RestartChanges())
 
 
 def test_a_hold_is_explained_of_the_job_that_is_held_and_not_of_its_children(written: WrittenRun) -> None:

@@ -53,7 +53,7 @@ class Taking(LocalService):
         self.taken.append(run.root)
         return Submission(id=json.loads(run.card.read_bytes())["id"], by="submit", at=1.0, user="me", host="here")
 
-    def alive(self, run: RunPaths) -> bool | Unreachable:
+    def is_alive(self, run: RunPaths) -> bool | Unreachable:
         """Say what the test wants."""
         return self.lives
 

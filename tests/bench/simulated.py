@@ -19,7 +19,7 @@ import msgspec
 from tests.bench.graphs import parents_of
 from tests.bench.processes import peak_mb
 
-from longshore.contract.executor import Limits
+from longshore.contract.batch import Limits
 from longshore.engine.apply_event import apply_event
 from longshore.engine.decide import Scheduler
 from longshore.engine.job_codes import Code

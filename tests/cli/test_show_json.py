@@ -42,7 +42,7 @@ from longshore.config.check import Finding, Severity
 from longshore.config.explain import Explained, Kind, Replaced, Step
 from longshore.config.merge import tree
 from longshore.contract.context import PingReport
-from longshore.contract.service import Changes, Selection, Steering
+from longshore.contract.intervention import Intervention, JobSelection, RestartChanges
 from longshore.engine.restart_selection import RestartReason
 from longshore.errors import ConfigError, CycleError, Fault, GraphCommandError, LongshoreError
 from longshore.model.picture import Arrow, Box, Picture
@@ -244,8 +244,8 @@ def test_a_report_in_pieces_is_the_same(report: RunReport) -> None:
 def test_every_status_is_what_its_schema_says(report: RunReport) -> None:
     check("status", status_document(report))
     check("status", status_document(report, as_of=NOON))
-    chosen = Selection(jobs=("a",), labels=(report.name,))
-    check("steer", steer_document(report, Steering(act="set", selection=chosen, set={"requestMemory": "8G"})))
+    chosen = JobSelection(jobs=("a",), labels=(report.name,))
+    check("steer", steer_document(report, Intervention(act="set", selection=chosen, set={"requestMemory": "8G"})))
 
 
 @given(odd_text, st.none() | st.sampled_from(JobState))
@@ -265,7 +265,7 @@ def test_the_documents_of_the_other_verbs_are_what_their_schemas_say(
     check("resume_all", resume_all_document([resumed], as_of=NOON))
     again = {label: {JobState.FAILED: 1} for label in labels}
     reasons = {label: dict.fromkeys(RestartReason, 1) for label in labels}
-    changes = Changes(selection=Selection(jobs=(odd,)), set={"requestMemory": odd}, from_labels=(odd,))
+    changes = RestartChanges(selection=JobSelection(jobs=(odd,)), set={"requestMemory": odd}, from_labels=(odd,))
     restarted = restart_document(
         odd,
         odd,

@@ -52,8 +52,15 @@ def log(ran: CommandResult, name: str = "a.1.log") -> str:
 
 
 def test_no_site_for_a_service_that_runs_elsewhere(cli: Cli, write_run: WriteRun, tmp_path: Path) -> None:
-    text = "class Far(LocalService):\n    runs_here = False\n"
-    (tmp_path / "far.py").write_text(f"from longshore.services.local.service import LocalService\n\n\n{text}", "utf-8")
+    text = """
+from longshore.contract.service import ServiceTraits
+from longshore.services.local.service import LocalService
+
+
+class Far(LocalService):
+    traits = ServiceTraits()
+"""
+    (tmp_path / "far.py").write_text(text, "utf-8")
     path = write_run("wmsServiceClass: far.Far\n")
     source = str(Path(shipped("etc")).parent / "python")
     ran = cli("submit", path.name, env={"PYTHONPATH": f"{tmp_path}:{source}:{os.environ.get('PYTHONPATH', '')}"})

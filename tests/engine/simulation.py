@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from longshore.contract.context import Unreachable
-from longshore.contract.executor import Batch, CancelOutcome, Found, Limits, Mark, Polled, SubmitAnswer
+from longshore.contract.batch import Batch, FindResult, Limits, PollResult, SubmitResult
+from longshore.contract.context import Mark, Unreachable
+from longshore.contract.intervention import CancelOutcome
 from longshore.engine import orders
 from longshore.engine.job_codes import Code
 from longshore.engine.job_table import JobTable
@@ -152,17 +153,17 @@ class Hooked(FakeExecutor):
         super().wait(timeout_s)
         self._after("wait")
 
-    def submit(self, batch: Batch) -> SubmitAnswer:
+    def submit(self, batch: Batch) -> SubmitResult:
         answer = super().submit(batch)
         self._after("submit")
         return answer
 
-    def poll(self, since: Mark) -> Polled | Unreachable:
+    def poll(self, since: Mark) -> PollResult | Unreachable:
         answer = super().poll(since)
         self._after("poll")
         return answer
 
-    def find(self, tags: Iterable[str]) -> Found | Unreachable:
+    def find(self, tags: Iterable[str]) -> FindResult | Unreachable:
         answer = super().find(tags)
         self._after("find")
         return answer

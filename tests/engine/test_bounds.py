@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from longshore.contract.executor import MemberLimits
+from longshore.contract.batch import AttemptLimits
 from longshore.engine.bounds import limits_of
 from longshore.model.request import MIB, Request
 from longshore.model.rules import Bounds, Keep
@@ -26,7 +26,7 @@ def test_a_request_that_nobody_made_is_no_limit() -> None:
     ],
 )
 def test_memory_may_go_a_little_beyond_the_request(bounds: Bounds, most: int) -> None:
-    assert limits_of(bounds, ASKED) == MemberLimits(memory_b=most, asked_b=1000 * MIB)
+    assert limits_of(bounds, ASKED) == AttemptLimits(memory_b=most, asked_b=1000 * MIB)
 
 
 def test_where_nothing_is_asked_nothing_is_held() -> None:
@@ -34,6 +34,6 @@ def test_where_nothing_is_asked_nothing_is_held() -> None:
 
 
 def test_time_log_and_what_is_kept() -> None:
-    assert limits_of(Bounds(), Request(walltime_s=5.0)) == MemberLimits(walltime_s=5.0)
-    assert limits_of(Bounds(log_b=7), Request()) == MemberLimits(log_b=7)
-    assert limits_of(Bounds(tmp=Keep.FAILED), Request()) == MemberLimits(keep_tmp=Keep.FAILED)
+    assert limits_of(Bounds(), Request(walltime_s=5.0)) == AttemptLimits(walltime_s=5.0)
+    assert limits_of(Bounds(log_b=7), Request()) == AttemptLimits(log_b=7)
+    assert limits_of(Bounds(tmp=Keep.FAILED), Request()) == AttemptLimits(keep_tmp=Keep.FAILED)

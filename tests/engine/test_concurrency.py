@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from longshore.contract.executor import Limits
+from longshore.contract.batch import Limits
 from longshore.engine.apply_event import apply_event
 from longshore.engine.concurrency import Bounds, unbounded
 from longshore.engine.decide import Scheduler

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longshore.contract.service import StaleMark
+from longshore.contract.service import StaleMarkError
 from longshore.engine.follow import read_since
 from longshore.engine.journal import read_events
 from longshore.errors import RunUnreadableError
@@ -68,7 +68,7 @@ def test_what_a_seal_made_void_is_told_of(tmp_path: Path) -> None:
     events, mark = read_since(tmp_path)
     assert len(list(events)) == 3
     (tmp_path / "0002.jsonl").write_bytes(life(2, seals=len(first)))
-    with pytest.raises(StaleMark):
+    with pytest.raises(StaleMarkError):
         read_since(tmp_path, mark)
     assert everything(tmp_path) == list(read_events(tmp_path))
     assert len(everything(tmp_path)) == 3
@@ -87,7 +87,7 @@ def test_a_newer_life_is_read_on_from_an_older_mark(tmp_path: Path) -> None:
 def test_a_mark_of_another_journal_is_stale(tmp_path: Path) -> None:
     (tmp_path / "0001.jsonl").write_bytes(life(1))
     for mark in ("7:10", "1:100000"):
-        with pytest.raises(StaleMark):
+        with pytest.raises(StaleMarkError):
             read_since(tmp_path, mark)
 
 

@@ -10,8 +10,8 @@ from random import Random
 import pytest
 from tests.engine.simulation import Hooked, Simulation, answers, diamonds, fails
 
-from longshore.contract.context import Unreachable
-from longshore.contract.executor import Batch, Found, Limits, Mark, Polled
+from longshore.contract.batch import Batch, FindResult, Limits, PollResult
+from longshore.contract.context import Mark, Unreachable
 from longshore.model.event import Ended, Event, Failed, Refused, Retry, Submitted
 from longshore.model.snapshot import Snapshot
 from longshore.model.state import Cause, JobState
@@ -32,7 +32,7 @@ def test_a_run_succeeds_in_order(tmp_path: Path) -> None:
     for job, parents in enumerate(state.parents):
         assert all(starts[job, 1] >= starts[parent, 1] + (ends[parent, 1] or 0.0) for parent in parents)
     assert sim.asked("close") == [None]
-    assert sim.asked("sweep") == []
+    assert sim.asked("end_leftovers") == []
 
 
 def test_a_run_without_jobs_succeeds(tmp_path: Path) -> None:
@@ -145,7 +145,7 @@ def test_lookups_may_be_unreachable_when_polls_are_not(tmp_path: Path) -> None:
     class NotFound(FakeExecutor):
         left = 3
 
-        def find(self, tags: Iterable[str]) -> Found | Unreachable:
+        def find(self, tags: Iterable[str]) -> FindResult | Unreachable:
             self.left -= 1
             return Unreachable(why="no answer") if self.left >= 0 else super().find(tags)
 
@@ -163,10 +163,10 @@ def test_what_is_dropped_before_it_starts_costs_no_attempt(tmp_path: Path) -> No
 
 def test_old_news_of_what_never_started_change_nothing(tmp_path: Path) -> None:
     class Stale(FakeExecutor):
-        def poll(self, since: Mark) -> Polled | Unreachable:
+        def poll(self, since: Mark) -> PollResult | Unreachable:
             answer = super().poll(since)
-            assert isinstance(answer, Polled)
-            return Polled(events=answer.events, mark=answer.mark, never=[(0, 7), (99, 1)])
+            assert isinstance(answer, PollResult)
+            return PollResult(events=answer.events, mark=answer.mark, never_started=[(0, 7), (99, 1)])
 
     sim = Simulation(tmp_path)
     assert sim.engine(executor=Stale(sim.manager)).run() is JobState.SUCCEEDED

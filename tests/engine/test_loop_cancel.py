@@ -26,7 +26,7 @@ def test_a_whole_run_is_cancelled_and_its_final_job_runs(tmp_path: Path) -> None
     (end,) = [end for end in sim.of(Ended) if end.j == 1]
     assert (end.cause, end.signal) == (Cause.CANCELLED, 15)
     assert sim.asked("cancel") == [{(1, 1)}], "asked once"
-    assert sim.asked("sweep") == [None]
+    assert sim.asked("end_leftovers") == [None]
     assert "me orders: cancel the whole run" in sim.said
 
 

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from tests.engine.simulation import Crash, Hooked, Simulation
 
-from longshore.contract.context import RunPaths, Unreachable
-from longshore.contract.executor import Batch, CancelOutcome, Found, Mark, Polled, SubmitAnswer
+from longshore.contract.batch import Batch, FindResult, PollResult, SubmitResult
+from longshore.contract.context import Mark, RunPaths, Unreachable
+from longshore.contract.intervention import CancelOutcome
 from longshore.engine import orders
 from longshore.engine.job_codes import Code
 from longshore.engine.journal import lives
@@ -67,19 +68,19 @@ class FusedExecutor(FakeExecutor):
         super().open(run, life)
         self._fuse()
 
-    def submit(self, batch: Batch) -> SubmitAnswer:
+    def submit(self, batch: Batch) -> SubmitResult:
         self._fuse()
         answer = super().submit(batch)
         self._fuse()
         return answer
 
-    def find(self, tags: Iterable[str]) -> Found | Unreachable:
+    def find(self, tags: Iterable[str]) -> FindResult | Unreachable:
         self._fuse()
         answer = super().find(tags)
         self._fuse()
         return answer
 
-    def poll(self, since: Mark) -> Polled | Unreachable:
+    def poll(self, since: Mark) -> PollResult | Unreachable:
         answer = super().poll(since)
         self._fuse()
         return answer

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from longshore.contract.context import RunPaths, Unreachable
-from longshore.contract.executor import (
+from longshore.contract.batch import (
     Batch,
-    Found,
+    FindResult,
     Limits,
-    Mark,
-    Polled,
-    Refused,
-    SubmitAnswer,
+    PollResult,
+    Rejected,
+    SubmitResult,
     Unsure,
     Urgency,
-    Waiting,
+    WaitReasons,
 )
+from longshore.contract.context import Mark, RunPaths, Unreachable
+from longshore.contract.executor import Reprioritisable, SubmitWindow
 from longshore.engine.journal import read_events
 from longshore.engine.loop import Engine
 from longshore.engine.settings import EngineSettings
@@ -29,7 +29,7 @@ from longshore.world.rundir import read_snapshot, read_waiting
 FAN: Mapping[str, tuple[str, ...]] = {"a_0": (), "a_1": (), "a_2": ("a_0",), "a_3": ()}
 
 
-class _Executor(FakeExecutor):
+class _Executor(FakeExecutor, SubmitWindow, Reprioritisable):
     """A manager that says more than most."""
 
     def __init__(self, manager: FakeManager, *, limits: Limits | None = None) -> None:
@@ -40,13 +40,13 @@ class _Executor(FakeExecutor):
         """How often it was asked before each batch."""
         self.told: list[Mapping[str, Urgency]] = []
         self.refuses: str | None = None
-        self.refusal = Refused("no such partition", for_all=True)
-        self.late: Refused | None = None
+        self.refusal = Rejected("no such partition", for_all=True)
+        self.late: Rejected | None = None
         self.opens: int | None = None
         self.note = ""
-        self.waiting: Waiting | None = None
+        self.waiting: WaitReasons | None = None
 
-    def submit(self, batch: Batch) -> SubmitAnswer:
+    def submit(self, batch: Batch) -> SubmitResult:
         self.batches.append(batch)
         self.rounds.append(self.polls)
         if self.late:
@@ -55,20 +55,20 @@ class _Executor(FakeExecutor):
             return self.refusal
         return super().submit(batch)
 
-    def find(self, tags: Iterable[str]) -> Found | Unreachable:
+    def find(self, tags: Iterable[str]) -> FindResult | Unreachable:
         if self.late:
-            return Found({}, dict.fromkeys(tags, self.late))
+            return FindResult({}, dict.fromkeys(tags, self.late))
         return super().find(tags)
 
-    def poll(self, since: Mark) -> Polled | Unreachable:
+    def poll(self, since: Mark) -> PollResult | Unreachable:
         self.polls += 1
         answer = super().poll(since)
         if isinstance(answer, Unreachable):
             return answer
         waiting, self.waiting = self.waiting, None
-        return Polled(events=answer.events, mark=answer.mark, note=self.note, waiting=waiting)
+        return PollResult(events=answer.events, mark=answer.mark, note=self.note, waiting=waiting)
 
-    def openings(self) -> int | None:
+    def free_submissions(self) -> int | None:
         return self.opens
 
     def reprioritise(self, urgencies: Mapping[str, Urgency]) -> None:
@@ -85,14 +85,14 @@ def engine(folder: Path, *, limits: Limits | None = None) -> tuple[Engine, _Exec
 
 def test_a_refusal_that_would_come_again_fails_its_jobs_at_once(tmp_path: Path) -> None:
     made, executor, _, _ = engine(tmp_path, limits=Limits(max_active=1))
-    executor.refuses, executor.refusal = "a_0", Refused("no such partition", hopeless=True)
+    executor.refuses, executor.refusal = "a_0", Rejected("no such partition", hopeless=True)
     assert made.run() is JobState.FAILED
     assert sum(member.name == "a_0" for batch in executor.batches for member in batch.members) == 1
 
 
 def test_what_the_manager_says_late_counts_as_if_it_had_been_said_at_once(tmp_path: Path) -> None:
     made, executor, _, _ = engine(tmp_path)
-    executor.late = Refused("no such partition", hopeless=True)
+    executor.late = Rejected("no such partition", hopeless=True)
     assert made.run() is JobState.FAILED
     assert sorted(member.name for batch in executor.batches for member in batch.members) == ["a_0", "a_1", "a_3"]
     assert all(member.attempt == 1 for batch in executor.batches for member in batch.members)
@@ -123,7 +123,7 @@ def test_a_note_is_shown_while_it_is_told(tmp_path: Path) -> None:
 
 def test_reasons_to_wait_are_left_to_readers(tmp_path: Path) -> None:
     made, executor, run, _ = engine(tmp_path)
-    executor.waiting = Waiting(reasons={"Priority": (1,)})
+    executor.waiting = WaitReasons(reasons={"Priority": (1,)})
     made.run()
     assert read_waiting(run).reasons == {"Priority": (1,)}
 

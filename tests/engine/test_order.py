@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from longshore.contract.executor import Limits
+from longshore.contract.batch import Limits
 from longshore.engine.apply_event import apply_event
 from longshore.engine.decide import Scheduler
 from longshore.engine.estimates import Estimates

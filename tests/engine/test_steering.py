@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.engine.simulation import CHAIN, Hooked, Simulation, answers, fails
 from tests.engine.states import codes, run_job
 
-from longshore.contract.executor import Limits
+from longshore.contract.batch import Limits
 from longshore.engine import orders
 from longshore.engine.apply_event import apply_event
 from longshore.engine.changes import SETTABLE, changed

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from longshore.contract.batch import Urgency, WaitReasons
 from longshore.contract.context import RunPaths
-from longshore.contract.executor import Urgency, Waiting
 from longshore.engine.apply_event import apply_event
 from longshore.engine.notes import Notes
 from longshore.engine.run_state import RunState
@@ -17,7 +17,9 @@ from longshore.model.state import JobState
 from longshore.testing.fakes import FakeClock
 from longshore.world.rundir import read_waiting
 
-HELD = Waiting(reasons={"JobHeldUser": (0, 2), "Priority": (1,)}, held=frozenset({"JobHeldUser"}), hint="release it")
+HELD = WaitReasons(
+    reasons={"JobHeldUser": (0, 2), "Priority": (1,)}, held=frozenset({"JobHeldUser"}), hint="release it"
+)
 LIFE = Life(v=1, life=1, t=0.0, host="h", pid=1, boot="b", by="submit")
 
 
@@ -64,15 +66,15 @@ def test_a_run_of_which_all_is_held_is_held(tmp_path: Path) -> None:
 
 def test_readers_find_it_and_may_lose_it(tmp_path: Path) -> None:
     run = RunPaths(tmp_path)
-    assert read_waiting(run) == Waiting()
+    assert read_waiting(run) == WaitReasons()
     waiting = WaitingJobs(run, pending())
     waiting.take(HELD)
     assert read_waiting(run) == HELD
     (run.cache / "waiting.json").write_bytes(b"{")
-    assert read_waiting(run) == Waiting()
+    assert read_waiting(run) == WaitReasons()
     # What is not new is not written again.
     waiting.take(HELD)
-    assert read_waiting(run) == Waiting()
+    assert read_waiting(run) == WaitReasons()
 
 
 def test_urgency_is_that_of_the_most_urgent_member() -> None:

@@ -13,11 +13,15 @@ from longshore.origin import Origin
 from longshore.services.local.service import LocalService
 
 MINE = """
+from longshore.contract.service import WmsService
 from longshore.services.local.service import LocalService
 class Mine(LocalService):
     name = "mine"
-class Half(LocalService.__mro__[2]):
+class Half(WmsService):
     name = "half"
+class Mute(WmsService):
+    name = "mute"
+    check = render = submit = ping = print
 def function(): pass
 """
 
@@ -98,7 +102,8 @@ def test_what_is_to_come_is_not_called_unknown() -> None:
         ("broken_services.Mine", "cannot be imported: "),
         ("their_services.function", "is no service"),
         ("function", "is no service"),
-        ("half", "is no whole service: it lacks "),
+        ("half", "is no whole service: it lacks 'check', "),
+        ("their_services.Mute", "lacks 'events' or 'report'"),
         (".Service", "cannot be imported: "),
         ("..", "cannot be imported: "),
         ("a..b", "cannot be imported: "),

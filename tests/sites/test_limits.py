@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from longshore.contract.executor import Limits as ExecutorLimits
+from longshore.contract.batch import Limits as ExecutorLimits
 from longshore.errors import ConfigError
 from longshore.model.job import JobSettings
 from longshore.model.request import MIB, Request

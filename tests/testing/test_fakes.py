@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from tests.engine.simulation import Simulation
 
+from longshore.contract.batch import Batch, FindResult, PollResult
 from longshore.contract.context import Context, Site, Unreachable
-from longshore.contract.executor import Batch, Found, Polled
 from longshore.engine.job_table import JobTable
 from longshore.engine.members import MemberBuilder
 from longshore.model.event import Ended
@@ -59,7 +59,7 @@ def test_a_job_that_is_cancelled_in_the_queue_never_starts(tmp_path: Path) -> No
     assert executor.cancel([(0, 1)], grace_s=3.0).ended == 0
     sim.clock.advance(100.0)
     answer = executor.poll("")
-    assert isinstance(answer, Polled)
+    assert isinstance(answer, PollResult)
     (end,) = answer.events
     assert isinstance(end, Ended)
     assert (end.cause, end.run_s) == (Cause.SIGNAL, None)
@@ -72,7 +72,7 @@ def test_a_silent_manager_finds_nothing_either(tmp_path: Path) -> None:
     manager.be_silent(5.0)
     assert isinstance(manager.find(["t"]), Unreachable)
     manager.clock.advance(5.0)
-    assert manager.find(["t", "u"]) == Found({"t": frozenset({(0, 1)})})
+    assert manager.find(["t", "u"]) == FindResult({"t": frozenset({(0, 1)})})
 
 
 def test_an_executor_writes_no_script(tmp_path: Path) -> None:

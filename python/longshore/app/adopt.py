@@ -148,6 +148,6 @@ def _ids_at(root: str) -> Iterator[str]:
 def _lives(root: str, name: str) -> bool:
     try:
         opened = open_run(root)
-        return opened.card.id == name and opened.service.alive(opened.run) is True
+        return opened.card.id == name and opened.is_alive() is True
     except LongshoreError:
         return False

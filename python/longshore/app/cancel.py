@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
+from longshore.app.capabilities import required
 from longshore.app.report import report_run
 from longshore.app.runs import OpenRun, open_run
 from longshore.app.services import find_service
 from longshore.app.status import status_run
-from longshore.contract.executor import CancelOutcome
-from longshore.contract.search import Search
-from longshore.contract.service import Selection
+from longshore.contract.capabilities import Cancellable, Queryable
+from longshore.contract.intervention import CancelOutcome, JobSelection
+from longshore.contract.search import RunSearch
 from longshore.errors import LongshoreError, RunNotFoundError
 from longshore.model.report import RunReport
 from longshore.model.state import TERMINAL, JobState
@@ -27,7 +28,7 @@ _SHOWN = 10
 """Names spelled out in a message."""
 
 
-def cancel(opened: OpenRun, selection: Selection, *, wait_s: float, show: Callable[[RunReport], None]) -> RunReport:
+def cancel(opened: OpenRun, selection: JobSelection, *, wait_s: float, show: Callable[[RunReport], None]) -> RunReport:
     """Order the end of a run's jobs, and see whether it comes.
 
     Parameters
@@ -51,9 +52,10 @@ def cancel(opened: OpenRun, selection: Selection, *, wait_s: float, show: Callab
     RunNotFoundError
         The run has no job or label of a name that is selected.
     """
+    service = required(opened.service, Cancellable, "cancel runs")
     if not selection.everything:
         check_names(opened, selection)
-    outcome: CancelOutcome = opened.service.cancel(opened.run, selection)
+    outcome = service.cancel(opened.run, selection)
     deadline = time.monotonic() + wait_s
     report = status_run(opened)
     while selection.everything and _goes_on(report) and time.monotonic() < deadline:
@@ -64,10 +66,10 @@ def cancel(opened: OpenRun, selection: Selection, *, wait_s: float, show: Callab
     return msgspec.structs.replace(report, notes=tuple(_notes(report, selection, outcome)))
 
 
-def cancel_sighted(
-    found: RunReport, *, pass_thru: str, ours: bool, wait_s: float, show: Callable[[RunReport], None]
+def cancel_remote(
+    found: RunReport, *, pass_thru: str, runs_only: bool, wait_s: float, show: Callable[[RunReport], None]
 ) -> RunReport:
-    """End a run of which only its workload manager knows.
+    """End a run whose directory is on another host.
 
     Parameters
     ----------
@@ -75,30 +77,30 @@ def cancel_sighted(
         What is told of it.
     pass_thru
         Words for the manager: ``-forcex``, and what else the run has to meet.
-    ours
-        Whether it has to be a run.
+    runs_only
+        Whether a job that is no run is left alone.
     wait_s, show
         As for `cancel`.
     """
-    service = find_service(found.service)
+    service = required(find_service(found.service), Queryable, "cancel runs of other hosts")
     words = pass_thru.split()
     rest = " ".join(word for word in words if word != FORCE)
-    search = Search(reference=found.global_id or found.id, pass_thru=rest, ours=ours, days=1.0)
-    service.cancel_sighted(search, forced=FORCE in words)
+    search = RunSearch(reference=found.global_id or found.id, pass_thru=rest, runs_only=runs_only, days=1.0)
+    outcome = service.cancel_remote(search, forced=FORCE in words)
     deadline = time.monotonic() + wait_s
     report = found
     while time.monotonic() < deadline:
-        now = service.sight(search_of(search)).reports
+        now = service.query_runs(search_of(search)).reports
         # What has left the queue, and is not to be found in any history either, is gone.
         report = now[0] if now else msgspec.structs.replace(report, state=JobState.DELETED)
         if report.state in TERMINAL:
             return report
         show(report)
         time.sleep(_LOOK_S)
-    return msgspec.structs.replace(report, notes=(*report.notes, "still alive: DAGMan is in the queue"))
+    return msgspec.structs.replace(report, notes=(*report.notes, *outcome.alive))
 
 
-def search_of(search: Search) -> Search:
+def search_of(search: RunSearch) -> RunSearch:
     """The same run, whatever else it has to meet: what was ended may not any more."""
     return msgspec.structs.replace(search, pass_thru="")
 
@@ -130,7 +132,7 @@ def _moving(counts: object) -> bool:
     )
 
 
-def _notes(report: RunReport, selection: Selection, outcome: CancelOutcome) -> Iterable[str]:
+def _notes(report: RunReport, selection: JobSelection, outcome: CancelOutcome) -> Iterable[str]:
     yield from report.notes
     yield from outcome.alive
     if not selection.everything:
@@ -144,7 +146,7 @@ def _notes(report: RunReport, selection: Selection, outcome: CancelOutcome) -> I
         yield f"the final job runs in any case; to skip it: longshore cancel {report.id} --no-final"
 
 
-def check_names(opened: OpenRun, selection: Selection) -> RunReport:
+def check_names(opened: OpenRun, selection: JobSelection) -> RunReport:
     """Return the report of every job, once each name of a selection is found to be one.
 
     Raises

@@ -145,7 +145,7 @@ def _problems(run: ResolvedRun, workflow: Workflow) -> Iterator[Problem]:
     yield from _one_log(jobs, workflow)
     yield from _written_twice(jobs, workflow.files)
     missing = chain(missing_programs(jobs, workflow.files, run.configuration), _missing_inputs(jobs, workflow.files))
-    yield from missing if run.service.runs_here else map(_as_seen_here, missing)
+    yield from missing if run.service.traits.runs_on_submit_host else map(_as_seen_here, missing)
 
 
 def _as_seen_here(problem: Problem) -> Problem:

@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, Self
 
+from longshore.app.capabilities import backend_options
 from longshore.app.layers import Layers, read_layers, shipped_layer
 from longshore.app.lsst import is_lsst, lsst_layer
 from longshore.app.services import BUILT_IN, find_service, short_name
@@ -289,7 +290,7 @@ def _with_backend_options(draft: Draft) -> Draft:
         return draft
     origin = draft.origin("backendOptions")
     try:
-        values = find_service(draft.service, origin=draft.service_origin).backend_options(text)
+        values = backend_options(find_service(draft.service, origin=draft.service_origin), text)
     except ConfigError as error:
         raise ConfigError(error.message, origin=origin, hint=error.hint) from error
     return draft.with_last(layer_from_mapping({"bps_cmdline": dict(values)}, "backendOptions", LayerRank.COMMAND_LINE))

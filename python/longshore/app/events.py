@@ -62,7 +62,7 @@ class RunEvents:
         while True:
             began = time.monotonic()
             # Asked before anything is read: what it wrote before it ended is seen in this round.
-            over = self._opened.service.alive(self._opened.run) is False
+            over = self._opened.is_alive() is False
             events = following.read()
             if following.anew:
                 # What was given is not given twice.

@@ -10,6 +10,7 @@ from longshore.app.find_jobs import find_job
 from longshore.app.job_events import Attempts, JobEvents, event_lines
 from longshore.app.limits_taken import LimitTaken, limits_taken
 from longshore.app.runs import OpenRun, of_one_run
+from longshore.contract.executor import ResourceProbe
 from longshore.engine.job_codes import OVER, SHOWN, Code
 from longshore.engine.job_table import JobTable
 from longshore.engine.pool import Pool
@@ -229,7 +230,7 @@ def explain_job(opened: OpenRun, reference: str) -> Explained:
 
 def _alive(opened: OpenRun) -> bool | None:
     try:
-        answer = opened.service.alive(opened.run)
+        answer = opened.is_alive()
     except LongshoreError:
         # Its service is not installed here: what is written down can be explained all the same.
         return None
@@ -413,12 +414,13 @@ class _Look:
         from longshore.engine.service import EngineService
 
         service = self._opened.service
-        if not isinstance(service, EngineService) or not service.runs_here:
+        if not isinstance(service, EngineService) or not service.traits.runs_on_submit_host:
             return None
-        probe = service.executor(engine_settings.read(self._opened.run).executor).probe()
-        if probe.capacity is None:
+        executor = service.executor(engine_settings.read(self._opened.run).executor)
+        capacity = executor.probe().capacity if isinstance(executor, ResourceProbe) else None
+        if capacity is None:
             return None
-        pool = Pool(probe.capacity)
+        pool = Pool(capacity)
         active = self._read.active()
         for taken in active.values():
             pool.take(pool.clamp(taken.amounts()))

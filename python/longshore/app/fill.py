@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 import yaml
 
+from longshore.app.capabilities import log_directories
 from longshore.app.configuration import Configuration
 from longshore.app.resolved_run import ResolvedRun
 from longshore.app.saved import Saved, write_saved
@@ -70,7 +71,7 @@ def fill(draft: RunPaths, plan: Plan, mark: str) -> None:
     create_file(draft.origins, [msgspec.json.format(msgspec.json.encode(origins), indent=1), b"\n"])
     create_file(draft.workflow, workflow_lines(workflow), durable=True)
     write_saved(draft.root, plan.saved)
-    for directory in (*plan.directories, *run.service.folders(workflow)):
+    for directory in (*plan.directories, *log_directories(run.service, workflow)):
         (draft.root / directory).mkdir(parents=True, exist_ok=True)
     for name, text in plan.programs.items():
         create_file(_made(draft.root / name), [text.encode()])

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from longshore.app.runs import OpenRun, is_gone, readable
-from longshore.contract.context import Unreachable
-from longshore.contract.executor import Mark
-from longshore.contract.service import StaleMark
+from longshore.contract.context import Mark, Unreachable
+from longshore.contract.service import StaleMarkError
 from longshore.engine.follow import JournalFollower
 from longshore.engine.journal import lives
 from longshore.errors import RunNotFoundError
@@ -42,7 +41,7 @@ class Following:
     def may_come(self) -> bool:
         """Whether anything of the run may have happened, or may yet."""
         opened = self._opened
-        return bool(self._journal or opened.card.submissions) or opened.service.alive(opened.run) is not False
+        return bool(self._journal or opened.card.submissions) or opened.is_alive() is not False
 
     def read(self) -> list[Event]:
         """Everything since the last call, in order; nothing while the workload manager does not answer.
@@ -64,10 +63,10 @@ class Following:
             )
         self.anew = False
         try:
-            answer = opened.service.events(opened.run, self._mark)
-        except StaleMark:
+            answer = opened.events(self._mark)
+        except StaleMarkError:
             self.anew = True
-            answer = opened.service.events(opened.run)
+            answer = opened.events()
         if isinstance(answer, Unreachable):
             # If it was to begin anew, the mark that no longer holds says so again.
             self.anew = False

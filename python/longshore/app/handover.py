@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from longshore.app.capabilities import is_alive, recovered_submission
 from longshore.app.teller import Keeping
 from longshore.contract.context import RunPaths, Unreachable
 from longshore.contract.service import WmsService
@@ -125,7 +126,7 @@ def recovered(run: RunPaths, card: RunCard, service: WmsService, tell: Keeping) 
     started = None if card.submissions else read_submitting(run)
     if started is None:
         return None
-    submission = service.recover(run)
+    submission = recovered_submission(service, run)
     if submission is not None:
         tell.note(f"taken on as it was handed over: '{started.user}' on '{started.host}' did not come to the end of it")
     return submission
@@ -179,7 +180,7 @@ def refuse_if_handed_over(run: RunPaths, card: RunCard, service: WmsService) -> 
     if started is None:
         return
     # Whoever was at it was killed; the service knows how far it came.
-    alive = service.alive(run)
+    alive = is_alive(service, run)
     by = f"'{started.user}' on '{started.host}' began to submit '{run.root}' and did not come to an end"
     if isinstance(alive, Unreachable):
         raise UnreachableError(f"{by}, and whether it runs cannot be asked for: {alive.why}", hint="Try again later.")

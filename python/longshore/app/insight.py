@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from longshore.app.digest import Failed
 from longshore.app.estimate import time_left
 from longshore.app.tally import Tally
-from longshore.contract.executor import Waiting
+from longshore.contract.batch import WaitReasons
 from longshore.engine.job_table import JobTable
 from longshore.model.moment import moment
 from longshore.model.report import Running, RunSummary, Spent
@@ -28,7 +28,7 @@ def insight(
     labels: Mapping[str, Counts],
     now: float,
     moves: bool,
-    waiting: Waiting | None = None,
+    waiting: WaitReasons | None = None,
 ) -> RunSummary:
     """What there is to know of a run beside its counts.
 
@@ -115,7 +115,7 @@ def _waits(tally: Tally, counts: Counts, now: float) -> list[str]:
     return said
 
 
-def _reasons(counts: Counts, waiting: Waiting | None) -> list[str]:
+def _reasons(counts: Counts, waiting: WaitReasons | None) -> list[str]:
     """Why jobs wait at the workload manager, in its own words, as long as some do."""
     if waiting is None or not (counts.get(JobState.PENDING) or counts.get(JobState.HELD)):
         return []

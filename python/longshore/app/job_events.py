@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from longshore.app.capabilities import journal_is_complete
 from longshore.app.runs import OpenRun, readable
 from longshore.contract.context import Unreachable
 from longshore.engine.journal import lives, read_lines
@@ -126,11 +127,11 @@ def event_lines(opened: OpenRun) -> list[bytes]:
             for _, lines in read_lines(opened.run.journal):
                 everything += lines
             return everything
-        answer = opened.service.events(opened.run)
+        answer = opened.events()
         if isinstance(answer, Unreachable):
             raise UnreachableError(f"what happened in run '{opened.card.id}' cannot be asked for: {answer.why}")
         found = list(map(encode_line, answer[0]))
-    if not found and opened.card.submissions and opened.service.alive(opened.run) is not True:
+    if not found and opened.card.submissions and opened.is_alive() is not True:
         raise RunUnreadableError(
             f"run '{opened.card.id}' was handed over, and nothing is left in '{opened.run.journal}' that says what "
             "happened since"
@@ -140,7 +141,7 @@ def event_lines(opened: OpenRun) -> list[bytes]:
 
 def _is_whole(opened: OpenRun) -> bool:
     try:
-        return opened.service.journal_is_whole(opened.run)
+        return journal_is_complete(opened.service, opened.run)
     except LongshoreError:
         # Its service is not installed here: what is written down is all there is.
         return True

@@ -10,9 +10,8 @@ import msgspec
 
 from longshore import __version__
 from longshore.app.runs import OpenRun
-from longshore.contract.context import Unreachable
-from longshore.contract.executor import Mark
-from longshore.contract.service import StaleMark
+from longshore.contract.context import Mark, Unreachable
+from longshore.contract.service import StaleMarkError
 from longshore.model.event import Life
 from longshore.model.report import RunReport
 from longshore.model.snapshot import Snapshot
@@ -100,8 +99,8 @@ def keep(opened: OpenRun, snapshot: Snapshot | None, *, mark: Mark, life: Life |
 def _is_all(opened: OpenRun, mark: Mark) -> bool:
     """Whether nothing has happened since."""
     try:
-        answer = opened.service.course(opened.run, mark)
-    except StaleMark:
+        answer = opened.brief_events(mark)
+    except StaleMarkError:
         return False
     return not isinstance(answer, Unreachable) and answer[1] == mark
 

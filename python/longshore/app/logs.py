@@ -10,13 +10,14 @@ from typing import Final
 
 import msgspec
 
+from longshore.app.capabilities import log_locator
 from longshore.app.find_jobs import find_job, find_jobs_of_labels
 from longshore.app.following import Following
 from longshore.app.job_events import JobEvents, event_lines, failed_once
 from longshore.app.log_text import begin_of_tail, open_log, pieces
 from longshore.app.runs import OpenRun, is_gone, of_one_run, readable
+from longshore.contract.capabilities import LogLocator
 from longshore.contract.context import file_name
-from longshore.contract.service import LogPlaces
 from longshore.engine.apply_event import apply_event
 from longshore.engine.job_codes import Code
 from longshore.engine.job_table import JobTable
@@ -92,7 +93,7 @@ def find_logs(
         There is no such job, label or attempt, or the one job has no log.
     """
     table = JobTable(opened.run, "names", *(("parents",) if failed else ()))
-    folders = _Folders(table, opened.log_places)
+    folders = _Folders(table, opened.log_locator)
     if job is not None:
         index = find_job(opened, table, job)
         logs = folders.logs_of(index)
@@ -143,7 +144,7 @@ class _Folders:
         What to say of the folders that cannot be read: what is in them is not known.
     """
 
-    def __init__(self, table: JobTable, places: LogPlaces | None) -> None:
+    def __init__(self, table: JobTable, places: LogLocator | None) -> None:
         self._table = table
         self._places = places
         self._known: dict[Path, dict[str, list[int]]] = {}
@@ -194,7 +195,7 @@ def _attempts_of(entries: Iterable[str]) -> dict[str, list[int]]:
 def _chosen(opened: OpenRun, table: JobTable, index: int, *, logs: Sequence[Log], attempt: int | None) -> Log:
     name = table.names[index]
     if not logs:
-        places = opened.log_places
+        places = opened.log_locator
         why = "no attempt of it has begun"
         if places and (newest := places.attempts(index)):
             why += f", or '{places.path(index, name, table.label(index), newest)}' is gone"
@@ -277,10 +278,10 @@ class LogFollower:
         while True:
             began = time.monotonic()
             # Asked before anything is read: what it wrote before it ended is seen in this round.
-            lost = self._opened.service.alive(self._opened.run) is False
+            lost = self._opened.is_alive() is False
             self._take_events()
             over = self._over()
-            logs = _Folders(self._table, self._opened.service.log_places(self._opened.run)).logs_of(self._index)
+            logs = _Folders(self._table, log_locator(self._opened.service, self._opened.run)).logs_of(self._index)
             took = time.monotonic() - began
             for log in logs if attempt else logs[-1:]:
                 if log.attempt < attempt:

@@ -9,6 +9,7 @@ from typing import Final
 
 import msgspec
 
+from longshore.app.capabilities import launcher_line
 from longshore.app.configuration import NOT_CHOSEN, Configuration
 from longshore.app.generate import refuse_other_functions
 from longshore.app.resolved_run import ResolvedRun
@@ -152,7 +153,7 @@ class Profiles:
                     f"'{key}' must be the same for all jobs of a label", origin=profile.given[f"own.{key}"]
                 )
         try:
-            return in_front(self._run.service.launcher(own), own.get(CONTAINER))
+            return in_front(launcher_line(self._run.service, own), own.get(CONTAINER))
         except ConfigError as error:
             origin = error.origin or profile.given.get("own.launcher")
             raise ConfigError(error.message, origin=origin, hint=error.hint) from error
@@ -185,7 +186,7 @@ class Profiles:
         place = configuration.resolved_site
         modules: list[str] = place.settings.get("modules") or []
         lines: list[str] = (place.settings.get("setup") or {}).get("job") or []
-        if modules and self._run.service.runs_here and not _has_modules(configuration):
+        if modules and self._run.service.traits.runs_on_submit_host and not _has_modules(configuration):
             named = ", ".join(f"'{module}'" for module in modules)
             note = f"the site '{place.name}' wants {named} loaded; this machine has no command 'module', so nothing is"
             self.notes[note] = None
@@ -195,9 +196,10 @@ class Profiles:
 
 def words_of(service: WmsService) -> Words | None:
     """What a service calls its own; ``None`` for one without a map of its own."""
-    if not service.own_map:
+    traits = service.traits
+    if not traits.settings_key:
         return None
-    return Words(service.own_map, service.raw_lines, service.job_keys, service.job_maps)
+    return Words(traits.settings_key, traits.raw_option_keys, traits.job_keys, traits.job_maps)
 
 
 def capped(workflow: Workflow) -> Iterator[Problem]:

@@ -139,7 +139,7 @@ def _read(run: ResolvedRun, name: str, files: tuple[Path, ...], made: tuple[str,
     record = read_quantum_graph(path)
     # BPS's word for it: where jobs do not share the submit host's files, the workload manager carries it to them.
     shared = run.configuration.flag("bpsUseShared")
-    if not (shared or run.service.carries_files):
+    if not (shared or run.service.traits.transfers_files):
         tell.note(
             f"'bpsUseShared: false' has no effect: the service '{run.service.name}' carries no files to its jobs, "
             "which read the quantum graph in the run directory"

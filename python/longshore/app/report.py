@@ -8,6 +8,7 @@ from itertools import chain
 
 from msgspec import structs
 
+from longshore.app.capabilities import status_lines
 from longshore.app.details import Details
 from longshore.app.digest import Failed, Read
 from longshore.app.insight import insight
@@ -16,9 +17,8 @@ from longshore.app.runs import OpenRun, of_one_run, readable
 from longshore.app.status import checked, is_news, silence
 from longshore.app.tally import Tally
 from longshore.app.whole import Whole
-from longshore.contract.context import Unreachable
-from longshore.contract.executor import Mark
-from longshore.contract.service import StaleMark
+from longshore.contract.context import Mark, Unreachable
+from longshore.contract.service import StaleMarkError
 from longshore.engine.job_table import JobTable
 from longshore.engine.run_state import RunState
 from longshore.model.event import Event, Life
@@ -91,7 +91,7 @@ class Reading:
         run = self._opened.run
         with readable(run), of_one_run(run):
             # Asked before anything is read: an engine that ends in between has written its last event by then.
-            alive = self._opened.service.alive(run)
+            alive = self._opened.is_alive()
             snapshot = read_snapshot(run)
             if alive is False and not details and (kept := read_kept(self._opened, snapshot)):
                 return structs.replace(kept.report, specifics=tuple(_specifics(self._opened, kept.life)))
@@ -108,10 +108,10 @@ class Reading:
     def _as_of(self, snapshot: Snapshot, now: float) -> RunReport:
         jobs = self._table = self._table or JobTable(self._opened.run)
         try:
-            answer = self._opened.service.events(self._opened.run, self._mark)
-        except StaleMark:
+            answer = self._opened.events(self._mark)
+        except StaleMarkError:
             self._forget()
-            answer = self._opened.service.events(self._opened.run)
+            answer = self._opened.events()
         if isinstance(answer, Unreachable):
             return self._whole(now, alive=True, snapshot=snapshot, details=False)
         tally = self._tally = self._tally or Tally(jobs.label_of, len(jobs.labels))
@@ -264,9 +264,9 @@ def _steered(state: RunState) -> tuple[str, ...]:
 
 def _specifics(opened: OpenRun, life: Life | None) -> Iterator[str]:
     """What there is to say of who drives the run."""
-    if about := opened.service.about(opened.run):
-        yield from about
-    elif life:
+    if lines := status_lines(opened.service, opened.run):
+        yield from lines
+    elif life and life.pid:
         yield f"Engine: life {life.life}, process {life.pid} on '{life.host}', began {moment(life.t)} by {life.by}"
     if len(opened.card.submissions) > 1:
         last = opened.card.submissions[-1]

@@ -155,7 +155,7 @@ def at_default_site(configuration: _Stage, service: WmsService) -> _Stage:
     """
     if configuration.site:
         return configuration
-    if service.runs_here:
+    if service.traits.runs_on_submit_host:
         return configuration.at_site("local")
     raise ConfigError(
         f"'computeSite' must say at which site of '{configuration.service}' jobs are to run",
@@ -166,7 +166,7 @@ def at_default_site(configuration: _Stage, service: WmsService) -> _Stage:
 
 def _left_out(configuration: Configuration, service: WmsService) -> list[str]:
     rule = configuration.resolved_site.settings.get("inheritEnvironment", "all")
-    _, names = inherited(configuration.env.keys() - service.always_inherited, rule)
+    _, names = inherited(configuration.env.keys() - service.traits.required_variables, rule)
     if not names:
         return []
     what = f"jobs do not inherit {', '.join(names)}"
@@ -174,7 +174,7 @@ def _left_out(configuration: Configuration, service: WmsService) -> list[str]:
 
 
 def _unheeded(configuration: Configuration, service: WmsService) -> list[str]:
-    if not configuration.text("backendOptions") or service.own_map:
+    if not configuration.text("backendOptions") or service.traits.settings_key:
         return []
     return [f"the service '{configuration.service}' has no options of its own: 'backendOptions' has no effect"]
 
@@ -213,9 +213,9 @@ def service_settings(configuration: Configuration, service: WmsService) -> dict[
         "umask": place.umask,
         "concurrency_limits": _most_at_once(configuration, "concurrencyLimits"),
         "max_jobs": _most_at_once(configuration, "maxJobs"),
-        "share_machine": service.runs_here and configuration.flag("shareMachine"),
+        "share_machine": service.traits.runs_on_submit_host and configuration.flag("shareMachine"),
         "history": payload_identity(configuration),
-        **({"run": _of_run(configuration, service)} if service.run_keys else {}),
+        **({"run": _of_run(configuration, service)} if service.traits.run_keys else {}),
         "executor": ({"pool": parse_pool(written)} if written else {})
         | _guest_settings(place, service)
         | _ending(configuration),
@@ -231,7 +231,7 @@ def _of_run(configuration: Configuration, service: WmsService) -> dict[str, Any]
     """What the configuration says of the run in the service's own words; a map knows its own keys as variables."""
     config, current = configuration.config, {"curr_site": configuration.site}
     found: dict[str, Any] = {}
-    for key in service.run_keys:
+    for key in service.traits.run_keys:
         hit = config.search(key, current=current, env=configuration.env)
         if not hit.found or hit.value is None or hit.value == "":
             continue
@@ -269,7 +269,7 @@ def _guest_settings(place: ResolvedSite, service: WmsService) -> dict[str, Any]:
     inherit = place.settings.get("inheritEnvironment", "all")
     found: dict[str, Any] = {} if inherit == "all" else {"inherit": inherit}
     if scratch := place.settings.get("scratch"):
-        if service.runs_here and not Path(scratch).is_dir():
+        if service.traits.runs_on_submit_host and not Path(scratch).is_dir():
             raise FilesError(f"'scratch' of the site '{place.name}' is '{scratch}', which is no directory")
         found["scratch"] = scratch
     if limits := as_guest(place.limits):

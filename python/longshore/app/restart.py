@@ -9,12 +9,14 @@ from pathlib import Path
 
 import msgspec
 
+from longshore.app.capabilities import recovered_submission, required
 from longshore.app.find_jobs import find_job, find_jobs_of_labels, first_names
 from longshore.app.handover import refuse_if_only_prepared
 from longshore.app.runs import OpenRun, of_one_run, readable
 from longshore.app.status import status_run
+from longshore.contract.capabilities import Restartable
 from longshore.contract.context import Unreachable
-from longshore.contract.service import Changes
+from longshore.contract.intervention import RestartChanges
 from longshore.engine.job_codes import OVER, SHOWN, Code
 from longshore.engine.job_table import JobTable
 from longshore.engine.replay import replay
@@ -51,7 +53,7 @@ class Again:
     reasons: Mapping[str, Mapping[RestartReason, int]]
     unfinished: int
     set_of: int
-    changes: Changes
+    changes: RestartChanges
 
     @property
     def total(self) -> int:
@@ -59,7 +61,7 @@ class Again:
         return sum(sum(counts.values()) for counts in self.labels.values())
 
 
-def what_to_restart(opened: OpenRun, changes: Changes) -> Again:
+def what_to_restart(opened: OpenRun, changes: RestartChanges) -> Again:
     """Find out what a restart would run, without running it.
 
     Parameters
@@ -76,6 +78,7 @@ def what_to_restart(opened: OpenRun, changes: Changes) -> Again:
     SubmissionRefusedError
         The run still runs, or nothing that is named runs again.
     """
+    required(opened.service, Restartable, "restart runs")
     refuse_if_only_prepared(opened.run, opened.card)
     _refuse_if_running(opened)
     jobs = JobTable(opened.run, "parents")
@@ -102,7 +105,7 @@ def what_to_restart(opened: OpenRun, changes: Changes) -> Again:
     )
 
 
-def restart(opened: OpenRun, changes: Changes) -> tuple[RunCard, list[str]]:
+def restart(opened: OpenRun, changes: RestartChanges) -> tuple[RunCard, list[str]]:
     """Hand the run over again.
 
     Parameters
@@ -124,9 +127,9 @@ def restart(opened: OpenRun, changes: Changes) -> tuple[RunCard, list[str]]:
     """
     with readable(opened.run), lock_folder(opened.run.root):
         # Somebody may have been killed amid another restart.
-        if (missed := opened.service.recover(opened.run)) is not None:
+        if (missed := recovered_submission(opened.service, opened.run)) is not None:
             _add(opened, missed)
-        submission = opened.service.restart(opened.run, changes)
+        submission = required(opened.service, Restartable, "restart runs").restart(opened.run, changes)
         card = _add(opened, submission)
     if card.other_ids and path_of(card.id) == str(opened.run.root):
         register(Entry.of(card, str(opened.run.root)))
@@ -145,7 +148,7 @@ def _add(opened: OpenRun, submission: Submission) -> RunCard:
 
 
 def _refuse_if_running(opened: OpenRun) -> None:
-    alive = opened.service.alive(opened.run)
+    alive = opened.is_alive()
     if isinstance(alive, Unreachable):
         raise UnreachableError(
             f"whether run '{opened.card.id}' still runs cannot be told: {alive.why}",
@@ -161,7 +164,9 @@ def _refuse_if_running(opened: OpenRun) -> None:
         )
 
 
-def _looked_up(opened: OpenRun, jobs: JobTable, changes: Changes) -> tuple[Changes, frozenset[int] | None]:
+def _looked_up(
+    opened: OpenRun, jobs: JobTable, changes: RestartChanges
+) -> tuple[RestartChanges, frozenset[int] | None]:
     """The changes with each job by its whole name, and the jobs for which something is set, unless that is all."""
     selection = changes.selection
     if selection.everything and not changes.from_labels:
@@ -175,7 +180,7 @@ def _looked_up(opened: OpenRun, jobs: JobTable, changes: Changes) -> tuple[Chang
 
 
 def _state(opened: OpenRun, jobs: JobTable) -> RunState:
-    answer = opened.service.events(opened.run)
+    answer = opened.events()
     if isinstance(answer, Unreachable):
         raise UnreachableError(f"what happened in run '{opened.card.id}' cannot be asked for: {answer.why}")
     with of_one_run(opened.run):
@@ -192,7 +197,7 @@ def _refuse_busy(opened: OpenRun, jobs: JobTable, chosen: RestartSelection) -> N
         )
 
 
-def _nothing_to_set(opened: OpenRun, changes: Changes) -> SubmissionRefusedError:
+def _nothing_to_set(opened: OpenRun, changes: RestartChanges) -> SubmissionRefusedError:
     selection = changes.selection
     values = ", ".join(f"{key}={value}" for key, value in changes.set.items())
     if selection.everything:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from longshore.app.capabilities import required
 from longshore.app.handover import refuse_if_only_prepared
 from longshore.app.runs import OpenRun, open_run
 from longshore.app.status import status_run
+from longshore.contract.capabilities import Resumable
 from longshore.errors import LongshoreError
 from longshore.model.state import JobState
 from longshore.world.registry import entries
@@ -51,7 +53,8 @@ def resume(opened: OpenRun, *, take_over: bool = False, force: bool = False) -> 
         Its engine is alive, or may be on another host; or no other could be started, or the last few achieved nothing.
     """
     refuse_if_only_prepared(opened.run, opened.card)
-    submission = opened.service.resume(opened.run, take_over=take_over, force=force)
+    service = required(opened.service, Resumable, "resume runs")
+    submission = service.resume(opened.run, take_over=take_over, force=force)
     if submission is None:
         return Resumed(notes=("nothing to resume: every job of the run is over",))
     return Resumed(notes=submission.notes, begun=True)

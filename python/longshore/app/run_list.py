@@ -9,12 +9,12 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from longshore.app.elsewhere import merged
 from longshore.app.fields import Wanted
+from longshore.app.remote_runs import merged
 from longshore.app.runs import OpenRun, is_gone
 from longshore.app.status import ENDS, status_run
 from longshore.contract.context import RunPaths
-from longshore.contract.search import Sighted
+from longshore.contract.search import RemoteRuns
 from longshore.errors import LongshoreError
 from longshore.model.report import RunReport
 from longshore.model.state import JobState
@@ -41,8 +41,8 @@ def list_runs(
     user: str | None = None,
     wanted: Wanted | None = None,
     now: float = 0.0,
-    sighted: Sighted | None = None,
-    only_sighted: bool = False,
+    remote: RemoteRuns | None = None,
+    only_remote: bool = False,
 ) -> RunList:
     """The runs the registry knows, as far as they are of interest.
 
@@ -57,15 +57,15 @@ def list_runs(
         Show what this wants, over or not.
     now
         This moment, in seconds since the epoch.
-    sighted
-        What a workload manager told of runs, known here or not.
-    only_sighted
+    remote
+        The runs that workload managers know, known here or not.
+    only_remote
         Whether only these are shown, over or not: they are what somebody asked the manager for.
     """
-    reports, notes = ([], []) if only_sighted else _all_runs()
-    if sighted is not None:
-        reports, notes = merged(reports, sighted.reports), [*notes, *sighted.notes]
-    if only_sighted:
+    reports, notes = ([], []) if only_remote else _all_runs()
+    if remote is not None:
+        reports, notes = merged(reports, remote.reports), [*notes, *remote.notes]
+    if only_remote:
         days = None
     if user:
         reports = [report for report in reports if user in (report.user, report.operator)]
@@ -76,7 +76,7 @@ def list_runs(
         since = now - days * _DAY_S
         shown = [report for report in reports if report.state not in ENDS or (report.finished_at or 0.0) >= since]
     else:
-        shown = reports if wanted or only_sighted else live or reports[-_LAST:]
+        shown = reports if wanted or only_remote else live or reports[-_LAST:]
     there = {id(report) for report in shown}
     ended = (report for report in reports if id(report) not in there)
     recent = sum(1 for report in ended if (report.finished_at or 0.0) >= now - _DAY_S)

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Final
 
+from longshore.app.capabilities import event_source, is_alive, log_locator, queryable_services
 from longshore.app.services import find_service, short_name
-from longshore.contract.context import RunPaths, log_path
-from longshore.contract.search import Search
-from longshore.contract.service import LogPlaces, WmsService
+from longshore.contract.capabilities import BriefEvents, LogLocator, Queryable
+from longshore.contract.context import Mark, RunPaths, Unreachable, log_path
+from longshore.contract.search import RunSearch
+from longshore.contract.service import EventSource, WmsService
+from longshore.engine.report_events import ReportedEvents
 from longshore.errors import LongshoreError, RunNotFoundError, RunUnreadableError, ServiceError, UnknownServiceError
+from longshore.model.event import Event, News
+from longshore.model.state import JobState
 from longshore.model.submission import RunCard
 from longshore.world.registry import Entry, find_run, path_of, register
 from longshore.world.rundir import read_card
@@ -42,9 +47,33 @@ class OpenRun:
         return find_service(self.card.service)
 
     @cached_property
-    def log_places(self) -> LogPlaces | None:
-        """Where logs lie, where their names are not ours."""
-        return self.service.log_places(self.run)
+    def log_locator(self) -> LogLocator | None:
+        """Where logs are, if not at `RunPaths.log_of`."""
+        return log_locator(self.service, self.run)
+
+    @cached_property
+    def event_source(self) -> EventSource:
+        """What tells the events of the run: its service, or what derives them from the service's reports."""
+        return event_source(self.service)
+
+    def events(self, mark: Mark = "") -> tuple[Iterator[Event], Mark] | Unreachable:
+        """The events of the run after a mark; see `EventSource.events`."""
+        return self.event_source.events(self.run, mark)
+
+    def brief_events(self, mark: Mark = "") -> tuple[Iterator[News], Mark] | Unreachable:
+        """The same in short, if the service can; see `BriefEvents.brief_events`."""
+        if isinstance(self.service, BriefEvents):
+            return self.service.brief_events(self.run, mark)
+        return self.events(mark)
+
+    @property
+    def reported_counts(self) -> Mapping[str, Mapping[JobState, int]]:
+        """Number of jobs per label and state, for labels whose jobs the service only counts; read with the events."""
+        return self.event_source.counts if isinstance(self.event_source, ReportedEvents) else {}
+
+    def is_alive(self) -> bool | Unreachable:
+        """Whether something still moves the run."""
+        return is_alive(self.service, self.run)
 
     def log_of(self, index: int, name: str, label: str, attempt: int) -> str:
         """Path of an attempt's log, relative to the run directory.
@@ -56,7 +85,7 @@ class OpenRun:
         attempt
             Number of the attempt.
         """
-        places = self.log_places
+        places = self.log_locator
         return places.path(index, name, label, attempt) if places else log_path(index, name, label, attempt)
 
 
@@ -125,19 +154,20 @@ def _find(reference: str, service: str | None, *, everywhere: bool, tell: bool) 
             raise
         from longshore.app.layers import SERVICE_VARIABLE
 
-        manager = find_service(service or os.environ.get(SERVICE_VARIABLE) or "htcondor")
-        found = manager.find(reference, everywhere=everywhere)
-        if found is not None:
-            return RunPaths(found)
-        if tell:
-            _tell(reference, manager)
+        managers = list(queryable_services(service or os.environ.get(SERVICE_VARIABLE)))
+        for manager in managers:
+            found = manager.find_run(reference, everywhere=everywhere)
+            if found is not None:
+                return RunPaths(found)
+        for manager in managers if tell else ():
+            _refuse_remote(reference, manager)
         raise
 
 
-def _tell(reference: str, manager: WmsService) -> None:
+def _refuse_remote(reference: str, manager: Queryable) -> None:
     """Say where the directory of a run is that is not here."""
     try:
-        found = manager.sight(Search(reference=reference, days=_DAYS)).reports
+        found = manager.query_runs(RunSearch(reference=reference, days=_DAYS)).reports
     except ServiceError:
         return
     for report in found:

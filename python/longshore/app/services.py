@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any, Final
 
-from longshore.contract.service import WmsService
+from longshore.contract.service import EventSource, ReportSource, WmsService
 from longshore.errors import UnknownServiceError
 from longshore.origin import Origin
 
@@ -74,6 +74,8 @@ def find_service(name: str, *, origin: Origin | None = None) -> WmsService:
         raise UnknownServiceError(
             f"'{name}' is no whole service: it lacks " + ", ".join(f"'{method}'" for method in missing), origin=origin
         )
+    if not issubclass(kind, EventSource | ReportSource):
+        raise UnknownServiceError(f"'{name}' is no whole service: it lacks 'events' or 'report'", origin=origin)
     return kind()
 
 

@@ -70,7 +70,7 @@ def is_news(opened: OpenRun, snapshot: Snapshot, *, alive: bool | Unreachable | 
     numbers = lives(opened.run.journal)
     if not numbers or numbers[-1][0] != snapshot.life:
         return False
-    return snapshot.finished or (opened.service.alive(opened.run) if alive is None else alive) is True
+    return snapshot.finished or (opened.is_alive() if alive is None else alive) is True
 
 
 def silence(opened: OpenRun, snapshot: Snapshot | None, now: float) -> tuple[str, ...]:

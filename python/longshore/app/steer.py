@@ -7,9 +7,11 @@ from collections.abc import Mapping
 import msgspec
 
 from longshore.app.cancel import check_names
+from longshore.app.capabilities import required
 from longshore.app.runs import OpenRun
 from longshore.app.status import status_run
-from longshore.contract.service import Selection, Steering
+from longshore.contract.capabilities import Steerable
+from longshore.contract.intervention import Intervention, JobSelection
 from longshore.errors import SubmissionRefusedError, UsageError
 from longshore.model.report import RunReport
 from longshore.model.request import Request
@@ -18,14 +20,14 @@ from longshore.model.state import TERMINAL
 _MOST_NAMED = 3
 
 
-def steer(opened: OpenRun, steering: Steering) -> RunReport:
+def steer(opened: OpenRun, intervention: Intervention) -> RunReport:
     """Give an order, and see it taken.
 
     Parameters
     ----------
     opened
         The run.
-    steering
+    intervention
         What is to change.
 
     Returns
@@ -40,14 +42,17 @@ def steer(opened: OpenRun, steering: Steering) -> RunReport:
     SubmissionRefusedError
         Every job that is named is over, or the whole run is.
     """
-    if not steering.selection.everything:
-        _refuse_what_is_over(opened, steering)
-    taken = opened.service.steer(opened.run, steering)
+    if not intervention.selection.everything:
+        _refuse_what_is_over(opened, intervention)
+    service = required(opened.service, Steerable, f"{intervention.act} runs")
+    taken = service.steer(opened.run, intervention)
     report = status_run(opened)
     if taken:
-        return msgspec.structs.replace(report, notes=(*report.notes, *opened.service.not_reached(opened.run, steering)))
+        return msgspec.structs.replace(
+            report, notes=(*report.notes, *service.unreached_notes(opened.run, intervention))
+        )
     later = "the order is taken when the run's engine looks again"
-    if opened.service.alive(opened.run) is not True:
+    if opened.is_alive() is not True:
         later = f"no engine runs: the next one takes the order, as in 'longshore resume {opened.card.id}'"
     return msgspec.structs.replace(report, notes=(*report.notes, later))
 
@@ -74,18 +79,18 @@ def parsed(pairs: tuple[str, ...]) -> Mapping[str, str]:
     return found
 
 
-def _refuse_what_is_over(opened: OpenRun, steering: Steering) -> None:
-    report = check_names(opened, steering.selection)
-    if steering.act == "throttle":
+def _refuse_what_is_over(opened: OpenRun, intervention: Intervention) -> None:
+    report = check_names(opened, intervention.selection)
+    if intervention.act == "throttle":
         return
-    meant = [job for job in report.jobs or () if _is_meant(job.name, job.label, steering.selection)]
+    meant = [job for job in report.jobs or () if _is_meant(job.name, job.label, intervention.selection)]
     if meant and all(job.state in TERMINAL for job in meant):
         named = ", ".join(f"'{job.name}' is {job.state}" for job in meant[:_MOST_NAMED])
         more = f" and {len(meant) - _MOST_NAMED} more" if meant[_MOST_NAMED:] else ""
         raise SubmissionRefusedError(
-            f"nothing to {steering.act}: {named}{more}", hint="What is over can only be run again, with 'restart'."
+            f"nothing to {intervention.act}: {named}{more}", hint="What is over can only be run again, with 'restart'."
         )
 
 
-def _is_meant(name: str, label: str, selection: Selection) -> bool:
+def _is_meant(name: str, label: str, selection: JobSelection) -> bool:
     return name in selection.jobs or label in selection.labels

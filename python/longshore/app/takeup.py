@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from longshore.app.capabilities import recovered_submission
 from longshore.app.checks import inputs_gone
 from longshore.app.handover import Ready, Submitted, hand_over, refuse_if_handed_over
 from longshore.app.layers import current_directory
@@ -61,7 +62,7 @@ def take_up(folder: Path, *, force: bool, tell: Teller) -> Submitted:
     if read_submitting(run) is not None and not card.submissions:
         # What arrived is as it was when somebody handed it over.
         with lock_folder(run.root):
-            arrived = service.recover(run) is not None
+            arrived = recovered_submission(service, run) is not None
         if arrived:
             return hand_over(ready, keeping)
     refuse_if_handed_over(run, card, service)
@@ -119,7 +120,7 @@ def _changes(run: RunPaths, card: RunCard, made: MadeFrom | None, service: WmsSe
         changes = [Problem(message=f"nothing says what it was prepared from: there is no '{run.made_from.name}'")]
     else:
         changes = list(what_changed(run, card, made))
-    if service.runs_here:
+    if service.traits.runs_on_submit_host:
         try:
             with readable(run):
                 changes += inputs_gone(run)

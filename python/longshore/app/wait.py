@@ -8,6 +8,7 @@ from collections.abc import Callable
 from longshore.app.report import report_run
 from longshore.app.runs import OpenRun, is_gone
 from longshore.app.status import status_run
+from longshore.contract.capabilities import HoldRules
 from longshore.contract.context import Unreachable
 from longshore.errors import RunNotFoundError
 from longshore.model.report import RunReport
@@ -63,7 +64,7 @@ def is_over(opened: OpenRun, report: RunReport) -> bool:
         What was seen of it.
     """
     if report.state is JobState.HELD:
-        return not opened.service.lets_go(opened.run)
+        return not (isinstance(opened.service, HoldRules) and opened.service.releases_holds(opened.run))
     if report.state is JobState.UNKNOWN:
-        return not isinstance(opened.service.alive(opened.run), Unreachable)
+        return not isinstance(opened.is_alive(), Unreachable)
     return report.state is not JobState.RUNNING

@@ -11,8 +11,7 @@ from longshore.app.history import History
 from longshore.app.runs import OpenRun
 from longshore.app.status import ENDS
 from longshore.app.tally import Tally
-from longshore.contract.context import Unreachable, log_path
-from longshore.contract.executor import Mark
+from longshore.contract.context import Mark, Unreachable, log_path
 from longshore.engine.apply_event import apply_event
 from longshore.engine.job_codes import SHOWN, Code, shown_counts
 from longshore.engine.job_table import JobTable
@@ -60,7 +59,7 @@ class Whole:
     def __init__(self, opened: OpenRun, *, alive: bool | Unreachable, details: bool) -> None:
         self._opened = opened
         # Of single jobs there is more to tell than where they stand.
-        answer = opened.service.events(opened.run) if details else opened.service.course(opened.run)
+        answer = opened.events() if details else opened.brief_events()
         self.unreachable = answer.why if isinstance(answer, Unreachable) else ""
         self.mark: Mark = "" if isinstance(answer, Unreachable) else answer[1]
         self.last = (0, 0)
@@ -110,7 +109,9 @@ class Whole:
         """Number of jobs per label and state."""
         rows = list(map(self._shown_row, self.state.counts))
         show_held(rows, self.state, self.held)
-        return dict(zip(self.table.labels, rows, strict=True))
+        labels = dict(zip(self.table.labels, rows, strict=True))
+        counted = {label: counts for label, counts in self._opened.reported_counts.items() if label in labels}
+        return labels | {label: dict.fromkeys(JobState, 0) | dict(counts) for label, counts in counted.items()}
 
     def _shown_row(self, row: Iterable[int]) -> dict[JobState, int]:
         counts = shown_counts([])
@@ -150,7 +151,7 @@ class Whole:
             labels=self.table.labels,
             shown=self._shown,
             held=self.held,
-            log_of=self._opened.log_of if self._opened.log_places else log_path,
+            log_of=self._opened.log_of if self._opened.log_locator else log_path,
         )
 
 

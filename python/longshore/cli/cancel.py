@@ -13,7 +13,7 @@ from longshore.cli.options import GLOBAL, JSON, PASS_THRU, RUN_ID, SERVICE, Prog
 
 if TYPE_CHECKING:
     from longshore.app.runs import OpenRun
-    from longshore.contract.service import Selection
+    from longshore.contract.intervention import JobSelection
     from longshore.model.report import RunReport
 
 _LOOK_S = 60.0
@@ -37,13 +37,13 @@ _NOTHING_HINT = "Hints: Double check id, and/or use --global to search all job q
 @click.pass_context
 def command(ctx: click.Context, /, **options: Any) -> None:
     """End a run: every job that runs is told to end, then killed; what never ran is DELETED."""
-    from longshore.contract.service import Selection
+    from longshore.contract.intervention import JobSelection
     from longshore.errors import RunNotFoundError
 
     chosen = chosen_run(options["reference"], options["run"])
     if bool(chosen) == bool(options["user"]):
         raise click.UsageError("Name one run, as in 'longshore cancel RUN', or the runs of a user with --user.")
-    selection = Selection(
+    selection = JobSelection(
         jobs=options["jobs"],
         labels=options["labels"],
         final_too=options["no_final"],
@@ -63,27 +63,27 @@ def command(ctx: click.Context, /, **options: Any) -> None:
 
 
 def _named(chosen: str, **options: Any) -> OpenRun | RunReport:
-    from longshore.app.elsewhere import open_or_sight
+    from longshore.app.remote_runs import open_or_query
 
-    return open_or_sight(
+    return open_or_query(
         chosen,
         service=options["wms_service_class"],
         everywhere=options["is_global"],
-        ours=options["require_bps"],
+        runs_only=options["require_bps"],
     )
 
 
 def _runs_of(**options: Any) -> list[OpenRun | RunReport]:
     from longshore.app.cancel import runs_of
-    from longshore.app.elsewhere import asked_service, runs_elsewhere
-    from longshore.contract.search import Search
+    from longshore.app.remote_runs import query_runs
+    from longshore.contract.search import RunSearch
 
     known: list[OpenRun | RunReport] = [*runs_of(options["user"])]
-    service = asked_service(options["wms_service_class"], asked=options["is_global"])
-    if service is None:
+    search = RunSearch(user=options["user"], everywhere=options["is_global"])
+    found = query_runs(options["wms_service_class"], search, required=options["is_global"])
+    if found is None:
         return known
     there = {str(opened.run.root) for opened in runs_of(options["user"])}
-    found = runs_elsewhere(service, Search(user=options["user"], everywhere=options["is_global"]))
     for note in found.notes:
         click.echo(f"longshore: {note}", err=True)
     return [*known, *(report for report in found.reports if report.path not in there)]
@@ -105,13 +105,13 @@ def _names(opened: OpenRun | RunReport) -> tuple[str, str]:
     return (opened.id, opened.name) if isinstance(opened, RunReport) else (opened.card.id, opened.card.name)
 
 
-def _cancel(opened: OpenRun | RunReport, selection: Selection, **options: Any) -> RunReport:
-    from longshore.app.cancel import cancel, cancel_sighted
+def _cancel(opened: OpenRun | RunReport, selection: JobSelection, **options: Any) -> RunReport:
+    from longshore.app.cancel import cancel, cancel_remote
     from longshore.app.status import status_run
     from longshore.model.report import RunReport
     from longshore.model.state import TERMINAL
 
-    sighted = isinstance(opened, RunReport)
+    remote = isinstance(opened, RunReport)
     over = (opened if isinstance(opened, RunReport) else status_run(opened)).state in TERMINAL
     progress = Progress()
     try:
@@ -122,17 +122,17 @@ def _cancel(opened: OpenRun | RunReport, selection: Selection, **options: Any) -
         elif over:
             report = opened
         else:
-            report = cancel_sighted(
+            report = cancel_remote(
                 opened,
                 pass_thru=options["pass_thru"],
-                ours=options["require_bps"],
+                runs_only=options["require_bps"],
                 wait_s=_LOOK_S,
                 show=progress.show,
             )
     finally:
         progress.close()
     if not options["as_json"]:
-        _say(report, _names(opened)[0], over=over, notes=() if sighted else report.notes)
+        _say(report, _names(opened)[0], over=over, notes=() if remote else report.notes)
     return report
 
 

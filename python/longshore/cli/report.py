@@ -11,7 +11,7 @@ import click
 from longshore.cli.options import GLOBAL, JSON, PASS_THRU, RUN_ID, SERVICE, chosen_run
 
 if TYPE_CHECKING:
-    from longshore.contract.search import Sighted
+    from longshore.contract.search import RemoteRuns
 
 _OF_LISTS = ("user", "filters", "fields", "tsv", "no_header")
 
@@ -56,12 +56,12 @@ def command(ctx: click.Context, /, reference: str | None, run: str | None, **opt
 
 
 def _one(chosen: str, **options: Any) -> int:
-    from longshore.app.elsewhere import open_or_sight
+    from longshore.app.remote_runs import open_or_query
     from longshore.app.report import report_run
     from longshore.cli.show_text import detailed, exit_codes
     from longshore.model.report import RunReport
 
-    opened = open_or_sight(
+    opened = open_or_query(
         chosen,
         service=options["wms_service_class"],
         everywhere=options["is_global"],
@@ -94,22 +94,19 @@ def _one(chosen: str, **options: Any) -> int:
     return 0
 
 
-def _sighted(**options: Any) -> Sighted | None:
-    """What a workload manager tells of runs, where one is named or something is asked that only one can answer."""
-    from longshore.app.elsewhere import asked_service, runs_elsewhere
-    from longshore.contract.search import Search
+def _remote_runs(**options: Any) -> RemoteRuns | None:
+    """The runs that workload managers know, where one is named or only one can answer."""
+    from longshore.app.remote_runs import query_runs
+    from longshore.contract.search import RunSearch
 
-    asked = bool(options["is_global"] or options["pass_thru"])
-    service = asked_service(options["wms_service_class"], asked=asked)
-    if service is None:
-        return None
-    search = Search(
+    required = bool(options["is_global"] or options["pass_thru"])
+    search = RunSearch(
         user=options["user"] or "",
         days=options["hist"] or 0.0,
         everywhere=options["is_global"],
         pass_thru=options["pass_thru"],
     )
-    return runs_elsewhere(service, search)
+    return query_runs(options["wms_service_class"], search, required=required)
 
 
 def _several(**options: Any) -> None:
@@ -127,8 +124,8 @@ def _several(**options: Any) -> None:
         user=options["user"],
         wanted=keeps,
         now=now,
-        sighted=_sighted(**options),
-        only_sighted=bool(options["pass_thru"]),
+        remote=_remote_runs(**options),
+        only_remote=bool(options["pass_thru"]),
     )
     if options["as_json"]:
         from longshore.cli.show_json import dumps, report_document

@@ -58,7 +58,7 @@ def command(  # noqa: PLR0917 - click hands them over by keyword
     from longshore.app.runs import open_run
     from longshore.app.steer import parsed
     from longshore.cli.show_json import dumps, restart_document
-    from longshore.contract.service import Changes, Selection
+    from longshore.contract.intervention import JobSelection, RestartChanges
 
     chosen = chosen_run(reference, run)
     if not chosen:
@@ -68,8 +68,8 @@ def command(  # noqa: PLR0917 - click hands them over by keyword
             "--label and --job say of which jobs something is set: add --set KEY=VALUE, as in --set requestMemory=8G. "
             "To run a label again, use --from LABEL."
         )
-    selection = Selection(jobs=jobs, labels=labels)
-    changes = Changes(selection=selection, set=parsed(pairs), from_labels=tuple(dict.fromkeys(from_labels)))
+    selection = JobSelection(jobs=jobs, labels=labels)
+    changes = RestartChanges(selection=selection, set=parsed(pairs), from_labels=tuple(dict.fromkeys(from_labels)))
     opened = open_run(chosen, service=wms_service_class)
     again = what_to_restart(opened, changes)
     notes: list[str] = []

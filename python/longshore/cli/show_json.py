@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from longshore.cli.insight_json import insight_members
 from longshore.cli.show_text import wall_seconds
 from longshore.contract.context import PingReport
-from longshore.contract.service import Changes, Steering
+from longshore.contract.intervention import Intervention, RestartChanges
 from longshore.errors import Fault, LongshoreError
 from longshore.model.moment import timestamp
 from longshore.model.report import JobReport, RunReport
@@ -166,7 +166,7 @@ def restart_document(
     labels: Mapping[str, Mapping[JobState, int]],
     reasons: Mapping[str, Mapping[RestartReason, int]],
     unfinished: int,
-    changes: Changes,
+    changes: RestartChanges,
     set_of: int,
     submitted: bool,
     notes: Sequence[str] = (),
@@ -219,7 +219,7 @@ def cancel_document(reports: Sequence[RunReport], *, as_of: float | None = None)
     }
 
 
-def steer_document(report: RunReport, steering: Steering, *, as_of: float | None = None) -> dict[str, Any]:
+def steer_document(report: RunReport, steering: Intervention, *, as_of: float | None = None) -> dict[str, Any]:
     """Return how a run stands after its course was changed, as ``pause``, ``hold`` and the like give it."""
     return {
         **status_document(report, as_of=as_of),

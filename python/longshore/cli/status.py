@@ -22,7 +22,7 @@ from longshore.cli.options import GLOBAL, JSON, RUN_ID, SERVICE, chosen_run
 @click.pass_context
 def command(ctx: click.Context, /, reference: str | None, run: str | None, **options: Any) -> None:
     """Say how a run stands. Exit status: 0 SUCCEEDED, 10 UNKNOWN, 15 RUNNING, 16 DELETED, 17 HELD, 19 FAILED."""
-    from longshore.app.elsewhere import open_or_sight
+    from longshore.app.remote_runs import open_or_query
     from longshore.app.status import status_run
     from longshore.model.report import RunReport
     from longshore.model.state import EXIT_STATUS
@@ -30,7 +30,7 @@ def command(ctx: click.Context, /, reference: str | None, run: str | None, **opt
     chosen = chosen_run(reference, run)
     if not chosen:
         raise click.UsageError("Name the run: --id RUN.")
-    opened = open_or_sight(
+    opened = open_or_query(
         chosen,
         service=options["wms_service_class"],
         everywhere=options["is_global"],

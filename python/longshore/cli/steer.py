@@ -11,7 +11,7 @@ import click
 from longshore.cli.options import JSON, RUN_ID, chosen_run
 
 if TYPE_CHECKING:
-    from longshore.contract.service import Steering
+    from longshore.contract.intervention import Intervention
 
 _JOB = click.option("--job", "jobs", multiple=True, metavar="NAME", help="Only that job. Can be repeated.")
 _LABEL = click.option("--label", "labels", multiple=True, metavar="LABEL", help="Only jobs of that label.")
@@ -104,13 +104,13 @@ def _steer(
     """Give the order, and say what came of it."""
     from longshore.app.runs import open_run
     from longshore.app.steer import steer
-    from longshore.contract.service import Selection, Steering
+    from longshore.contract.intervention import Intervention, JobSelection
 
     chosen = chosen_run(reference, run)
     if not chosen:
         raise click.UsageError(f"Name the run: longshore {act} RUN.")
     opened = open_run(chosen)
-    steering = Steering(act=act, selection=Selection(jobs=jobs, labels=labels), set=values or {})
+    steering = Intervention(act=act, selection=JobSelection(jobs=jobs, labels=labels), set=values or {})
     report = steer(opened, steering)
     if as_json:
         from longshore.cli.show_json import dumps, steer_document
@@ -122,7 +122,7 @@ def _steer(
         click.echo(f"longshore: {note}", err=True)
 
 
-def _meant(steering: Steering) -> str:
+def _meant(steering: Intervention) -> str:
     words = [f"{key}={value}" for key, value in steering.set.items()]
     words += [f"job {name}" for name in steering.selection.jobs]
     words += [f"label {name}" for name in steering.selection.labels]

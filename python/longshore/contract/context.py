@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -195,6 +195,10 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     probe: PingReport | None = None
     mark: str = ""
     """What the run is known by; see `RunCard.mark`. Empty as long as there is no run."""
+
+
+Mark: TypeAlias = str
+"""How far a service or executor was read. Opaque to all but itself; empty for the beginning."""
 
 
 class Unreachable(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""What is looked for at a workload manager itself, whoever handed it over, and what it tells of what it has."""
+"""A query for runs at a workload manager, wherever they were submitted, and its answer."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ import msgspec
 from longshore.model.report import RunReport
 
 
-class Search(msgspec.Struct, frozen=True, kw_only=True):
+class RunSearch(msgspec.Struct, frozen=True, kw_only=True):
     """Which runs are meant.
 
     Attributes
     ----------
     reference
-        An id of the manager's; empty for all runs.
+        An id of the workload manager; empty for all runs.
     user
-        Whose; empty for anybody's.
+        Name of their user; empty for all users.
     days
-        Also those that are over since so many days.
+        Also runs that ended in the last so many days.
     everywhere
-        Whether all queues of the manager are searched, or only that which is used from here.
+        Whether all queues of the workload manager are searched, or only that of this host.
     pass_thru
-        What the manager is to look for, in its own language, instead of what is said by `user`.
-    ours
-        Whether only runs are meant, and not whatever else has that id.
+        A query in the workload manager's own language, instead of `user`.
+    runs_only
+        Whether jobs that are no runs are left out.
     """
 
     reference: str = ""
@@ -31,18 +31,18 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
     days: float = 0.0
     everywhere: bool = False
     pass_thru: str = ""
-    ours: bool = True
+    runs_only: bool = True
 
 
-class Sighted(msgspec.Struct, frozen=True, kw_only=True):
-    """What was found.
+class RemoteRuns(msgspec.Struct, frozen=True, kw_only=True):
+    """The runs that a workload manager knows.
 
     Attributes
     ----------
     reports
-        A report of each run, from what the manager knows of it; its path is that of the host it was handed over on.
+        A report of each, from what the workload manager knows of it. Its path is that on the host of its submission.
     notes
-        What to say of queues that did not answer.
+        A note on each queue that did not answer.
     """
 
     reports: tuple[RunReport, ...] = ()

@@ -9,6 +9,7 @@ from longshore.contract.executor import Executor
 from longshore.engine.concurrency import Bounds
 from longshore.engine.decide import Scheduler
 from longshore.engine.estimates import Estimates
+from longshore.engine.executor_capabilities import max_batch_for
 from longshore.engine.job_table import JobTable
 from longshore.engine.policy import first_request, rules_of
 from longshore.engine.pool import Pool
@@ -63,7 +64,7 @@ def scheduler_of(
         tag=tag,
         estimates=estimates,
         priorities=[profile.priority for profile in profiles],
-        most_in_batch=lambda profile: executor.most_in_batch(profiles[profile].own),
+        most_in_batch=lambda profile: max_batch_for(executor, profiles[profile].own),
         takes=bounds.takes,
         bounds=bounds.pools,
         kinds=_kinds_of(profiles) if executor.limits.max_batch > 1 else (),

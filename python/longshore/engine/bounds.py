@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from longshore.contract.executor import MemberLimits
+from longshore.contract.batch import AttemptLimits
 from longshore.model.request import Request
 from longshore.model.rules import Bounds, Keep
 
 
-def limits_of(bounds: Bounds, request: Request) -> MemberLimits | None:
+def limits_of(bounds: Bounds, request: Request) -> AttemptLimits | None:
     """The limits of an attempt; ``None`` where it has none, as most have.
 
     Parameters
@@ -22,7 +22,7 @@ def limits_of(bounds: Bounds, request: Request) -> MemberLimits | None:
         memory = int(request.memory_b * (1.0 + bounds.grace_share)) + bounds.grace_b
     if memory is None and request.walltime_s is None and bounds.log_b is None and bounds.tmp is Keep.NONE:
         return None
-    return MemberLimits(
+    return AttemptLimits(
         memory_b=memory,
         asked_b=request.memory_b,
         walltime_s=request.walltime_s,

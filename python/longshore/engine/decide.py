@@ -8,7 +8,7 @@ from heapq import heappop, heappush
 
 import msgspec
 
-from longshore.contract.executor import Limits
+from longshore.contract.batch import Limits
 from longshore.engine.estimates import Estimates
 from longshore.engine.job_codes import Code
 from longshore.engine.lanes import NOTHING, Lane, Lanes

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from longshore.contract.executor import Mark
-from longshore.contract.service import StaleMark
+from longshore.contract.context import Mark
+from longshore.contract.service import StaleMarkError
 from longshore.engine.journal import lives, sealed_lengths
 from longshore.errors import RunNotFoundError, RunUnreadableError
 from longshore.model.codec import decode_events
@@ -46,7 +46,7 @@ def read_since(folder: Path, mark: Mark = "") -> tuple[Iterator[Event], Mark]:
         raise RunUnreadableError(f"'{error.filename or folder}' cannot be read: {error.strerror}") from error
     life, begin = _position(mark)
     if life and all(number != life or end < begin for number, _, end in ends):
-        raise StaleMark
+        raise StaleMarkError
     pieces = [(path, begin if number == life else 0, end) for number, path, end in ends if number >= life]
     return _events(pieces), f"{ends[-1][0]}:{ends[-1][2]}" if ends else ""
 
@@ -83,7 +83,7 @@ class JournalFollower:
             )
         try:
             events, mark = read_since(self._folder, self._mark)
-        except StaleMark:
+        except StaleMarkError:
             life, _ = _position(self._mark)
             events, mark = read_since(self._folder, f"{life + 1}:0")
         found = list(events)

@@ -7,8 +7,8 @@ import re
 from functools import cached_property
 from typing import Final
 
+from longshore.contract.capabilities import LogLocator
 from longshore.contract.context import RunPaths, file_name
-from longshore.contract.service import LogPlaces
 from longshore.engine.job_table import JobTable, read_header
 from longshore.errors import RunUnreadableError
 from longshore.plan.logfolders import log_place
@@ -26,7 +26,7 @@ def places_of(run: RunPaths) -> EngineLogs | None:
     return EngineLogs(run, header.log_folders) if header.log_folders else None
 
 
-class EngineLogs(LogPlaces):
+class EngineLogs(LogLocator):
     """Where the logs of a run's attempts lie.
 
     Parameters

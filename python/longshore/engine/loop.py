@@ -16,23 +16,22 @@ from typing import Final
 import msgspec
 
 from longshore import __version__
-from longshore.contract.context import RunPaths, Unreachable
-from longshore.contract.executor import (
-    Accepted,
-    Batch,
-    Executor,
-    Mark,
-    MemberEvent,
-    Refused,
-    SubmitAnswer,
-    Throttled,
-    Urgency,
-)
+from longshore.contract.batch import Accepted, Batch, MemberEvent, Rejected, SubmitResult, Throttled, Urgency
+from longshore.contract.context import Mark, RunPaths, Unreachable
+from longshore.contract.executor import Executor
 from longshore.engine import orders
 from longshore.engine.apply_event import apply_event
 from longshore.engine.assembly import scheduler_of
 from longshore.engine.concurrency import Bounds
 from longshore.engine.evidence import Evidence, forget_tasks
+from longshore.engine.executor_capabilities import (
+    discard_ends,
+    end_leftovers,
+    free_submissions,
+    probe_resources,
+    reprioritise,
+    wait_for_news,
+)
 from longshore.engine.guard import FastFailures
 from longshore.engine.history import RunHistory
 from longshore.engine.job_codes import OVER
@@ -151,7 +150,7 @@ class Engine:
         """When orders were last looked for."""
         self._snapshots = Snapshots(run, self._journal, clock)
         executor.open(run, number)
-        probe = executor.probe()
+        probe = probe_resources(executor)
         mark = read_card(run).mark
         self._history = RunHistory(settings.history, self._jobs, clock=clock, say=say)
         bounds = Bounds(settings, jobs.header.settings)
@@ -180,9 +179,9 @@ class Engine:
         """
         try:
             while not self._round():
-                self._executor.wait(self._nap())
+                wait_for_news(self._executor, self._nap())
             if self.state.cancelled:
-                self._executor.sweep()
+                end_leftovers(self._executor)
         finally:
             self._executor.close()
             self._sharing.release()
@@ -245,7 +244,7 @@ class Engine:
         if self._is_pausing:
             return []
         self._scheduler.limits = self._executor.limits
-        return self._scheduler.starts(self._now(), at_most=self._executor.openings())
+        return self._scheduler.starts(self._now(), at_most=free_submissions(self._executor))
 
     def _urgency(self, start: Submitting) -> Urgency | None:
         """How urgent a batch is, where the manager has an order of its own."""
@@ -257,7 +256,7 @@ class Engine:
         if self._executor.limits.max_batch < 2:
             return
         if moved := self._urgencies.moved(self._clock.elapsed(), self._clock.now()):
-            self._executor.reprioritise(moved)
+            reprioritise(self._executor, moved)
 
     def _rest_s(self) -> float:
         return self._history.rest_s(self.state, max(1, len(self.state.active)))
@@ -290,14 +289,14 @@ class Engine:
             self._waiting.take(answer.waiting)
         if note := self._waiting.note:
             self._notes.add(note)
-        self._doubtful |= answer.again
+        self._doubtful |= answer.recheck
         if answer.busy:
             self._start_nothing_for(answer.busy.retry_after_s, answer.busy.why)
         self._unsettled += [(event.j, event.a) for event in answer.events if not isinstance(event, Started)]
         for event in answer.events:
             if self.state.expects(event.j, event.a):
                 self._note_event(self._as_it_counts(event))
-        for job, attempt in answer.never:
+        for job, attempt in answer.never_started:
             if self.state.expects(job, attempt):
                 self._give_back(self.state.active[job], ((job, attempt),))
         self._find_unanswered()
@@ -305,7 +304,7 @@ class Engine:
     def _settle(self) -> None:
         """Tell the executor of the ends that are durable by now."""
         if self._unsettled:
-            self._executor.settled(self._unsettled)
+            discard_ends(self._executor, self._unsettled)
             self._unsettled = []
 
     def _as_it_counts(self, event: MemberEvent) -> MemberEvent:
@@ -372,11 +371,11 @@ class Engine:
         )
         self._take_answer(start, self._executor.submit(batch))
 
-    def _take_answer(self, start: Submitting, answer: SubmitAnswer) -> None:
+    def _take_answer(self, start: Submitting, answer: SubmitResult) -> None:
         match answer:
             case Accepted():
                 self._note_event(Submitted(b=start.b, id=answer.id))
-            case Refused():
+            case Rejected():
                 self._note_event(BatchRefused(b=start.b, why=answer.why, spent=True, hopeless=answer.hopeless))
                 if answer.for_all:
                     self._give_up(start, answer.why)

@@ -8,7 +8,7 @@ from collections import ChainMap
 from collections.abc import Mapping
 from functools import cached_property
 
-from longshore.contract.executor import Member
+from longshore.contract.batch import BatchMember
 from longshore.engine.bounds import limits_of
 from longshore.engine.job_table import JobTable
 from longshore.engine.pool import NO_IDENTITIES, Identities
@@ -28,7 +28,7 @@ class MemberBuilder:
         self._shared: dict[int, Mapping[str, str]] = {}
         """Environment per profile."""
 
-    def build(self, job: int, attempt: int, request: Request, identities: Identities = NO_IDENTITIES) -> Member:
+    def build(self, job: int, attempt: int, request: Request, identities: Identities = NO_IDENTITIES) -> BatchMember:
         """An attempt of a job, ready to be handed over with what it is given.
 
         Raises
@@ -53,7 +53,7 @@ class MemberBuilder:
             # Here the user does not: another job has the other GPUs.
             environment |= identity_variables(identities)
         command = with_variables(with_files(stored.c, self._paths), ChainMap(environment, inherited))
-        return Member(
+        return BatchMember(
             job=job,
             attempt=attempt,
             name=stored.name,

@@ -14,11 +14,22 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from longshore.contract.context import Context, PingReport, Problem, RenderedFile, RunPaths, Unreachable
-from longshore.contract.executor import CancelOutcome, Executor, Mark
-from longshore.contract.service import Changes, LogPlaces, Selection, Steering, WmsService
+from longshore.contract.capabilities import (
+    Cancellable,
+    LivenessProbe,
+    LogLocating,
+    LogLocator,
+    Restartable,
+    Resumable,
+    Steerable,
+)
+from longshore.contract.context import Context, Mark, PingReport, Problem, RenderedFile, RunPaths, Unreachable
+from longshore.contract.executor import Executor, HostBound
+from longshore.contract.intervention import CancelOutcome, Intervention, JobSelection, RestartChanges
+from longshore.contract.service import EventSource, WmsService
 from longshore.engine import orders
 from longshore.engine import settings as engine_settings
+from longshore.engine.executor_capabilities import probe_resources
 from longshore.engine.follow import read_since
 from longshore.engine.journal import fruitless_lives, lives, read_events
 from longshore.engine.living import (
@@ -48,35 +59,46 @@ MOST_FRUITLESS: Final = 3
 """Lives that may die in a row without achieving anything."""
 
 
-class EngineService(WmsService):
-    """A service for a manager of single jobs; a subclass names it and gives the executor."""
+class EngineService(
+    WmsService, EventSource, LivenessProbe, Cancellable, Restartable, Resumable, Steerable, LogLocating
+):
+    """A service for a workload manager that knows only single jobs; a subclass has a name and an executor.
+
+    The jobs of a run are submitted by an engine, a process of its own that drives the executor.
+    """
 
     @abstractmethod
     def executor(self, settings: Mapping[str, Any]) -> Executor:
-        """Return an executor with its own settings, not yet opened."""
+        """Return a new executor, not yet opened.
 
-    def by_hand(self, workflow: Workflow, ctx: Context) -> Iterator[RenderedFile]:
-        """Return files with which the jobs can be run without Longshore; pure."""
+        Parameters
+        ----------
+        settings
+            ``Context.settings["executor"]`` as it was when the run was prepared, decoded from JSON.
+        """
+
+    def render_extra(self, workflow: Workflow, ctx: Context) -> Iterator[RenderedFile]:
+        """Return files beside the engine's settings, such as templates and programs. Pure; none by default."""
         return iter(())
 
-    def beyond(self, request: Request, said: str, settings: Mapping[str, Any]) -> Iterator[Problem]:
-        """Return what of a request can never be granted, as far as that is known.
+    def request_problems(self, request: Request, source: str, settings: Mapping[str, Any]) -> Iterator[Problem]:
+        """Return what of a request can never be granted, as far as that is known. Nothing by default.
 
         Parameters
         ----------
         request
             The request.
-        said
-            What asks for it, in the words of whoever wants that.
+        source
+            What asks for it, for messages, such as ``requestMemory=8G``.
         settings
-            The executor's own.
+            Those of `executor`.
         """
         return iter(())
 
     def render(self, workflow: Workflow, ctx: Context) -> Iterable[RenderedFile]:
-        """Return the engine's settings, and what is usable by hand."""
+        """Return the engine's settings and `render_extra`."""
         yield engine_settings.rendered(ctx)
-        yield from self.by_hand(workflow, ctx)
+        yield from self.render_extra(workflow, ctx)
 
     def submit(self, run: RunPaths) -> Submission:
         """Start the run's first engine."""
@@ -94,7 +116,7 @@ class EngineService(WmsService):
             _refuse_if_fruitless(run)
         return self._begin(run, "take-over" if take_over else "resume")
 
-    def restart(self, run: RunPaths, changes: Changes) -> Submission:
+    def restart(self, run: RunPaths, changes: RestartChanges) -> Submission:
         """Start an engine that runs again what did not succeed."""
         self._refuse_if_alive(run)
         end = self._finished(run)
@@ -122,12 +144,12 @@ class EngineService(WmsService):
             path.unlink(missing_ok=True)
             raise
 
-    def cancel(self, run: RunPaths, selection: Selection) -> CancelOutcome:
+    def cancel(self, run: RunPaths, selection: JobSelection) -> CancelOutcome:
         """Leave the order, and see to it that there is an engine to take it."""
         active = self._count_active(run)
         if self._finished(run):
             return CancelOutcome(ended=0)
-        if not self.alive(run):
+        if not self.is_alive(run):
             # No order is left behind that would be obeyed by whoever takes the run over.
             self._refuse_if_elsewhere(run)
         order = orders.Order(
@@ -140,7 +162,7 @@ class EngineService(WmsService):
         path = orders.leave(run, order)
         begun = 0
         while path.exists():
-            if self.alive(run):
+            if self.is_alive(run):
                 time.sleep(_POLL_S)
             elif self._finished(run):
                 # It came to its end of itself before the order was taken.
@@ -152,27 +174,27 @@ class EngineService(WmsService):
                 self._begin(run, "cancel")
         return CancelOutcome(ended=active)
 
-    def steer(self, run: RunPaths, steering: Steering) -> bool:
+    def steer(self, run: RunPaths, intervention: Intervention) -> bool:
         """Leave the order, and wait until a living engine has taken it; where there is none, the next one will."""
         if end := self._finished(run):
             raise SubmissionRefusedError(
-                f"there is nothing to {steering.act}: '{run.root}' is {end.state}", hint="'restart' runs it again."
+                f"there is nothing to {intervention.act}: '{run.root}' is {end.state}", hint="'restart' runs it again."
             )
-        if steering.act == "set":
-            self._refuse_beyond(run, steering.set)
+        if intervention.act == "set":
+            self._refuse_beyond(run, intervention.set)
         path = orders.leave(
             run,
             orders.Order(
                 who=user_name(),
-                act=msgspec.convert(steering.act, orders.Act),
-                jobs=steering.selection.jobs,
-                labels=steering.selection.labels,
-                set=steering.set,
+                act=msgspec.convert(intervention.act, orders.Act),
+                jobs=intervention.selection.jobs,
+                labels=intervention.selection.labels,
+                set=intervention.set,
             ),
         )
         deadline = time.monotonic() + _TAKEN_S
         while path.exists():
-            if self.alive(run) is not True or time.monotonic() > deadline:
+            if self.is_alive(run) is not True or time.monotonic() > deadline:
                 return False
             time.sleep(_POLL_S)
         return True
@@ -181,19 +203,20 @@ class EngineService(WmsService):
         """Return the journal's events; the mark is the life and the byte up to which they were seen."""
         return read_since(run.journal, mark)
 
-    def alive(self, run: RunPaths) -> bool | Unreachable:
+    def is_alive(self, run: RunPaths) -> bool | Unreachable:
         """Return whether an engine holds the run's lock, or another host's engine wrote a snapshot a moment ago."""
         return has_engine_here(run) or beats_elsewhere(run)
 
-    def log_places(self, run: RunPaths) -> LogPlaces | None:
-        """Return where logs lie, where the user has folders of their own for them."""
+    def log_locator(self, run: RunPaths) -> LogLocator | None:
+        """Return where logs are, if the user chose their directories."""
         from longshore.engine.logplaces import places_of
 
         return places_of(run)
 
     def ping(self, ctx: Context) -> PingReport:
-        """Return what the executor finds."""
-        return self.executor(ctx.settings.get("executor", {})).probe()
+        """Return what the executor's probe finds. A service whose executor has none should implement this method."""
+        report = probe_resources(self.executor(ctx.settings.get("executor", {})))
+        return msgspec.structs.replace(report, service=self.name)
 
     def drive(self, run: RunPaths, by: str, *, clock: Clock | None = None) -> JobState:
         """Be the engine, in the foreground, until nothing of the run can move any more."""
@@ -256,7 +279,8 @@ class EngineService(WmsService):
         return f"the engine runs {how.description}"
 
     def _refuse_if_elsewhere(self, run: RunPaths) -> None:
-        if left := self.executor(engine_settings.read(run).executor).elsewhere(run):
+        executor = self.executor(engine_settings.read(run).executor)
+        if isinstance(executor, HostBound) and (left := executor.unseen_processes(run)):
             raise SubmissionRefusedError(
                 f"of '{run.root}' there may still live {left}, which cannot be seen from '{host_name()}'",
                 hint=f"Go on there, or, if that is gone for good: longshore resume {run.root} --take-over",
@@ -272,11 +296,11 @@ class EngineService(WmsService):
             return
         said = " ".join(f"{key}={value}" for key, value in values.items())
         settings = engine_settings.read(run).executor
-        for problem in self.beyond(changed(Request(), values), said, settings):
+        for problem in self.request_problems(changed(Request(), values), said, settings):
             raise RequestError(problem.message, hint=problem.hint)
 
     def _refuse_if_alive(self, run: RunPaths) -> None:
-        if self.alive(run):
+        if self.is_alive(run):
             snapshot = read_snapshot(run)
             state = snapshot.state if snapshot else JobState.RUNNING
             if snapshot and snapshot.host != host_name():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from longshore.contract.executor import Urgency
+from longshore.contract.batch import Urgency
 from longshore.engine.job_codes import Code
 from longshore.engine.run_state import RunState
 

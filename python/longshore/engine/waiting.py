@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 
+from longshore.contract.batch import WaitReasons
 from longshore.contract.context import RunPaths
-from longshore.contract.executor import Waiting
 from longshore.engine.job_codes import Code
 from longshore.engine.run_state import RunState
 from longshore.world.rundir import write_waiting
@@ -26,9 +26,9 @@ class WaitingJobs:
     def __init__(self, run: RunPaths, state: RunState) -> None:
         self._run = run
         self._state = state
-        self._newest = Waiting()
+        self._newest = WaitReasons()
 
-    def take(self, waiting: Waiting) -> None:
+    def take(self, waiting: WaitReasons) -> None:
         """Take in what the manager says, and leave it to readers where it is new."""
         if waiting == self._newest:
             return
@@ -54,7 +54,7 @@ class WaitingJobs:
         return f"{jobs} held by the workload manager ({reasons}){hint}"
 
 
-def held_jobs(waiting: Waiting, code: Sequence[int]) -> frozenset[int]:
+def held_jobs(waiting: WaitReasons, code: Sequence[int]) -> frozenset[int]:
     """The jobs that the manager holds and that have not moved since.
 
     Parameters

@@ -35,20 +35,16 @@ from typing import Any, ClassVar, TypeAlias
 import msgspec
 
 from longshore import __version__
-from longshore.contract.context import Context, Problem, RunPaths, Site, Unreachable
-from longshore.contract.executor import (
-    Accepted,
-    Batch,
-    Executor,
-    Found,
-    Limits,
-    Mark,
-    Member,
-    Polled,
-    Refused,
-    Throttled,
+from longshore.contract.batch import Accepted, Batch, BatchMember, FindResult, Limits, PollResult, Rejected, Throttled
+from longshore.contract.capabilities import (
+    BriefEvents,
+    LogDirectories,
 )
-from longshore.contract.service import Changes, Selection, StaleMark, WmsService
+from longshore.contract.context import Context, Mark, Problem, RunPaths, Site, Unreachable
+from longshore.contract.executor import Executor
+from longshore.contract.intervention import JobSelection, RestartChanges
+from longshore.contract.service import StaleMarkError
+from longshore.engine.executor_capabilities import probe_resources, wait_for_news
 from longshore.engine.job_codes import SHOWN
 from longshore.engine.job_table import JobTable
 from longshore.engine.replay import replay
@@ -155,11 +151,11 @@ class Life:
         environment: Mapping[str, str] | None = None,
         folder: Path | None = None,
         name: str = "job",
-        again: Member | None = None,
-    ) -> Member:
+        again: BatchMember | None = None,
+    ) -> BatchMember:
         """An attempt of a new job, or the next one of a job."""
         number, attempt = (again.job, again.attempt + 1) if again else (next(self._jobs), 1)
-        return Member(
+        return BatchMember(
             job=number,
             attempt=attempt,
             name=name,
@@ -169,11 +165,11 @@ class Life:
             log=str(self.run.log_of(number, f"{name}{number}", "conformance", attempt)),
         )
 
-    def telling(self, path: Path, *words: str, **kwargs: Any) -> Member:
+    def telling(self, path: Path, *words: str, **kwargs: Any) -> BatchMember:
         """A job that writes to a file what it was given."""
         return self.job((sys.executable, "-c", _TELL, str(path), *words), **kwargs)
 
-    def hand_over(self, *members: Member) -> list[str]:
+    def hand_over(self, *members: BatchMember) -> list[str]:
         """Hand attempts over in batches of the size that the executor takes, and return their tags."""
         limits = self.executor.limits
         tags = []
@@ -195,9 +191,9 @@ class Life:
         self._polled_at = time.monotonic()
         if isinstance(answer, Unreachable):
             return
-        assert isinstance(answer, Polled)
+        assert isinstance(answer, PollResult)
         self._mark = answer.mark
-        self.never += answer.never
+        self.never += answer.never_started
         for event in answer.events:
             attempt = (event.j, event.a)
             self._waiting.discard(attempt)
@@ -213,10 +209,10 @@ class Life:
         self.poll()
         while not done():
             assert time.monotonic() < deadline, f"in {self.patience_s} seconds {what} did not come about"
-            self.executor.wait(0.25)
+            wait_for_news(self.executor, 0.25)
             self.poll()
 
-    def end_of(self, member: Member) -> Ended:
+    def end_of(self, member: BatchMember) -> Ended:
         """Wait until an attempt ended, and return how."""
         attempt = (member.job, member.attempt)
         self.until(lambda: attempt in self.ends or attempt in self.never, f"the end of '{member.command}'")
@@ -225,12 +221,12 @@ class Life:
         assert isinstance(event, Ended), f"'{member.command}' is lost: {event}"
         return event
 
-    def run_through(self, *members: Member) -> list[Ended]:
+    def run_through(self, *members: BatchMember) -> list[Ended]:
         """Hand attempts over, and return how each ended."""
         self.hand_over(*members)
         return [self.end_of(member) for member in members]
 
-    def text_of(self, member: Member) -> str:
+    def text_of(self, member: BatchMember) -> str:
         """The log of an attempt."""
         return (self.run.root / member.log).read_text("utf-8")
 
@@ -239,8 +235,8 @@ class Life:
         deadline = time.monotonic() + self.patience_s
         while isinstance(found := self.executor.find(tags), Unreachable):
             assert time.monotonic() < deadline, f"nothing was found out about tags: {found.why}"
-            self.executor.wait(0.25)
-        assert isinstance(found, Found)
+            wait_for_news(self.executor, 0.25)
+        assert isinstance(found, FindResult)
         return found.taken
 
     def _make_room(self, limits: Limits, more: int) -> None:
@@ -256,7 +252,7 @@ class Life:
             self._pause_until(self._submitted_at + (1 / limits.submit_per_s if limits.submit_per_s else 0.0))
             answer = self.executor.submit(batch)
             self._submitted_at = time.monotonic()
-            assert not isinstance(answer, Refused), f"a batch is refused: {answer.why}"
+            assert not isinstance(answer, Rejected), f"a batch is refused: {answer.why}"
             if isinstance(answer, Accepted):
                 return
             if isinstance(answer, Throttled):
@@ -307,7 +303,7 @@ class ExecutorConformance:
             event = life.run_through(member)[0]
             assert (event.exit, event.signal, event.cause) == (0, None, None)
             for _ in range(3):
-                life.executor.wait(0.05)
+                wait_for_news(life.executor, 0.05)
                 life.poll()
             attempt = (member.job, member.attempt)
             assert len(life.ends[attempt]) == 1, "an end is told more than once"
@@ -317,7 +313,7 @@ class ExecutorConformance:
     def test_an_empty_run_has_no_news(self, make_executor: MakeExecutor, run: RunPaths) -> None:
         with self.life(make_executor, run) as life:
             life.poll()
-            life.executor.wait(0.0)
+            wait_for_news(life.executor, 0.0)
             life.poll()
             assert [life.starts, life.ends, life.never] == [{}, {}, []]
 
@@ -525,7 +521,7 @@ class ExecutorConformance:
             life.hand_over(member)
             began = time.monotonic()
             while (member.job, member.attempt) not in life.ends:
-                life.executor.wait(self.patience_s if self.wakes else 0.5)
+                wait_for_news(life.executor, self.patience_s if self.wakes else 0.5)
                 life.poll()
                 assert time.monotonic() < began + self.patience_s, "it slept through the end of a job"
 
@@ -536,14 +532,14 @@ class ExecutorConformance:
             life.poll()
             began = time.monotonic()
             for _ in range(5):
-                life.executor.wait(0.05)
+                wait_for_news(life.executor, 0.05)
             assert time.monotonic() < began + self.patience_s, "it waited for news, and not for a time"
             life.executor.cancel([(member.job, member.attempt)], grace_s=0.0)
             life.end_of(member)
 
     def test_a_probe_answers_soon(self, make_executor: MakeExecutor) -> None:
         began = time.monotonic()
-        report = make_executor().probe()
+        report = probe_resources(make_executor())
         assert time.monotonic() < began + self.probe_s
         assert report.ok, report.message
         assert report.service
@@ -560,6 +556,9 @@ class ExecutorConformance:
             assert texts[0] == texts[1]
             assert not any(script and (script.path.is_absolute() or ".." in script.path.parts) for script in scripts)
             assert _names(run.root) == before
+
+
+FullService: TypeAlias = Any
 
 
 class ServiceConformance:
@@ -579,7 +578,7 @@ class ServiceConformance:
     too_much: ClassVar[Request] = Request(cpus=1_000_000)
     """A request that no machine there can ever grant."""
 
-    def context(self, service: WmsService, root: Path) -> Context:
+    def context(self, service: FullService, root: Path) -> Context:
         """What the service is told of the world; override it where a site is needed."""
         ctx = Context(
             settings=self.settings,
@@ -595,7 +594,7 @@ class ServiceConformance:
         shutil.rmtree(run.wms, ignore_errors=True)
         run.workflow.unlink()
 
-    def prepare(self, service: WmsService, workflow: Workflow, root: Path) -> RunPaths:
+    def prepare(self, service: FullService, workflow: Workflow, root: Path) -> RunPaths:
         """Write a run directory, as preparing a run does."""
         ctx = self.context(service, root)
         assert not [problem for problem in service.check(workflow, ctx) if problem.fatal]
@@ -613,28 +612,29 @@ class ServiceConformance:
         with new_run_directory(root) as draft:
             create_file(draft.workflow, workflow_lines(workflow), durable=True)
             draft.journal.mkdir()
-            for folder in service.folders(workflow):
-                (draft.root / folder).mkdir(parents=True, exist_ok=True)
+            if isinstance(service, LogDirectories):
+                for folder in service.log_directories(workflow):
+                    (draft.root / folder).mkdir(parents=True, exist_ok=True)
             write_rendered(draft, service.render(workflow, msgspec.structs.replace(ctx, mark=card.mark)))
             write_card(draft, card)
         return RunPaths(root)
 
-    def finished(self, service: WmsService, run: RunPaths) -> RunState:
+    def finished(self, service: FullService, run: RunPaths) -> RunState:
         """Wait until nothing of a run moves any more, and return its state."""
         deadline = time.monotonic() + self.patience_s
         while True:
-            alive = service.alive(run)
+            alive = service.is_alive(run)
             state = _folded(run, _events(service, run))
             if state.finished and alive is False:
                 return state
             assert time.monotonic() < deadline, f"in {self.patience_s} seconds the run did not end: {state.totals()}"
             time.sleep(0.05)
 
-    def test_it_has_a_name(self, service: WmsService) -> None:
+    def test_it_has_a_name(self, service: FullService) -> None:
         assert service.name
         assert service.name == service.name.strip().lower()
 
-    def test_a_ping_answers_soon(self, service: WmsService, scratch: Path) -> None:
+    def test_a_ping_answers_soon(self, service: FullService, scratch: Path) -> None:
         began = time.monotonic()
         report = self.context(service, scratch / "run").probe
         assert time.monotonic() < began + self.ping_s
@@ -643,7 +643,7 @@ class ServiceConformance:
         assert report.message
         assert report.service == service.name
 
-    def test_check_is_pure_and_finds_what_can_never_be(self, service: WmsService, scratch: Path) -> None:
+    def test_check_is_pure_and_finds_what_can_never_be(self, service: FullService, scratch: Path) -> None:
         ctx = self.context(service, scratch / "run")
         before = _names(scratch)
 
@@ -662,7 +662,7 @@ class ServiceConformance:
             assert "big_1" in problems[0].message
         assert _names(scratch) == before
 
-    def test_rendering_is_pure(self, service: WmsService, scratch: Path) -> None:
+    def test_rendering_is_pure(self, service: FullService, scratch: Path) -> None:
         workflow = _workflow(
             {f"job_{number}": ("echo", value) for number, value in enumerate(HOSTILE)}, final=("true",)
         )
@@ -680,12 +680,12 @@ class ServiceConformance:
         assert len(set(paths)) == len(paths)
         assert not [path for path in paths if path.is_absolute() or ".." in path.parts]
 
-    def test_a_run_comes_to_its_end(self, service: WmsService, scratch: Path) -> None:
+    def test_a_run_comes_to_its_end(self, service: FullService, scratch: Path) -> None:
         note = scratch / "note"
         commands = {f"job_{number}": f"echo {number} >> {quote(str(note))}" for number in range(4)}
         workflow = _workflow(commands, edges=[("job_0", "job_1"), ("job_0", "job_2"), ("job_1", "job_3")])
         run = self.prepare(service, workflow, scratch / "run")
-        assert service.alive(run) is False
+        assert service.is_alive(run) is False
         submission = service.submit(run)
         assert submission.id
         assert submission.by == "submit"
@@ -698,10 +698,10 @@ class ServiceConformance:
         assert said.index("0") < said.index("1") < said.index("3")
         assert service.resume(run) is None, "there is nothing to take up"
         with _refused("a run that succeeded"):
-            service.restart(run, Changes())
-        assert service.cancel(run, Selection()).ended == 0
+            service.restart(run, RestartChanges())
+        assert service.cancel(run, JobSelection()).ended == 0
 
-    def test_events_can_be_read_bit_by_bit(self, service: WmsService, scratch: Path) -> None:
+    def test_events_can_be_read_bit_by_bit(self, service: FullService, scratch: Path) -> None:
         run = self.prepare(service, _workflow({f"job_{number}": "sleep 0.1" for number in range(5)}), scratch / "run")
         service.submit(run)
         mark: Mark = ""
@@ -720,11 +720,11 @@ class ServiceConformance:
         assert sorted(event.j for event in ended) == list(range(5))
         # In short it comes to the same, whatever was kept before.
         shutil.rmtree(run.cache, ignore_errors=True)
-        answer = service.course(run)
+        answer = service.brief_events(run) if isinstance(service, BriefEvents) else service.events(run)
         assert not isinstance(answer, Unreachable)
         assert _folded(run, answer[0]).totals() == _folded(run, pieces).totals()
 
-    def test_what_failed_can_be_run_again(self, service: WmsService, scratch: Path) -> None:
+    def test_what_failed_can_be_run_again(self, service: FullService, scratch: Path) -> None:
         note, cure = scratch / "note", scratch / "cure"
         commands = {
             "good_1": f"echo good >> {quote(str(note))}",
@@ -745,14 +745,14 @@ class ServiceConformance:
         }
         assert sorted(note.read_text("utf-8").split()) == ["bad", "final", "good"]
         cure.touch()
-        assert service.restart(run, Changes()).id
+        assert service.restart(run, RestartChanges()).id
         state = self.finished(service, run)
         assert state.finished
         assert state.finished.state is JobState.SUCCEEDED
         said = note.read_text("utf-8").split()
         assert (said.count("good"), said.count("bad"), said.count("below")) == (1, 2, 1), "a success ran again"
 
-    def test_a_cancelled_run_leaves_nothing(self, service: WmsService, scratch: Path) -> None:
+    def test_a_cancelled_run_leaves_nothing(self, service: FullService, scratch: Path) -> None:
         note = scratch / "note"
         commands = {
             "long_1": _beating(note, first="trap '' TERM;"),
@@ -761,30 +761,30 @@ class ServiceConformance:
         run = self.prepare(service, _workflow(commands, edges=[("long_1", "next_1")]), scratch / "run")
         service.submit(run)
         _eventually(note.exists, self.patience_s, "the start of the job")
-        for refused in (service.resume, lambda run: service.restart(run, Changes())):
+        for refused in (service.resume, lambda run: service.restart(run, RestartChanges())):
             with _refused("a run that is alive"):
                 refused(run)
-        service.cancel(run, Selection())
-        service.cancel(run, Selection())
+        service.cancel(run, JobSelection())
+        service.cancel(run, JobSelection())
         state = self.finished(service, run)
         assert state.finished
         assert state.finished.state is JobState.DELETED
         assert not state.totals()[JobState.SUCCEEDED]
         _no_longer_growing([note])
         assert not (scratch / "no").exists()
-        assert service.cancel(run, Selection()).ended == 0
+        assert service.cancel(run, JobSelection()).ended == 0
 
-    def test_a_part_can_be_cancelled(self, service: WmsService, scratch: Path) -> None:
+    def test_a_part_can_be_cancelled(self, service: FullService, scratch: Path) -> None:
         note = scratch / "note"
         commands = {"long_1": _beating(note), "next_1": "true", "other_1": "sleep 0.5"}
         run = self.prepare(service, _workflow(commands, edges=[("long_1", "next_1")]), scratch / "run")
         service.submit(run)
         _eventually(note.exists, self.patience_s, "the start of the job")
-        part = Selection(jobs=("long_1",))
+        part = JobSelection(jobs=("long_1",))
         if not self.cancels_parts:
             with _refused("a part of the run"):
                 service.cancel(run, part)
-            service.cancel(run, Selection())
+            service.cancel(run, JobSelection())
             self.finished(service, run)
             return
         service.cancel(run, part)
@@ -792,22 +792,22 @@ class ServiceConformance:
         assert states == {"long_1": JobState.DELETED, "next_1": JobState.PRUNED, "other_1": JobState.SUCCEEDED}
         _no_longer_growing([note])
 
-    def test_what_cannot_be_handed_over_leaves_nothing_running(self, service: WmsService, scratch: Path) -> None:
+    def test_what_cannot_be_handed_over_leaves_nothing_running(self, service: FullService, scratch: Path) -> None:
         note = scratch / "note"
         run = self.prepare(service, _workflow({"job_1": f"echo x > {quote(str(note))}"}), scratch / "run")
         self.break_run(run)
         with _refused("a damaged run", LongshoreError):
             service.submit(run)
-        assert service.alive(run) is not True
+        assert service.is_alive(run) is not True
         time.sleep(0.3)
         assert not note.exists()
 
 
-def _read_on(service: WmsService, run: RunPaths, mark: Mark, known: list[Event]) -> tuple[Mark, list[Event]]:
+def _read_on(service: FullService, run: RunPaths, mark: Mark, known: list[Event]) -> tuple[Mark, list[Event]]:
     """What is known of a run after one more question: what is new, or all where what was told holds no longer."""
     try:
         answer = service.events(run, mark)
-    except StaleMark:
+    except StaleMarkError:
         return "", []
     if isinstance(answer, Unreachable):
         return mark, known
@@ -857,7 +857,7 @@ def _workflow(
     )
 
 
-def _events(service: WmsService, run: RunPaths) -> list[Event]:
+def _events(service: FullService, run: RunPaths) -> list[Event]:
     answer = service.events(run)
     return [] if isinstance(answer, Unreachable) else list(answer[0])
 

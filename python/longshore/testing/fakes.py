@@ -26,23 +26,22 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from longshore import __version__
-from longshore.contract.context import Context, PingReport, RenderedFile, RunPaths, Site, Unreachable
-from longshore.contract.executor import (
+from longshore.contract.batch import (
     Accepted,
     Batch,
-    CancelOutcome,
-    Executor,
-    Found,
+    BatchMember,
+    FindResult,
     Limits,
-    Mark,
-    Member,
     MemberEvent,
-    Polled,
-    Refused,
-    SubmitAnswer,
+    PollResult,
+    Rejected,
+    SubmitResult,
     Throttled,
     Unsure,
 )
+from longshore.contract.context import Context, Mark, PingReport, RenderedFile, RunPaths, Site, Unreachable
+from longshore.contract.executor import Executor, NewsWait, ProcessCleanup, ResourceProbe
+from longshore.contract.intervention import CancelOutcome
 from longshore.engine import settings as engine_settings
 from longshore.model.codec import workflow_lines
 from longshore.model.event import Ended, Lost, Started
@@ -248,7 +247,7 @@ class FakeManager:
         self.clock.advance(max(0.0, min(timeout_s, due)))
         self.catch_up()
 
-    def submit(self, batch: Batch, life: int) -> SubmitAnswer:
+    def submit(self, batch: Batch, life: int) -> SubmitResult:
         """Take a batch, or not."""
         if life < self.newest_life:
             raise BrokenPromiseError(f"life {life} hands over '{batch.tag}', and life {self.newest_life} has begun")
@@ -261,17 +260,17 @@ class FakeManager:
             case Taking.ACCEPTED | Taking.DROPPED:
                 return Accepted(batch.tag)
             case Taking.REFUSED:
-                return Refused("the manager refuses")
+                return Rejected("the manager refuses")
             case Taking.THROTTLED:
                 return Throttled("the manager is busy", self._retry_after_s)
             case _:
                 return Unsure("the manager's answer was lost")
 
-    def find(self, tags: Iterable[str]) -> Found | Unreachable:
+    def find(self, tags: Iterable[str]) -> FindResult | Unreachable:
         """Say which batches were taken."""
         if self._is_silent():
             return Unreachable(why="the manager is silent")
-        return Found(
+        return FindResult(
             {
                 tag: frozenset((member.job, member.attempt) for member in self.batches[tag].members)
                 for tag in tags
@@ -279,7 +278,7 @@ class FakeManager:
             }
         )
 
-    def poll(self, since: Mark) -> Polled | Unreachable:
+    def poll(self, since: Mark) -> PollResult | Unreachable:
         """Tell what was not told before that mark."""
         self.catch_up()
         if self._is_silent():
@@ -288,7 +287,7 @@ class FakeManager:
         if self._order:
             self._order.shuffle(events)
         never, self._never = self._never, []
-        return Polled(events=events, mark=str(len(self._told)), never=never)
+        return PollResult(events=events, mark=str(len(self._told)), never_started=never)
 
     def cancel(self, attempts: Iterable[AttemptId], *, grace_s: float) -> int:
         """Ask attempts to end; return how many were there."""
@@ -317,7 +316,7 @@ class FakeManager:
             self._reserve(batch, member)
             self.at(self._outcome(*attempt).queue_s, partial(self._start, attempt))
 
-    def _reserve(self, batch: Batch, member: Member) -> None:
+    def _reserve(self, batch: Batch, member: BatchMember) -> None:
         for name, amount in self._amounts(batch):
             self._free[name] -= amount
             if self._free[name] < 0:
@@ -379,13 +378,13 @@ class FakeManager:
                 self._told.append(event)
 
 
-def _members_of(member: Member, identities: Mapping[str, tuple[str, ...]]) -> set[tuple[str, str]]:
+def _members_of(member: BatchMember, identities: Mapping[str, tuple[str, ...]]) -> set[tuple[str, str]]:
     """Resource and member of all that an attempt finds in its environment."""
     words = {name: member.environment.get(f"LONGSHORE_JOB_RESOURCE_{name.upper()}_IDS", "") for name in identities}
     return {(name, each) for name, text in words.items() for each in text.split(",") if each}
 
 
-class FakeExecutor(Executor):
+class FakeExecutor(Executor, ResourceProbe, NewsWait, ProcessCleanup):
     """The way of one engine to a `FakeManager`; every engine gets its own.
 
     Parameters
@@ -411,18 +410,18 @@ class FakeExecutor(Executor):
         """Return nothing: the manager is in memory."""
         return None
 
-    def submit(self, batch: Batch) -> SubmitAnswer:
+    def submit(self, batch: Batch) -> SubmitResult:
         """Hand a batch over."""
         self._note("submit", batch)
         return self._manager.submit(batch, self._life)
 
-    def find(self, tags: Iterable[str]) -> Found | Unreachable:
+    def find(self, tags: Iterable[str]) -> FindResult | Unreachable:
         """Look batches up."""
         tags = tuple(tags)
         self._note("find", tags)
         return self._manager.find(tags)
 
-    def poll(self, since: Mark) -> Polled | Unreachable:
+    def poll(self, since: Mark) -> PollResult | Unreachable:
         """Return what is new."""
         self._note("poll", since)
         return self._manager.poll(since)
@@ -433,9 +432,9 @@ class FakeExecutor(Executor):
         self._note("cancel", attempts)
         return CancelOutcome(ended=self._manager.cancel(attempts, grace_s=grace_s))
 
-    def sweep(self) -> CancelOutcome:
+    def end_leftovers(self) -> CancelOutcome:
         """Note that it was asked."""
-        self._note("sweep")
+        self._note("end_leftovers")
         return CancelOutcome(ended=0)
 
     def probe(self) -> PingReport:

@@ -12,8 +12,8 @@ from typing import Final, TypeVar
 
 import msgspec
 
+from longshore.contract.batch import WaitReasons
 from longshore.contract.context import RenderedFile, RunPaths
-from longshore.contract.executor import Waiting
 from longshore.errors import FilesError, RunNotFoundError, RunUnreadableError
 from longshore.model.madefrom import MadeFrom, Started
 from longshore.model.snapshot import Snapshot
@@ -243,17 +243,17 @@ def read_snapshot(run: RunPaths) -> Snapshot | None:
     return read_record(run.status, Snapshot)
 
 
-def write_waiting(run: RunPaths, waiting: Waiting) -> None:
+def write_waiting(run: RunPaths, waiting: WaitReasons) -> None:
     """Write why jobs wait at the workload manager, whole or not at all; anybody may delete it."""
     write_cached(run, "waiting.json", msgspec.json.encode(waiting))
 
 
-def read_waiting(run: RunPaths) -> Waiting:
+def read_waiting(run: RunPaths) -> WaitReasons:
     """Read why jobs wait at the workload manager; nothing where nobody said, or where it cannot be read."""
     try:
-        return msgspec.json.decode(read_cached(run, "waiting.json"), type=Waiting)
+        return msgspec.json.decode(read_cached(run, "waiting.json"), type=WaitReasons)
     except (msgspec.MsgspecError, UnicodeDecodeError):
-        return Waiting()
+        return WaitReasons()
 
 
 def write_cached(run: RunPaths, name: str, text: bytes) -> None:

@@ -12,7 +12,7 @@ import pytest
 from tests.disk import room_for
 
 from longshore.contract.context import RunPaths
-from longshore.contract.service import Selection, Steering
+from longshore.contract.intervention import Intervention, JobSelection
 from longshore.errors import SubmissionRefusedError, UnreachableError
 from longshore.model.codec import workflow_lines
 from longshore.model.event import FORMAT, Life, Steer
@@ -21,7 +21,7 @@ from longshore.model.workflow import Workflow
 from longshore.services.htcondor import unsubmitted
 from longshore.services.htcondor.books import Book, Handed, Ordered, amend_orders, read_book, write_book
 from longshore.services.htcondor.client import CondorClient
-from longshore.services.htcondor.orders import cancel_all, cancel_some, not_reached, steer
+from longshore.services.htcondor.orders import cancel_all, cancel_some, steer, unreached_notes
 from longshore.world.files import create_file
 
 
@@ -59,8 +59,8 @@ def run(tmp_path: Path) -> RunPaths:
     return run
 
 
-def cancel(run: RunPaths, schedd: _Schedd, selection: Selection | None = None) -> int:
-    return cancel_all(run, schedd, read_book(run), selection or Selection(), "ClusterId == 7").ended
+def cancel(run: RunPaths, schedd: _Schedd, selection: JobSelection | None = None) -> int:
+    return cancel_all(run, schedd, read_book(run), selection or JobSelection(), "ClusterId == 7").ended
 
 
 def given(run: RunPaths) -> list[tuple[str, bool]]:
@@ -87,7 +87,7 @@ def test_one_that_never_arrived_leaves_nothing(run: RunPaths) -> None:
         cancel(run, _Schedd(remove, "j0"))
     assert given(run) == []
     with pytest.raises(SubmissionRefusedError, match="pass-thru"):
-        cancel(run, _Schedd(lambda: 0, "j0"), Selection(pass_thru="Owner == 1"))  # noqa: S106 - no password
+        cancel(run, _Schedd(lambda: 0, "j0"), JobSelection(pass_thru="Owner == 1"))  # noqa: S106 - no password
     assert given(run) == []
 
 
@@ -107,7 +107,7 @@ def test_a_full_disk_keeps_nobody_from_cancelling(run: RunPaths, full: str) -> N
 
 def test_where_there_was_nothing_to_remove_the_log_tells_what_became_of_the_run(run: RunPaths) -> None:
     schedd = _Schedd(lambda: 0)
-    assert cancel(run, schedd, Selection(final_too=True)) == 0
+    assert cancel(run, schedd, JobSelection(final_too=True)) == 0
     assert schedd.acts == ["Remove", "RemoveX", "Remove"]
     assert given(run) == [("cancel", False)]
 
@@ -121,7 +121,9 @@ def test_where_only_the_final_job_is_left_it_is_noted(run: RunPaths) -> None:
 
 def test_what_is_taken_comes_behind_what_was_told(run: RunPaths) -> None:
     def remove() -> int:
-        assert steer(run, schedd, read_book(run), Steering(selection=Selection(), act="throttle", set={"max": "3"}))
+        assert steer(
+            run, schedd, read_book(run), Intervention(selection=JobSelection(), act="throttle", set={"max": "3"})
+        )
         return 1
 
     schedd = _Schedd(remove, "j0")
@@ -155,17 +157,17 @@ def half(run: RunPaths) -> RunPaths:
 
 
 def test_who_cancels_a_label_is_told_what_of_it_will_run(half: RunPaths) -> None:
-    outcome = cancel_some(half, _Schedd(lambda: 1), 7, Selection(labels=("b",)))
+    outcome = cancel_some(half, _Schedd(lambda: 1), 7, JobSelection(labels=("b",)))
     assert outcome.ended == 1
     (said,) = outcome.alive
     assert said.startswith("2 of these jobs are not in HTCondor's queue yet, and DAGMan will submit them")
     assert said.endswith(": cancel them once there, or cancel the whole run")
-    assert cancel_some(half, _Schedd(lambda: 1), 7, Selection(jobs=("a0", "b1", "b5"))).alive == ()
+    assert cancel_some(half, _Schedd(lambda: 1), 7, JobSelection(jobs=("a0", "b1", "b5"))).alive == ()
 
 
 def test_who_holds_jobs_is_told_which_are_not_held(half: RunPaths) -> None:
     def order(act: str, *, jobs: tuple[str, ...] = (), labels: tuple[str, ...] = ()) -> tuple[str, ...]:
-        return not_reached(half, Steering(act=act, selection=Selection(jobs=jobs, labels=labels)))
+        return unreached_notes(half, Intervention(act=act, selection=JobSelection(jobs=jobs, labels=labels)))
 
     hold = "not in HTCondor's queue yet, and DAGMan will submit {0}: hold {0} once there, or pause the whole run"
     assert order("hold", jobs=("b1", "b2")) == (f"1 of these jobs is {hold.format('it')}",)
@@ -188,5 +190,5 @@ def test_without_a_selection_all_jobs_in_the_queue_are_meant(half: RunPaths, act
             return 1
 
     schedd = Schedd(lambda: 1)
-    assert steer(half, schedd, read_book(half), Steering(act=act))
+    assert steer(half, schedd, read_book(half), Intervention(act=act))
     assert schedd.acts == [act.capitalize(), "DAGManJobId =?= 7 && LongshoreJob =!= undefined"]

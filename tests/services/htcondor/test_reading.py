@@ -13,7 +13,7 @@ import pytest
 from tests.disk import room_for
 
 from longshore.contract.context import RunPaths, Unreachable
-from longshore.contract.service import StaleMark
+from longshore.contract.service import StaleMarkError
 from longshore.engine.job_codes import SHOWN
 from longshore.engine.job_table import JobTable
 from longshore.engine.replay import replay
@@ -156,11 +156,11 @@ def test_where_nothing_can_be_kept_it_is_the_same(run: RunPaths) -> None:
     assert list(map(encode_line, events)) == whole
     events, _ = reading(run).events(mark)
     assert list(events) == []
-    with pytest.raises(StaleMark):
+    with pytest.raises(StaleMarkError):
         reading(run).events("1:2")
     assert list(reading(run).standing().attempts) == [1, 6, 3, 3, 0, 1, 3, 3]
     run.cache.unlink()
-    with pytest.raises(StaleMark):
+    with pytest.raises(StaleMarkError):
         reading(run).events(mark)
 
 
@@ -443,7 +443,7 @@ def test_a_run_that_is_over_is_told_in_short(run: RunPaths) -> None:
     assert (list(again), same) == ([], mark)
     with (run.wms / "run.dag.nodes.log").open("a", encoding="utf-8") as file:
         file.write("028 (002.000.000) 2026-11-22 06:34:05 Job ad information event triggered.\n...\n")
-    with pytest.raises(StaleMark):
+    with pytest.raises(StaleMarkError):
         reading(run).course(mark)
 
 
@@ -474,10 +474,10 @@ def test_a_run_that_was_never_handed_over_is_told_of_in_no_word(run: RunPaths) -
 
 def test_the_names_of_logs_follow_from_what_was_read_in_short(run: RunPaths) -> None:
     service = HTCondorService()
-    answer = service.course(run)
+    answer = service.brief_events(run)
     assert not isinstance(answer, Unreachable)
     assert list(answer[0])
-    places = service.log_places(run)
+    places = service.log_locator(run)
     assert places is not None
     assert [places.attempts(job) for job in range(8)] == list(reading(run).standing().attempts)
     assert places.path(0, "a0", "a", 1) == CondorLogs(run, reading(run).standing()).path(0, "a0", "a", 1)

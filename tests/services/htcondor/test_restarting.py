@@ -9,7 +9,7 @@ import pytest
 from tests.services.htcondor.rendering import job
 
 from longshore.contract.context import RunPaths
-from longshore.contract.service import Changes, Selection
+from longshore.contract.intervention import JobSelection, RestartChanges
 from longshore.errors import SubmissionRefusedError
 from longshore.model.codec import workflow_lines
 from longshore.model.event import Ended, Event, Failed, Started, Steer, Submitted, Submitting
@@ -54,7 +54,7 @@ def again(run: RunPaths, *bad: int, cause: Cause = Cause.EXIT, earlier: tuple[Ev
     standing = Standing(SIZE)
     for number in range(SIZE):
         standing.memory[number] = 400
-    return what_again(run, [*events, *earlier], Changes(**more), standing)
+    return what_again(run, [*events, *earlier], RestartChanges(**more), standing)
 
 
 def test_what_a_named_label_makes_anew_begins_with_the_first_task(run: RunPaths) -> None:
@@ -76,7 +76,7 @@ def test_what_is_set_reaches_the_job_whether_its_label_asked_for_it_at_first_or_
 
 def test_what_was_set_before_is_set_anew(run: RunPaths) -> None:
     earlier = Steer(who="me", act="set", jobs=(1,), request=Request(disk_b=9 * MIB, memory_b=7 * MIB))
-    found = again(run, 1, earlier=(earlier,), set={"requestMemory": "8M"}, selection=Selection(labels=("c",)))
+    found = again(run, 1, earlier=(earlier,), set={"requestMemory": "8M"}, selection=JobSelection(labels=("c",)))
     assert found.overrides == {"j1": {"APPEND request_memory": "8"}}
     (steer,) = found.steers
     assert steer.request == Request(disk_b=9 * MIB, memory_b=8 * MIB)
@@ -86,13 +86,13 @@ def test_what_a_job_was_given_last_is_kept_of_the_final_job_too(run: RunPaths) -
     grown = Standing(SIZE)
     grown.memory[3] = 400
     events = [event for number in range(SIZE) for event in ended(number, Cause.OOM if number == 3 else None)]
-    assert what_again(run, events, Changes(), grown).overrides == {"final": {"mem": "400"}}
+    assert what_again(run, events, RestartChanges(), grown).overrides == {"final": {"mem": "400"}}
 
 
 def test_a_limit_is_taken_away_only_where_there_is_none(run: RunPaths) -> None:
-    assert again(run, 1, set={"requestMemory": "0"}, selection=Selection(labels=("c",))).overrides == {"j1": {}}
+    assert again(run, 1, set={"requestMemory": "0"}, selection=JobSelection(labels=("c",))).overrides == {"j1": {}}
     with pytest.raises(SubmissionRefusedError, match="'requestMemory' of 'a' cannot be taken away") as caught:
-        again(run, 0, set={"requestMemory": "0"}, selection=Selection(labels=("a",)))
+        again(run, 0, set={"requestMemory": "0"}, selection=JobSelection(labels=("a",)))
     assert "what is enough" in caught.value.hint
 
 
@@ -100,4 +100,4 @@ def test_what_cannot_be_set_or_need_not_run_is_refused(run: RunPaths) -> None:
     with pytest.raises(SubmissionRefusedError, match="'numberOfRetries' cannot be set"):
         again(run, 0, set={"numberOfRetries": "1"})
     with pytest.raises(SubmissionRefusedError, match="has nothing to run again"):
-        what_again(run, [event for number in range(SIZE) for event in ended(number)], Changes(), Standing(SIZE))
+        what_again(run, [event for number in range(SIZE) for event in ended(number)], RestartChanges(), Standing(SIZE))

@@ -11,8 +11,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from longshore.contract.batch import Batch, BatchMember, Rejected
 from longshore.contract.context import Context, PingReport, RunPaths, Site
-from longshore.contract.executor import Batch, Member, Refused
 from longshore.model.job import Job, JobSettings
 from longshore.model.request import MIB, Request
 from longshore.model.workflow import Workflow
@@ -101,11 +101,13 @@ def test_the_probe_says_what_there_is_and_how_engines_are_detached() -> None:
 def test_a_keeper_that_cannot_be_started_is_a_refusal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     executor = LocalExecutor({})
     executor.open(RunPaths(tmp_path), 1)
-    member = Member(job=0, attempt=1, name="x", command="true", environment={}, working_directory="/", log="logs/x.log")
+    member = BatchMember(
+        job=0, attempt=1, name="x", command="true", environment={}, working_directory="/", log="logs/x.log"
+    )
     batch = Batch(id="1", tag="t", request=Request(), members=(member,))
     for program in ("/bin/false", "/no/such/python"):
         monkeypatch.setattr(sys, "executable", program)
         answer = executor.submit(batch)
-        assert isinstance(answer, Refused)
+        assert isinstance(answer, Rejected)
         assert "the keeper cannot be started: " in answer.why
     executor.close()

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
-from longshore.contract.service import Changes
+from longshore.contract.intervention import RestartChanges
 from longshore.engine.journal import read_events
 from longshore.model.event import Ended
 from longshore.model.job import Job, JobSettings
@@ -46,7 +46,7 @@ def run_twice(tmp_path: Path, rules: JobRules) -> tuple[list[str], list[Ended]]:
     assert state.finished
     assert state.finished.state is JobState.FAILED
     cure.touch()
-    service.restart(run, Changes())
+    service.restart(run, RestartChanges())
     state = here.finished(service, run)
     assert state.finished
     assert state.finished.state is JobState.SUCCEEDED
@@ -73,7 +73,7 @@ def test_what_is_named_begins_anew_even_where_all_its_tasks_are_done(tmp_path: P
     run = here.prepare(service, Workflow("w", [a_job(note, cure, JobRules())], []), tmp_path / "run")
     service.submit(run)
     here.finished(service, run)
-    service.restart(run, Changes(from_labels=("pack",)))
+    service.restart(run, RestartChanges(from_labels=("pack",)))
     state = here.finished(service, run)
     assert state.finished
     assert state.finished.state is JobState.SUCCEEDED

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from longshore.contract.batch import Batch, BatchMember
 from longshore.contract.context import RunPaths
-from longshore.contract.executor import Batch, Member
 from longshore.model.request import Request
 from longshore.services.slurm.script import batch_script
 from longshore.world.etc import template_texts
@@ -15,9 +15,9 @@ from longshore.world.etc import template_texts
 RUN = RunPaths(Path("/data/u/jdoe/run 1"))
 
 
-def member(job: int, command: str | tuple[str, ...] = "true") -> Member:
+def member(job: int, command: str | tuple[str, ...] = "true") -> BatchMember:
     """The first attempt of a job."""
-    return Member(
+    return BatchMember(
         job=job,
         attempt=1,
         name=f"job{job}",

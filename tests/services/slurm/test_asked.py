@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longshore.contract.executor import Batch
+from longshore.contract.batch import Batch
 from longshore.errors import ConfigError, HelpWanted
 from longshore.model.request import MIB, Request
 from longshore.services.slurm.asked import (

@@ -11,8 +11,18 @@ from typing import Any
 
 import pytest
 
+from longshore.contract.batch import (
+    Accepted,
+    Batch,
+    BatchMember,
+    FindResult,
+    Limits,
+    Rejected,
+    Throttled,
+    Unsure,
+    Urgency,
+)
 from longshore.contract.context import RunPaths, Unreachable
-from longshore.contract.executor import Accepted, Batch, Found, Limits, Member, Refused, Throttled, Unsure, Urgency
 from longshore.errors import ConfigError
 from longshore.model.request import MIB, Request
 from longshore.services.slurm.client import SlurmClient
@@ -74,7 +84,7 @@ class _Site:
 
 def batch(tag: str, size: int, urgency: Urgency | None = None) -> Batch:
     members = tuple(
-        Member(
+        BatchMember(
             job=job,
             attempt=1,
             name=f"j{job}",
@@ -127,14 +137,14 @@ def test_an_array_is_never_larger_than_the_cluster_takes(tmp_path: Path) -> None
 def test_a_refusal_is_one_of_the_jobs_or_of_the_run(tmp_path: Path) -> None:
     err = "sbatch: error: Batch job submission failed: Invalid partition name specified"
     said = _Site(tmp_path / "a").submit("a", 1, answer(1, err=err))
-    assert isinstance(said, Refused)
+    assert isinstance(said, Rejected)
     assert (said.for_all, said.hopeless) == (False, True)
     assert "Invalid partition name specified" in said.why
     said = _Site(tmp_path / "b", onSubmitError="run").submit("a", 1, answer(1, err=err))
-    assert isinstance(said, Refused)
+    assert isinstance(said, Rejected)
     assert said.for_all
     said = _Site(tmp_path / "c").submit("a", 1, answer(1, err="sbatch: error: the site's own plugin is unwell"))
-    assert isinstance(said, Refused)
+    assert isinstance(said, Rejected)
     assert (said.for_all, said.hopeless) == (False, False)
 
 
@@ -171,7 +181,7 @@ def test_what_waits_shows_up_when_it_is_looked_up(tmp_path: Path) -> None:
     assert found.taken == {"k1-1-1": frozenset({(0, 1), (1, 1)})}
 
 
-def found(site: _Site, *tags: str) -> Found:
+def found(site: _Site, *tags: str) -> FindResult:
     """What is found of batches as soon as it is known."""
     deadline = time.monotonic() + 120
     while isinstance(said := site.executor.find(tags), Unreachable):
@@ -187,18 +197,18 @@ def test_an_sbatch_that_hangs_keeps_nobody_waiting(tmp_path: Path) -> None:
     assert isinstance(said, Unsure)
     assert "has not answered yet" in said.why
     # Meanwhile nothing else is handed over, and nothing follows from silence.
-    assert site.executor.openings() == 0
+    assert site.executor.free_submissions() == 0
     assert isinstance(site.submit("b", 1), Throttled)
     assert isinstance(site.executor.find(["a"]), Unreachable)
     site.shell.goes_on.set()
-    assert found(site, "a") == Found({"a": frozenset({(0, 1), (1, 1)})})
-    assert site.executor.openings() is None
+    assert found(site, "a") == FindResult({"a": frozenset({(0, 1), (1, 1)})})
+    assert site.executor.free_submissions() is None
     assert len(site.scripts) == 1
 
 
 def test_what_is_refused_late_is_refused(tmp_path: Path) -> None:
     site = _Site(tmp_path)
-    for tag, err, kind in (("a", "Invalid partition name specified", Refused), ("b", LIMIT, Throttled)):
+    for tag, err, kind in (("a", "Invalid partition name specified", Rejected), ("b", LIMIT, Throttled)):
         site.shell.goes_on.clear()
         assert isinstance(site.submit(tag, 1, answer(1, err=err)), Unsure)
         site.shell.goes_on.set()
@@ -214,7 +224,7 @@ def test_what_hangs_and_is_never_answered_is_looked_up(tmp_path: Path) -> None:
     assert isinstance(site.submit("k1-1-1", 1, answer(None)), Unsure)
     site.shell.queue = "29|29|PENDING|None|N/A||k1-1-1\n"
     site.shell.goes_on.set()
-    assert found(site, "k1-1-1") == Found({"k1-1-1": frozenset({(0, 1)})})
+    assert found(site, "k1-1-1") == FindResult({"k1-1-1": frozenset({(0, 1)})})
 
 
 def test_a_cancellation_that_hangs_keeps_nobody_waiting(tmp_path: Path) -> None:
@@ -233,14 +243,14 @@ def test_a_cancellation_that_hangs_keeps_nobody_waiting(tmp_path: Path) -> None:
 def test_a_rate_is_held_by_all_runs_of_a_user(tmp_path: Path) -> None:
     limits = {"submit_per_s": 1 / 3600}
     first, second = _Site(tmp_path / "a", limits=limits), _Site(tmp_path / "b", limits=limits)
-    assert (first.executor.openings(), second.executor.openings()) == (1, 1)
+    assert (first.executor.free_submissions(), second.executor.free_submissions()) == (1, 1)
     assert first.submit("a", 1, answer(0, out="7")) == Accepted("7")
-    assert (first.executor.openings(), second.executor.openings()) == (0, 0)
+    assert (first.executor.free_submissions(), second.executor.free_submissions()) == (0, 0)
     said = second.submit("b", 1)
     assert isinstance(said, Throttled)
     assert 0 < said.retry_after_s <= 3600
     assert second.scripts == []
-    assert _Site(tmp_path / "c").executor.openings() is None
+    assert _Site(tmp_path / "c").executor.free_submissions() is None
 
 
 ORIGIN = 1_767_225_600.0

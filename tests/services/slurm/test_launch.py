@@ -25,7 +25,7 @@ def test_the_names_of_launchers() -> None:
 
 def test_all_components_are_started() -> None:
     assert launcher_line("srun", 3).endswith(" --het-group=0,1,2")
-    assert SlurmService().launcher({"launcher": "srun", "gres1": "gpu:1"}).endswith(" --het-group=0,1")
+    assert SlurmService().launcher_line({"launcher": "srun", "gres1": "gpu:1"}).endswith(" --het-group=0,1")
 
 
 @pytest.mark.parametrize("launcher", [["srun"], 3, "srun\nrm"])

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final
 
+from longshore.contract.capabilities import LogLocator
 from longshore.contract.context import RunPaths
-from longshore.contract.service import LogPlaces
 from longshore.services.htcondor import joblog
 from longshore.services.htcondor.standing import Phase, Standing
 
@@ -14,7 +14,7 @@ _MOST_MISSED: Final = 20
 """Jobs of a label whose logs are not there, after which the others are taken to have their own."""
 
 
-class CondorLogs(LogPlaces):
+class CondorLogs(LogLocator):
     """Where the logs of a run's attempts lie.
 
     Parameters

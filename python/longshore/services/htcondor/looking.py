@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from longshore.contract.context import RunPaths, Unreachable
-from longshore.contract.search import Search, Sighted
+from longshore.contract.intervention import CancelOutcome
+from longshore.contract.search import RemoteRuns, RunSearch
 from longshore.errors import ServiceError, SubmissionRefusedError, UnreachableError
 from longshore.model.report import RunReport
 from longshore.services.htcondor.client import CondorClient, quoted
@@ -84,7 +85,7 @@ def _ads(client: CondorClient, constraint: str, meant: CondorId) -> list[Mapping
     return found or client.history(constraint, _DIRECTORY)
 
 
-def sighted(search: Search) -> Sighted:
+def query_runs(search: RunSearch) -> RemoteRuns:
     """Reports of the runs that are meant, from what schedds know of them.
 
     Raises
@@ -94,7 +95,7 @@ def sighted(search: Search) -> Sighted:
     """
     meant = condor_id(search.reference) if search.reference else None
     if search.reference and meant is None:
-        return Sighted()
+        return RemoteRuns()
     CondorClient().require_constraint(search.pass_thru)
     everywhere = search.everywhere and not (meant and meant.schedd)
     reports: list[RunReport] = []
@@ -106,10 +107,10 @@ def sighted(search: Search) -> Sighted:
             if not everywhere:
                 raise
             notes.append(error.message)
-    return Sighted(reports=tuple(reports), notes=tuple(notes))
+    return RemoteRuns(reports=tuple(reports), notes=tuple(notes))
 
 
-def cancel(search: Search, *, forced: bool) -> int:
+def cancel(search: RunSearch, *, forced: bool) -> CancelOutcome:
     """Remove DAGMan of a run that is named.
 
     Parameters
@@ -128,7 +129,7 @@ def cancel(search: Search, *, forced: bool) -> int:
     if meant is None:
         raise SubmissionRefusedError(f"'{search.reference}' is no id of HTCondor's")
     CondorClient().require_constraint(search.pass_thru)
-    constraint = f"{_meant(meant)} && {_RUNS}" if search.ours else _meant(meant)
+    constraint = f"{_meant(meant)} && {_RUNS}" if search.runs_only else _meant(meant)
     if search.pass_thru:
         constraint += f" && ({search.pass_thru})"
     everywhere = search.everywhere and not meant.schedd
@@ -144,7 +145,7 @@ def cancel(search: Search, *, forced: bool) -> int:
             f"no job '{search.reference}' is in a queue that meets what is asked for",
             hint="Double check the id; --global searches all queues, and --skip-require-bps takes what is no run, too.",
         )
-    return count
+    return CancelOutcome(ended=count, alive=("still alive: DAGMan is in the queue",))
 
 
 def _clients(schedd: str, *, everywhere: bool) -> Iterator[CondorClient]:
@@ -154,7 +155,7 @@ def _clients(schedd: str, *, everywhere: bool) -> Iterator[CondorClient]:
     yield from (CondorClient(schedd=name) for name in CondorClient().schedds())
 
 
-def _of_schedd(client: CondorClient, search: Search, meant: CondorId | None) -> Iterator[RunReport]:
+def _of_schedd(client: CondorClient, search: RunSearch, meant: CondorId | None) -> Iterator[RunReport]:
     constraint = _constraint(search, meant)
     found = client.jobs(constraint, DAGMAN)
     if isinstance(found, Unreachable):
@@ -179,9 +180,9 @@ def _jobs_of(client: CondorClient, dagman: Mapping[str, Any]) -> list[Mapping[st
     return [*found, *client.history(constraint, JOB, most=-1, since=since)]
 
 
-def _constraint(search: Search, meant: CondorId | None) -> str:
+def _constraint(search: RunSearch, meant: CondorId | None) -> str:
     if meant:
-        return f"{_meant(meant)} && {_RUNS}" if search.ours else _meant(meant)
+        return f"{_meant(meant)} && {_RUNS}" if search.runs_only else _meant(meant)
     if search.pass_thru:
         return f"{_DAGMAN} && ({search.pass_thru})"
     if search.user:

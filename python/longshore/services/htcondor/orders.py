@@ -8,8 +8,7 @@ from contextlib import suppress
 from typing import Final
 
 from longshore.contract.context import RunPaths, Unreachable
-from longshore.contract.executor import CancelOutcome
-from longshore.contract.service import Selection, Steering
+from longshore.contract.intervention import CancelOutcome, Intervention, JobSelection
 from longshore.engine.job_table import JobTable, read_header
 from longshore.errors import SubmissionRefusedError, UnreachableError, UsageError
 from longshore.model.event import Steer
@@ -27,7 +26,7 @@ _BEGUN_S: Final = 15.0
 _REASON: Final = "longshore cancel"
 
 
-def cancel_all(run: RunPaths, client: CondorClient, book: Book, selection: Selection, dagman: str) -> CancelOutcome:
+def cancel_all(run: RunPaths, client: CondorClient, book: Book, selection: JobSelection, dagman: str) -> CancelOutcome:
     """Remove DAGMan, and with it all of its jobs; DAGMan then starts the final job, unless it is forced out at once.
 
     Where only the final job is left, DAGMan would take it along: then it is only noted that the run was cancelled.
@@ -95,7 +94,7 @@ def _remove_dagman(client: CondorClient, constraint: str, also: str) -> int:
     return removed
 
 
-def cancel_some(run: RunPaths, client: CondorClient, cluster: int, selection: Selection) -> CancelOutcome:
+def cancel_some(run: RunPaths, client: CondorClient, cluster: int, selection: JobSelection) -> CancelOutcome:
     """Remove some jobs; what descends from them is never run.
 
     Raises
@@ -116,7 +115,7 @@ def cancel_some(run: RunPaths, client: CondorClient, cluster: int, selection: Se
     return CancelOutcome(ended=count, alive=(*still, *unsubmitted.told(run, chosen, "cancel")))
 
 
-def steer(run: RunPaths, client: CondorClient, book: Book, steering: Steering) -> bool:
+def steer(run: RunPaths, client: CondorClient, book: Book, intervention: Intervention) -> bool:
     """Hold, release, pause or throttle.
 
     Raises
@@ -126,7 +125,7 @@ def steer(run: RunPaths, client: CondorClient, book: Book, steering: Steering) -
     """
     last = book.last
     assert last is not None
-    selection, act = steering.selection, steering.act
+    selection, act = intervention.selection, intervention.act
     who, now = user_name(), time.time()
     if act in {"hold", "release"}:
         constraint = (
@@ -134,7 +133,7 @@ def steer(run: RunPaths, client: CondorClient, book: Book, steering: Steering) -
             if selection.everything
             else _in_queue(last.cluster, chosen_jobs(run, selection))
         )
-        why = f"longshore {act}" + (f": {steering.set['why']}" if steering.set.get("why") else "")
+        why = f"longshore {act}" + (f": {intervention.set['why']}" if intervention.set.get("why") else "")
         if not client.act(act.capitalize(), constraint, why):
             raise SubmissionRefusedError(
                 f"there is nothing to {act}: none of these jobs is in HTCondor's queue"
@@ -143,32 +142,32 @@ def steer(run: RunPaths, client: CondorClient, book: Book, steering: Steering) -
             )
         return True
     if act in {"pause", "unpause"} and selection.everything:
-        why = steering.set.get("why") or f"paused by {who}"
+        why = intervention.set.get("why") or f"paused by {who}"
         _once_begun(lambda: client.steer_dag(last.cluster, halt=why if act == "pause" else None))
-        _note(run, Steer(who=who, act=act, set=steering.set, t=now))
+        _note(run, Steer(who=who, act=act, set=intervention.set, t=now))
         return True
     if act == "throttle" and selection.everything:
-        most = int(steering.set.get("max", 0))
+        most = int(intervention.set.get("max", 0))
         _once_begun(lambda: client.throttle_dag(last.cluster, most))
-        _note(run, Steer(who=who, act=act, set=steering.set, t=now))
+        _note(run, Steer(who=who, act=act, set=intervention.set, t=now))
         return True
     raise _cannot(act)
 
 
-def not_reached(run: RunPaths, steering: Steering) -> tuple[str, ...]:
+def unreached_notes(run: RunPaths, intervention: Intervention) -> tuple[str, ...]:
     """What to say of jobs that an order was to reach, and that nobody could give it to.
 
     Parameters
     ----------
     run
         The run directory.
-    steering
+    intervention
         The order, which was taken. What was not submitted yet needs no release.
     """
-    if steering.act != "hold":
+    if intervention.act != "hold":
         return ()
-    if not steering.selection.everything:
-        return unsubmitted.told(run, chosen_jobs(run, steering.selection), "hold")
+    if not intervention.selection.everything:
+        return unsubmitted.told(run, chosen_jobs(run, intervention.selection), "hold")
     header = read_header(run)
     # The final job comes after those that are held.
     return unsubmitted.told(run, range(header.jobs - header.final), "hold")
@@ -199,7 +198,7 @@ def _once_begun(order: Callable[[], None]) -> None:
         time.sleep(_LOOK_S)
 
 
-def chosen_jobs(run: RunPaths, selection: Selection) -> list[int]:
+def chosen_jobs(run: RunPaths, selection: JobSelection) -> list[int]:
     """Numbers of the jobs that are meant."""
     return JobTable(run).select(names=selection.jobs, labels=selection.labels)
 
@@ -209,7 +208,7 @@ def _in_queue(cluster: int, jobs: Iterable[int]) -> str:
     return f"DAGManJobId =?= {cluster} && member(LongshoreJob, {{{numbers}}})"
 
 
-def _passed(client: CondorClient, selection: Selection) -> tuple[bool, str]:
+def _passed(client: CondorClient, selection: JobSelection) -> tuple[bool, str]:
     """Whether jobs are to be forgotten, and what else they have to meet, as BPS reads ``--pass-thru``."""
     words = selection.pass_thru.split()
     rest = " ".join(word for word in words if word != _FORCE)

@@ -14,9 +14,9 @@ from typing import BinaryIO, Final, TypeAlias, TypeVar
 
 import msgspec
 
-from longshore.contract.context import RunPaths, Unreachable
-from longshore.contract.executor import Mark, Waiting
-from longshore.contract.service import StaleMark
+from longshore.contract.batch import WaitReasons
+from longshore.contract.context import Mark, RunPaths, Unreachable
+from longshore.contract.service import StaleMarkError
 from longshore.engine.apply_event import apply_event
 from longshore.engine.follow import read_since
 from longshore.engine.job_codes import OVER
@@ -109,7 +109,7 @@ class Reading:
         if not self._keep():
             return self._unkept(mark)
         if mark.startswith(_UNKEPT):
-            raise StaleMark
+            raise StaleMarkError
         return read_since(self._folder, mark)
 
     def course(self, mark: Mark = "") -> tuple[Iterator[News], Mark]:
@@ -124,7 +124,7 @@ class Reading:
         if mark == whole:
             return iter(()), mark
         if mark.startswith(_WHOLE):
-            raise StaleMark
+            raise StaleMarkError
         newest = len(self._book.handed)
         if mark or not newest or is_told(self._folder):
             return self.events(mark)
@@ -180,7 +180,7 @@ class Reading:
                 found.append(event)  # noqa: PERF402 - what was found is looked at meanwhile
         before = int(mark.removeprefix(_UNKEPT) or 0) if mark.startswith(_UNKEPT) or not mark else -1
         if not 0 <= before <= len(found):
-            raise StaleMark
+            raise StaleMarkError
         return iter(found[before:]), f"{_UNKEPT}{len(found)}"
 
     def _load(self) -> None:
@@ -297,7 +297,7 @@ class Reading:
             name = f"held by HTCondor: {hold.reason}"
             reasons[name] = (*reasons.get(name, ()), job)
         with suppress(OSError):
-            write_waiting(self._run, Waiting(reasons=reasons))
+            write_waiting(self._run, WaitReasons(reasons=reasons))
 
     # ---------------------------------------------------------------------------------------------------------- reading
 

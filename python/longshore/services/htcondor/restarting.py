@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from longshore.contract.context import RunPaths
-from longshore.contract.service import Changes
+from longshore.contract.intervention import RestartChanges
 from longshore.engine.apply_event import apply_event
 from longshore.engine.changes import changed
 from longshore.engine.job_codes import OVER, Code
@@ -45,7 +45,7 @@ _COMMANDS: Final[Mapping[str, str]] = {
 """Commands of a submit description that are in it only where the label asked at first, by the same keys."""
 
 
-def what_again(run: RunPaths, events: Iterable[Event], changes: Changes, standing: Standing) -> Again:
+def what_again(run: RunPaths, events: Iterable[Event], changes: RestartChanges, standing: Standing) -> Again:
     """What a restart does.
 
     Parameters
@@ -122,7 +122,7 @@ def _past(jobs: JobTable, events: Iterable[Event], standing: Standing) -> _Past:
     return past
 
 
-def _chosen(jobs: JobTable, state: RunState, changes: Changes) -> tuple[set[int], list[int]]:
+def _chosen(jobs: JobTable, state: RunState, changes: RestartChanges) -> tuple[set[int], list[int]]:
     """The jobs that run again, and those that begin with their first task."""
     chosen = select_for_restart(
         state, {number for number, label in enumerate(jobs.labels) if label in changes.from_labels}
@@ -132,7 +132,7 @@ def _chosen(jobs: JobTable, state: RunState, changes: Changes) -> tuple[set[int]
     return again, sorted({*chosen.anew, *chosen.busy})
 
 
-def _meant(run: RunPaths, changes: Changes, again: set[int]) -> list[int]:
+def _meant(run: RunPaths, changes: RestartChanges, again: set[int]) -> list[int]:
     """The jobs of which something is set."""
     if not changes.set:
         return []

@@ -11,10 +11,25 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import msgspec
 
-from longshore.contract.context import Context, PingReport, Problem, RenderedFile, RunPaths, Unreachable
-from longshore.contract.executor import CancelOutcome, Mark
-from longshore.contract.search import Search, Sighted
-from longshore.contract.service import Changes, LogPlaces, Selection, Steering, WmsService
+from longshore.contract.capabilities import (
+    BriefEvents,
+    Cancellable,
+    HoldRules,
+    LivenessProbe,
+    LogDirectories,
+    LogLocating,
+    LogLocator,
+    Queryable,
+    Recoverable,
+    Restartable,
+    Resumable,
+    StatusLines,
+    Steerable,
+)
+from longshore.contract.context import Context, Mark, PingReport, Problem, RenderedFile, RunPaths, Unreachable
+from longshore.contract.intervention import CancelOutcome, Intervention, JobSelection, RestartChanges
+from longshore.contract.search import RemoteRuns, RunSearch
+from longshore.contract.service import EventSource, ServiceTraits, WmsService
 from longshore.errors import LongshoreError, ServiceError, SubmissionRefusedError, UnreachableError
 from longshore.model.event import Event, Finished, News
 from longshore.model.state import JobState
@@ -53,15 +68,28 @@ class Where(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     pool: str = ""
 
 
-class HTCondorService(WmsService):
+class HTCondorService(
+    WmsService,
+    EventSource,
+    BriefEvents,
+    LivenessProbe,
+    Cancellable,
+    Restartable,
+    Resumable,
+    Recoverable,
+    Steerable,
+    Queryable,
+    LogDirectories,
+    LogLocating,
+    StatusLines,
+    HoldRules,
+):
     """HTCondor as a workload manager."""
 
     name: ClassVar[str] = NAME
-    carries_files: ClassVar[bool] = True
-    own_map: ClassVar[str] = OWN_MAP
-    job_keys: ClassVar[tuple[str, ...]] = JOB_KEYS
-    job_maps: ClassVar[tuple[str, ...]] = JOB_MAPS
-    run_keys: ClassVar[tuple[str, ...]] = RUN_KEYS
+    traits: ClassVar[ServiceTraits] = ServiceTraits(
+        transfers_files=True, settings_key=OWN_MAP, job_keys=JOB_KEYS, job_maps=JOB_MAPS, run_keys=RUN_KEYS
+    )
 
     def __init__(self) -> None:
         self._seen: dict[tuple[str, int], float] = {}
@@ -82,7 +110,7 @@ class HTCondorService(WmsService):
         text = msgspec.json.encode(_where(ctx)).decode() + "\n"
         yield RenderedFile(path=_WHERE, chunks=lambda: iter((text,)))
 
-    def folders(self, workflow: Workflow) -> Iterable[str]:
+    def log_directories(self, workflow: Workflow) -> Iterable[str]:
         """Return the folders of logs."""
         return folders(workflow)
 
@@ -94,7 +122,7 @@ class HTCondorService(WmsService):
             raise SubmissionRefusedError(f"'{run.root}' was handed over before", hint="'restart' runs it again.")
         return self._submission(run, hand_over(run, _client(run), by="submit").cluster, "submit")
 
-    def restart(self, run: RunPaths, changes: Changes) -> Submission:
+    def restart(self, run: RunPaths, changes: RestartChanges) -> Submission:
         """Run again what did not succeed, and what the changes name."""
         self._refuse_if_alive(run)
         again = restarting.what_again(run, list(self._all_events(run)), changes, self._reading(run).standing())
@@ -163,14 +191,14 @@ class HTCondorService(WmsService):
         """Return what DAGMan's log and our own orders tell."""
         return self._reading(run).events(mark)
 
-    def course(self, run: RunPaths, mark: Mark = "") -> tuple[Iterator[News], Mark] | Unreachable:
+    def brief_events(self, run: RunPaths, mark: Mark = "") -> tuple[Iterator[News], Mark] | Unreachable:
         """Return the same in short."""
         reading = self._reading(run)
         news, reached = reading.course(mark)
         self._short = str(run.root), reached, reading
         return news, reached
 
-    def alive(self, run: RunPaths) -> bool | Unreachable:
+    def is_alive(self, run: RunPaths) -> bool | Unreachable:
         """Return whether DAGMan, or a job of its, is in the queue, by an answer that is a few seconds old at most."""
         return self._alive(run, fresh=False)
 
@@ -193,7 +221,7 @@ class HTCondorService(WmsService):
             self._seen[str(run.root), last.cluster] = time.monotonic()
         return bool(found)
 
-    def find(self, reference: str, *, everywhere: bool = False) -> Path | None:
+    def find_run(self, reference: str, *, everywhere: bool = False) -> Path | None:
         """Return the directory of a run by what the schedd calls it: in the queue, or in what has left it."""
         meant = ids.condor_id(reference)
         try:
@@ -204,19 +232,19 @@ class HTCondorService(WmsService):
             # There is no HTCondor here whose number it could be.
             return None
 
-    def sight(self, search: Search) -> Sighted:
+    def query_runs(self, search: RunSearch) -> RemoteRuns:
         """Return what schedds tell of DAGMans in their queues, and of those that left them."""
-        return looking.sighted(search)
+        return looking.query_runs(search)
 
-    def cancel_sighted(self, search: Search, *, forced: bool) -> int:
+    def cancel_remote(self, search: RunSearch, *, forced: bool) -> CancelOutcome:
         """Remove DAGMan, whoever handed it over; it removes its jobs."""
         return looking.cancel(search, forced=forced)
 
-    def lets_go(self, run: RunPaths) -> bool:
+    def releases_holds(self, run: RunPaths) -> bool:
         """Return whether a job is held that nobody held by hand: its description says what becomes of it."""
         return any(hold.code not in BY_HAND for hold in self._reading(run).standing().holds.values())
 
-    def log_places(self, run: RunPaths) -> LogPlaces | None:
+    def log_locator(self, run: RunPaths) -> LogLocator | None:
         """Return where logs lie: their names have the numbers HTCondor gave."""
         return CondorLogs(run, self._standing(run))
 
@@ -228,7 +256,7 @@ class HTCondorService(WmsService):
             standing = self._short[2].in_short()
         return standing or reading.standing()
 
-    def about(self, run: RunPaths) -> tuple[str, ...]:
+    def status_lines(self, run: RunPaths) -> tuple[str, ...]:
         """Return what DAGMan's job is, and how old what is known of it is."""
         book = read_book(run)
         last = book.last
@@ -253,7 +281,7 @@ class HTCondorService(WmsService):
 
     def _reading(self, run: RunPaths) -> Reading:
         book = read_book(run)
-        return Reading(run, book, lambda: self.alive(run) is False, lambda: self._remembered(run, book.last))
+        return Reading(run, book, lambda: self.is_alive(run) is False, lambda: self._remembered(run, book.last))
 
     def _remembered(self, run: RunPaths, last: Handed | None) -> End | Unreachable | None:
         """How the newest DAGMan ended, as its schedd remembers it."""
@@ -270,7 +298,7 @@ class HTCondorService(WmsService):
 
     # ---------------------------------------------------------------------------------------------------------- orders
 
-    def cancel(self, run: RunPaths, selection: Selection) -> CancelOutcome:
+    def cancel(self, run: RunPaths, selection: JobSelection) -> CancelOutcome:
         """Remove the run, or some of its jobs, from the queue, and see that they are gone."""
         book = self._settled(run)
         if book.last is None or self._alive(run, fresh=True) is False:
@@ -285,20 +313,20 @@ class HTCondorService(WmsService):
             return outcome
         return orders.cancel_some(run, _client(run), book.last.cluster, selection)
 
-    def steer(self, run: RunPaths, steering: Steering) -> bool:
+    def steer(self, run: RunPaths, intervention: Intervention) -> bool:
         """Hold, release, pause or throttle, as far as HTCondor can."""
         book = read_book(run)
         if book.last is None or self._alive(run, fresh=True) is False:
             end = self._end(run)
             what = end.state if end else JobState.UNKNOWN
             raise SubmissionRefusedError(
-                f"there is nothing to {steering.act}: '{run.root}' is {what}", hint="'restart' runs it again."
+                f"there is nothing to {intervention.act}: '{run.root}' is {what}", hint="'restart' runs it again."
             )
-        return orders.steer(run, _client(run), book, steering)
+        return orders.steer(run, _client(run), book, intervention)
 
-    def not_reached(self, run: RunPaths, steering: Steering) -> tuple[str, ...]:
+    def unreached_notes(self, run: RunPaths, intervention: Intervention) -> tuple[str, ...]:
         """Return how many jobs were to be held that DAGMan is yet to submit."""
-        return orders.not_reached(run, steering)
+        return orders.unreached_notes(run, intervention)
 
     # ------------------------------------------------------------------------------------------------------------- ping
 

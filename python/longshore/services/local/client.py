@@ -15,8 +15,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
+from longshore.contract.batch import MemberEvent
 from longshore.contract.context import RunPaths
-from longshore.contract.executor import MemberEvent
 from longshore.engine import keeper
 from longshore.engine.journal import path_of
 from longshore.engine.keeper.kernel import orphans_come_home

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from longshore.contract.executor import MemberEvent
+from longshore.contract.batch import MemberEvent
 from longshore.engine.keeper.kernel import say_in_log
 from longshore.engine.keeper.processes import Processes
 from longshore.engine.keeper.scratch import Scratch

@@ -9,22 +9,22 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import msgspec
 
-from longshore.contract.context import Context, PingReport, Problem, RenderedFile, RunPaths, Site, Unreachable
-from longshore.contract.executor import (
+from longshore.contract.batch import (
     Accepted,
+    AttemptLimits,
     Batch,
-    CancelOutcome,
-    Executor,
-    Found,
+    BatchMember,
+    FindResult,
     Limits,
-    Mark,
-    Member,
-    MemberLimits,
-    Polled,
-    Refused,
-    SubmitAnswer,
+    PollResult,
+    Rejected,
+    SubmitResult,
     Throttled,
 )
+from longshore.contract.context import Context, Mark, PingReport, Problem, RenderedFile, RunPaths, Site, Unreachable
+from longshore.contract.executor import Executor, HostBound, NewsWait, ProcessCleanup, ResourceProbe
+from longshore.contract.intervention import CancelOutcome
+from longshore.contract.service import ServiceTraits
 from longshore.engine.concurrency import unbounded
 from longshore.engine.service import EngineService
 from longshore.plan.allotment import GPUS, VISIBLE
@@ -50,7 +50,7 @@ _WAIT_S: Final = 5.0
 """Pause after one of them, in seconds."""
 
 
-class LocalExecutor(Executor):
+class LocalExecutor(Executor, ResourceProbe, NewsWait, ProcessCleanup, HostBound):
     """Starts jobs on this machine through a keeper.
 
     Parameters
@@ -84,7 +84,7 @@ class LocalExecutor(Executor):
         """Return nothing: the keeper takes its orders on a pipe."""
         return None
 
-    def submit(self, batch: Batch) -> SubmitAnswer:
+    def submit(self, batch: Batch) -> SubmitResult:
         """Order the keeper to start the batch."""
         client, run = self._opened()
         root = str(run.root)
@@ -94,10 +94,10 @@ class LocalExecutor(Executor):
         except OSError as error:
             why = f"the keeper cannot be started: {error.strerror or error}"
             # What passes is waited for, and costs no attempt.
-            return Throttled(why, _WAIT_S) if error.errno in PASSING else Refused(why)
+            return Throttled(why, _WAIT_S) if error.errno in PASSING else Rejected(why)
         return Accepted(batch.tag)
 
-    def _limits_of(self, limits: MemberLimits) -> dict[str, Any]:
+    def _limits_of(self, limits: AttemptLimits) -> dict[str, Any]:
         """Limits in the words of the keeper."""
         held = {"mem": limits.memory_b, "asked": limits.asked_b, "wall": limits.walltime_s, "log": limits.log_b}
         return {
@@ -107,7 +107,7 @@ class LocalExecutor(Executor):
             "grace": self._settings.get("grace_s", 10.0),
         }
 
-    def _order_of(self, member: Member, client: LocalClient, root: str) -> dict[str, Any]:
+    def _order_of(self, member: BatchMember, client: LocalClient, root: str) -> dict[str, Any]:
         """What the keeper is told of an attempt: of its environment, only what others do not have alike."""
         shared = member.shared
         own = {name: value for name, value in member.environment.items() if shared.get(name) != value}
@@ -123,7 +123,7 @@ class LocalExecutor(Executor):
         }
         return order | {"lim": self._limits_of(member.limits)} if member.limits else order
 
-    def find(self, tags: Iterable[str]) -> Found | Unreachable:
+    def find(self, tags: Iterable[str]) -> FindResult | Unreachable:
         """Return which members reached a keeper."""
         try:
             taken = self._opened()[0].find(tags)
@@ -131,9 +131,9 @@ class LocalExecutor(Executor):
             return Unreachable(why=_unread(error))
         if taken is None:
             return Unreachable(why="a keeper of an earlier engine does not come to the end of its orders")
-        return Found(taken)
+        return FindResult(taken)
 
-    def poll(self, since: Mark) -> Polled | Unreachable:
+    def poll(self, since: Mark) -> PollResult | Unreachable:
         """Return what keepers have written since the last call; the first call of a life tells all there is."""
         self._polls += 1
         client = self._opened()[0]
@@ -143,17 +143,17 @@ class LocalExecutor(Executor):
             return Unreachable(why=_unread(error))
         again, client.again = frozenset(client.again), set()
         busy = Throttled(client.busy, _WAIT_S) if again else None
-        return Polled(events=events, never=never, mark=str(self._polls), again=again, busy=busy)
+        return PollResult(events=events, never_started=never, mark=str(self._polls), recheck=again, busy=busy)
 
     def cancel(self, attempts: Iterable[tuple[int, int]], *, grace_s: float) -> CancelOutcome:
         """Ask the attempts' process groups to end; `poll` kills them when the grace is over."""
         return CancelOutcome(ended=self._opened()[0].end(attempts, grace_s=grace_s))
 
-    def elsewhere(self, run: RunPaths) -> str:
+    def unseen_processes(self, run: RunPaths) -> str:
         """Return on which host a keeper may still live, and how many jobs it may still run."""
         return left_elsewhere(run.keeper)
 
-    def sweep(self) -> CancelOutcome:
+    def end_leftovers(self) -> CancelOutcome:
         """Kill what jobs of the run left behind."""
         return CancelOutcome(ended=len(self._opened()[0].sweep()))
 
@@ -197,7 +197,7 @@ class LocalService(EngineService):
     """This machine as a workload manager."""
 
     name: ClassVar[str] = "local"
-    runs_here: ClassVar[bool] = True
+    traits: ClassVar[ServiceTraits] = ServiceTraits(runs_on_submit_host=True)
 
     def executor(self, settings: Mapping[str, Any]) -> Executor:
         """Return the executor."""
@@ -222,14 +222,14 @@ class LocalService(EngineService):
                 problems += _misfits(f"job '{job.name}'", job.settings.request.amounts(), capacity, job=job.name)
         return problems
 
-    def beyond(self, request: Request, said: str, settings: Mapping[str, Any]) -> Iterator[Problem]:
+    def request_problems(self, request: Request, source: str, settings: Mapping[str, Any]) -> Iterator[Problem]:
         """Return what of a request this machine can never grant."""
         capacity = LocalExecutor(settings).probe().capacity or {}
         hint = "Ask for no more than the run has: what 'resources' said when it was submitted, else this machine."
-        for problem in _misfits(f"'{said}'", request.amounts(), capacity):
+        for problem in _misfits(f"'{source}'", request.amounts(), capacity):
             yield msgspec.structs.replace(problem, hint=hint)
 
-    def by_hand(self, workflow: Workflow, ctx: Context) -> Iterator[RenderedFile]:
+    def render_extra(self, workflow: Workflow, ctx: Context) -> Iterator[RenderedFile]:
         """Return the table of jobs and the program that runs one of them."""
         return render.by_hand(workflow, ctx)
 

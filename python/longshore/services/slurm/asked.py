@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from longshore.config.settings import memory, walltime
-from longshore.contract.executor import Batch
+from longshore.contract.batch import Batch
 from longshore.errors import ConfigError
 from longshore.model.request import MIB, Request
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from jinja2 import TemplateError
 
+from longshore.contract.batch import Batch
 from longshore.contract.context import Context, Problem, Site
-from longshore.contract.executor import Batch
 from longshore.errors import ConfigError
 from longshore.model.request import MIB
 from longshore.services.slurm.asked import check_names

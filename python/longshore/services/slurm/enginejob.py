@@ -11,8 +11,8 @@ from typing import Any, Final
 import msgspec
 
 from longshore.config.settings import walltime
+from longshore.contract.batch import Batch
 from longshore.contract.context import RunPaths, Unreachable
-from longshore.contract.executor import Batch
 from longshore.engine.journal import lives
 from longshore.engine.living import last_words
 from longshore.errors import ConfigError, SubmissionRefusedError

@@ -14,19 +14,17 @@ from typing import Any, Final
 
 import msgspec
 
-from longshore.contract.context import Context, PingReport, RenderedFile, RunPaths, Unreachable
+from longshore.contract.batch import Batch, FindResult, Limits, MemberEvent, PollResult, SubmitResult, Urgency
+from longshore.contract.context import Context, Mark, PingReport, RenderedFile, RunPaths, Unreachable
 from longshore.contract.executor import (
-    Batch,
-    CancelOutcome,
+    BatchSizing,
+    EndRetention,
     Executor,
-    Found,
-    Limits,
-    Mark,
-    MemberEvent,
-    Polled,
-    SubmitAnswer,
-    Urgency,
+    Reprioritisable,
+    ResourceProbe,
+    SubmitWindow,
 )
+from longshore.contract.intervention import CancelOutcome
 from longshore.errors import ConfigError
 from longshore.model.event import Ended, Lost
 from longshore.services.slurm.books import Attempt, Books
@@ -64,7 +62,7 @@ class _Open(msgspec.Struct, frozen=True):
     ends: Ends
 
 
-class SlurmExecutor(Executor):
+class SlurmExecutor(Executor, ResourceProbe, SubmitWindow, BatchSizing, Reprioritisable, EndRetention):
     """Hands batches to Slurm.
 
     Parameters
@@ -148,15 +146,15 @@ class SlurmExecutor(Executor):
 
         return RenderedFile(path=PurePosixPath("batches", f"{batch.tag}.sh"), chunks=chunks)
 
-    def most_in_batch(self, own: Mapping[str, Any]) -> int:
+    def max_batch_for(self, settings: Mapping[str, Any]) -> int:
         """Return 1 for heterogeneous jobs, which Slurm does not take as arrays."""
         try:
-            return 1 if is_heterogeneous(self._settings, own) else self.limits.max_batch
+            return 1 if is_heterogeneous(self._settings, settings) else self.limits.max_batch
         except ConfigError:
             # It is told when the batch is handed over.
             return self.limits.max_batch
 
-    def submit(self, batch: Batch) -> SubmitAnswer:
+    def submit(self, batch: Batch) -> SubmitResult:
         """Hand a batch over as one array."""
         handing = self._served.handing
         answer = handing.submit(batch)
@@ -164,7 +162,7 @@ class SlurmExecutor(Executor):
             self.limits = msgspec.structs.replace(self.limits, max_batch=handing.max_batch)
         return answer
 
-    def openings(self) -> int | None:
+    def free_submissions(self) -> int | None:
         """Return how many batches may be handed over at this moment."""
         return self._served.handing.openings()
 
@@ -178,13 +176,13 @@ class SlurmExecutor(Executor):
     def _renice(self, values: dict[int, int]) -> None:
         self._client.renice(values)
 
-    def find(self, tags: Iterable[str]) -> Found | Unreachable:
+    def find(self, tags: Iterable[str]) -> FindResult | Unreachable:
         """Look batches up: in what was written down, else by name in the queue and in accounting."""
         return self._served.handing.find(tags)
 
     # -------------------------------------------------------------------------------------------------------- poll
 
-    def poll(self, since: Mark) -> Polled | Unreachable:
+    def poll(self, since: Mark) -> PollResult | Unreachable:
         """Return what is new: from the jobs' own records at each look, from Slurm once an interval."""
         watch = self._served.watch
         self._polls += 1
@@ -202,7 +200,7 @@ class SlurmExecutor(Executor):
             return Unreachable(why=why)
         waiting, watch.waiting = watch.waiting, None
         note = f"the workload manager does not answer: {self._pace.silence}" if self._pace.silence else ""
-        return Polled(events=events, mark=str(self._polls), note=note, waiting=waiting)
+        return PollResult(events=events, mark=str(self._polls), note=note, waiting=waiting)
 
     def _ask(self, events: list[MemberEvent], now: float) -> str:
         """Have the queue asked when that is due, and hear what it says; why there was no answer, if there was none."""
@@ -270,7 +268,7 @@ class SlurmExecutor(Executor):
             return CancelOutcome(ended=0, alive=(f"{len(wanted)} jobs, of which scancel has not taken the order yet",))
         return CancelOutcome(ended=len(wanted))
 
-    def settled(self, attempts: Iterable[Attempt]) -> None:
+    def discard_ends(self, attempts: Iterable[Attempt]) -> None:
         """Remove what was kept for the sake of ends that the journal knows."""
         self._served.watch.settled(attempts)
 
@@ -281,10 +279,6 @@ class SlurmExecutor(Executor):
             return PingReport(service="slurm", ok=False, message=facts.why)
         details = {"version": facts.version, "cluster": facts.name, "accounting": "yes" if facts.accounting else "no"}
         return PingReport(service="slurm", ok=True, message="the controller answers", details=details)
-
-    def wait(self, timeout_s: float) -> None:
-        """Sleep: nothing wakes us."""
-        time.sleep(timeout_s)
 
     def close(self) -> None:
         """Nothing is held."""

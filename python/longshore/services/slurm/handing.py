@@ -11,18 +11,18 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from longshore.contract.context import RunPaths, Unreachable
-from longshore.contract.executor import (
+from longshore.contract.batch import (
     Accepted,
     Batch,
-    Found,
+    FindResult,
     Limits,
-    Refused,
-    SubmitAnswer,
+    Rejected,
+    SubmitResult,
     Throttled,
     Unsure,
     Urgency,
 )
+from longshore.contract.context import RunPaths, Unreachable
 from longshore.errors import ConfigError
 from longshore.services.slurm import render
 from longshore.services.slurm.books import Attempt, BatchBook, Books
@@ -120,7 +120,7 @@ class Handing:
             return 0
         return self._turns.free() if self._turns else None
 
-    def submit(self, batch: Batch) -> SubmitAnswer:
+    def submit(self, batch: Batch) -> SubmitResult:
         """Hand a batch over as one array."""
         if self._pace.silence:
             # Asking once more, and for half a minute, would keep the engine from all else.
@@ -132,7 +132,7 @@ class Handing:
         try:
             script = self._scripts.text(batch)
         except ConfigError as error:
-            return Refused(error.message, for_all=self._stops_run, hopeless=True)
+            return Rejected(error.message, for_all=self._stops_run, hopeless=True)
         book = BatchBook(
             tag=batch.tag,
             name=self._scripts.name(batch.tag),
@@ -150,13 +150,13 @@ class Handing:
         answer = self._hear(book, timeout_s=_MOMENT_S)
         return answer or Unsure(f"sbatch has not answered yet for the batch '{book.tag}'")
 
-    def _hear(self, book: BatchBook, *, timeout_s: float = 0.0) -> SubmitAnswer | None:
+    def _hear(self, book: BatchBook, *, timeout_s: float = 0.0) -> SubmitResult | None:
         """What sbatch says of the batch that it was told of last, once it says something."""
         for answer in self._handing_over.take(timeout_s=timeout_s):
             return self._judge(book, answer)
         return None
 
-    def _judge(self, book: BatchBook, answer: Answer) -> SubmitAnswer:
+    def _judge(self, book: BatchBook, answer: Answer) -> SubmitResult:
         found = submitted_id(answer.out) if answer.ok else None
         if found:
             self._taken(book, found[0])
@@ -183,7 +183,7 @@ class Handing:
             case _:
                 self._books.forget(book.tag)
                 hopeless = refused_for_good(answer.err or answer.out)
-                return Refused(f"Slurm refuses it: {answer.why}", for_all=self._stops_run, hopeless=hopeless)
+                return Rejected(f"Slurm refuses it: {answer.why}", for_all=self._stops_run, hopeless=hopeless)
 
     def _taken(self, book: BatchBook, number: int) -> None:
         known = msgspec.structs.replace(book, id=number)
@@ -205,16 +205,16 @@ class Handing:
                 values[book.id] = nice
         return values
 
-    def find(self, tags: Iterable[str]) -> Found | Unreachable:
+    def find(self, tags: Iterable[str]) -> FindResult | Unreachable:
         """Look batches up: in what was written down, else by name in the queue and in accounting."""
         taken: dict[str, frozenset[Attempt]] = {}
-        late: dict[str, Refused | Throttled] = {}
+        late: dict[str, Rejected | Throttled] = {}
         for tag in tags:
             if self._handing_over.busy and self._handed and self._handed.tag == tag:
                 said = self._hear(self._handed)
                 if said is None:
                     return Unreachable(why=f"sbatch has not answered yet for the batch '{tag}'")
-                if isinstance(said, Refused | Throttled):
+                if isinstance(said, Rejected | Throttled):
                     late[tag] = said
                     continue
             book = self._books.read(tag)
@@ -229,7 +229,7 @@ class Handing:
                     continue
                 self._taken(book, number)
             taken[tag] = frozenset(book.members)
-        return Found(taken, late)
+        return FindResult(taken, late)
 
     def _look_up(self, book: BatchBook) -> _Number:
         """Slurm's id of a batch whose submission was never answered."""

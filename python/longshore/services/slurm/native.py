@@ -14,8 +14,8 @@ from typing import Any, Final
 import msgspec
 
 from longshore import __version__
+from longshore.contract.batch import Batch
 from longshore.contract.context import RunPaths, Unreachable
-from longshore.contract.executor import Batch
 from longshore.engine.job_table import JobTable, read_header
 from longshore.engine.journal import Journal, lives, next_life, read_events
 from longshore.engine.members import MemberBuilder

@@ -11,8 +11,8 @@ from typing import Final
 import jinja2
 import msgspec
 
+from longshore.contract.batch import BatchMember
 from longshore.contract.context import RunPaths
-from longshore.contract.executor import Member
 from longshore.errors import ConfigError
 from longshore.plan.commands import exact_line
 from longshore.services.slurm.asked import Component
@@ -159,7 +159,7 @@ def rendered(script: Script, template: str, **more: str) -> str:
     return environment.from_string(template).render(job=script, **more)
 
 
-def table(members: Sequence[Member], paths: RunPaths) -> Iterator[str]:
+def table(members: Sequence[BatchMember], paths: RunPaths) -> Iterator[str]:
     """A line per member, as ``longshore-job`` reads it."""
     for member in members:
         words = " ".join(shlex.quote(f"{name}={value}") for name, value in member.environment.items())

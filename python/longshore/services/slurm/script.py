@@ -9,8 +9,8 @@ from typing import Any, Final
 import msgspec
 
 from longshore.config.settings import walltime
+from longshore.contract.batch import Batch, Urgency
 from longshore.contract.context import RunPaths
-from longshore.contract.executor import Batch, Urgency
 from longshore.errors import ConfigError
 from longshore.model.request import Request
 from longshore.services.slurm import render

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import msgspec
 
-from longshore.contract.context import Context, PingReport, Problem, RenderedFile, RunPaths, Unreachable
-from longshore.contract.executor import CancelOutcome, Executor, Mark
-from longshore.contract.service import Changes, Selection, StaleMark, Steering
+from longshore.contract.capabilities import BackendOptions, LauncherLine, PartialJournal, Recoverable
+from longshore.contract.context import Context, Mark, PingReport, Problem, RenderedFile, RunPaths, Unreachable
+from longshore.contract.executor import Executor
+from longshore.contract.intervention import CancelOutcome, Intervention, JobSelection, RestartChanges
+from longshore.contract.service import ServiceTraits, StaleMarkError
 from longshore.engine import settings as engine_settings
 from longshore.engine.concurrency import unbounded
 from longshore.engine.living import lock_run
@@ -45,13 +47,13 @@ if TYPE_CHECKING:
     from longshore.model.workflow import Workflow
 
 
-class SlurmService(EngineService):
+class SlurmService(EngineService, Recoverable, PartialJournal, LauncherLine, BackendOptions):
     """Slurm as a workload manager."""
 
     name: ClassVar[str] = "slurm"
-    own_map: ClassVar[str] = OWN_MAP
-    raw_lines: ClassVar[tuple[str, ...]] = ("directives", "sbatch")
-    always_inherited: ClassVar[frozenset[str]] = NEEDED
+    traits: ClassVar[ServiceTraits] = ServiceTraits(
+        settings_key=OWN_MAP, raw_option_keys=("directives", "sbatch"), required_variables=NEEDED
+    )
 
     def executor(self, settings: Mapping[str, Any]) -> Executor:
         """Return the executor."""
@@ -61,9 +63,9 @@ class SlurmService(EngineService):
         """Return the keys that a string of options, as srun has them, stands for."""
         return backend_values(text)
 
-    def launcher(self, own: Mapping[str, Any]) -> str:
+    def launcher_line(self, settings: Mapping[str, Any]) -> str:
         """Return the line that starts the tasks of a job."""
-        return launcher_line(own.get("launcher"), component_count(own))
+        return launcher_line(settings.get("launcher"), component_count(settings))
 
     def check(self, workflow: Workflow, ctx: Context) -> list[Problem]:
         """Return what of the site's and the jobs' own maps cannot be understood."""
@@ -83,7 +85,7 @@ class SlurmService(EngineService):
             workflow, msgspec.structs.replace(ctx, settings={**ctx.settings, "executor": executor})
         )
 
-    def by_hand(self, workflow: Workflow, ctx: Context) -> Iterator[RenderedFile]:
+    def render_extra(self, workflow: Workflow, ctx: Context) -> Iterator[RenderedFile]:
         """Return the template and the wrapper."""
         for path, mode in ((TEMPLATE, 0o644), (ENGINE_TEMPLATE, 0o644), (WRAPPER, 0o755)):
             text = ctx.templates[path.name.removesuffix(".j2")]
@@ -112,21 +114,21 @@ class SlurmService(EngineService):
             return None
         return Submission(id=card.id, by="submit", at=time.time(), user=user_name(), host=host_name(), notes=(said,))
 
-    def alive(self, run: RunPaths) -> bool | Unreachable:
+    def is_alive(self, run: RunPaths) -> bool | Unreachable:
         """Return whether an engine gives signs of life, or is a job that Slurm has in its queue."""
         if native := self._native(run):
             try:
                 return native.phase() is not Phase.OVER
             except FileNotFoundError:
                 return False
-        found = super().alive(run)
+        found = super().is_alive(run)
         if found:
             return found
         job = self._engine_job(run)
         # A job of which Slurm says nothing for now may well be there.
         return job is not None and job.phase() in (Phase.WAITING, Phase.RUNNING, Phase.UNKNOWN)
 
-    def cancel(self, run: RunPaths, selection: Selection) -> CancelOutcome:
+    def cancel(self, run: RunPaths, selection: JobSelection) -> CancelOutcome:
         """Cancel; an engine that waits in the queue does not take the order, and is replaced by one that does."""
         if read_submitting(run) is not None:
             # Of a graph that was not handed over to its end, some may wait in the queue.
@@ -140,7 +142,7 @@ class SlurmService(EngineService):
                 )
             return CancelOutcome(ended=native.cancel(final_too=selection.final_too))
         job = self._engine_job(run)
-        if job is not None and not super().alive(run) and job.phase() is Phase.WAITING:
+        if job is not None and not super().is_alive(run) and job.phase() is Phase.WAITING:
             job.end()
         return super().cancel(run, selection)
 
@@ -161,22 +163,22 @@ class SlurmService(EngineService):
             )
         return None
 
-    def restart(self, run: RunPaths, changes: Changes) -> Submission:
+    def restart(self, run: RunPaths, changes: RestartChanges) -> Submission:
         """Run again what did not succeed, under an engine: Slurm starts nothing twice."""
         if native := self._native(run):
             self._collected(run, native)
         return super().restart(run, changes)
 
-    def steer(self, run: RunPaths, steering: Steering) -> bool:
+    def steer(self, run: RunPaths, intervention: Intervention) -> bool:
         """Steer; a run without an engine cannot be."""
         if self._native(run):
             raise SubmissionRefusedError(
-                f"a run with 'mode: native' has no engine that could {steering.act} anything",
+                f"a run with 'mode: native' has no engine that could {intervention.act} anything",
                 hint="scontrol and scancel change what waits in Slurm's queue.",
             )
-        return super().steer(run, steering)
+        return super().steer(run, intervention)
 
-    def journal_is_whole(self, run: RunPaths) -> bool:
+    def journal_is_complete(self, run: RunPaths) -> bool:
         """Return whether an engine writes the journal, or somebody has written it at the end of a run without one."""
         return self._native(run) is None
 
@@ -185,7 +187,7 @@ class SlurmService(EngineService):
         native = self._native(run)
         if native is None:
             if mark.startswith(_SEEN):
-                raise StaleMark
+                raise StaleMarkError
             return super().events(run, mark)
         try:
             told = native.events()
@@ -198,7 +200,7 @@ class SlurmService(EngineService):
         number, _, digest = mark.removeprefix(_SEEN).partition(":")
         before = int(number or 0)
         if mark and (not mark.startswith(_SEEN) or digest != _digest(lines[:before])):
-            raise StaleMark
+            raise StaleMarkError
         return iter(told[before:]), f"{_SEEN}{len(lines)}:{_digest(lines)}"
 
     def drive(self, run: RunPaths, by: str, *, clock: Clock | None = None) -> JobState:

@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from longshore.contract.executor import MemberEvent, Waiting
+from longshore.contract.batch import MemberEvent, WaitReasons
 from longshore.model.event import Ended, Lost, Started
 from longshore.services.slurm.books import Attempt, BatchBook, Books, EndRecord
 from longshore.services.slurm.pace import Pace
@@ -106,7 +106,7 @@ class Watch:
         """Those of which something says that they are over: of ten thousand that wait, none is looked at for that."""
         self.over: dict[Attempt, BatchBook] = {}
         """What has ended, and the engine has not settled yet."""
-        self.waiting: Waiting | None = None
+        self.waiting: WaitReasons | None = None
         """Why those wait that wait, as of the newest answer; ``None`` once it was taken."""
 
     def follow(self, book: BatchBook, handed_at: float) -> None:
@@ -167,7 +167,7 @@ class Watch:
             if phase is Phase.RUNNING and not member.started:
                 member.started = True
                 yield Started(j=attempt[0], a=attempt[1], host=row.node or None, at=row.started_at)
-        self.waiting = Waiting(
+        self.waiting = WaitReasons(
             reasons={reason: tuple(sorted(jobs)) for reason, jobs in sorted(reasons.items())},
             held=HELD_REASONS & reasons.keys(),
             hint="scontrol release ID lets them go",

@@ -1,62 +1,64 @@
-"""Finds runs that a workload manager knows, wherever they were handed over from, beside those that are known here."""
+"""Queries workload managers for runs, wherever they were submitted, and merges them with those that are known here."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
+from longshore.app.capabilities import queryable_services
 from longshore.app.layers import SERVICE_VARIABLE
 from longshore.app.runs import OpenRun, is_managers_id, open_run
-from longshore.app.services import find_service
 from longshore.app.status import status_run
 from longshore.contract.context import RunPaths
-from longshore.contract.search import Search, Sighted
+from longshore.contract.search import RemoteRuns, RunSearch
 from longshore.errors import LongshoreError, RunNotFoundError, ServiceError
 from longshore.model.report import RunReport
 from longshore.world.rundir import read_card
 
-_USUAL: Final = "htcondor"
-"""The service that is asked where none is named, as BPS has it."""
 LEAST_DAYS: Final = 2.0
 """How far back a run is looked for that is named, as BPS does."""
 
 
-def asked_service(name: str | None, *, asked: bool) -> str | None:
-    """The service whose manager is to be asked for runs; ``None`` for none.
+def query_runs(service: str | None, search: RunSearch, *, required: bool) -> RemoteRuns | None:
+    """The runs that workload managers know; of those whose directory is here, what that says.
+
+    A workload manager that cannot be asked is a note.
 
     Parameters
     ----------
-    name
-        The service that is named.
-    asked
-        Whether something was said that only a manager can answer.
-    """
-    return name or os.environ.get(SERVICE_VARIABLE) or (_USUAL if asked else None)
-
-
-def runs_elsewhere(service: str, search: Search) -> Sighted:
-    """What a manager tells of runs; of those whose directory is here, what that tells.
-
-    One that cannot be asked is a note: runs that are known here are shown all the same.
+    service
+        The service to ask; without it the environment's choice, else all that can be asked.
+    search
+        Which runs.
+    required
+        Whether only a workload manager can answer. Otherwise none is asked unless it is named: ``None``.
 
     Raises
     ------
     UnknownServiceError
         There is no such service.
     """
-    kind = find_service(service)
-    try:
-        found = kind.sight(search)
-    except ServiceError as error:
-        return Sighted(notes=(error.message,))
+    named = service or os.environ.get(SERVICE_VARIABLE)
+    if not named and not required:
+        return None
+    found: list[RunReport] = []
+    notes: list[str] = []
+    for manager in queryable_services(named):
+        try:
+            answer = manager.query_runs(search)
+        except ServiceError as error:
+            notes.append(error.message)
+        else:
+            found += answer.reports
+            notes += answer.notes
     reports: dict[tuple[str, str], RunReport] = {}
-    for report in sorted(found.reports, key=lambda report: report.submitted_at or 0.0):
+    for report in sorted(found, key=lambda report: report.submitted_at or 0.0):
         here = _here(report)
-        # A run that was restarted has several jobs of DAGMan's; the newest tells how it stands.
+        # A run that was restarted may be several jobs of its workload manager; the newest tells how it stands.
         reports[here.path if here else report.path, here.id if here else report.name] = here or report
-    return Sighted(reports=tuple(reports.values()), notes=found.notes)
+    return RemoteRuns(reports=tuple(reports.values()), notes=tuple(notes))
 
 
 def merged(known: Iterable[RunReport], found: Iterable[RunReport]) -> list[RunReport]:
@@ -66,10 +68,10 @@ def merged(known: Iterable[RunReport], found: Iterable[RunReport]) -> list[RunRe
     return sorted(there.values(), key=lambda report: report.submitted_at or 0.0)
 
 
-def open_or_sight(
-    reference: str, *, service: str | None, everywhere: bool = False, days: float = 0.0, ours: bool = True
+def open_or_query(
+    reference: str, *, service: str | None, everywhere: bool = False, days: float = 0.0, runs_only: bool = True
 ) -> OpenRun | RunReport:
-    """Open a run, or, where its directory is not here, say what its workload manager tells of it.
+    """Open a run, or, where its directory is not here, return what its workload manager knows of it.
 
     Parameters
     ----------
@@ -79,8 +81,8 @@ def open_or_sight(
         Whether all queues of the manager are searched.
     days
         How far back.
-    ours
-        Whether a run is meant, and nothing else that has this id.
+    runs_only
+        Whether a job with this id that is no run is left out.
 
     Raises
     ------
@@ -92,17 +94,22 @@ def open_or_sight(
     except RunNotFoundError as error:
         if type(error) is not RunNotFoundError or not is_managers_id(reference):
             raise
-        search = Search(reference=reference, days=max(days, LEAST_DAYS), everywhere=everywhere, ours=ours)
-        try:
-            found = find_service(asked_service(service, asked=True) or _USUAL).sight(search)
-        except ServiceError:
-            raise error from None
-        if not found.reports:
-            raise _not_found(reference, search, found.notes) from None
-        return _only_one(reference, found.reports)
+        search = RunSearch(reference=reference, days=max(days, LEAST_DAYS), everywhere=everywhere, runs_only=runs_only)
+        reports: list[RunReport] = []
+        notes: list[str] = []
+        for manager in queryable_services(service or os.environ.get(SERVICE_VARIABLE)):
+            try:
+                found = manager.query_runs(search)
+            except ServiceError:
+                raise error from None
+            reports += found.reports
+            notes += found.notes
+        if not reports:
+            raise _not_found(reference, search, notes) from None
+        return _only_one(reference, reports)
 
 
-def _only_one(reference: str, reports: tuple[RunReport, ...]) -> RunReport:
+def _only_one(reference: str, reports: Sequence[RunReport]) -> RunReport:
     if len({report.global_id for report in reports}) > 1:
         raise RunNotFoundError(
             f"'{reference}' is the id of several runs: {', '.join(report.global_id for report in reports)}",
@@ -111,7 +118,7 @@ def _only_one(reference: str, reports: tuple[RunReport, ...]) -> RunReport:
     return reports[0]
 
 
-def _not_found(reference: str, search: Search, notes: tuple[str, ...]) -> RunNotFoundError:
+def _not_found(reference: str, search: RunSearch, notes: Sequence[str]) -> RunNotFoundError:
     silent = f" ({'; '.join(notes)})" if notes else ""
     return RunNotFoundError(
         f"no run '{reference}' is known{silent}",

@@ -8,7 +8,9 @@ import pytest
 from tests.command import Cli
 
 AWAY = """
-from longshore.contract.search import Sighted
+from longshore.contract.capabilities import Queryable
+from longshore.contract.intervention import CancelOutcome
+from longshore.contract.search import RemoteRuns
 from longshore.errors import SubmissionRefusedError, UnreachableError
 from longshore.model.report import RunReport
 from longshore.model.state import JobState
@@ -24,26 +26,26 @@ def run(number, state=JobState.RUNNING, host="ap"):
     )
 
 
-class Away(LocalService):
+class Away(LocalService, Queryable):
     ended = False
 
-    def find(self, reference, *, everywhere=False):
+    def find_run(self, reference, *, everywhere=False):
         return None
 
-    def sight(self, search):
+    def query_runs(self, search):
         if search.pass_thru == "silence":
             raise UnreachableError("the queue does not answer")
         found = [run(7, JobState.DELETED if Away.ended else JobState.RUNNING), run(8, host="ap"), run(8, host="far")]
         if search.reference:
             found = [each for each in found if search.reference in (each.id, each.id[:-2], each.global_id)]
         shown = found if search.everywhere or search.reference else found[:1]
-        return Sighted(reports=tuple(shown), notes=("one is mute",))
+        return RemoteRuns(reports=tuple(shown), notes=("one is mute",))
 
-    def cancel_sighted(self, search, *, forced):
+    def cancel_remote(self, search, *, forced):
         if "unmet" in search.pass_thru:
             raise SubmissionRefusedError("nothing meets that")
         Away.ended = True
-        return 2
+        return CancelOutcome(ended=2)
 """
 NAMED = ("--wms-service-class", "away.Away")
 

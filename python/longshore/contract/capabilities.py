@@ -1,0 +1,263 @@
+"""What a service may be able to do beyond its core: one small class per capability.
+
+A service that has a capability derives from its class. Where a command needs a capability that is missing, it says so;
+where the core can do without, it does. `longshore.testing.conformance` has a test class for each.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from longshore.contract.context import Mark, RunPaths, Unreachable
+from longshore.contract.intervention import CancelOutcome, Intervention, JobSelection, RestartChanges
+from longshore.contract.search import RemoteRuns, RunSearch
+from longshore.model.event import News
+from longshore.model.submission import Submission
+
+if TYPE_CHECKING:
+    from longshore.model.workflow import Workflow
+
+
+class Cancellable(ABC):
+    """Ends runs (``longshore cancel``)."""
+
+    @abstractmethod
+    def cancel(self, run: RunPaths, selection: JobSelection) -> CancelOutcome:
+        """End jobs. A second call, or one for a run that is over, is no error.
+
+        Raises
+        ------
+        SubmissionRefusedError
+            The workload manager cannot end these jobs alone.
+        """
+
+
+class Restartable(ABC):
+    """Runs again what did not succeed (``longshore restart``)."""
+
+    @abstractmethod
+    def restart(self, run: RunPaths, changes: RestartChanges) -> Submission:
+        """Submit the jobs that did not succeed, and those that the changes name.
+
+        Raises
+        ------
+        SubmissionRefusedError
+            The run is alive, has nothing left to do, or the workload manager cannot make these changes.
+        """
+
+
+class Resumable(ABC):
+    """Continues runs whose controller died (``longshore resume``)."""
+
+    @abstractmethod
+    def resume(self, run: RunPaths, *, take_over: bool = False, force: bool = False) -> Submission | None:
+        """Start another controller; return ``None`` where the run is over.
+
+        Parameters
+        ----------
+        run
+            The run directory.
+        take_over
+            Even from a controller that seems alive: the user says that it, or its host, is gone.
+        force
+            Even after several controllers in a row that achieved nothing.
+
+        Raises
+        ------
+        SubmissionRefusedError
+            Its controller is alive.
+        """
+
+
+class LivenessProbe(ABC):
+    """Knows whether something still moves a run. Without it, a run is alive until its events say that it is over."""
+
+    @abstractmethod
+    def is_alive(self, run: RunPaths) -> bool | Unreachable:
+        """Return whether a controller of the run lives, or the workload manager has jobs of it. Called often."""
+
+
+class Steerable(ABC):
+    """Takes interventions (``longshore hold``, ``release``, ``pause``, ``unpause``, ``throttle`` and ``set``)."""
+
+    @abstractmethod
+    def steer(self, run: RunPaths, intervention: Intervention) -> bool:
+        """Order an intervention; return whether it holds already, and not only once a controller reads it.
+
+        Raises
+        ------
+        SubmissionRefusedError
+            The workload manager cannot do that, or the run is over.
+        """
+
+    def unreached_notes(self, run: RunPaths, intervention: Intervention) -> tuple[str, ...]:
+        """Return a note on jobs that an intervention selected and did not reach. By default it reaches all."""
+        return ()
+
+
+class Recoverable(ABC):
+    """Finds out whether a submission arrived whose process was killed before it could record that."""
+
+    @abstractmethod
+    def recover(self, run: RunPaths) -> Submission | None:
+        """Return the newest submission, if it arrived and ``run.json`` does not have it.
+
+        Raises
+        ------
+        UnreachableError
+            The workload manager does not answer.
+        """
+
+
+class Queryable(ABC):
+    """Knows runs by ids of its own, wherever their directories are."""
+
+    @abstractmethod
+    def find_run(self, reference: str, *, everywhere: bool = False) -> Path | None:
+        """Return the directory of a run, if it is on this host; ``None`` where the workload manager knows none.
+
+        Parameters
+        ----------
+        reference
+            An id of the workload manager.
+        everywhere
+            Whether all of its queues are searched, or only that of this host.
+
+        Raises
+        ------
+        ServiceError
+            The workload manager cannot be asked.
+        """
+
+    @abstractmethod
+    def query_runs(self, search: RunSearch) -> RemoteRuns:
+        """Return reports of runs, from what the workload manager knows of them.
+
+        Raises
+        ------
+        ServiceError
+            The workload manager cannot be asked.
+        """
+
+    @abstractmethod
+    def cancel_remote(self, search: RunSearch, *, forced: bool) -> CancelOutcome:
+        """End the run that a search names by its reference.
+
+        Parameters
+        ----------
+        search
+            Which run.
+        forced
+            Whether the workload manager forgets jobs that it cannot reach.
+
+        Raises
+        ------
+        SubmissionRefusedError
+            Nothing is ended.
+        """
+
+
+class BriefEvents(ABC):
+    """Tells events in short, for readers who need only the state that they lead to."""
+
+    @abstractmethod
+    def brief_events(self, run: RunPaths, mark: Mark = "") -> tuple[Iterator[News], Mark] | Unreachable:
+        """Like `EventSource.events`, but an attempt that succeeded may be one event. Marks of its own.
+
+        The order of the events of a job is kept, and that of all ends.
+
+        Raises
+        ------
+        StaleMarkError
+            As for `EventSource.events`.
+        """
+
+
+class PartialJournal(ABC):
+    """Has a journal that lacks events at times; otherwise readers may read the journal instead of `events`."""
+
+    @abstractmethod
+    def journal_is_complete(self, run: RunPaths) -> bool:
+        """Return whether the journal now has all events."""
+
+
+class LogLocator(ABC):
+    """Where the logs of a run are."""
+
+    @abstractmethod
+    def path(self, index: int, name: str, label: str, attempt: int) -> str:
+        """Return the path of an attempt's log, relative to the run directory."""
+
+    @abstractmethod
+    def attempts(self, index: int) -> int:
+        """Return the number of a job's newest attempt; 0 before the first."""
+
+
+class LogLocating(ABC):
+    """Names logs in its own way. Without it, logs are at `RunPaths.log_of`."""
+
+    @abstractmethod
+    def log_locator(self, run: RunPaths) -> LogLocator | None:
+        """Return where logs are; ``None`` if this run has them at `RunPaths.log_of`."""
+
+
+class LogDirectories(ABC):
+    """Needs directories that are there before jobs write to them."""
+
+    @abstractmethod
+    def log_directories(self, workflow: Workflow) -> Iterable[str]:
+        """Return directories to make, relative to the run directory. Pure."""
+
+
+class StatusLines(ABC):
+    """Has facts on the controller of a run that ``longshore report`` shows."""
+
+    @abstractmethod
+    def status_lines(self, run: RunPaths) -> tuple[str, ...]:
+        """Return these facts, a line each."""
+
+
+class HoldRules(ABC):
+    """Holds jobs by itself, and releases them or gives them up by rules."""
+
+    @abstractmethod
+    def releases_holds(self, run: RunPaths) -> bool:
+        """Return whether a job is held that a rule will release: ``--wait`` then goes on."""
+
+
+class LauncherLine(ABC):
+    """Starts the command of a job with a program of its own, such as ``srun``."""
+
+    @abstractmethod
+    def launcher_line(self, settings: Mapping[str, Any]) -> str:
+        """Return a line of shell to put in front of each command; empty for none. Pure.
+
+        Parameters
+        ----------
+        settings
+            `longshore.model.job.JobSettings.own` of the job.
+
+        Raises
+        ------
+        ConfigError
+            The settings are wrong.
+        """
+
+
+class BackendOptions(ABC):
+    """Takes options of the workload manager as one string (``backendOptions``)."""
+
+    @abstractmethod
+    def backend_options(self, text: str) -> Mapping[str, Any]:
+        """Return the keys and values of a configuration that the options stand for. Pure.
+
+        Raises
+        ------
+        ConfigError
+            An option is unknown.
+        HelpWanted
+            The text asks which options there are.
+        """

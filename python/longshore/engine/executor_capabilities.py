@@ -1,0 +1,63 @@
+"""Calls what an executor may be able to do, and does without where it cannot."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from longshore.contract.batch import AttemptId, Urgency
+from longshore.contract.context import PingReport
+from longshore.contract.executor import (
+    BatchSizing,
+    EndRetention,
+    Executor,
+    NewsWait,
+    ProcessCleanup,
+    Reprioritisable,
+    ResourceProbe,
+    SubmitWindow,
+)
+
+
+def probe_resources(executor: Executor) -> PingReport:
+    """What the workload manager has; nothing is known of one without a probe."""
+    if isinstance(executor, ResourceProbe):
+        return executor.probe()
+    return PingReport(service="", ok=True, message="it has no probe")
+
+
+def wait_for_news(executor: Executor, timeout_s: float) -> None:
+    """Wait until something may be new, at most `timeout_s` seconds."""
+    if isinstance(executor, NewsWait):
+        executor.wait(timeout_s)
+    else:
+        time.sleep(timeout_s)
+
+
+def free_submissions(executor: Executor) -> int | None:
+    """How many batches may be submitted now; ``None`` for any number."""
+    return executor.free_submissions() if isinstance(executor, SubmitWindow) else None
+
+
+def max_batch_for(executor: Executor, settings: Mapping[str, Any]) -> int:
+    """How many members a batch with these settings may have."""
+    return executor.max_batch_for(settings) if isinstance(executor, BatchSizing) else executor.limits.max_batch
+
+
+def reprioritise(executor: Executor, urgencies: Mapping[str, Urgency]) -> None:
+    """Set how urgent waiting batches are, where the workload manager has priorities."""
+    if isinstance(executor, Reprioritisable):
+        executor.reprioritise(urgencies)
+
+
+def discard_ends(executor: Executor, attempts: Iterable[AttemptId]) -> None:
+    """Let the executor forget ends that are durable."""
+    if isinstance(executor, EndRetention):
+        executor.discard_ends(attempts)
+
+
+def end_leftovers(executor: Executor) -> None:
+    """End what jobs of a cancelled run left behind."""
+    if isinstance(executor, ProcessCleanup):
+        executor.end_leftovers()
