@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from longshore.config.interpolate import Field
 from longshore.config.merge import LayerRank, layer_from_mapping, merge, tree
-from longshore.config.search import Config, Expander, Scope, did_you_mean, empty, tidy_path
+from longshore.config.search import Config, Expander, Scope, empty, tidy_path
 from longshore.errors import ConfigError, LongshoreError, ReferenceRingError, UndefinedVariableError
 from longshore.origin import Origin
 
@@ -294,11 +294,6 @@ def test_names_a_variable_could_have() -> None:
     names = CONFIG.names(scope)
     assert {"visit", "q", "a", "v", "mem", "n", "site"} <= names
     assert "a2" not in names
-
-
-def test_did_you_mean() -> None:
-    assert did_you_mean("requestMemroy", ["requestMemory", "requestCpus"]) == "Did you mean 'requestMemory'?"
-    assert did_you_mean("x", ["requestMemory"]) == ""
 
 
 def test_tidy_path() -> None:

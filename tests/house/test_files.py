@@ -83,3 +83,21 @@ def test_files_are_written_and_locked_in_one_place() -> None:
 )
 def test_such_calls_are_recognised(source: str, is_one: bool) -> None:
     assert bool(violations(ast.parse(source))) == is_one
+
+
+@pytest.mark.parametrize(
+    ("library", "homes"),
+    [
+        ("fcntl", {"world/locks.py", "engine/keeper/records.py"}),
+        ("difflib", {"model/suggestions.py"}),
+    ],
+)
+def test_one_module_speaks_to_a_library(library: str, homes: set[str]) -> None:
+    found = {
+        path.relative_to(PACKAGE).as_posix()
+        for path in PACKAGE.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if (isinstance(node, ast.Import) and library in {alias.name for alias in node.names})
+        or (isinstance(node, ast.ImportFrom) and node.module == library)
+    }
+    assert found == homes

@@ -18,6 +18,7 @@ from longshore.contract.search import RunSearch
 from longshore.errors import LongshoreError, RunNotFoundError
 from longshore.model.report import RunReport
 from longshore.model.state import TERMINAL, JobState
+from longshore.model.suggestions import did_you_mean
 from longshore.plan.special import FINAL
 from longshore.world.registry import entries
 
@@ -159,9 +160,6 @@ def check_names(opened: OpenRun, selection: JobSelection) -> RunReport:
     for kind, wanted, there in (("job", selection.jobs, names), ("label", selection.labels, set(report.labels))):
         for name in wanted:
             if name not in there:
-                from difflib import get_close_matches
-
-                near = get_close_matches(name, sorted(there), n=1)
-                hint = f"Did you mean '{near[0]}'?" if near else f"'longshore report {opened.card.id}' shows them."
+                hint = did_you_mean(name, there) or f"'longshore report {opened.card.id}' shows them."
                 raise RunNotFoundError(f"run '{opened.card.id}' has no {kind} '{name}'", hint=hint)
     return report

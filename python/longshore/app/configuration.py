@@ -18,6 +18,7 @@ from longshore.config.explain import Explained, explain_key
 from longshore.config.functions import Caller
 from longshore.config.merge import PACKAGED, Layer, LayerRank, layer_from_mapping, merge_over
 from longshore.config.search import Config, Scope
+from longshore.config.settings import truth
 from longshore.errors import ConfigError
 from longshore.origin import Origin
 from longshore.sites.profile import ResolvedProfile
@@ -123,10 +124,7 @@ class Configuration:
             It is neither.
         """
         value = self.search(key)
-        word = str(value).lower()
-        if word not in {"true", "false", "", "none"}:
-            raise ConfigError(f"'{key}' must be true or false, not '{value}'", origin=self.origin(key))
-        return word == "true"
+        return value is not None and value != "" and truth(value, key, self.origin(key))
 
     def origin(self, key: str) -> Origin | None:
         """Where the value of a key was written."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from difflib import get_close_matches
 from typing import Final, TypeAlias
 
 from longshore.errors import UsageError
 from longshore.model.moment import timestamp
 from longshore.model.report import RunReport
 from longshore.model.state import JobState
+from longshore.model.suggestions import did_you_mean
 
 Value: TypeAlias = str | int | None
 
@@ -137,6 +137,5 @@ def _text(value: Value) -> str:
 
 def _unknown(option: str, name: str, names: Iterable[str]) -> UsageError:
     listed = list(names)
-    near = get_close_matches(name, listed, n=1)
-    guess = f"Did you mean '{near[0]}'? " if near else ""
-    return UsageError(f"{option}: there is no field '{name}'", hint=f"{guess}There are {', '.join(listed)}.")
+    hint = f"{did_you_mean(name, listed)} There are {', '.join(listed)}.".lstrip()
+    return UsageError(f"{option}: there is no field '{name}'", hint=hint)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from difflib import get_close_matches
 
 from longshore.app.runs import OpenRun
 from longshore.engine.job_table import JobTable
 from longshore.errors import RunNotFoundError
+from longshore.model.suggestions import did_you_mean
 
 _SHOWN = 5
 """Names spelled out in a message."""
@@ -54,8 +54,7 @@ def find_jobs_of_labels(opened: OpenRun, jobs: JobTable, labels: Collection[str]
     """
     known = sorted(jobs.labels)
     for label in sorted(set(labels).difference(known)):
-        near = get_close_matches(label, known, n=1)
-        hint = f"Did you mean '{near[0]}'?" if near else f"It has {first_names(known)}."
+        hint = did_you_mean(label, known) or f"It has {first_names(known)}."
         raise RunNotFoundError(f"run '{opened.card.id}' has no label '{label}'", hint=hint)
     return jobs.select(labels=labels)
 
@@ -69,8 +68,7 @@ def first_names(names: Sequence[str]) -> str:
 def _hint(run: str, jobs: JobTable, reference: str) -> str:
     if reference in jobs.labels:
         return f"'{reference}' is a label; a job is named like '{jobs.names[jobs.select(labels=[reference])[0]]}'."
-    near = get_close_matches(reference, list(_alike(jobs.names, reference)), n=1)
-    return f"Did you mean '{near[0]}'?" if near else f"'longshore report {run} --json' names all jobs."
+    return did_you_mean(reference, _alike(jobs.names, reference)) or f"'longshore report {run} --json' names all jobs."
 
 
 def _alike(names: Sequence[str], reference: str) -> Iterator[str]:

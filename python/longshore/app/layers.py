@@ -14,9 +14,9 @@ import msgspec
 
 from longshore.config.check import Finding, Severity
 from longshore.config.merge import Layer, LayerRank, LayerStack, Node, layer_from_mapping, plain, tree
-from longshore.config.search import did_you_mean
 from longshore.config.spelling import respelled
 from longshore.errors import ConfigError, FilesError
+from longshore.model.suggestions import did_you_mean
 from longshore.origin import Origin
 from longshore.world.clock import timestamp
 from longshore.world.etc import shipped

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +20,7 @@ from longshore.app.teller import Teller
 from longshore.app.user_functions import make_caller
 from longshore.config.check import Finding
 from longshore.config.merge import PACKAGED, LayerRank, layer_from_mapping, plain
-from longshore.config.rules import SIGNALS, signals
+from longshore.config.rules import signals
 from longshore.config.search import Config
 from longshore.config.settings import count, most_at_once, parse_pool, walltime
 from longshore.contract.context import Context, RunPaths, Site
@@ -257,7 +258,7 @@ def _read(
 def _ending(configuration: Configuration) -> dict[str, Any]:
     """How an executor ends a job that went beyond its limits, where that is not as usual."""
     found: dict[str, Any] = {}
-    if (chosen := _read(configuration, "killSignals", signals, ())) not in {(), (SIGNALS["TERM"],)}:
+    if (chosen := _read(configuration, "killSignals", signals, ())) not in {(), (signal.SIGTERM,)}:
         found["signals"] = list(chosen)
     if (grace := _read(configuration, "killGrace", walltime, 10.0)) != 10.0:
         found["grace_s"] = grace

@@ -16,8 +16,9 @@ from longshore.app.services import short_name
 from longshore.config.check import Finding, Severity, check
 from longshore.config.interpolate import shown
 from longshore.config.merge import PACKAGED, Layer, LayerRank, Node, overlay, plain
-from longshore.config.search import Config, Expander, Scope, did_you_mean
+from longshore.config.search import Config, Expander, Scope
 from longshore.errors import ConfigError
+from longshore.model.suggestions import did_you_mean
 from longshore.origin import Origin
 from longshore.sites.limits import Limits, lowered, read_limits
 from longshore.sites.match import belongs, the_one

@@ -12,8 +12,8 @@ from longshore.app.configuration import Configuration
 from longshore.config.functions import Call, Caller
 from longshore.config.interpolate import shown
 from longshore.config.merge import Layer, Node
-from longshore.config.search import did_you_mean
 from longshore.errors import ConfigError, LongshoreError
+from longshore.model.suggestions import did_you_mean
 from longshore.origin import Origin
 
 _KEY = "allowFunctions"

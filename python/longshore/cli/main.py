@@ -15,6 +15,7 @@ import click
 from longshore import __version__
 from longshore.cli.options import INTERRUPTED
 from longshore.errors import HelpWanted, LongshoreError, UsageError
+from longshore.model.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -121,13 +122,8 @@ class LazyGroup(click.Group):
         if args and args[0] not in COMMANDS and args[0] not in HIDDEN:
             if ctx.resilient_parsing:
                 return None, None, args
-            from difflib import get_close_matches
-
-            near = get_close_matches(args[0], COMMANDS, n=1)
-            raise UsageError(
-                f"there is no command '{args[0]}'",
-                hint=f"Did you mean '{near[0]}'?" if near else f"There are {', '.join(COMMANDS)}.",
-            )
+            hint = did_you_mean(args[0], COMMANDS) or f"There are {', '.join(COMMANDS)}."
+            raise UsageError(f"there is no command '{args[0]}'", hint=hint)
         return super().resolve_command(ctx, args)
 
 
@@ -264,15 +260,12 @@ def _usage(error: click.ClickException) -> LongshoreError:
     if not isinstance(error, click.NoSuchOption):
         text = error.format_message().removesuffix(".")
         return UsageError(text[:1].lower() + text[1:], hint=see)
-    from difflib import get_close_matches
-
-    near = get_close_matches(error.option_name, error.possibilities or (), n=1, cutoff=0.75)
-    guess = f"Did you mean '{near[0]}'? " if near else ""
-    if not near and ctx and ctx.parent is None:
-        guess = "Options of a command stand behind its name. "
+    guess = did_you_mean(error.option_name, error.possibilities or (), likeness=0.75)
+    if not guess and ctx and ctx.parent is None:
+        guess = "Options of a command stand behind its name."
     elif ctx and ctx.parent and any(error.option_name in each.opts for each in ctx.parent.command.params):
-        guess = f"It stands before the command: longshore {error.option_name} ... {ctx.info_name} ... "
-    return UsageError(f"there is no option '{error.option_name}'", hint=guess + see)
+        guess = f"It stands before the command: longshore {error.option_name} ... {ctx.info_name} ..."
+    return UsageError(f"there is no option '{error.option_name}'", hint=f"{guess} {see}".lstrip())
 
 
 def _failed_io(error: OSError) -> LongshoreError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from longshore.cli.words import counted, duration, signal_name, size
+from longshore.cli.words import counted, duration, named_signal, size
 from longshore.model.event import (
     Deleted,
     Ended,
@@ -63,7 +63,7 @@ def _ended(event: Ended, _: int) -> str:
     rest = f" ({', '.join(used)})" if used else ""
     if event.cause is None:
         return f"attempt {event.a} succeeded{rest}"
-    how = signal_name(event.signal) if event.signal is not None else f"exit code {event.exit}"
+    how = named_signal(event.signal) if event.signal is not None else f"exit code {event.exit}"
     known = how if event.signal is not None or event.exit is not None else "no exit code"
     reason = f": {event.reason}" if event.reason and event.reason != known else ""
     return f"attempt {event.a} ended badly, {event.cause.value}, {known}{rest}{reason}"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import signal
 from typing import Final
 
+from longshore.model.signals import signal_name
 from longshore.model.state import Cause
 
 INDENT: Final = "  "
@@ -58,7 +58,7 @@ def why(cause: Cause | None, exit_code: int | None, signal_number: int | None) -
     """Why an attempt ended badly, in as few words as tell all that is known."""
     known = []
     if signal_number is not None:
-        known.append(signal_name(signal_number))
+        known.append(named_signal(signal_number))
     elif exit_code is not None:
         known.append(f"exit code {exit_code}")
     if cause is not None and not (known and cause in {Cause.EXIT, Cause.SIGNAL}):
@@ -66,10 +66,6 @@ def why(cause: Cause | None, exit_code: int | None, signal_number: int | None) -
     return ", ".join(known) or (cause.value if cause else "cause unknown")
 
 
-def signal_name(number: int) -> str:
-    """Return a signal by its name, or by its number where this host has none for it."""
-    try:
-        return f"signal {signal.Signals(number).name}"
-    except ValueError:
-        # The job may have run on a host that has signals this one lacks.
-        return f"signal {number}"
+def named_signal(number: int) -> str:
+    """A signal for a reader, such as ``signal SIGKILL``."""
+    return f"signal {signal_name(number).removeprefix('signal ')}"

@@ -7,10 +7,10 @@ from typing import Any, Final
 
 from longshore.config.interpolate import shown
 from longshore.config.merge import Node, plain
-from longshore.config.search import did_you_mean
 from longshore.errors import ConfigError
 from longshore.model.rules import SuccessIf
 from longshore.model.state import Cause, JobState
+from longshore.model.suggestions import did_you_mean
 from longshore.origin import Origin
 
 STATES: Final[Mapping[str, tuple[str, ...]]] = {

@@ -13,7 +13,7 @@ import msgspec
 from longshore.config.interpolate import Field, angled_names, parse, shown
 from longshore.config.merge import PACKAGED, Node, plain
 from longshore.config.quick import Quick
-from longshore.config.search import did_you_mean
+from longshore.model.suggestions import did_you_mean
 from longshore.origin import Origin
 
 if TYPE_CHECKING:

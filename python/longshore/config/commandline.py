@@ -11,9 +11,10 @@ from typing import Final, TypeAlias
 
 from longshore.config.interpolate import Template, expand_env, shown, undelayed_env
 from longshore.config.merge import Node, plain
-from longshore.config.search import Config, Expander, Hit, Scope, did_you_mean, empty
+from longshore.config.search import Config, Expander, Hit, Scope, empty
 from longshore.config.settings import truth
 from longshore.errors import ConfigError, UndefinedVariableError
+from longshore.model.suggestions import did_you_mean
 from longshore.origin import Origin
 
 CommandTemplate: TypeAlias = Template | tuple[Template, ...]

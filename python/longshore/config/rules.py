@@ -11,36 +11,18 @@ from longshore.config import buildtest
 from longshore.config.buildtest import slurm_states
 from longshore.config.interpolate import Template, shown, unparse
 from longshore.config.merge import Node, plain
-from longshore.config.search import Hit, did_you_mean
-from longshore.config.settings import count, memory, walltime
+from longshore.config.search import Hit
+from longshore.config.settings import count, memory, truth, walltime
 from longshore.errors import ConfigError
 from longshore.model.rules import Backoff, Bounds, Growth, JobRules, Keep, RetryOn, SuccessIf, Value
+from longshore.model.signals import signal_names, signal_number
 from longshore.model.state import Cause, JobState
+from longshore.model.suggestions import did_you_mean
 from longshore.origin import Origin
 
 Read = Callable[[Any, str, Origin | None], Any]
 _Answer = TypeVar("_Answer")
 
-SIGNALS: Final[Mapping[str, int]] = {
-    "HUP": 1,
-    "INT": 2,
-    "QUIT": 3,
-    "ILL": 4,
-    "TRAP": 5,
-    "ABRT": 6,
-    "BUS": 7,
-    "FPE": 8,
-    "KILL": 9,
-    "USR1": 10,
-    "SEGV": 11,
-    "USR2": 12,
-    "PIPE": 13,
-    "ALRM": 14,
-    "TERM": 15,
-    "XCPU": 24,
-    "XFSZ": 25,
-}
-"""Numbers of signals on Linux, whatever the machine is that reads the configuration."""
 _STATES: Final = (
     JobState.SUCCEEDED.value,
     Cause.EXIT.value,
@@ -270,21 +252,6 @@ def multiplier(value: Any, key: str, origin: Origin | None = None) -> float | No
     return factor if factor > 1 else None
 
 
-def truth(value: Any, key: str, origin: Origin | None = None) -> bool:
-    """True or false.
-
-    Raises
-    ------
-    ConfigError
-        It is neither.
-    """
-    words = {"true": True, "false": False}
-    found = words.get(str(value).lower())
-    if found is None:
-        raise ConfigError(f"'{key}' must be true or false, not {shown(value)}", origin=origin)
-    return found
-
-
 def memory_grace(value: Any, key: str, origin: Origin | None = None) -> tuple[float, int]:
     """A share in percent, or an amount of memory.
 
@@ -316,10 +283,9 @@ def signals(value: Any, key: str, origin: Origin | None = None) -> tuple[int, ..
 
 
 def _signal(value: Any, key: str, origin: Origin | None) -> int:
-    name = str(value).upper().removeprefix("SIG")
-    found = SIGNALS.get(name, int(name) if re.fullmatch(r"\d{1,2}", name) else 0)
-    if isinstance(value, bool) or not 1 <= found <= 64:
-        hint = did_you_mean(name, list(SIGNALS)) or "For example TERM, INT or 10."
+    found = signal_number(str(value))
+    if isinstance(value, bool) or found is None:
+        hint = did_you_mean(str(value).upper().removeprefix("SIG"), signal_names()) or "For example TERM, INT or 10."
         raise ConfigError(f"'{key}' must name signals, not {shown(value)}", origin=origin, hint=hint)
     return found
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -410,14 +409,6 @@ def tidy_path(path: str, *, slash: bool = False) -> str:
     """A path without doubled slashes and dots, with or without a slash at its end."""
     tidy = posixpath.normpath(path)
     return f"{tidy}/" if slash and not tidy.endswith("/") else tidy
-
-
-def did_you_mean(name: str, known: Iterable[str], *, likeness: float = 0.7) -> str:
-    """A question for the user with the nearest name there is, if it is alike enough, or nothing."""
-    # Capitals in the wrong place are the likeliest mistake, and no great one.
-    lowered = {each.lower(): each for each in sorted(known)}
-    near = get_close_matches(name.lower(), lowered, n=1, cutoff=likeness)
-    return f"Did you mean '{lowered[near[0]]}'?" if near else ""
 
 
 def _map_of(node: Node) -> Mapping[str, Node]:

@@ -10,9 +10,9 @@ from longshore.config.check import Finding, Severity, key_of
 from longshore.config.interpolate import shown
 from longshore.config.merge import PACKAGED, LayerRank, Node, plain
 from longshore.config.rules import RANGES, SECTIONS
-from longshore.config.search import did_you_mean
 from longshore.config.settings import count, exit_codes, memory, walltime
 from longshore.errors import ConfigError
+from longshore.model.suggestions import did_you_mean
 from longshore.origin import Origin
 
 INIT: Final = "pipetaskInit"

@@ -8,9 +8,10 @@ from typing import TypeVar
 
 from longshore.config.interpolate import shown
 from longshore.config.merge import Node, plain
-from longshore.config.search import Expander, did_you_mean
+from longshore.config.search import Expander
 from longshore.contract.clustering import Start
 from longshore.errors import ConfigError
+from longshore.model.suggestions import did_you_mean
 from longshore.origin import Origin
 
 _Word = TypeVar("_Word", bound=StrEnum)

@@ -13,8 +13,9 @@ from longshore.config.check import Finding, Severity, key_of, unknown_keys, vari
 from longshore.config.functions import GENERATE, GENERATE_HINT, WORD, calls, parsed_call
 from longshore.config.interpolate import angled_names, wms_placeholder
 from longshore.config.merge import PACKAGED, Node
-from longshore.config.search import Config, Expander, Scope, did_you_mean
+from longshore.config.search import Config, Expander, Scope
 from longshore.errors import ConfigError, ReferenceRingError
+from longshore.model.suggestions import did_you_mean
 from longshore.origin import Origin
 
 _OF_STAGES: Final = (

@@ -10,6 +10,7 @@ import msgspec
 from longshore.config.settings import count, memory, walltime
 from longshore.errors import UsageError
 from longshore.model.request import Request
+from longshore.model.suggestions import did_you_mean
 
 
 def _cpus(text: str, key: str) -> int:
@@ -62,8 +63,5 @@ def changed(request: Request, changes: Mapping[str, str]) -> Request:
 
 
 def _unknown(key: str) -> UsageError:
-    from difflib import get_close_matches
-
-    near = get_close_matches(key, SETTABLE, n=1)
-    hint = f"Did you mean '{near[0]}'? " if near else ""
-    return UsageError(f"'{key}' cannot be set of a live run", hint=f"{hint}What can be: {', '.join(SETTABLE)}.")
+    hint = f"{did_you_mean(key, SETTABLE)} What can be: {', '.join(SETTABLE)}.".lstrip()
+    return UsageError(f"'{key}' cannot be set of a live run", hint=hint)

@@ -11,11 +11,11 @@ import msgspec
 
 from longshore.config.interpolate import shown
 from longshore.config.merge import Node, plain, without_deleted
-from longshore.config.search import did_you_mean
 from longshore.errors import ConfigError, CycleError
 from longshore.graph.query import RESERVED
 from longshore.graph.tables import captured, is_value
 from longshore.model.dag import adjacency, find_ring, topological_order
+from longshore.model.suggestions import did_you_mean
 from longshore.origin import Origin
 
 _TOP: Final = ("description", "dimensions", "relations", "datasets", "tasks", "subsets")

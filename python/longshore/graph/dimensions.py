@@ -9,12 +9,12 @@ import msgspec
 
 from longshore.config.interpolate import shown
 from longshore.config.merge import Node, plain
-from longshore.config.search import did_you_mean
 from longshore.errors import ConfigError, GraphError
 from longshore.graph.conditions import Values
 from longshore.graph.description import Description, DimensionEntry, FileKind, NeededFile, RelationEntry, unknown
 from longshore.graph.query import Column, query_error
 from longshore.graph.tables import Kind, Table, Value, is_value, kind_of, number
+from longshore.model.suggestions import did_you_mean
 from longshore.origin import Origin
 
 Row = tuple[int, ...]

@@ -9,9 +9,9 @@ from typing import Any, Final, NoReturn, TypeVar
 
 import msgspec
 
-from longshore.config.search import did_you_mean
 from longshore.errors import GraphError
 from longshore.graph.graphlines import KNOWN, GraphHeader
+from longshore.model.suggestions import did_you_mean
 from longshore.origin import Origin
 
 _BATCH: Final = 4096

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
 from typing import Any
 
 import msgspec
 
 from longshore.errors import ConfigError
+from longshore.model.suggestions import did_you_mean
 
 ROOT = "data"
 """Folder of the run directory where tasks find their inputs and leave their outputs."""
@@ -88,8 +88,7 @@ def read_replay(settings: Mapping[str, Any]) -> Replay:
     known = [*SCALES, *PROGRAMS]
     for key in settings:
         if key not in known:
-            near = get_close_matches(str(key), known, n=1)
-            hint = f"Did you mean '{near[0]}'?" if near else f"There are {', '.join(SCALES)}."
+            hint = did_you_mean(str(key), known) or f"There are {', '.join(SCALES)}."
             raise ConfigError(f"there is no 'replay.{key}'", hint=hint)
     return Replay(
         python=str(settings.get("python", PROGRAMS["python"])),

@@ -11,8 +11,8 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from longshore.config.interpolate import Field, Parts, parse, shown
-from longshore.config.search import did_you_mean
 from longshore.errors import ConfigError, GraphError
+from longshore.model.suggestions import did_you_mean
 from longshore.origin import Origin
 
 Value: TypeAlias = int | float | str

@@ -5,7 +5,6 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from difflib import get_close_matches
 from typing import Annotated, Any, TypeAlias
 
 import msgspec
@@ -14,6 +13,7 @@ from longshore.errors import CycleError, GraphError
 from longshore.graph.replay import MOST, ROOT, read_replay
 from longshore.model.dag import Dag
 from longshore.model.file import File
+from longshore.model.suggestions import did_you_mean
 from longshore.model.task import Task, TaskGraph
 from longshore.origin import Origin
 
@@ -227,12 +227,7 @@ def _edges(tasks: Sequence[_RecordedTask], index: Mapping[str, int], place: Orig
 
 def _nowhere(where: str, task: str, missing: str, index: Mapping[str, int], place: Origin) -> GraphError:
     message = f"workflow.specification.{where}: '{task}' names the task '{missing}', which is not there"
-    return GraphError(message, origin=place, hint=_near(missing, index))
-
-
-def _near(name: str, names: Sequence[str] | Mapping[str, Any]) -> str:
-    near = get_close_matches(name, names, n=1)
-    return f"Did you mean '{near[0]}'?" if near else ""
+    return GraphError(message, origin=place, hint=did_you_mean(missing, index))
 
 
 def _sizes(files: Sequence[_RecordedFile], place: Origin) -> dict[str, int]:
@@ -253,7 +248,7 @@ def _executions(records: Sequence[_Execution], index: Mapping[str, int], place: 
         where = f"workflow.execution.tasks[{position}]"
         if record.id not in index:
             message = f"{where}: there is no task '{record.id}' in the specification"
-            raise GraphError(message, origin=place, hint=_near(record.id, index))
+            raise GraphError(message, origin=place, hint=did_you_mean(record.id, index))
         if executions.setdefault(record.id, record) is not record:
             raise GraphError(f"{where}: the task '{record.id}' was recorded twice", origin=place)
     return executions

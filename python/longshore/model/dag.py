@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from difflib import get_close_matches
 from typing import Generic, Protocol, TypeVar
 
 from longshore.errors import CycleError, GraphError
+from longshore.model.suggestions import did_you_mean
 
 
 class Named(Protocol):
@@ -216,8 +216,7 @@ def find_ring(parents: Sequence[Sequence[int]], *, done: Iterable[int]) -> list[
 
 
 def _edge_to_nowhere(edge: tuple[str, str], missing: str, index: dict[str, int]) -> GraphError:
-    near = get_close_matches(missing, index, n=1)
     return GraphError(
         f"the edge '{edge[0]}' -> '{edge[1]}' leads to nowhere: there is no '{missing}'",
-        hint=f"Did you mean '{near[0]}'?" if near else "",
+        hint=did_you_mean(missing, index),
     )

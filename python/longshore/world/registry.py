@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import suppress
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Final
 
@@ -15,6 +14,7 @@ from longshore.contract.context import RunPaths
 from longshore.errors import RunNotFoundError
 from longshore.model.report import RunReport
 from longshore.model.submission import RunCard
+from longshore.model.suggestions import did_you_mean
 from longshore.world.files import create_file, write_atomically
 
 _LETTERS: Final = "abcdefghjkmnpqrstvwxyz"
@@ -223,8 +223,8 @@ def find_run(reference: str) -> RunPaths:
             f"'{reference}' is the beginning of {len(fitting)} run ids: {', '.join(entry.id for entry in fitting[:8])}",
             hint="Give more of the id.",
         )
-    near = get_close_matches(reference, [entry.id for entry in known], n=1)
-    raise RunNotFoundError(f"no run '{reference}' is known", hint=f"Did you mean '{near[0]}'?" if near else _HINT)
+    hint = did_you_mean(reference, (entry.id for entry in known)) or _HINT
+    raise RunNotFoundError(f"no run '{reference}' is known", hint=hint)
 
 
 _decode = msgspec.json.Decoder(Entry).decode

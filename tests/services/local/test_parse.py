@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import errno
-import signal
 import subprocess
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from longshore.model.signals import signal_name
 from longshore.model.state import Cause
 from longshore.services.local.parse import (
     EndRecord,
@@ -17,7 +17,6 @@ from longshore.services.local.parse import (
     decode_record,
     ended,
     ended_with_status,
-    signal_name,
     started,
 )
 
@@ -54,11 +53,6 @@ def test_every_signal(number: int, dumped: bool) -> None:
     event = ended_with_status(1, 1, number | (0x80 if dumped else 0), host="here", end=0.0)
     assert (event.exit, event.signal, event.cause) == (None, number, Cause.SIGNAL)
     assert event.reason == f"killed by {signal_name(number)}"
-
-
-def test_signals_without_a_name_have_a_number() -> None:
-    assert signal_name(signal.SIGSEGV) == "SIGSEGV"
-    assert signal_name(40) == "signal 40"
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
+from longshore.config.settings import truth
 from longshore.contract.context import Context
 from longshore.errors import ConfigError
 from longshore.services.htcondor import quoting
@@ -46,10 +47,7 @@ def provisioning(ctx: Context) -> Provisioning | None:
     ConfigError
         Something of it is missing.
     """
-    wanted = str(run_value(ctx, "provisionResources", "false")).lower()
-    if wanted not in {"true", "false"}:
-        raise ConfigError(f"'provisionResources' must be true or false, not '{wanted}'")
-    if wanted == "false":
+    if not truth(run_value(ctx, "provisionResources", otherwise=False), "provisionResources"):
         return None
     given: Any = run_value(ctx, "provisioning", {})
     if not isinstance(given, Mapping) or not given.get("provisioningScript"):

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import Any, Final
 
 import msgspec
 
+from longshore.config.settings import truth
 from longshore.contract.context import Context
 from longshore.errors import ConfigError
 from longshore.model.job import JobSettings
+from longshore.model.suggestions import did_you_mean
 from longshore.services.htcondor import quoting
 from longshore.sites.environment import is_left_out
 
@@ -88,7 +89,7 @@ class JobWords(msgspec.Struct, frozen=True, kw_only=True):
         if unknown := sorted(own.keys() - _BESIDE - set(OF_SITES)):
             raise _unknown(f"'{OWN_MAP}' has no key '{unknown[0]}'", unknown[0], OF_SITES)
         return cls(
-            overwrite=str(own.get("overwriteJobFiles", False)).lower() == "true",
+            overwrite=truth(own.get("overwriteJobFiles", False), "overwriteJobFiles"),
             release=_line("releaseExpr", own.get("releaseExpr") or ""),
             lines=tuple(_lines(own)),
         )
@@ -263,9 +264,7 @@ def _typed(name: str, value: Any) -> str:
         raise ConfigError(f"'wmsConfig' cannot set '{name}': {why}", hint="Leave it out.")
     text = _line(f"wmsConfig.{name}", value)
     if plain in _BOOLS:
-        if text.lower() not in {"true", "false"}:
-            raise ConfigError(f"'wmsConfig.{name}' must be true or false, not '{text}'")
-        return text.lower()
+        return str(truth(text, f"wmsConfig.{name}")).lower()
     if plain in _NUMBERS:
         if not re.fullmatch(r"-?\d+", text):
             raise ConfigError(f"'wmsConfig.{name}' must be a whole number, not '{text}'")
@@ -276,9 +275,8 @@ def _typed(name: str, value: Any) -> str:
 
 
 def _unknown(message: str, name: str, known: Iterable[str]) -> ConfigError:
-    near = get_close_matches(name, list(known), n=1)
     there = sorted(known)
-    return ConfigError(message, hint=f"Did you mean '{near[0]}'?" if near else f"There are {', '.join(there)}.")
+    return ConfigError(message, hint=did_you_mean(name, there) or f"There are {', '.join(there)}.")
 
 
 def run_value(ctx: Context, key: str, otherwise: Any = None) -> Any:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import errno
 import os
-import signal
 from typing import Any, Final, TypeAlias
 
 import msgspec
 
 from longshore.model.event import Ended, Started
+from longshore.model.signals import signal_name
 from longshore.model.state import Cause
 
 _NOT_FOUND = 127
@@ -176,11 +176,3 @@ def ended_with_status(
         cpu_s=cpu_s,
         rss_b=rss_b,
     )
-
-
-def signal_name(number: int) -> str:
-    """A signal's name, or its number where it has none."""
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"

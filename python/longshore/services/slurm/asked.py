@@ -13,6 +13,7 @@ from longshore.config.settings import memory, walltime
 from longshore.contract.batch import Batch
 from longshore.errors import ConfigError
 from longshore.model.request import MIB, Request
+from longshore.model.suggestions import did_you_mean
 
 INDEXED: Final = (
     "cpu",
@@ -239,15 +240,11 @@ def _is_said(asked: Mapping[str, Any], name: str) -> bool:
 
 
 def _unknown(name: str) -> ConfigError:
-    from difflib import get_close_matches
-
     known = [*INDEXED, *ALONE, *OF_SITES, *SPELLINGS]
-    near = get_close_matches(name, known, n=1)
     return ConfigError(
         f"'slurm' has no key '{name}'",
-        hint=f"Did you mean '{near[0]}'?"
-        if near
-        else f"There are {', '.join(sorted(known))}; other options of sbatch go under 'directives'.",
+        hint=did_you_mean(name, known)
+        or f"There are {', '.join(sorted(known))}; other options of sbatch go under 'directives'.",
     )
 
 

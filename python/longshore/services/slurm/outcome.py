@@ -7,6 +7,7 @@ import signal
 from typing import Final
 
 from longshore.model.event import Ended
+from longshore.model.signals import signal_name
 from longshore.model.state import Cause
 from longshore.services.slurm.books import Attempt, EndRecord
 from longshore.services.slurm.parse import AccountRow
@@ -126,8 +127,5 @@ def _reason(cause: Cause | None, said: str, number: int | None, record: EndRecor
     if record is not None and record.refused:
         return "it was started a second time, by somebody who requeued it; an attempt runs once"
     if cause is Cause.SIGNAL and number is not None:
-        try:
-            return f"killed by {signal.Signals(number).name}"
-        except ValueError:
-            return f"killed by signal {number}"
+        return f"killed by {signal_name(number)}"
     return f"Slurm says {said}" if said and first_word(said) not in {"FAILED", "COMPLETED"} else None

@@ -1,0 +1,22 @@
+"""Suggests what a user may have meant by a name that does not exist."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+def nearest(word: str, known: Iterable[str], *, likeness: float = 0.7) -> str | None:
+    """Find the known word that is most like another one, from 0 (any) to 1 (the same)."""
+    # It is needed for errors only, and every command would wait for its import.
+    from difflib import get_close_matches
+
+    # Capitals in the wrong place are the likeliest mistake, and no great one.
+    lowered = {each.lower(): each for each in sorted(known)}
+    found = get_close_matches(word.lower(), lowered, n=1, cutoff=likeness)
+    return lowered[found[0]] if found else None
+
+
+def did_you_mean(word: str, known: Iterable[str], *, likeness: float = 0.7) -> str:
+    """Ask whether the user meant the nearest known word; empty where none is near."""
+    found = nearest(word, known, likeness=likeness)
+    return f"Did you mean '{found}'?" if found else ""
