@@ -10,9 +10,10 @@ import pytest
 from tests.app.progress_notes import ProgressNotes
 
 from longshore.app.checks import check, check_commands
-from longshore.app.prepare import prepare
 from longshore.app.profiles import Profiles
 from longshore.app.resolved_run import ResolvedRun, resolve_run
+from longshore.app.stage_results import run_stages
+from longshore.app.stages import Stage
 from longshore.errors import FilesError, LongshoreError, PreparationError
 from longshore.model.cluster import Cluster, ClusteredGraph
 from longshore.model.dag import Dag
@@ -111,7 +112,7 @@ runQuantumCommand: 'true'
     (folder / "graph.json").write_text(json.dumps(graph), "utf-8")
     told = ProgressNotes()
     with pytest.raises(PreparationError) as caught:
-        prepare(Path("run.yaml"), options={}, sets=(), run_id="k00000", now=0.0, tell=told)
+        run_stages(Path("run.yaml"), Stage.PREPARE, options={}, sets=(), tell=told)
     error = caught.value
     found = [(str(each.origin), each.code, each.label, each.jobs) for each in error.faults]
     assert found == [
@@ -130,7 +131,7 @@ runQuantumCommand: 'true'
 def test_a_command_of_a_pipeline_has_its_place(folder: Path) -> None:
     begun(folder, "pipeline:\n  tasks:\n    a: {command: nosuch x}\n    b: {command: ./gone}\n")
     with pytest.raises(FilesError) as caught:
-        prepare(Path("run.yaml"), options={}, sets=(), run_id="k00000", now=0.0, tell=ProgressNotes())
+        run_stages(Path("run.yaml"), Stage.PREPARE, options={}, sets=(), tell=ProgressNotes())
     assert [str(each.origin) for each in caught.value.faults] == ["run.yaml:3:18", "run.yaml:4:18"]
     assert "Correct 'command', or begin it with 'sh -c'" in caught.value.faults[0].hint
 
@@ -167,7 +168,7 @@ def test_what_is_missing_here_may_be_there_where_jobs_run(folder: Path) -> None:
     graph = {"name": "w", "schemaVersion": "1.5", "workflow": {"specification": {"tasks": tasks}}}
     (folder / "graph.json").write_text(json.dumps(graph), "utf-8")
     told = ProgressNotes()
-    prepare(Path("run.yaml"), options={}, sets=(), run_id="k00000", now=0.0, tell=told)
+    run_stages(Path("run.yaml"), Stage.PREPARE, options={}, sets=(), tell=told)
     said = [note for note in told.notes if "no-such-program" in note]
     assert len(said) == 1
     assert "job 'a' runs 'no-such-program', which is not on the PATH, as seen from this host" in said[0]

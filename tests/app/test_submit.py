@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import pytest
 from tests.app.progress_notes import ProgressNotes
 
-from longshore.app.handover import Submitted
+from longshore.app.handover import SubmittedRun
 from longshore.app.submit import submit
 from longshore.contract.context import RunPaths
 from longshore.errors import FilesError, SubmissionRefusedError
@@ -71,7 +71,7 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return Path("run.yaml")
 
 
-def submitted(path: Path, told: ProgressNotes, service: type, **options: Any) -> Submitted:
+def submitted(path: Path, told: ProgressNotes, service: type, **options: Any) -> SubmittedRun:
     named: Mapping[str, str] = {"wmsServiceClass": f"{service.__module__}.{service.__qualname__}", **options}
     return submit(path, options=named, sets=(), tell=told)
 

@@ -15,7 +15,8 @@ import pytest
 from tests.app.progress_notes import ProgressNotes
 
 from longshore.app import made_from
-from longshore.app.stages import Stage, run_stages
+from longshore.app.stage_results import run_stages
+from longshore.app.stages import Stage
 from longshore.app.submit import submit
 from longshore.app.takeup import take_up
 from longshore.contract.context import RunPaths, Unreachable

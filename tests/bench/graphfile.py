@@ -25,10 +25,11 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from tests.bench.processes import peak_mb
 
-from longshore.app.packing import pack
-from longshore.app.prepare import make_workflow, plan_of, write
+from longshore.app.packing import cluster_run
 from longshore.app.resolved_run import resolve_run
-from longshore.app.sources import acquire
+from longshore.app.sources import acquire_run
+from longshore.app.transform import plan_run
+from longshore.app.write_run import write_run
 from longshore.graph.graphlines import KIND, VERSION
 from longshore.world.graphfile import write_graph_file
 
@@ -94,17 +95,17 @@ def measured(name: str, *, wall: bool) -> Figures:
     """One run, from the file in the current directory to the run directory."""
     Path("run.yaml").write_text(YAML.format(name=name), "utf-8")
     clock: Callable[[], float] = time.perf_counter if wall else time.process_time
-    begun = resolve_run(Path("run.yaml"), options={}, sets=(), now=0.0, tell=_Quiet())
+    run = resolve_run(Path("run.yaml"), options={}, sets=(), now=0.0, tell=_Quiet(), run_id="bench")
     times = [clock()]
-    acquired = acquire(begun, _Quiet())
+    acquired = acquire_run(run, _Quiet())
     times.append(clock())
-    clustered = pack(begun.configuration, acquired.graph)
+    clustered = cluster_run(acquired)
     times.append(clock())
-    workflow = make_workflow(begun, clustered, acquired, _Quiet())
+    plan = plan_run(clustered, _Quiet())
     times.append(clock())
-    write(plan_of(begun, acquired, clustered, workflow), run_id="bench", now=0.0)
+    write_run(plan)
     times.append(clock())
-    dag = acquired.graph.dag
+    dag = acquired.payload.graph.dag
     read_s, cluster_s, transform_s, write_s = (after - before for before, after in pairwise(times))
     return Figures(
         tasks=len(dag),

@@ -25,10 +25,11 @@ from tests.bench import htcondor_runs
 from tests.bench.processes import peak_mb
 from tests.bench.transform import YAML, _Quiet, made_up
 
-from longshore.app.acquired import Acquired
-from longshore.app.packing import pack
-from longshore.app.prepare import make_workflow
+from longshore.app.acquired import AcquiredPayload
+from longshore.app.packing import cluster_run
 from longshore.app.resolved_run import resolve_run
+from longshore.app.sources import AcquiredRun
+from longshore.app.transform import plan_run
 from longshore.contract.context import Context, RunPaths, Site
 from longshore.graph.quantumgraph import RUN_GRAPH, task_graph
 from longshore.model.file import File
@@ -57,13 +58,13 @@ def ours(quanta: int) -> Figures:
     """Render a workflow and write it."""
     record = made_up(quanta)
     Path("run.yaml").write_text(YAML, "utf-8")
-    begun = resolve_run(Path("run.yaml"), options={}, sets=(), now=0.0, tell=_Quiet())
+    resolved = resolve_run(Path("run.yaml"), options={}, sets=(), now=0.0, tell=_Quiet())
     named = f"<FILE:{RUN_GRAPH}>"
     graph = task_graph(record, name="bench", file=File(name=RUN_GRAPH, path="graph.qg"), origin=Origin("graph.qg"))
     del record
-    clustered = pack(begun.configuration, graph)
-    workflow = make_workflow(begun, clustered, Acquired(graph=graph, values={"qgraphFile": named}), _Quiet())
-    del graph, clustered
+    payload = AcquiredPayload(graph=graph, values={"qgraphFile": named})
+    workflow = plan_run(cluster_run(AcquiredRun(run=resolved, payload=payload)), _Quiet()).workflow
+    del graph, payload
     before = peak_mb() or 0.0
     run = RunPaths(Path("run").absolute())
     ctx = Context(settings={}, site=Site(name="pool"), paths=run, templates={}, mark="kbench-0")

@@ -26,10 +26,11 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from tests.bench.processes import peak_mb
 
-from longshore.app.acquired import Acquired
-from longshore.app.packing import pack
-from longshore.app.prepare import make_workflow
+from longshore.app.acquired import AcquiredPayload
+from longshore.app.packing import cluster_run
 from longshore.app.resolved_run import resolve_run
+from longshore.app.sources import AcquiredRun
+from longshore.app.transform import plan_run
 from longshore.graph.quantumgraph import RUN_GRAPH, LabelQuanta, QuantumGraphRecord, task_graph
 from longshore.model.file import File
 from longshore.origin import Origin
@@ -125,16 +126,16 @@ def _ordering(record: QuantumGraphRecord, implementation: str) -> str:
 def ours(record: QuantumGraphRecord, implementation: str) -> Figures:
     """Longshore's packing, and its transform with all it checks."""
     Path("run.yaml").write_text(YAML + _ordering(record, implementation), "utf-8")
-    begun = resolve_run(Path("run.yaml"), options={}, sets=(), now=0.0, tell=_Quiet())
+    run = resolve_run(Path("run.yaml"), options={}, sets=(), now=0.0, tell=_Quiet())
     named = f"<FILE:{RUN_GRAPH}>"
     graph = task_graph(record, name="bench", file=File(name=RUN_GRAPH, path="graph.qg"), origin=Origin("graph.qg"))
-    acquired = Acquired(graph=graph, values={"qgraphFile": named, RUN_GRAPH: named})
+    payload = AcquiredPayload(graph=graph, values={"qgraphFile": named, RUN_GRAPH: named})
     began = time.process_time()
-    clustered = pack(begun.configuration, graph)
+    clustered = cluster_run(AcquiredRun(run=run, payload=payload))
     packed = time.process_time()
-    workflow = make_workflow(begun, clustered, acquired, _Quiet())
+    plan = plan_run(clustered, _Quiet())
     done = time.process_time()
-    return Figures(len(graph.dag), len(workflow), packed - began, done - packed, peak_mb() or 0.0)
+    return Figures(len(graph.dag), len(plan.workflow), packed - began, done - packed, peak_mb() or 0.0)
 
 
 def theirs(record: QuantumGraphRecord, implementation: str) -> Figures:

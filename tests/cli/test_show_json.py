@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from longshore.app.adopt import Adopted, Forgotten
 from longshore.app.lint import Linted
 from longshore.app.site_list import Listed, Shown
-from longshore.app.stages import Done, Stage
+from longshore.app.stage_results import StageResult
+from longshore.app.stages import Stage
 from longshore.cli.show_config import config_document, explain_document
 from longshore.cli.show_json import (
     cancel_document,
@@ -279,7 +280,7 @@ def test_the_documents_of_the_other_verbs_are_what_their_schemas_say(
         as_of=NOON,
     )
     check("restart", restarted)
-    done = Done(stage=Stage.ACQUIRE, made=odd, counts={"tasks": 3}, labels=labels, seconds=0.5, peak_memory_b=7)
+    done = StageResult(stage=Stage.ACQUIRE, made=odd, counts={"tasks": 3}, labels=labels, seconds=0.5, peak_memory_b=7)
     check("stages", stages_document([done], submit_dir=None, as_of=NOON))
 
 

@@ -72,7 +72,13 @@ def test_waiting_for_a_failure(cli: Cli, write_run: WriteRun) -> None:
 
 def test_stages_are_told_to_who_asks(cli: Cli, write_run: WriteRun) -> None:
     ran = cli("--log-level", "VERBOSE", "submit", write_run().name)
-    for stage in ("reading the payload", "making jobs of 1 task", "writing 1 job to", "handing the run over"):
+    for stage in (
+        "reading the payload",
+        "clustering 1 task",
+        "making jobs of 1 cluster",
+        "writing 1 job to",
+        "handing the run over",
+    ):
         assert stage in ran.stderr
 
 

@@ -1,4 +1,4 @@
-"""What reading a payload comes to."""
+"""What reading a payload comes to: the stage `acquire`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from longshore.model.task import TaskGraph
 
 
 @dataclass(frozen=True, kw_only=True)
-class Acquired:
+class AcquiredPayload:
     """What a payload comes to.
 
     Attributes

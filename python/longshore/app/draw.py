@@ -10,11 +10,11 @@ from pathlib import Path
 from longshore.app.find_jobs import find_job
 from longshore.app.job_events import JobEvents, event_lines
 from longshore.app.lsst import is_lsst, reads_graph_file
-from longshore.app.packing import pack
+from longshore.app.packing import ClusteredRun
 from longshore.app.resolved_run import resolve_run
 from longshore.app.runs import OpenRun, open_run
-from longshore.app.sources import acquire
-from longshore.app.teller import Teller
+from longshore.app.stages import advance_run
+from longshore.app.teller import Keeping, Teller
 from longshore.engine.job_codes import SHOWN
 from longshore.engine.job_table import JobTable
 from longshore.engine.replay import replay
@@ -50,7 +50,7 @@ def draw_configuration(path: Path, *, sets: tuple[str, ...], tell: Teller) -> Pi
             origin=Origin(str(path)),
             hint=f"Prepare it, and draw the run: longshore prepare {shlex.quote(str(path))}",
         )
-    clustered = pack(configuration, acquire(run, tell).graph)
+    clustered = advance_run(run, ClusteredRun, Keeping(tell)).graph
     order = clustered.dag.order
     place = {cluster: position for position, cluster in enumerate(order)}
     labels = list(dict.fromkeys(clustered.dag.nodes[cluster].label for cluster in order))

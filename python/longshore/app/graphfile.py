@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from longshore.app.acquired import Acquired
+from longshore.app.acquired import AcquiredPayload
 from longshore.config.merge import Node, plain
 from longshore.errors import LongshoreError
 from longshore.graph.graphfile import read_graph_file, read_header
@@ -17,7 +17,7 @@ from longshore.origin import Origin
 from longshore.world.graphfile import graph_file_lines, write_graph_file
 
 
-def tasks_of_file(path: Path, name: str, origin: Origin | None) -> Acquired:
+def tasks_of_file(path: Path, name: str, origin: Origin | None) -> AcquiredPayload:
     """The tasks of a graph file.
 
     Parameters
@@ -40,10 +40,10 @@ def tasks_of_file(path: Path, name: str, origin: Origin | None) -> Acquired:
     graph = msgspec.structs.replace(found.graph, name=name or found.graph.name)
     first = Origin(place.file, 1, 1)
     commands = {label: _node(command, first) for label, command in found.commands.items()}
-    return Acquired(graph=graph, files=(path,), commands=commands, values=found.values)
+    return AcquiredPayload(graph=graph, files=(path,), commands=commands, values=found.values)
 
 
-def save_tasks(acquired: Acquired, path: Path, root: Path) -> None:
+def save_tasks(acquired: AcquiredPayload, path: Path, root: Path) -> None:
     """Write the tasks of a payload to a graph file.
 
     Parameters
@@ -73,7 +73,7 @@ def is_of_quantum_graph(path: Path) -> bool:
         return False
 
 
-def _anywhere(acquired: Acquired, root: Path) -> TaskGraph:
+def _anywhere(acquired: AcquiredPayload, root: Path) -> TaskGraph:
     """The graph, as another run can take it, which has a directory of its own."""
     made = frozenset(acquired.made)
     graph = acquired.graph

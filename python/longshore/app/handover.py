@@ -32,7 +32,7 @@ from longshore.world.share import permissions
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ready:
+class PreparedRun:
     """A run that only waits to be handed over.
 
     Attributes
@@ -55,7 +55,7 @@ class Ready:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Submitted:
+class SubmittedRun:
     """A run that was handed over.
 
     Attributes
@@ -71,7 +71,7 @@ class Submitted:
     notes: tuple[str, ...]
 
 
-def hand_over(ready: Ready, tell: Keeping) -> Submitted:
+def hand_over(prepared: PreparedRun, tell: Keeping) -> SubmittedRun:
     """Hand a prepared run over.
 
     Raises
@@ -79,20 +79,20 @@ def hand_over(ready: Ready, tell: Keeping) -> Submitted:
     LongshoreError
         It was not taken, and its directory is gone again unless it is to be kept; or somebody else was faster.
     """
-    run = ready.run
+    run = prepared.run
     # Said before anything is waited for: somebody else may be handing over a hundred thousand jobs of it.
     tell.stage("handing the run over")
     with lock_folder(run.root):
         card = read_card(run)
-        submission = recovered(run, card, ready.service, tell)
+        submission = recovered(run, card, prepared.service, tell)
         if submission is None:
-            refuse_if_handed_over(run, card, ready.service)
+            refuse_if_handed_over(run, card, prepared.service)
         registered, name = _registered(run, card)
         if submission is None:
-            submission = _submitted(ready, card, tell, registered=registered)
+            submission = _submitted(prepared, card, tell, registered=registered)
         card = msgspec.structs.replace(card, submissions=(submission,))
         try:
-            with permissions(ready.umask):
+            with permissions(prepared.umask):
                 write_card(run, card)
                 run.submitting.unlink(missing_ok=True)
         except OSError as error:
@@ -105,7 +105,7 @@ def hand_over(ready: Ready, tell: Keeping) -> Submitted:
         tell.note(f"'{state_folder()}' cannot be written: name this run by its directory, not by its id")
     if card.id_links:
         tell.note(link_by_id(Path(card.id_links), submission.id, run.root))
-    return Submitted(run=run, card=card, reference=name, site=ready.site, notes=tuple(tell.notes))
+    return SubmittedRun(run=run, card=card, reference=name, site=prepared.site, notes=tuple(tell.notes))
 
 
 def recovered(run: RunPaths, card: RunCard, service: WmsService, tell: Keeping) -> Submission | None:
@@ -132,17 +132,17 @@ def recovered(run: RunPaths, card: RunCard, service: WmsService, tell: Keeping) 
     return submission
 
 
-def _submitted(ready: Ready, card: RunCard, tell: Keeping, *, registered: bool) -> Submission:
-    run = ready.run
+def _submitted(prepared: PreparedRun, card: RunCard, tell: Keeping, *, registered: bool) -> Submission:
+    run = prepared.run
     try:
-        with permissions(ready.umask):
+        with permissions(prepared.umask):
             _note_submitting(run)
-            return ready.service.submit(run)
+            return prepared.service.submit(run)
     except UnsureError:
         # What may run must not lose its directory.
         raise
     except LongshoreError:
-        _take_back(ready, card, registered=registered)
+        _take_back(prepared, card, registered=registered)
         raise
     except KeyboardInterrupt:
         # Too late to take it back: what runs already must not lose its directory.
@@ -227,12 +227,12 @@ def _registered(run: RunPaths, card: RunCard) -> tuple[bool, str]:
     return registered, card.id if registered else str(run.root)
 
 
-def _take_back(ready: Ready, card: RunCard, *, registered: bool) -> None:
-    if ready.keep:
+def _take_back(prepared: PreparedRun, card: RunCard, *, registered: bool) -> None:
+    if prepared.keep:
         # What cannot be removed asks the service, the next time, whether the run goes on.
         with suppress(OSError):
-            ready.run.submitting.unlink()
+            prepared.run.submitting.unlink()
     else:
-        remove_run_directory(ready.run, made=ready.made)
-    if registered or not ready.keep:
+        remove_run_directory(prepared.run, made=prepared.made)
+    if registered or not prepared.keep:
         forget(card.id)

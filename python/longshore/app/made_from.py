@@ -12,14 +12,14 @@ import yaml
 
 from longshore import __version__
 from longshore.app.configuration import Configuration, read_draft
-from longshore.app.fill import Plan, config_file, origins_of
 from longshore.app.layers import current_directory
 from longshore.app.programs import found_programs
 from longshore.app.resolved_run import at_default_site, template_files
 from longshore.app.services import find_service
+from longshore.app.transform import RunPlan
 from longshore.config.functions import GENERATE
 from longshore.config.interpolate import shown
-from longshore.config.merge import PACKAGED, plain
+from longshore.config.merge import PACKAGED, Node, plain
 from longshore.contract.context import Problem, RunPaths
 from longshore.errors import LongshoreError
 from longshore.model.madefrom import Footprint, MadeFrom
@@ -34,7 +34,7 @@ _OF_RUNS: Final = "bps_defined"
 _Values: TypeAlias = dict[str, tuple[Any, Origin | None]]
 
 
-def made_from(plan: Plan, draft: RunPaths) -> MadeFrom:
+def made_from(plan: RunPlan, draft: RunPaths) -> MadeFrom:
     """What a run is prepared from.
 
     Parameters
@@ -83,6 +83,20 @@ def what_changed(run: RunPaths, card: RunCard, made: MadeFrom) -> Iterator[Probl
             if what := what_became(file, run.root):
                 yield _changed(f"{which} '{file.path}' {what}")
     yield from _of_configuration(run, card, made)
+
+
+def config_file(run: RunPaths, name: str) -> Path:
+    """The file with the configuration that came of all layers."""
+    return run.root / f"{name}_config.yaml"
+
+
+def origins_of(node: Node, key: str = "") -> Iterator[tuple[str, Origin]]:
+    """Where each value below a node was written, by its key."""
+    if isinstance(node.value, dict) and node.value:
+        for name, below in node.value.items():
+            yield from origins_of(below, f"{key}.{name}")
+    else:
+        yield key.removeprefix("."), node.origin
 
 
 def _of_configuration(run: RunPaths, card: RunCard, made: MadeFrom) -> Iterator[Problem]:

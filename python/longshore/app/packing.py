@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final, cast
 
+from longshore.app.acquired import AcquiredPayload
 from longshore.app.configuration import Configuration
-from longshore.app.resolved_run import payload_identity
+from longshore.app.resolved_run import ResolvedRun, payload_identity
+from longshore.app.sources import AcquiredRun
 from longshore.app.user_functions import call_function, find_function
 from longshore.config.clusters import cluster_rules
 from longshore.config.merge import plain
@@ -39,15 +42,17 @@ BUILT_IN: Final[dict[str, ClusteringAlgorithm]] = {
 _BPS: Final = re.compile(r"lsst\.ctrl\.bps\.(?:\w+\.)*(single_quantum_clustering|dimension_clustering)")
 
 
-def pack(configuration: Configuration, graph: TaskGraph) -> ClusteredGraph:
-    """Pack the tasks.
+@dataclass(frozen=True, kw_only=True)
+class ClusteredRun:
+    """A run whose tasks were packed into clusters: the stage `cluster`."""
 
-    Parameters
-    ----------
-    configuration
-        What says how.
-    graph
-        The tasks.
+    run: ResolvedRun
+    payload: AcquiredPayload
+    graph: ClusteredGraph
+
+
+def cluster_run(acquired: AcquiredRun) -> ClusteredRun:
+    """Pack the tasks of a run into clusters.
 
     Raises
     ------
@@ -56,6 +61,12 @@ def pack(configuration: Configuration, graph: TaskGraph) -> ClusteredGraph:
     GraphError
         The tasks cannot be packed so.
     """
+    run, payload = acquired.run, acquired.payload
+    return ClusteredRun(run=run, payload=payload, graph=pack(run.configuration, payload.graph))
+
+
+def pack(configuration: Configuration, graph: TaskGraph) -> ClusteredGraph:
+    """Pack tasks into clusters, as the configuration says."""
     name = configuration.text(_KEY).strip() or "single_quantum_clustering"
     short = found[1] if (found := _BPS.fullmatch(name)) else name
     algorithm = BUILT_IN.get(short)

@@ -54,7 +54,7 @@ class Profiles:
     def __init__(self, run: ResolvedRun) -> None:
         self._run = run
         self._capacity = (run.context.probe.capacity if run.context.probe else None) or {}
-        self._at = {run.configuration.site: run.configuration}
+        self._sites = {run.configuration.site}
         self.notes: dict[str, None] = {}
         service = run.service
         self._words = words_of(service)
@@ -122,7 +122,7 @@ class Profiles:
             kind: replace(
                 profile,
                 settings=self._held(
-                    profile.settings, self._at[profile.settings.site or ""], list(profile.parts.values())
+                    profile.settings, self._run.at_site(profile.settings.site or ""), list(profile.parts.values())
                 ),
             )
             for kind, profile in found.items()
@@ -169,8 +169,8 @@ class Profiles:
         current = {"curr_pipetask": label, "curr_cluster": cluster}
         found = run.config.search("computeSite", current=current, searchobj=searchobj, env=run.env)
         site = str(found.value or run.site)
-        if site not in self._at:
-            there = run.at_site(site, found.origin)
+        there = self._run.at_site(site, found.origin)
+        if site not in self._sites:
             if short_name(there.service) != short_name(run.service):
                 raise ConfigError(
                     f"the site '{site}' of '{label}' belongs to '{there.service}', and this run to '{run.service}'",
@@ -178,9 +178,9 @@ class Profiles:
                     hint="All jobs of a run are handed to one workload manager.",
                 )
             refuse_other_functions(run, there)
-            self._at[site] = there
+            self._sites.add(site)
             self.notes |= dict.fromkeys([*there.resolved_site.notes, *_of_another_site(run, there)])
-        return self._at[site]
+        return there
 
     def _setup(self, configuration: Configuration) -> tuple[str, ...]:
         place = configuration.resolved_site
@@ -219,7 +219,6 @@ def capped(workflow: Workflow) -> Iterator[Problem]:
 
 def beyond_limits(run: ResolvedRun, workflow: Workflow) -> Iterator[Problem]:
     """The requests of users that lie beyond a ceiling of their site."""
-    limits = {run.configuration.site: run.configuration.resolved_site.limits}
     judged: set[int] = set()
     for job in workflow:
         # Jobs of one profile share their settings and so their fate.
@@ -227,9 +226,7 @@ def beyond_limits(run: ResolvedRun, workflow: Workflow) -> Iterator[Problem]:
             continue
         judged.add(id(job.settings))
         site = job.settings.site or run.configuration.site
-        if site not in limits:
-            limits[site] = run.configuration.at_site(site).resolved_site.limits
-        for name, key, asked, limit in beyond(job.settings.request, limits[site]):
+        for name, key, asked, limit in beyond(job.settings.request, run.at_site(site).resolved_site.limits):
             yield Problem(
                 message=f"job '{job.name}' asks for {asked} by '{key}'; 'limits.{name}' of the site '{site}' is "
                 f"{limit.written} ({limit.origin})",

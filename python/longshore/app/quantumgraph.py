@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from longshore.app.acquired import Acquired, tell_of_graph
+from longshore.app.acquired import AcquiredPayload, tell_of_graph
 from longshore.app.configuration import Configuration
 from longshore.app.payload import find_file, payload_path
 from longshore.app.resolved_run import ResolvedRun
@@ -60,7 +60,7 @@ _CREATE: Final = _Command(
 _UPDATE: Final = _Command(key="updateQuantumGraph", output="quantumGraphUpdate.out", doing="updating the quantum graph")
 
 
-def made_graph(run: ResolvedRun, tell: Teller) -> Acquired:
+def made_graph(run: ResolvedRun, tell: Teller) -> AcquiredPayload:
     """Have a quantum graph made of a pipeline, by ``createQuantumGraph``.
 
     Raises
@@ -97,7 +97,7 @@ def made_graph(run: ResolvedRun, tell: Teller) -> Acquired:
         raise
 
 
-def given_graph(run: ResolvedRun, key: str, tell: Teller) -> Acquired:
+def given_graph(run: ResolvedRun, key: str, tell: Teller) -> AcquiredPayload:
     """Take a quantum graph that was made before: a copy of it, which ``updateQuantumGraph`` fits to this run.
 
     Parameters
@@ -134,7 +134,7 @@ def given_graph(run: ResolvedRun, key: str, tell: Teller) -> Acquired:
     return _read(run, name, (), (name, *((original.name, _UPDATE.output) if words else ())), tell)
 
 
-def _read(run: ResolvedRun, name: str, files: tuple[Path, ...], made: tuple[str, ...], tell: Teller) -> Acquired:
+def _read(run: ResolvedRun, name: str, files: tuple[Path, ...], made: tuple[str, ...], tell: Teller) -> AcquiredPayload:
     path = run.paths.root / name
     record = read_quantum_graph(path)
     # BPS's word for it: where jobs do not share the submit host's files, the workload manager carries it to them.
@@ -148,7 +148,7 @@ def _read(run: ResolvedRun, name: str, files: tuple[Path, ...], made: tuple[str,
     graph = task_graph(record, name=run.configuration.text("payloadName"), file=file, origin=Origin(str(path)))
     named = f"<FILE:{RUN_GRAPH}>"
     values = {"qgraphFile": named, RUN_GRAPH: named, "qgraphId": record.graph_id}
-    return Acquired(graph=graph, files=files, made=made, values=values)
+    return AcquiredPayload(graph=graph, files=files, made=made, values=values)
 
 
 def _pipeline(configuration: Configuration) -> Path | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import signal
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -47,20 +47,38 @@ class ResolvedRun:
 
     Attributes
     ----------
+    id
+        Id that is reserved for the run; empty where it will not be written.
     paths
         Where the run directory will be.
     context
         What the service may know, with its probe.
     """
 
+    id: str = ""
     configuration: ResolvedConfiguration
     service: WmsService
     paths: RunPaths
     context: Context
+    _at: dict[str, ResolvedConfiguration] = field(init=False, repr=False, compare=False, default_factory=dict)
+
+    def at_site(self, name: str, origin: Origin | None = None) -> ResolvedConfiguration:
+        """The configuration for those of its jobs that run at a site, made once.
+
+        Raises
+        ------
+        ConfigError
+            There is no such site, or its profile is wrong.
+        """
+        if name == self.configuration.site:
+            return self.configuration
+        if name not in self._at:
+            self._at[name] = self.configuration.at_site(name, origin)
+        return self._at[name]
 
 
 def resolve_run(
-    path: Path, *, options: Mapping[str, str], sets: Iterable[str], now: float, tell: Teller
+    path: Path, *, options: Mapping[str, str], sets: Iterable[str], now: float, tell: Teller, run_id: str = ""
 ) -> ResolvedRun:
     """Resolve a run.
 
@@ -70,6 +88,8 @@ def resolve_run(
         As for `longshore.app.layers.Layers`.
     tell
         Takes notes and progress.
+    run_id
+        Id that is reserved for the run, if it will be written.
 
     Raises
     ------
@@ -90,7 +110,7 @@ def resolve_run(
         tell.note(note)
     paths = RunPaths(Path(configuration.text("submitPath")).absolute())
     context = service_context(configuration, service, paths)
-    return ResolvedRun(configuration=configuration, service=service, paths=paths, context=context)
+    return ResolvedRun(id=run_id, configuration=configuration, service=service, paths=paths, context=context)
 
 
 def resolve_configuration(draft: Draft) -> ResolvedConfiguration:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Final, cast
 
 import msgspec
 
-from longshore.app.acquired import Acquired
+from longshore.app.acquired import AcquiredPayload
 from longshore.app.configuration import Configuration
 from longshore.app.graphfile import tasks_of_file
 from longshore.app.lsst import is_lsst_pipeline, source_by_name
@@ -39,8 +40,16 @@ KEYS: Final = (_INLINE, _PIPELINE, "wfformat", _GRAPH, _FILE)
 """Keys that name a payload."""
 
 
-def acquire(run: ResolvedRun, tell: Teller) -> Acquired:
-    """Read the configuration's payload.
+@dataclass(frozen=True, kw_only=True)
+class AcquiredRun:
+    """A run whose payload was read: the stage `acquire`."""
+
+    run: ResolvedRun
+    payload: AcquiredPayload
+
+
+def acquire_run(run: ResolvedRun, tell: Teller) -> AcquiredRun:
+    """Read the payload of a run.
 
     Parameters
     ----------
@@ -58,6 +67,11 @@ def acquire(run: ResolvedRun, tell: Teller) -> Acquired:
     GraphError, FilesError
         The payload is wrong or cannot be read.
     """
+    return AcquiredRun(run=run, payload=_acquire(run, tell))
+
+
+def _acquire(run: ResolvedRun, tell: Teller) -> AcquiredPayload:
+    """The payload, by the source of its kind."""
     configuration = run.configuration
     named = sorted((key for key in KEYS if configuration.search(key)), key=partial(_place, configuration))
     if set(named) == {_GRAPH, _PIPELINE}:
@@ -89,7 +103,7 @@ def _more_than_one(configuration: Configuration, first: str, second: str) -> Con
     )
 
 
-def _by_source(run: ResolvedRun, tell: Teller) -> Acquired:
+def _by_source(run: ResolvedRun, tell: Teller) -> AcquiredPayload:
     """The payload that ``graphFile`` names, read by the source that ``graphSource`` names or its own name tells."""
     configuration = run.configuration
     name = configuration.text(_SOURCE).strip() or source_by_name(configuration.text(_FILE))
@@ -110,7 +124,7 @@ def _by_source(run: ResolvedRun, tell: Teller) -> Acquired:
     return _foreign(configuration)
 
 
-def _foreign(configuration: Configuration) -> Acquired:
+def _foreign(configuration: Configuration) -> AcquiredPayload:
     """What a source makes of the payload that is none of ours."""
     source = find_function(configuration, _SOURCE, group=ENTRY_POINTS, what="source", built_in=_READERS)
     path = payload_path(configuration, _FILE) if configuration.text(_FILE) else None
@@ -131,7 +145,7 @@ def _foreign(configuration: Configuration) -> Acquired:
                     "which is not among the files of its graph",
                     origin=configuration.origin(_SOURCE),
                 )
-    return Acquired(graph=graph, files=(path,) if path else ())
+    return AcquiredPayload(graph=graph, files=(path,) if path else ())
 
 
 def _place(configuration: Configuration, key: str) -> tuple[str, int, int]:
@@ -140,7 +154,7 @@ def _place(configuration: Configuration, key: str) -> tuple[str, int, int]:
     return (origin.file, origin.line, origin.column) if origin else ("", 0, 0)
 
 
-def _pipeline(run: ResolvedRun, key: str, tell: Teller) -> Acquired:
+def _pipeline(run: ResolvedRun, key: str, tell: Teller) -> AcquiredPayload:
     configuration = run.configuration
     if key == _INLINE:
         pipeline, files = inline_pipeline(configuration)
@@ -148,10 +162,10 @@ def _pipeline(run: ResolvedRun, key: str, tell: Teller) -> Acquired:
         return made_graph(run, tell)
     else:
         pipeline, files = pipeline_file(configuration, key)
-    return Acquired(graph=pipeline.graph, files=files, commands=pipeline.commands)
+    return AcquiredPayload(graph=pipeline.graph, files=files, commands=pipeline.commands)
 
 
-def _wfformat(run: ResolvedRun, key: str, _tell: Teller) -> Acquired:
+def _wfformat(run: ResolvedRun, key: str, _tell: Teller) -> AcquiredPayload:
     configuration = run.configuration
     path = payload_path(configuration, key)
     settings = {
@@ -167,20 +181,20 @@ def _wfformat(run: ResolvedRun, key: str, _tell: Teller) -> Acquired:
         error.origin = error.origin or configuration.origin("replay")
         raise
     programs = {**graph.programs, _REPLAY: shipped("bin", "replay.py").read_text("utf-8")}
-    return Acquired(graph=msgspec.structs.replace(graph, programs=programs), files=(path,))
+    return AcquiredPayload(graph=msgspec.structs.replace(graph, programs=programs), files=(path,))
 
 
-def _quantum_graph(run: ResolvedRun, key: str, tell: Teller) -> Acquired:
+def _quantum_graph(run: ResolvedRun, key: str, tell: Teller) -> AcquiredPayload:
     return given_graph(run, key, tell)
 
 
-def _graph_file(run: ResolvedRun, key: str, _tell: Teller) -> Acquired:
+def _graph_file(run: ResolvedRun, key: str, _tell: Teller) -> AcquiredPayload:
     configuration = run.configuration
     path = payload_path(configuration, key)
     return tasks_of_file(path, configuration.text("payloadName"), configuration.origin(key))
 
 
-_READERS: Final[dict[str, Callable[[ResolvedRun, str, Teller], Acquired]]] = {
+_READERS: Final[dict[str, Callable[[ResolvedRun, str, Teller], AcquiredPayload]]] = {
     "pipeline": _pipeline,
     "wfformat": _wfformat,
     "quantum_graph": _quantum_graph,

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from longshore.app.handover import Submitted, hand_over
-from longshore.app.prepare import prepare
+from longshore.app.handover import PreparedRun, SubmittedRun
+from longshore.app.resolved_run import resolve_run
+from longshore.app.stages import advance_run, reserved_id
 from longshore.app.teller import Keeping, Teller
-from longshore.world.registry import forget, reserve_id
 
 
-def submit(path: Path, *, options: Mapping[str, str], sets: tuple[str, ...], tell: Teller) -> Submitted:
+def submit(path: Path, *, options: Mapping[str, str], sets: tuple[str, ...], tell: Teller) -> SubmittedRun:
     """Prepare a run and hand it over.
 
     Parameters
@@ -32,11 +31,7 @@ def submit(path: Path, *, options: Mapping[str, str], sets: tuple[str, ...], tel
         The run could not be prepared or was not taken; nothing is left behind.
     """
     keeping = Keeping(tell)
-    # The moment is that of the id, so that two runs of one second have two names and directories as well.
-    run_id, moment = reserve_id(time.time())
-    try:
-        prepared = prepare(path, options=options, sets=sets, run_id=run_id, now=moment, tell=keeping)
-    except BaseException:
-        forget(run_id)
-        raise
-    return hand_over(prepared.ready, keeping)
+    with reserved_id() as (run_id, now):
+        run = resolve_run(path, options=options, sets=sets, now=now, tell=keeping, run_id=run_id)
+        prepared = advance_run(run, PreparedRun, keeping)
+    return advance_run(prepared, SubmittedRun, keeping)

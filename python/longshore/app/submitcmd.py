@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import shlex
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from longshore.app.checks import check
-from longshore.app.fill import Plan
-from longshore.app.handover import Submitted, hand_over
-from longshore.app.prepare import Prepared, fitted_profile, write
+from longshore.app.handover import PreparedRun, SubmittedRun
 from longshore.app.resolved_run import ResolvedRun, resolve_run, run_attributes
 from longshore.app.sources import KEYS
+from longshore.app.stages import advance_run, reserved_id
 from longshore.app.teller import Keeping, Teller
+from longshore.app.transform import RunPlan, fitted_profile
 from longshore.config.merge import Node
 from longshore.config.search import Config, Expander, Scope
 from longshore.errors import ConfigError, FilesError
@@ -23,7 +22,7 @@ from longshore.model.file import File
 from longshore.model.job import Job
 from longshore.model.workflow import Workflow
 from longshore.origin import Origin
-from longshore.world.registry import forget, reserve_id
+from longshore.world.registry import forget
 
 LABEL: Final = "customJob"
 
@@ -41,7 +40,7 @@ class _Script:
 
 def submitcmd(
     path: Path, *, options: Mapping[str, str], sets: tuple[str, ...], dry_run: bool, tell: Teller
-) -> Submitted | Prepared:
+) -> SubmittedRun | PreparedRun:
     """Prepare a run of one script and, unless it is a dry run, hand it over.
 
     Parameters
@@ -57,23 +56,19 @@ def submitcmd(
         The run could not be prepared or was not taken; nothing is left behind.
     """
     keeping = Keeping(tell)
-    run_id, now = reserve_id(time.time())
-    try:
-        run = resolve_run(path, options=options, sets=sets, now=now, tell=keeping)
+    with reserved_id() as (run_id, now):
+        run = resolve_run(path, options=options, sets=sets, now=now, tell=keeping, run_id=run_id)
         ignored = [key for key in KEYS if run.configuration.config.at(key)]
         if ignored:
             keeping.note("submitcmd runs 'customJob' alone and ignores " + ", ".join(f"'{key}'" for key in ignored))
-        prepared = write(_plan(run, keeping), run_id=run_id, now=now)
-    except BaseException:
-        forget(run_id)
-        raise
+        prepared = advance_run(_plan_script(run, keeping), PreparedRun, keeping)
     if not dry_run:
-        return hand_over(prepared.ready, keeping)
+        return advance_run(prepared, SubmittedRun, keeping)
     forget(run_id)
     return prepared
 
 
-def _plan(run: ResolvedRun, tell: Teller) -> Plan:
+def _plan_script(run: ResolvedRun, tell: Teller) -> RunPlan:
     script = _read(run)
     name = script.executable.name
     files = [File(name=key, path=source.name, transfer=True) for key, source in script.inputs.items()]
@@ -96,7 +91,7 @@ def _plan(run: ResolvedRun, tell: Teller) -> Plan:
     )
     check(run, workflow, tell)
     _make_parents(script.outputs)
-    return Plan(
+    return RunPlan(
         run=run,
         workflow=workflow,
         directories=[str(Path(target).parent) for target in script.outputs.values() if not target.startswith("/")],

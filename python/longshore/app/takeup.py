@@ -10,11 +10,12 @@ from typing import Final
 
 from longshore.app.capabilities import recovered_submission
 from longshore.app.checks import inputs_gone
-from longshore.app.handover import Ready, Submitted, hand_over, refuse_if_handed_over
+from longshore.app.handover import PreparedRun, SubmittedRun, refuse_if_handed_over
 from longshore.app.layers import current_directory
 from longshore.app.made_from import what_changed
 from longshore.app.runs import readable
 from longshore.app.services import find_service
+from longshore.app.stages import advance_run
 from longshore.app.teller import Keeping, Teller
 from longshore.contract.context import Problem, RunPaths
 from longshore.contract.service import WmsService
@@ -29,7 +30,7 @@ from longshore.world.rundir import read_card, read_made_from, read_submitting
 _AGAIN: Final = "Prepare it again, or submit it as it was prepared, with --force."
 
 
-def take_up(folder: Path, *, force: bool, tell: Teller) -> Submitted:
+def take_up(folder: Path, *, force: bool, tell: Teller) -> SubmittedRun:
     """Hand over a run that was prepared before.
 
     Parameters
@@ -58,20 +59,20 @@ def take_up(folder: Path, *, force: bool, tell: Teller) -> Submitted:
     service = find_service(card.service)
     made = read_made_from(run)
     site, umask = (made.site, made.umask) if made else ("", None)
-    ready = Ready(run=run, card=card, service=service, site=site, umask=umask, keep=True)
+    prepared = PreparedRun(run=run, card=card, service=service, site=site, umask=umask, keep=True)
     if read_submitting(run) is not None and not card.submissions:
         # What arrived is as it was when somebody handed it over.
         with lock_folder(run.root):
             arrived = recovered_submission(service, run) is not None
         if arrived:
-            return hand_over(ready, keeping)
+            return advance_run(prepared, SubmittedRun, keeping)
     refuse_if_handed_over(run, card, service)
     read_header(run)  # a newer format, or a torn header, is told before anything else
     if made is not None:
         _refuse_if_moved(run, Path(made.root))
     keeping.stage("looking whether anything is different from when it was prepared")
     _judge(run, _changes(run, card, made, service, force=force), keeping, force=force)
-    return hand_over(ready, keeping)
+    return advance_run(prepared, SubmittedRun, keeping)
 
 
 def _card(run: RunPaths) -> RunCard:

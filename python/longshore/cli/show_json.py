@@ -23,7 +23,7 @@ from longshore.origin import Origin
 
 if TYPE_CHECKING:
     from longshore.app.site_list import Listed, Shown
-    from longshore.app.stages import Done
+    from longshore.app.stage_results import StageResult
     from longshore.engine.restart_selection import RestartReason
 
 SCHEMA_VERSION = 1
@@ -190,7 +190,9 @@ def restart_document(
     }
 
 
-def stages_document(stages: Sequence[Done], *, submit_dir: Path | None, as_of: float | None = None) -> dict[str, Any]:
+def stages_document(
+    stages: Sequence[StageResult], *, submit_dir: Path | None, as_of: float | None = None
+) -> dict[str, Any]:
     """Return what stages made and took, as ``acquire``, ``cluster``, ``transform`` and ``prepare`` give it."""
     return {
         **head("stages", as_of),

@@ -12,7 +12,7 @@ from longshore.cli.options import JSON
 from longshore.cli.submission import CONFIG_FILE, named_values, submission_options
 
 if TYPE_CHECKING:
-    from longshore.app.stages import Done
+    from longshore.app.stage_results import StageResult
 
 
 @click.command(epilog="Example: longshore acquire mosaic.yaml")
@@ -58,7 +58,8 @@ def prepare(config_file: Path, **options: Any) -> None:
 
 
 def _run(last: str, config_file: Path, options: dict[str, Any]) -> None:
-    from longshore.app.stages import Stage, run_stages
+    from longshore.app.stage_results import run_stages
+    from longshore.app.stages import Stage
     from longshore.cli.logs import Teller
     from longshore.cli.show_json import dumps, stages_document
     from longshore.cli.words import visible
@@ -83,5 +84,5 @@ def _run(last: str, config_file: Path, options: dict[str, Any]) -> None:
         click.echo(f"Submit dir: {submit_dir}")
 
 
-def _line(done: Done) -> str:
+def _line(done: StageResult) -> str:
     return f"{done.stage}: {done.made} ({done.seconds:.2f} s, peak memory {done.peak_memory_b / 2**20:.0f} MiB)"

@@ -11,7 +11,7 @@ import click
 from longshore.cli.options import INTERRUPTED, SERVICE, Progress
 
 if TYPE_CHECKING:
-    from longshore.app.handover import Submitted
+    from longshore.app.handover import SubmittedRun
     from longshore.model.report import RunReport
 
 _KEYS: Final = {
@@ -98,7 +98,7 @@ def named_values(options: Mapping[str, Any]) -> dict[str, Any]:
     return {key: _joined(name, options[name]) for name, key in _KEYS.items() if options.get(name)}
 
 
-def see_through(submitted: Submitted, *, wait: bool, as_json: bool) -> int:
+def see_through(submitted: SubmittedRun, *, wait: bool, as_json: bool) -> int:
     """Announce a run and, if wanted, follow it to its end; return the exit status."""
     if not as_json:
         announce(submitted)
@@ -114,14 +114,14 @@ def _joined(name: str, value: Any) -> Any:
     return (":" if name == "site_path" else ",").join(value) if isinstance(value, tuple) else value
 
 
-def announce(submitted: Submitted) -> None:
+def announce(submitted: SubmittedRun) -> None:
     """BPS's three lines, which other programs read."""
     click.echo(f"Submit dir: {submitted.run.root}")
     click.echo(f"Run Id: {submitted.card.shown_id}")
     click.echo(f"Run Name: {submitted.card.name}")
 
 
-def watch(submitted: Submitted) -> RunReport | None:
+def watch(submitted: SubmittedRun) -> RunReport | None:
     """Follow the run to its end; ``None`` when the user has seen enough."""
     progress = Progress()
     try:
@@ -141,7 +141,7 @@ def watch(submitted: Submitted) -> RunReport | None:
         progress.close()
 
 
-def outcome(submitted: Submitted, report: RunReport, *, quiet: bool) -> int:
+def outcome(submitted: SubmittedRun, report: RunReport, *, quiet: bool) -> int:
     """Say in a line how a run ended, and return the exit status that says it too."""
     from longshore.cli.show_text import outcome_line
     from longshore.model.state import EXIT_STATUS, JobState
@@ -155,7 +155,7 @@ def outcome(submitted: Submitted, report: RunReport, *, quiet: bool) -> int:
     return EXIT_STATUS[report.state]
 
 
-def print_json(submitted: Submitted, report: RunReport | None) -> None:
+def print_json(submitted: SubmittedRun, report: RunReport | None) -> None:
     """Print the one document of a submission."""
     import time
 

@@ -13,7 +13,7 @@ from longshore.cli.submission import FILE, named_values, see_through, submission
 from longshore.errors import UsageError
 
 if TYPE_CHECKING:
-    from longshore.app.handover import Submitted
+    from longshore.app.handover import SubmittedRun
     from longshore.app.teller import Teller
 
 
@@ -39,7 +39,7 @@ def command(ctx: click.Context, /, config_file: Path, **options: Any) -> None:
     ctx.exit(see_through(submitted, wait=options["wait"], as_json=options["as_json"]))
 
 
-def _submitted(path: Path, options: dict[str, Any], tell: Teller) -> Submitted:
+def _submitted(path: Path, options: dict[str, Any], tell: Teller) -> SubmittedRun:
     values = named_values(options)
     # `os.path`, unlike `Path`, has an answer for names that are too long or may not be looked at.
     if os.path.isdir(path):  # noqa: PTH112

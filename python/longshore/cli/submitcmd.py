@@ -20,7 +20,7 @@ from longshore.cli.submission import CONFIG_FILE, named_values, script_options, 
 @click.pass_context
 def command(ctx: click.Context, /, config_file: Path, **options: Any) -> None:
     """Run one script of your own as a job: the section customJob of FILE, no graph needed."""
-    from longshore.app.handover import Submitted
+    from longshore.app.handover import SubmittedRun
     from longshore.app.submitcmd import submitcmd
     from longshore.cli.logs import Teller
 
@@ -28,7 +28,7 @@ def command(ctx: click.Context, /, config_file: Path, **options: Any) -> None:
         outcome = submitcmd(
             config_file, options=named_values(options), sets=options["sets"], dry_run=options["dry_run"], tell=tell
         )
-    if isinstance(outcome, Submitted):
+    if isinstance(outcome, SubmittedRun):
         ctx.exit(see_through(outcome, wait=options["wait"], as_json=options["as_json"]))
     elif options["as_json"]:
         import time
@@ -40,7 +40,7 @@ def command(ctx: click.Context, /, config_file: Path, **options: Any) -> None:
             outcome.card.name,
             str(outcome.run.root),
             service=outcome.card.service,
-            site=outcome.resolved.configuration.site,
+            site=outcome.site,
             jobs=outcome.card.expected,
             notes=("dry run: nothing was handed over",),
             as_of=time.time(),

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final, TypeAlias
 
+from longshore.app.configuration import Configuration
 from longshore.app.resolved_run import ResolvedRun
 from longshore.model.cluster import ClusteredGraph
 from longshore.model.clusterlines import clustered_lines
@@ -19,24 +20,15 @@ from longshore.world.share import permissions
 _CLUSTERED: Final = "bps_clustered_qgraph"
 _WORKFLOW: Final = "bps_generic_workflow"
 
-Saved: TypeAlias = dict[str, Callable[[], Iterator[bytes]]]
+SavedGraphs: TypeAlias = dict[str, Callable[[], Iterator[bytes]]]
 """What makes the lines of a file, per name; nothing is made before it is written."""
 
 
-def saved_stages(run: ResolvedRun, clustered: ClusteredGraph, workflow: Workflow | None = None) -> Saved:
-    """The files that ``saveClusteredQgraph``, ``saveGenericWorkflow`` and ``saveDot`` ask for.
-
-    Parameters
-    ----------
-    run
-        The run.
-    clustered
-        Its clusters.
-    workflow
-        Its jobs, where there are any yet.
-    """
-    configuration = run.configuration
-    files: Saved = {}
+def graphs_to_save(
+    configuration: Configuration, clustered: ClusteredGraph, workflow: Workflow | None = None
+) -> SavedGraphs:
+    """The files that ``saveClusteredQgraph``, ``saveGenericWorkflow`` and ``saveDot`` ask for, of what there is."""
+    files: SavedGraphs = {}
     drawn = configuration.flag("saveDot")
     if configuration.flag("saveClusteredQgraph"):
         files[f"{_CLUSTERED}.jsonl"] = lambda: clustered_lines(clustered)
@@ -51,13 +43,13 @@ def saved_stages(run: ResolvedRun, clustered: ClusteredGraph, workflow: Workflow
     return files
 
 
-def write_saved(folder: Path, files: Saved) -> None:
+def write_saved(folder: Path, files: SavedGraphs) -> None:
     """Write the files into a folder that is there."""
     for name, lines in files.items():
         create_file(folder / name, lines(), durable=True)
 
 
-def save_alone(run: ResolvedRun, files: Saved, *, there: bool) -> bool:
+def save_alone(run: ResolvedRun, files: SavedGraphs, *, there: bool) -> bool:
     """Write the files, for a command that writes nothing else; return whether there are any.
 
     Parameters
