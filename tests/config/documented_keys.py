@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
 
+import longshore.services
+from longshore.app.schemas import configuration_schema
 from longshore.config.merge import Layer, LayerRank
 from longshore.world.etc import shipped
 from longshore.world.yamlfile import read_yaml
 
-SCHEMA: dict[str, Any] = json.loads(shipped("etc", "schema", "config.json").read_text("utf-8"))
-FILES = ["defaults.yaml", "lsst.yaml"]
-ALL_FILES = [*FILES, *(f"wms/{path.name}" for path in sorted(shipped("etc", "wms").glob("*.yaml")))]
-_KEY = re.compile(r"^( *)(#?)([A-Za-z_]\w*):(?: |$)(.*)")
-_PROSE = re.compile(r"^ *# (.*)$")
+SCHEMA: Final[dict[str, Any]] = configuration_schema()
+SERVICES: Final = Path(longshore.services.__file__).parent
+FILES: Final = ["defaults.yaml", "lsst.yaml"]
+ALL_FILES: Final = [*FILES, *sorted(str(path.relative_to(SERVICES)) for path in SERVICES.glob("*/defaults.yaml"))]
+"""Names of the files; those of services begin with the name of the service."""
+_KEY: Final = re.compile(r"^( *)(#?)([A-Za-z_]\w*):(?: |$)(.*)")
+_PROSE: Final = re.compile(r"^ *# (.*)$")
+
+
+def file_of(name: str) -> Path:
+    return SERVICES / name if "/" in name else shipped("etc", name)
 
 
 def documented(name: str) -> Iterator[tuple[tuple[str, ...], str, str]]:
     """Place of each key, commented out or not, the comment above it, and its line with what would be its value."""
     stack: list[tuple[int, str]] = []
     prose: list[str] = []
-    for line in shipped("etc", name).read_text("utf-8").splitlines():
+    for line in file_of(name).read_text("utf-8").splitlines():
         if found := _PROSE.match(line):
             prose.append(found[1])
             continue
@@ -33,8 +41,8 @@ def documented(name: str) -> Iterator[tuple[tuple[str, ...], str, str]]:
         prose = []
 
 
-DOCUMENTED = [(name, *each) for name in ALL_FILES for each in documented(name)]
+DOCUMENTED: Final = [(name, *each) for name in ALL_FILES for each in documented(name)]
 
 
 def layer(name: str) -> Layer:
-    return Layer(name, LayerRank.DEFAULTS, read_yaml(shipped("etc", name), rank=LayerRank.DEFAULTS))
+    return Layer(name, LayerRank.DEFAULTS, read_yaml(file_of(name), rank=LayerRank.DEFAULTS))

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from longshore.app.schemas import configuration_schema
 from longshore.config.check import Finding, Severity, check
 from longshore.config.merge import LayerRank, layer_from_mapping, merge
-from longshore.world.etc import shipped
 from longshore.world.yamlfile import parse_yaml
 
-SCHEMA: dict[str, Any] = json.loads(shipped("etc", "schema", "config.json").read_text("utf-8"))
+SCHEMA: dict[str, Any] = configuration_schema()
 KNOWN: Final = sorted(
     {*SCHEMA["properties"], *(key for part in SCHEMA["$defs"].values() for key in part.get("properties", ()))}
 )
@@ -67,17 +67,17 @@ def test_the_hint_says_what_the_key_is() -> None:
 @pytest.mark.parametrize(
     ("text", "hint"),
     [
-        ("retryUnlessExit: 256", "Exit codes after which a job is not tried again; null is none."),
+        ("retryUnlessExit: 256", "Exit codes after which a job is not retried; null is none."),
         (
             "pipetask: {isr: {retryUnlessExit: [1, 999]}}",
-            "Exit codes after which a job is not tried again; null is none.",
+            "Exit codes after which a job is not retried; null is none.",
         ),
         (
             "environment: {A: [1]}",
-            "Variables of a job's environment, beside those it inherits",
+            "Environment variables of a job, beside those it inherits",
         ),
-        ("finalJob: {command2: [x]}", "The job that runs when all others have ended, with values for it."),
-        ("customJob: {inputs: {a: {b: c}}}", "Path per name of each file it reads."),
+        ("finalJob: {command2: [x]}", "The job that runs after all others, with its values."),
+        ("customJob: {inputs: {a: {b: c}}}", "Path of each input file, by name."),
     ],
 )
 def test_a_part_of_a_value_has_the_hint_of_the_whole(text: str, hint: str) -> None:

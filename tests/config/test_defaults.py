@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
-from tests.config.documented_keys import ALL_FILES, DOCUMENTED, FILES, SCHEMA, layer
+from tests.config.documented_keys import ALL_FILES, DOCUMENTED, FILES, SCHEMA, SERVICES, file_of, layer
 
 from longshore.config.check import check
 from longshore.config.interpolate import Template
@@ -16,7 +16,6 @@ from longshore.config.profile import JobProfile, compile_profile
 from longshore.config.search import Config
 from longshore.config.settings import parse_pool
 from longshore.model.request import MIB, Request
-from longshore.world.etc import shipped
 from longshore.world.yamlfile import parse_yaml, read_yaml
 
 ENV = {"PWD": "/here", "CTRL_MPEXEC_DIR": "/mpexec", "DAF_BUTLER_DIR": "/butler"}
@@ -90,8 +89,8 @@ def test_the_defaults_are_right(names: list[str]) -> None:
 
 
 def test_service_and_site_files_are_read() -> None:
-    assert plain(read_yaml(shipped("etc", "wms", "local.yaml"))) == {}
-    site = read_yaml(shipped("config", "sites", "local.yaml"))
+    assert plain(read_yaml(file_of("local/defaults.yaml"))) == {}
+    site = read_yaml(SERVICES / "local" / "sites" / "local.yaml")
     assert plain(site) == {"title": "This machine", "service": "local"}
     assert check(Node({"site": Node({"local": site}, site.origin)}, site.origin), SCHEMA) == []
 

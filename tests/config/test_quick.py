@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import yaml
@@ -10,10 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
+from longshore.app.schemas import configuration_schema
 from longshore.config.quick import Quick
 from longshore.world.etc import shipped
 
-SCHEMA: dict[str, Any] = json.loads(shipped("etc", "schema", "config.json").read_text("utf-8"))
+SCHEMA: dict[str, Any] = configuration_schema()
 KEYS = st.sampled_from(
     [*SCHEMA["$defs"]["job"]["properties"], *SCHEMA["$defs"]["run"]["properties"], *SCHEMA["properties"]]
 )

@@ -12,7 +12,7 @@ import jsonschema
 import pytest
 import yaml
 from tests.command import Cli
-from tests.config.documented_keys import documented
+from tests.config.documented_keys import ALL_FILES, documented, file_of
 from tests.workflows import WriteRun
 
 from longshore.app.configuration import read_draft
@@ -211,15 +211,12 @@ def test_explain_goes_on_behind_what_cannot_be_worked_out(cli: Cli, tmp_path: Pa
     }
 
 
-SHIPPED = ["defaults.yaml", "lsst.yaml", *(f"wms/{path.name}" for path in shipped("etc", "wms").glob("*.yaml"))]
-
-
-@pytest.mark.parametrize("name", SHIPPED)
+@pytest.mark.parametrize("name", ALL_FILES)
 def test_explain_answers_for_every_key_of_what_is_shipped(
     name: str, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also for keys that have no default and so are commented out; the answer is that of a search."""
-    file = shipped("etc", name)
+    file = file_of(name)
     include = "" if name == "defaults.yaml" else f"includeConfigs: {file}\n"
     write(tmp_path, f"wmsServiceClass: local\n{include}")
     given = yaml.safe_load(file.read_text("utf-8")) or {}

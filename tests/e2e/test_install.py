@@ -21,7 +21,6 @@ EXAMPLE = ROOT / "doc" / "examples" / "montage" / "montage.yaml"
 SHIPPED = (
     "etc/defaults.yaml",
     "etc/schema/config.json",
-    "config/sites/local.yaml",
     "bin/longshore-job",
     "bin/replay.py",
 )
@@ -91,10 +90,15 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_wheel_holds_what_is_needed_and_no_more(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         modes = {entry.filename: entry.external_attr >> 16 for entry in archive.infolist()}
-    templates = [path.relative_to(ROOT).as_posix() for path in (ROOT / "etc" / "templates").rglob("*.j2")]
-    wanted = {f"longshore/_shipped/{name}" for name in (*SHIPPED, *templates)}
-    sources = {path.relative_to(ROOT / "python").as_posix() for path in (ROOT / "python" / "longshore").rglob("*.py")}
-    assert not (wanted | sources | {"longshore/py.typed"}) - modes.keys()
+    wanted = {f"longshore/_shipped/{name}" for name in SHIPPED}
+    package = [path for path in (ROOT / "python" / "longshore").rglob("*.*") if path.suffix != ".pyc"]
+    sources = {path.relative_to(ROOT / "python").as_posix() for path in package}
+    assert {
+        "longshore/py.typed",
+        "longshore/entry_points.txt",
+        "longshore/services/slurm/templates/batch.sh.j2",
+    } < sources
+    assert not (wanted | sources) - modes.keys()
     assert modes["longshore/_shipped/bin/longshore-job"] & 0o111, "the job wrapper is a program"
     assert {name.split("/")[0].rpartition(".")[2] for name in modes} == {"longshore", "dist-info"}
     assert {name for name in modes if "/_shipped/bin/" in name} == {

@@ -5,11 +5,11 @@ Usage: python -m tests.house.htcondor_reference
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
+from longshore.app.schemas import site_schema
 from longshore.services.htcondor.check import LEFT_TO_HTCONDOR, REACHES, REFUSED
 from longshore.services.htcondor.settings import DAGMAN
 
@@ -18,7 +18,7 @@ PAGE = ROOT / "doc" / "reference" / "htcondor.md"
 
 _HEAD: Final = """# HTCondor
 
-<!-- Made by `python -m tests.house.htcondor_reference` from etc/schema/site.json and the service; do not edit. -->
+<!-- Made by `python -m tests.house.htcondor_reference` from the schema and the service; do not edit. -->
 
 How the service `htcondor` translates the [keys of every configuration](configuration.md), and the keys that only it
 has. [How to use an HTCondor pool](../how-to/use-htcondor.md) shows the service in use.
@@ -77,7 +77,7 @@ def page() -> str:
 
 
 def _keys() -> Iterator[str]:
-    schema = json.loads((ROOT / "etc" / "schema" / "site.json").read_text("utf-8"))
+    schema = site_schema()
     own = schema["properties"]["htcondor"]["properties"]
     yield from _table("The site's map `htcondor`", {name: entry["description"] for name, entry in own.items()})
     yield from _table("Translation of each key", REACHES)

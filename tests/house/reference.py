@@ -11,25 +11,28 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from tests.config.documented_keys import file_of
+
+from longshore.app.schemas import configuration_schema
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "doc" / "reference" / "configuration.md"
 _FILES = {
     "defaults.yaml": "",
-    "wms/local.yaml": " (local service)",
-    "wms/htcondor.yaml": " (HTCondor)",
-    "wms/slurm.yaml": " (Slurm)",
+    "local/defaults.yaml": " (local service)",
+    "htcondor/defaults.yaml": " (HTCondor)",
+    "slurm/defaults.yaml": " (Slurm)",
     "lsst.yaml": " (quantum graphs only)",
 }
 
 _HEAD = """# Configuration keys
 
-<!-- Made by `python -m tests.house.reference` from etc/schema/config.json and etc/*.yaml; do not edit. -->
+<!-- Made by `python -m tests.house.reference` from the schema and the defaults; do not edit. -->
 
 Every key that Longshore reads, with its sections and its default. Any other key is a variable of yours. `{name}` and
 `${NAME}` in a value are replaced; see [your own commands](../how-to/run-your-own-commands.md). A key of a job is
 searched in this sequence: the command line, `payload`, `cluster.LABEL`, `pipetask.LABEL`, `site.NAME`, `cloud.NAME`,
-and the root. For editors, `etc/schema/config.json` has the same content.
+and the root. For editors, `longshore config schema` prints the same.
 """
 
 
@@ -38,8 +41,8 @@ SLURM = "slurm"
 
 def page() -> str:
     """The text of the page."""
-    schema = json.loads((ROOT / "etc" / "schema" / "config.json").read_text("utf-8"))
-    defaults = {name: yaml.safe_load((ROOT / "etc" / name).read_text("utf-8")) or {} for name in _FILES}
+    schema = configuration_schema()
+    defaults = {name: yaml.safe_load(file_of(name).read_text("utf-8")) or {} for name in _FILES}
     return "\n".join([_HEAD, *_sections(schema, defaults)]).rstrip() + "\n"
 
 

@@ -5,10 +5,11 @@ Usage: python -m tests.house.site_reference
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+from longshore.app.schemas import site_schema
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "doc" / "reference" / "site-profiles.md"
@@ -16,18 +17,18 @@ SLURM = "slurm"
 
 _HEAD = """# Site profiles
 
-<!-- Made by `python -m tests.house.site_reference` from etc/schema/site.json; do not edit. -->
+<!-- Made by `python -m tests.house.site_reference` from the schema; do not edit. -->
 
 The keys of a site's profile. A profile can also have any [key of a configuration](configuration.md), as a default for
-its jobs. [How to describe a site](../how-to/describe-a-site.md) shows profiles in use. For editors,
-`etc/schema/site.json` has the same content. A section `site.NAME` of a configuration can have each of these keys. The
-root can have those after `limits`, for all sites. The keys under `slurm` are in [Slurm](slurm.md).
+its jobs. [How to describe a site](../how-to/describe-a-site.md) shows profiles in use. A section `site.NAME` of a
+configuration can have each of these keys. The root can have those after `limits`, for all sites. The keys under `slurm`
+are in [Slurm](slurm.md).
 """
 
 
 def page() -> str:
     """The text of the page."""
-    schema = json.loads((ROOT / "etc" / "schema" / "site.json").read_text("utf-8"))
+    schema = site_schema()
     return "\n".join([_HEAD, *_table("Keys", schema), *_below(schema)]).rstrip() + "\n"
 
 

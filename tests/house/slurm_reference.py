@@ -5,11 +5,11 @@ Usage: python -m tests.house.slurm_reference
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from longshore.app.schemas import site_schema
 from longshore.config.buildtest import STATES
 from longshore.services.slurm.asked import INDEXED, OF_SITES, SPELLINGS
 from longshore.services.slurm.backend import BACKEND_HELP
@@ -20,7 +20,7 @@ PAGE = ROOT / "doc" / "reference" / "slurm.md"
 
 _HEAD = """# Slurm
 
-<!-- Made by `python -m tests.house.slurm_reference` from etc/schema/site.json and the service; do not edit. -->
+<!-- Made by `python -m tests.house.slurm_reference` from the schema and the service; do not edit. -->
 
 The keys of the service `slurm`, beside the [keys of every configuration](configuration.md) and of [every
 site](site-profiles.md). [How to use a Slurm cluster](../how-to/use-slurm.md) shows the service in use.
@@ -66,8 +66,8 @@ components.
 
 _TEMPLATE = """## The script, and a site's own template
 
-`etc/templates/slurm/batch.sh.j2` renders the script of each batch; `templates: {batch.sh: FILE}` of a site replaces
-it. It is a Jinja template with one variable, `job`:
+The template `services/slurm/templates/batch.sh.j2` renders the script of each batch; `templates: {batch.sh: FILE}` of a
+site replaces it. It is a Jinja template with one variable, `job`:
 
 | | |
 |---|---|
@@ -95,7 +95,7 @@ is an error.
 
 def page() -> str:
     """The text of the page."""
-    keys = json.loads((ROOT / "etc" / "schema" / "site.json").read_text("utf-8"))["properties"]["slurm"]["properties"]
+    keys = site_schema()["properties"]["slurm"]["properties"]
     return "\n".join([_HEAD, *_keys(keys), *_rest()]).rstrip() + "\n"
 
 

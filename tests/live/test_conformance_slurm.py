@@ -18,6 +18,7 @@ from longshore.services.slurm.script import TEMPLATE, WRAPPER
 from longshore.services.slurm.service import SlurmService
 from longshore.testing.conformance import ExecutorConformance, ServiceConformance
 from longshore.world.etc import shipped
+from longshore.world.plugins import template_texts
 
 pytestmark = pytest.mark.live
 
@@ -37,7 +38,7 @@ class TestSlurmExecutor(ExecutorConformance):
     def run(self, tmp_path: Path) -> RunPaths:
         root = tmp_path / "a 'run'"
         (root / "wms").mkdir(parents=True)
-        shutil.copy(shipped("etc", "templates", "slurm", "batch.sh.j2"), root / TEMPLATE)
+        (root / TEMPLATE).write_text(template_texts(SlurmService)["batch.sh"], "utf-8")
         shutil.copy(shipped("bin", "longshore-job"), root / WRAPPER)
         return RunPaths(root)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 from typing import Any
@@ -11,17 +10,17 @@ import pytest
 from jsonschema import Draft202012Validator
 from tests.house.site_reference import PAGE, page
 
-from longshore.app.sites import profile_schema
+import longshore.services
+from longshore.app.schemas import configuration_schema, profile_schema, site_schema
 from longshore.config.check import check
 from longshore.origin import Origin
 from longshore.sites.limits import read_limits
 from longshore.sites.profile import Profile, resolve_profile
-from longshore.world.etc import shipped
 from longshore.world.sites import SitePath
 
-SITE: dict[str, Any] = json.loads(shipped("etc", "schema", "site.json").read_text("utf-8"))
-CONFIG: dict[str, Any] = json.loads(shipped("etc", "schema", "config.json").read_text("utf-8"))
-NAMES = sorted(path.stem for path in shipped("config", "sites").glob("*.yaml"))
+SITE: dict[str, Any] = site_schema()
+CONFIG: dict[str, Any] = configuration_schema()
+NAMES = sorted(path.stem for path in Path(longshore.services.__file__).parent.glob("*/sites/*.yaml"))
 SITES = SitePath((), dict(os.environ))
 
 
@@ -62,15 +61,6 @@ def described(schema: dict[str, Any], place: str) -> list[tuple[str, dict[str, A
         if isinstance(entry.get("items"), dict):
             found += described(entry["items"], f"{place}{key}[].")
     return found
-
-
-def test_a_section_of_a_site_has_all_that_a_profile_has() -> None:
-    assert CONFIG["$defs"]["site"]["properties"] == SITE["properties"]
-
-
-def test_what_can_be_said_of_all_sites_is_described_as_for_one() -> None:
-    for key, entry in CONFIG["$defs"]["place"]["properties"].items():
-        assert entry == {name: SITE["properties"][key][name] for name in ("title", "description")}
 
 
 def test_a_profile_may_have_any_key_of_a_configuration(tmp_path: Path) -> None:

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from longshore.app.capabilities import backend_options
-from longshore.app.layers import Layers, read_layers, shipped_layer
+from longshore.app.layers import Layers, file_layer, read_layers
 from longshore.app.lsst import is_lsst, lsst_layer
-from longshore.app.services import BUILT_IN, find_service, short_name
+from longshore.app.services import find_service, find_service_plugin, short_name
 from longshore.app.sites import ResolvedSite, chosen_site, resolve_site, site_folders, site_layers
 from longshore.config.explain import Explained, explain_key
 from longshore.config.functions import Caller
@@ -306,8 +306,9 @@ def _site_layers(
 
 
 def _service_layers(service: str) -> list[Layer]:
-    short = short_name(service)
-    if short not in BUILT_IN:
+    plugin = find_service_plugin(service)
+    path = plugin.folder / "defaults.yaml" if plugin and plugin.folder else None
+    if path is None or not path.is_file():
         return []
-    layer = shipped_layer(short, LayerRank.SERVICE, "etc", "wms", f"{short}.yaml")
+    layer = file_layer(short_name(service), LayerRank.SERVICE, path)
     return [layer] if layer.root.value else []

@@ -6,12 +6,10 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-import msgspec
-
+from longshore.app.schemas import configuration_schema
 from longshore.config.check import Finding, Severity
 from longshore.config.merge import Layer, LayerRank, LayerStack, Node, layer_from_mapping, plain, tree
 from longshore.config.spelling import respelled
@@ -109,22 +107,15 @@ def read_surroundings(
     ConfigError
         A file is there and cannot be read.
     """
-    defaults = shipped_layer("defaults", LayerRank.DEFAULTS, "etc", "defaults.yaml")
+    defaults = file_layer("defaults", LayerRank.DEFAULTS, shipped("etc", "defaults.yaml"))
     around = _machine_and_user(env)
     variables, warnings = _environment(env, defaults.root)
     return (defaults, *around.layers, variables), around.files, tuple(warnings)
 
 
-def shipped_layer(name: str, rank: LayerRank, *parts: str) -> Layer:
-    """A layer of a file of this package."""
-    return Layer(name, rank, read_yaml(shipped(*parts), rank=rank))
-
-
-@cache
-def configuration_schema() -> dict[str, Any]:
-    """The JSON Schema of configurations."""
-    document: dict[str, Any] = msgspec.json.decode(shipped("etc", "schema", "config.json").read_bytes())
-    return document
+def file_layer(name: str, rank: LayerRank, path: Path) -> Layer:
+    """The layer of a file that a package ships."""
+    return Layer(name, rank, read_yaml(path, rank=rank))
 
 
 def current_directory() -> Path:

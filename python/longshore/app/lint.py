@@ -11,14 +11,16 @@ from typing import Any
 import msgspec
 
 from longshore.app.configuration import Configuration, draft_configuration
-from longshore.app.layers import configuration_schema, read_layers
+from longshore.app.layers import read_layers
 from longshore.app.peek import peek
-from longshore.app.sites import profile_schema, unknown_site
+from longshore.app.schemas import configuration_schema, profile_schema, schema_fragment
+from longshore.app.services import find_service_plugin, short_name
+from longshore.app.sites import unknown_site
 from longshore.config.check import Finding, Severity, check
 from longshore.config.lint import covered, lint
 from longshore.config.merge import Node, plain
 from longshore.config.secret import secrets
-from longshore.config.sections import chosen
+from longshore.config.sections import BPS_DEFAULT_SERVICE, BpsDefault, chosen
 from longshore.config.variables import Surroundings
 from longshore.errors import ConfigError
 from longshore.model.garbage import collection_paused
@@ -89,7 +91,7 @@ def lint_configuration(configuration: Configuration, *, thorough: bool = False) 
         commands=thorough,
     )
     findings = [note for read in configuration.layers.files for note in read.notes]
-    findings += lint(configuration.config, configuration_schema(), around, labels=payload.labels)
+    findings += lint(configuration.config, configuration_schema(), around, bps=_bps_default(), labels=payload.labels)
     if thorough:
         findings += _without_site(configuration, payload.labels)
     return in_file_order(findings, configuration)
@@ -196,6 +198,17 @@ def _source(origin: Origin) -> dict[str, str]:
         return {origin.file: path.read_bytes().decode("utf-8-sig", "replace")}
     except (OSError, ValueError):
         return {}
+
+
+def _bps_default() -> BpsDefault:
+    """The service that BPS uses by default, as it is registered here."""
+    plugin = find_service_plugin(BPS_DEFAULT_SERVICE)
+    fragment = schema_fragment(plugin) if plugin else None
+    return BpsDefault(
+        service=short_name(BPS_DEFAULT_SERVICE),
+        title=fragment.title if fragment else BPS_DEFAULT_SERVICE,
+        keys=fragment.added if fragment else frozenset(),
+    )
 
 
 def _later_defaults() -> frozenset[str]:

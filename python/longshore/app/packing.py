@@ -21,24 +21,13 @@ from longshore.errors import ConfigError
 from longshore.model.cluster import ClusteredGraph
 from longshore.model.garbage import collection_paused
 from longshore.model.task import Task, TaskGraph
-from longshore.plan.clustering.chain import by_chain
-from longshore.plan.clustering.dimension import by_dimension
-from longshore.plan.clustering.runtime import by_run_time
-from longshore.plan.clustering.single import single_task
 from longshore.plan.clustering.validate import validate
 from longshore.world.history import read_history
+from longshore.world.plugins import CLUSTERING, built_in
 
-ENTRY_POINTS: Final = "longshore.clustering"
 _KEY: Final = "clusterAlgorithm"
 _DEFAULT_TARGET_S: Final = 600.0
 
-BUILT_IN: Final[dict[str, ClusteringAlgorithm]] = {
-    "single_quantum_clustering": single_task,
-    "dimension_clustering": by_dimension,
-    "chain": by_chain,
-    "runtime": by_run_time,
-}
-"""Algorithm per short name; the first two have those of BPS's functions."""
 _BPS: Final = re.compile(r"lsst\.ctrl\.bps\.(?:\w+\.)*(single_quantum_clustering|dimension_clustering)")
 
 
@@ -69,13 +58,14 @@ def pack(configuration: Configuration, graph: TaskGraph) -> ClusteredGraph:
     """Pack tasks into clusters, as the configuration says."""
     name = configuration.text(_KEY).strip() or "single_quantum_clustering"
     short = found[1] if (found := _BPS.fullmatch(name)) else name
-    algorithm = BUILT_IN.get(short)
+    ours = built_in(CLUSTERING).get(short)
     with collection_paused():
-        if algorithm is not None:
+        if ours is not None:
+            algorithm: ClusteringAlgorithm = ours.load()
             clustered = algorithm(graph, _settings(configuration, graph, short))
         else:
             clustered = _foreign(configuration, graph, name)
-    if algorithm is None or configuration.flag("validateClusteredQgraph"):
+    if ours is None or configuration.flag("validateClusteredQgraph"):
         validate(clustered)
     return clustered
 
@@ -92,7 +82,7 @@ def _settings(configuration: Configuration, graph: TaskGraph, algorithm: str) ->
         node_ids=configuration.flag("useNodeIdInClusterName"),
         target_s=_target_s(configuration),
         run_s=_run_times(configuration, graph) if algorithm == "runtime" else lambda _task: None,
-        values=plain(config.root) if algorithm not in BUILT_IN else {},
+        values=plain(config.root) if algorithm not in built_in(CLUSTERING) else {},
     )
 
 
@@ -132,6 +122,6 @@ def _run_times(configuration: Configuration, graph: TaskGraph) -> Callable[[Task
 
 def _foreign(configuration: Configuration, graph: TaskGraph, name: str) -> ClusteredGraph:
     """What an algorithm makes of the tasks that is none of ours."""
-    algorithm = find_function(configuration, _KEY, group=ENTRY_POINTS, what="clustering algorithm", built_in=BUILT_IN)
+    algorithm = find_function(configuration, _KEY, group=CLUSTERING, what="clustering algorithm")
     settings = _settings(configuration, graph, name)
     return cast("ClusteredGraph", call_function(configuration, _KEY, algorithm, graph, settings, gives=ClusteredGraph))

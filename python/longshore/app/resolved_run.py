@@ -14,7 +14,7 @@ import msgspec
 from longshore.app.configuration import Configuration, Draft, ResolvedConfiguration, read_draft
 from longshore.app.generate import generate
 from longshore.app.lint import check_configuration
-from longshore.app.services import find_service
+from longshore.app.services import default_site, find_service
 from longshore.app.sites import ResolvedSite
 from longshore.app.teller import Teller
 from longshore.app.user_functions import make_caller
@@ -29,7 +29,8 @@ from longshore.errors import ConfigError, FilesError
 from longshore.origin import Origin
 from longshore.sites.environment import inherited
 from longshore.sites.limits import as_guest
-from longshore.world.etc import shipped, template_texts
+from longshore.world.etc import shipped
+from longshore.world.plugins import template_texts
 
 _Stage = TypeVar("_Stage", bound=Configuration)
 _PAYLOAD_FILES: Final = ("pipelineYaml", "wfformat", "qgraphFile", "graphFile")
@@ -167,7 +168,7 @@ def _checked_name(configuration: Configuration) -> str:
 
 
 def at_default_site(configuration: _Stage, service: WmsService) -> _Stage:
-    """The configuration at the site ``local`` where none is chosen and jobs run here.
+    """The configuration at the site that the service ships under its own name, if none is chosen.
 
     Raises
     ------
@@ -176,8 +177,8 @@ def at_default_site(configuration: _Stage, service: WmsService) -> _Stage:
     """
     if configuration.site:
         return configuration
-    if service.traits.runs_on_submit_host:
-        return configuration.at_site("local")
+    if service.traits.runs_on_submit_host and (site := default_site(type(service))):
+        return configuration.at_site(site)
     raise ConfigError(
         f"'computeSite' must say at which site of '{configuration.service}' jobs are to run",
         origin=configuration.service_origin,
@@ -215,7 +216,7 @@ def service_context(configuration: Configuration, service: WmsService, run: RunP
         settings=service_settings(configuration, service),
         site=Site(name=configuration.site, settings=said, origin=place.origin),
         paths=run,
-        templates=template_texts(service.name)
+        templates=template_texts(type(service))
         | {"longshore-job": shipped("bin", "longshore-job").read_text("utf-8")}
         | _templates_of(place),
     )

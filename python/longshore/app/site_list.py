@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from longshore.app.layers import read_surroundings
-from longshore.app.sites import profile_schema, refuse_wrong, service_of, site_folders, site_profile, unknown_site
+from longshore.app.schemas import profile_schema
+from longshore.app.sites import refuse_wrong, service_of, site_folders, site_profile, unknown_site
 from longshore.config.check import check
 from longshore.config.merge import LayerRank, LayerStack, Node, layer_from_mapping, overlay, plain
 from longshore.config.search import Config

@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
-from longshore.app.layers import configuration_schema
-from longshore.app.services import short_name
+from longshore.app.schemas import profile_schema, site_schema
+from longshore.app.services import default_site_of, short_name
 from longshore.config.check import Finding, Severity, check
 from longshore.config.interpolate import shown
 from longshore.config.merge import PACKAGED, Layer, LayerRank, Node, overlay, plain
@@ -33,7 +32,6 @@ from longshore.sites.profile import (
     renamed,
     resolve_profile,
 )
-from longshore.world.etc import shipped
 from longshore.world.host import host_name
 from longshore.world.sites import SitePath
 
@@ -103,8 +101,7 @@ def chosen_site(first: Config, env: Mapping[str, str], sites: SitePath) -> str:
     fit = [name for name in here if not asked or service_of(name, first, sites) == service]
     if found := the_one(host_name(), [(name, _where(name, first, sites)) for name in fit]):
         return found
-    # Without a name there is one place only where the local service can run jobs.
-    return "local" if service == "local" else ""
+    return default_site_of(service)
 
 
 def site_layers(
@@ -222,25 +219,6 @@ def refuse_wrong(findings: list[Finding]) -> None:
     if errors:
         others = f" (and {len(errors) - 1} more errors)" if errors[1:] else ""
         raise ConfigError(errors[0].message + others, origin=errors[0].origin, hint=errors[0].hint)
-
-
-@cache
-def site_schema() -> dict[str, Any]:
-    """The schema of what only profiles have."""
-    return dict(msgspec.json.decode(shipped("etc", "schema", "site.json").read_bytes()))
-
-
-@cache
-def profile_schema() -> dict[str, Any]:
-    """The schema of a profile with all keys of a configuration that it can have beside its own."""
-    whole = configuration_schema()
-    both = {key: value for key, value in whole["properties"].items() if key not in site_schema()["properties"]}
-    return {
-        **site_schema(),
-        "properties": {**both, **site_schema()["properties"]},
-        "allOf": [{"$ref": "#/$defs/job"}, {"$ref": "#/$defs/run"}],
-        "$defs": whole["$defs"],
-    }
 
 
 def _ceilings(resolved: ResolvedProfile | None, own: Node | None, name: str) -> tuple[Limits, list[str]]:

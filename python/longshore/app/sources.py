@@ -28,8 +28,8 @@ from longshore.model.garbage import collection_paused
 from longshore.model.task import TaskGraph
 from longshore.origin import Origin
 from longshore.world.etc import shipped
+from longshore.world.plugins import GRAPH_SOURCES
 
-ENTRY_POINTS: Final = "longshore.graphs"
 _REPLAY: Final = "programs/replay.py"
 _INLINE: Final = "pipeline"
 _PIPELINE: Final = "pipelineYaml"
@@ -126,7 +126,7 @@ def _by_source(run: ResolvedRun, tell: Teller) -> AcquiredPayload:
 
 def _foreign(configuration: Configuration) -> AcquiredPayload:
     """What a source makes of the payload that is none of ours."""
-    source = find_function(configuration, _SOURCE, group=ENTRY_POINTS, what="source", built_in=_READERS)
+    source = find_function(configuration, _SOURCE, group=GRAPH_SOURCES, what="source", more=_READERS)
     path = payload_path(configuration, _FILE) if configuration.text(_FILE) else None
     payload = Payload(
         name=configuration.text("payloadName"),

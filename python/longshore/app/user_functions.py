@@ -15,6 +15,7 @@ from longshore.config.merge import Layer, Node
 from longshore.errors import ConfigError, LongshoreError
 from longshore.model.suggestions import did_you_mean
 from longshore.origin import Origin
+from longshore.world.plugins import registered
 
 _KEY = "allowFunctions"
 
@@ -96,7 +97,7 @@ def _forbidding(layer: Layer) -> Node | None:
     return None
 
 
-def find_function(configuration: Configuration, key: str, *, group: str, what: str, built_in: Collection[str]) -> Any:
+def find_function(configuration: Configuration, key: str, *, group: str, what: str, more: Collection[str] = ()) -> Any:
     """Import the function that a key names and that is none of ours.
 
     Parameters
@@ -109,21 +110,19 @@ def find_function(configuration: Configuration, key: str, *, group: str, what: s
         Group of entry points that give such functions short names.
     what
         What such a function is called.
-    built_in
-        Names of ours, for whoever misspelled one.
+    more
+        Names that are known beside those of the group, for the hint.
 
     Raises
     ------
     ConfigError
         There is none of that name, it cannot be imported, or functions are forbidden.
     """
-    from importlib.metadata import entry_points  # most runs need none
-
     name, origin = configuration.text(key).strip(), configuration.origin(key)
-    registered = {entry.name: entry for entry in entry_points(group=group)}
+    plugins = registered(group)
     try:
-        if name in registered:
-            return registered[name].load()
+        if name in plugins:
+            return plugins[name].load()
         module, _, function = name.rpartition(".")
         if module:
             refuse_functions(configuration, f"'{key}: {name}'", origin)
@@ -134,7 +133,7 @@ def find_function(configuration: Configuration, key: str, *, group: str, what: s
             origin=origin,
             hint="It is named by its module and its own name, joined by a dot; PYTHONPATH must lead to the module.",
         ) from error
-    known = [*built_in, *sorted(registered)]
+    known = [*more, *sorted(plugins)]
     raise ConfigError(
         f"there is no {what} '{name}'",
         origin=origin,

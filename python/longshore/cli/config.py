@@ -99,9 +99,10 @@ def lint(ctx: click.Context, /, config_file: Path, *, strict: bool, shape: str, 
 @command.command(epilog="Example: longshore config schema > longshore.json")
 def schema() -> None:
     """Print the JSON Schema of configurations, for editors and other programs."""
-    from longshore.world.etc import shipped
+    from longshore.app.schemas import configuration_schema
+    from longshore.cli.show_json import dumps
 
-    click.echo(shipped("etc", "schema", "config.json").read_text("utf-8"), nl=False)
+    click.echo(dumps(configuration_schema()))
 
 
 def _read(config_file: Path, options: Mapping[str, Any]) -> Configuration:

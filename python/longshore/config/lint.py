@@ -10,14 +10,19 @@ import msgspec
 from longshore.config.check import Finding, check
 from longshore.config.search import Config
 from longshore.config.secret import secrets
-from longshore.config.sections import hidden, old, out_of_range, unmatched, without_service
+from longshore.config.sections import BpsDefault, hidden, old, out_of_range, unmatched, without_service
 from longshore.config.spelling import misspelt
 from longshore.config.unset import unset_variables
 from longshore.config.variables import Surroundings, unused, without_place, wrong_variables
 
 
 def lint(
-    config: Config, schema: Mapping[str, Any], around: Surroundings, *, labels: frozenset[str] | None = None
+    config: Config,
+    schema: Mapping[str, Any],
+    around: Surroundings,
+    *,
+    bps: BpsDefault,
+    labels: frozenset[str] | None = None,
 ) -> list[Finding]:
     """Look for all that is wrong with a configuration, or likely to be.
 
@@ -29,6 +34,8 @@ def lint(
         JSON Schema 2020-12 with local references only.
     around
         What its variables may lean on.
+    bps
+        The service that BPS uses by default.
     labels
         Labels of the payload's tasks, where they are known.
     """
@@ -43,7 +50,7 @@ def lint(
     findings += out_of_range(root, said)
     findings += [*wrong_variables(config, around), *unset_variables(config, around.env)]
     findings += unused(root, schema, around, said)
-    findings += [*unmatched(root, labels), *hidden(root), *old(root), *without_service(root), *secrets(root)]
+    findings += [*unmatched(root, labels), *hidden(root), *old(root), *without_service(root, bps), *secrets(root)]
     return [without_place(finding) for finding in covered(findings)]
 
 

@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, Final
 
+import msgspec
+
 from longshore.config.check import Finding, Severity, key_of
 from longshore.config.interpolate import shown
 from longshore.config.merge import PACKAGED, LayerRank, Node, plain
@@ -30,13 +32,30 @@ _NOT_BY_SECTION: Final = re.compile(r"(lsst\.ctrl\.bps\.(\w+\.)*)?single_quantum
 _PACKING: Final = "dimension_clustering"
 _SHOWN: Final = 5
 """Labels that a hint names."""
-_OLD_SERVICE: Final = "lsst.ctrl.bps.wms.htcondor"
+_BPS: Final = "lsst.ctrl.bps."
+_OLD_BPS: Final = f"{_BPS}wms."
+BPS_DEFAULT_SERVICE: Final = f"{_BPS}htcondor.HTCondorService"
+"""The class that BPS uses where no service is named."""
 
-_CONDOR: Final = frozenset(
-    {"nodeset", "releaseExpr", "executeMachinesPattern", "overwriteJobFiles", "wmsConfig"}
-    | {"provisionResources", "provisioning", "condor"}
-)
 _LSST: Final = frozenset({"butlerConfig", "inCollection", "qgraphFile", "createQuantumGraph", "updateQuantumGraph"})
+
+
+class BpsDefault(msgspec.Struct, frozen=True):
+    """What `BPS_DEFAULT_SERVICE` is here.
+
+    Attributes
+    ----------
+    service
+        Short name of the service.
+    title
+        Name of its workload manager.
+    keys
+        Keys that it adds to a configuration.
+    """
+
+    service: str
+    title: str
+    keys: frozenset[str]
 
 
 def unmatched(root: Node, labels: frozenset[str] | None) -> Iterator[Finding]:
@@ -142,43 +161,50 @@ def old(root: Node) -> Iterator[Finding]:
         if node is not None and _own(node):
             yield _warning(message, node.origin, "Leave it out.", path=(key,), at_key=True)
     for name, origin in chosen(root, "wmsServiceClass"):
-        if name == _OLD_SERVICE or name.startswith(f"{_OLD_SERVICE}."):
-            yield _warning(
-                f"{shown(name)} is an old name",
-                origin,
-                "Write 'lsst.ctrl.bps.htcondor.HTCondorService', or 'htcondor'.",
-            )
+        if name.startswith(_OLD_BPS):
+            hint = f"Write '{_BPS}{name.removeprefix(_OLD_BPS)}', or the short name of the service."
+            yield _warning(f"{shown(name)} is an old name", origin, hint)
 
 
-def without_service(root: Node) -> Iterator[Finding]:
-    """One warning where BPS would hand the jobs to HTCondor, and Longshore keeps them on this machine."""
+def without_service(root: Node, bps: BpsDefault) -> Iterator[Finding]:
+    """One warning where BPS would use its default service, and Longshore uses its own."""
     top = _map(root)
     service = top.get("wmsServiceClass")
     if any("wmsServiceClass" in _map(top.get(section)) for section in ("bps_cmdline", "payload")):
         return
-    # This machine is a site whose profile names the service that is the default anyway.
-    by_default = PACKAGED if service is None or service.value != "local" else _NOT_NAMED
+    default = _weakest(service)
+    # The site may be one whose profile names the service that is the default anyway.
+    by_default = _NOT_NAMED if service and default and service.value == default.value else PACKAGED
     if service is not None and service.origin.layer not in by_default:
         return
-    for path, node in _own_keys(root):
+    used = f"the service '{default.value}'" if default else "its own default"
+    for path, node in _own_keys(root, bps.keys):
         key = path[-1]
-        if key in _CONDOR or key in _LSST:
-            whose = "HTCondor's" if key in _CONDOR else "LSST's"
+        if key in bps.keys or key in _LSST:
+            whose = bps.title if key in bps.keys else "LSST"
             yield _warning(
-                f"no 'wmsServiceClass' is named: BPS would use HTCondor here (there is {whose} key '{key}'), Longshore "
-                "runs jobs on this machine",
+                f"no 'wmsServiceClass' is named: BPS would use {bps.title} here (there is {whose}'s key '{key}'), "
+                f"Longshore uses {used}",
                 node.origin,
-                "Say 'wmsServiceClass: htcondor', or 'wmsServiceClass: local' if this machine is meant.",
+                f"Say 'wmsServiceClass: {bps.service}', or name the service that is meant.",
                 path=path,
                 at_key=True,
             )
             return
 
 
-def _own_keys(node: Node, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Node]]:
+def _weakest(node: Node | None) -> Node | None:
+    """The first of the values that a value replaced."""
+    while node is not None and node.overrode is not None:
+        node = node.overrode
+    return node
+
+
+def _own_keys(node: Node, whole: frozenset[str], path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Node]]:
+    """Path and value of each key that a person wrote; maps among `whole` are not entered."""
     for key, below in _map(node).items():
-        if isinstance(below.value, dict) and key not in _CONDOR:
-            yield from _own_keys(below, (*path, key))
+        if isinstance(below.value, dict) and key not in whole:
+            yield from _own_keys(below, whole, (*path, key))
         elif _own(below):
             yield (*path, key), below
 

@@ -58,8 +58,9 @@ from longshore.model.state import JobState
 from longshore.model.submission import RunCard
 from longshore.model.task import Command
 from longshore.model.workflow import Workflow
-from longshore.world.etc import shipped, template_texts
+from longshore.world.etc import shipped
 from longshore.world.files import create_file
+from longshore.world.plugins import template_texts
 from longshore.world.rundir import FORMAT, new_run_directory, write_card, write_rendered
 
 Attempt: TypeAlias = tuple[int, int]
@@ -584,7 +585,7 @@ class ServiceConformance:
             settings=self.settings,
             site=Site(name="conformance"),
             paths=RunPaths(root),
-            templates=template_texts(service.name)
+            templates=template_texts(type(service))
             | {"longshore-job": shipped("bin", "longshore-job").read_text("utf-8")},
         )
         return msgspec.structs.replace(ctx, probe=service.ping(ctx))

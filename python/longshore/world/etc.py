@@ -12,9 +12,3 @@ _SHIPPED = _IN_WHEEL if _IN_WHEEL.is_dir() else _PACKAGE.parent.parent
 def shipped(*parts: str) -> Path:
     """Path of a shipped file or folder, such as ``shipped("etc", "defaults.yaml")``."""
     return _SHIPPED.joinpath(*parts)
-
-
-def template_texts(service: str) -> dict[str, str]:
-    """Text of each template shipped for a service, per file name without ``.j2``."""
-    folder = shipped("etc", "templates", service)
-    return {path.name.removesuffix(".j2"): path.read_text("utf-8") for path in sorted(folder.glob("*.j2"))}

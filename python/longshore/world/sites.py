@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from functools import cached_property
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,11 +18,8 @@ from longshore.config.merge import LayerRank, Node, overlay, plain, without_dele
 from longshore.errors import ConfigError
 from longshore.origin import Origin
 from longshore.sites.profile import Profile
-from longshore.world.etc import shipped
+from longshore.world.plugins import SERVICES, SITES, Plugin, built_in, registered
 from longshore.world.yamlfile import FileRead, load_layers
-
-ENTRY_POINTS: Final = "longshore.sites"
-"""Group in which an installed package names a package of its own that holds profiles."""
 
 _HEAD_KEYS: Final = ("service", "inherits", "hosts", "title")
 _TOP = re.compile(rb"^(?P<key>[A-Za-z_]\w*)[ \t]*:(?=\s)", re.MULTILINE)
@@ -84,7 +82,7 @@ class SitePath:
         yield Place.USER, user_folder(self._env) / "sites"
         yield from ((Place.SYSTEM, folder / "sites") for folder in system_folders(self._env))
         yield from ((Place.INSTALLED, folder) for folder in self._installed)
-        yield Place.PACKAGE, shipped("config", "sites")
+        yield from ((Place.PACKAGE, folder) for folder in _shipped_by(built_in(SERVICES).values()))
 
     def find(self, name: str) -> SiteFile | None:
         """The strongest profile of a name; the packages that are installed are asked only if need be."""
@@ -158,18 +156,20 @@ class SitePath:
 
     @cached_property
     def _installed(self) -> tuple[Path, ...]:
-        from importlib.metadata import entry_points  # 15 ms, which a site that is found before need not cost
-        from importlib.util import find_spec
-
         folders: list[Path] = []
-        for point in sorted(entry_points(group=ENTRY_POINTS), key=lambda point: point.name):
+        for _, plugin in sorted(registered(SITES).items()):
             try:
                 # Found, not imported: profiles are files, and the code beside them need not run.
-                spec = find_spec(point.value)
+                spec = find_spec(plugin.module)
             except (ImportError, ValueError, AttributeError) as error:
-                raise ConfigError(f"the sites of the package '{point.value}' are not there: {error}") from error
+                raise ConfigError(f"the sites of the package '{plugin.module}' are not there: {error}") from error
             folders += map(Path, (spec.submodule_search_locations or ()) if spec else ())
-        return tuple(folders)
+        return (*folders, *_shipped_by(each for each in registered(SERVICES).values() if not each.built_in))
+
+
+def _shipped_by(plugins: Iterable[Plugin]) -> tuple[Path, ...]:
+    """Where the packages of services ship profiles, each folder once."""
+    return tuple(dict.fromkeys(plugin.folder / "sites" for plugin in plugins if plugin.folder))
 
 
 def user_folder(env: Mapping[str, str]) -> Path:

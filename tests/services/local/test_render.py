@@ -22,10 +22,11 @@ from longshore.model.job import Job, JobSettings
 from longshore.model.request import MIB, Request
 from longshore.model.workflow import Workflow
 from longshore.services.local import render
-from longshore.services.local.service import LocalExecutor
+from longshore.services.local.service import LocalExecutor, LocalService
 from longshore.testing.conformance import HOSTILE, Life
-from longshore.world.etc import shipped, template_texts
+from longshore.world.etc import shipped
 from longshore.world.files import create_file
+from longshore.world.plugins import template_texts
 from longshore.world.rundir import write_rendered
 
 SHELLS = [shell for shell in ("/bin/dash", "/bin/bash") if Path(shell).exists()]
@@ -51,7 +52,7 @@ def ordinary_process() -> Iterator[None]:
 
 
 def context(root: Path) -> Context:
-    templates = template_texts("local") | {"longshore-job": shipped("bin", "longshore-job").read_text("utf-8")}
+    templates = template_texts(LocalService) | {"longshore-job": shipped("bin", "longshore-job").read_text("utf-8")}
     return Context(settings={}, site=Site(name="here"), paths=RunPaths(root), templates=templates)
 
 

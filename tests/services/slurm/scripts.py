@@ -10,7 +10,8 @@ from longshore.contract.batch import Batch, BatchMember
 from longshore.contract.context import RunPaths
 from longshore.model.request import Request
 from longshore.services.slurm.script import batch_script
-from longshore.world.etc import template_texts
+from longshore.services.slurm.service import SlurmService
+from longshore.world.plugins import template_texts
 
 RUN = RunPaths(Path("/data/u/jdoe/run 1"))
 
@@ -47,7 +48,7 @@ def script(
         attributes=attributes,
         settings=own or {},
     )
-    text = template or template_texts("slurm")["batch.sh"]
+    text = template or template_texts(SlurmService)["batch.sh"]
     return batch_script(batch, site or {}, run, text, licences=("lic_a",))
 
 

@@ -12,14 +12,17 @@ from tests.services.slurm.scripts import directives
 from longshore.contract.context import RunPaths
 from longshore.errors import ConfigError
 from longshore.services.slurm.enginejob import engine_request, engine_script, wants_job
-from longshore.world.etc import template_texts
+from longshore.services.slurm.service import SlurmService
+from longshore.world.plugins import template_texts
 
 RUN = RunPaths(Path("/data/a 'run'"))
 
 
 def made(site: dict[str, Any]) -> str:
     command = ["/opt/python", "-m", "longshore", "drive", str(RUN.root)]
-    return engine_script(RUN, site, template_texts("slurm")["engine.sh"], mark="k7f3a-1", by="submit", command=command)
+    return engine_script(
+        RUN, site, template_texts(SlurmService)["engine.sh"], mark="k7f3a-1", by="submit", command=command
+    )
 
 
 def test_it_is_small_and_requeued() -> None:

@@ -28,7 +28,9 @@ from longshore.model.request import MIB, Request
 from longshore.services.slurm.client import SlurmClient
 from longshore.services.slurm.executor import SlurmExecutor
 from longshore.services.slurm.script import TEMPLATE, WRAPPER, on_submit_error
+from longshore.services.slurm.service import SlurmService
 from longshore.world.etc import shipped
+from longshore.world.plugins import template_texts
 from longshore.world.shell import Answer
 
 LIMIT = "sbatch: error: QOSMaxSubmitJobPerUserLimit\nsbatch: error: Batch job submission failed: Job violates policy"
@@ -65,7 +67,7 @@ class _Site:
     def __init__(self, tmp_path: Path, *, limits: Mapping[str, Any] | None = None, **slurm: Any) -> None:
         self.run = RunPaths(tmp_path / "run")
         (self.run.root / "wms").mkdir(parents=True)
-        shutil.copy(shipped("etc", "templates", "slurm", "batch.sh.j2"), self.run.root / TEMPLATE)
+        (self.run.root / TEMPLATE).write_text(template_texts(SlurmService)["batch.sh"], "utf-8")
         shutil.copy(shipped("bin", "longshore-job"), self.run.root / WRAPPER)
         self.shell = _Shell()
         client = SlurmClient(slurm, shell=self.shell)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,6 +10,8 @@ from typing import Any
 import msgspec
 import pytest
 
+import longshore.services.slurm
+from longshore.app.schemas import configuration_schema, site_schema
 from longshore.config.merge import plain
 from longshore.contract.context import Context, PingReport, Problem, RunPaths, Site
 from longshore.errors import ConfigError
@@ -21,12 +22,15 @@ from longshore.model.workflow import Workflow
 from longshore.services.slurm.asked import ALONE, INDEXED, OF_SITES, SPELLINGS
 from longshore.services.slurm.check import needs_engine
 from longshore.services.slurm.service import SlurmService
-from longshore.world.etc import shipped, template_texts
+from longshore.world.etc import shipped
+from longshore.world.plugins import template_texts
 from longshore.world.yamlfile import read_yaml
+
+FOLDER = Path(longshore.services.slurm.__file__).parent
 
 
 def context(site: Mapping[str, Any] | None = None, root: str = "/data/run", **more: Any) -> Context:
-    texts = template_texts("slurm") | {"longshore-job": shipped("bin", "longshore-job").read_text("utf-8")}
+    texts = template_texts(SlurmService) | {"longshore-job": shipped("bin", "longshore-job").read_text("utf-8")}
     return Context(
         settings={},
         site=Site(name="here", settings=site or {}),
@@ -86,7 +90,7 @@ def test_what_jobs_say_wrong(own: Mapping[str, Any], words: str) -> None:
     assert found.hint
 
 
-@pytest.mark.parametrize("path", sorted(shipped("config", "sites").glob("*slurm*.yaml")), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("sites/*slurm*.yaml")), ids=lambda path: path.name)
 def test_the_profiles_we_ship_are_understood(path: Path) -> None:
     said = {key: value for key, value in plain(read_yaml(path)).items() if key != "service"}
     assert problems(context(said)) == []
@@ -181,13 +185,13 @@ def test_options_of_the_command_line_are_keys_of_a_configuration() -> None:
 
 
 def test_every_key_is_known_to_the_schema_and_documented_and_no_other() -> None:
-    schema = json.loads(shipped("etc", "schema", "site.json").read_text("utf-8"))["properties"]["slurm"]["properties"]
-    config = json.loads(shipped("etc", "schema", "config.json").read_text("utf-8"))["$defs"]["job"]["properties"]
+    schema = site_schema()["properties"]["slurm"]["properties"]
+    config = configuration_schema()["$defs"]["job"]["properties"]
     known = {*INDEXED, *ALONE, *OF_SITES}
     second = {f"{name}1" for name in INDEXED} | {f"{other}1" for other, name in SPELLINGS.items() if name in INDEXED}
     assert set(schema) == known | set(SPELLINGS) | second
     assert config["slurm"]["properties"] == schema
-    documented = re.findall(r"^  #(\w+):", shipped("etc", "wms", "slurm.yaml").read_text("utf-8"), re.MULTILINE)
+    documented = re.findall(r"^  #(\w+):", (FOLDER / "defaults.yaml").read_text("utf-8"), re.MULTILINE)
     assert set(documented) == known
     page = (shipped("etc").parent / "doc" / "reference" / "slurm.md").read_text("utf-8")
     assert all(f"`{name}`" in page for name in known)
