@@ -19,7 +19,7 @@ import pytest
 from tests.command import Cli
 from tests.workflows import Tasks, WriteRun
 
-from longshore.cli.show_json import dumps
+from longshore.app.documents.document import to_json
 from longshore.world.etc import shipped
 
 MANY: Tasks = {
@@ -77,7 +77,7 @@ def test_three_causes_on_the_first_screen(cli: Cli, write_run: WriteRun) -> None
     assert run["exit_codes"]["crash"]["infrastructure"] == {"11": 2}
     codes = cli("report", "@last", "--return-exit-codes").stdout
     assert "PAYLOAD ERROR COUNT" in codes
-    assert dumps(document)
+    assert to_json(document)
 
 
 def test_tried_again_and_succeeded_is_no_failure_but_badput(cli: Cli, write_run: WriteRun, tmp_path: Path) -> None:

@@ -135,13 +135,3 @@ def test_errors_are_json_too(words: list[str], cli: Cli) -> None:
     ran = cli(*words, "--json")
     assert check(ran.json) == "error"
     assert ran.returncode == ran.json["error"]["exit_status"]
-
-
-@pytest.mark.parametrize("kind", ["logs", "job", "explain_job", "event"])
-def test_schemas_of_single_jobs_are_schemas(kind: str) -> None:
-    jsonschema.Draft202012Validator.check_schema(SCHEMAS[kind])
-    assert SCHEMAS[kind]["$id"] == f"urn:longshore:schema:{kind}"
-    assert SCHEMAS[kind]["additionalProperties"] is True
-    shared = SCHEMAS["status"]["$defs"]
-    for name in SCHEMAS[kind]["$defs"].keys() & shared.keys():
-        assert SCHEMAS[kind]["$defs"][name] == shared[name]

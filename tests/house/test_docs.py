@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.house import htcondor_reference, slurm_reference
+from tests.house import htcondor_reference, schemas, slurm_reference
 from tests.house.reference import PAGE, page
 from tests.pages import fences, program, typed
 
@@ -91,3 +91,10 @@ def test_the_reference_of_slurm_is_up_to_date() -> None:
     assert slurm_reference.PAGE.read_text("utf-8") == slurm_reference.page(), (
         "run: python -m tests.house.slurm_reference"
     )
+
+
+def test_published_schemas_are_those_of_the_records() -> None:
+    published = {path.stem: path.read_text("utf-8") for path in schemas.FOLDER.glob("*.json")}
+    made = {kind: schemas.text(schema) for kind, schema in schemas.schemas().items()}
+    assert published.keys() - made.keys() == {"config", "site", "graph_file"}, "schemas of input files"
+    assert {kind: published.get(kind) for kind in made} == made, "run: python -m tests.house.schemas"

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,8 @@ from longshore.world.yamltext import key_places
 
 _OF_PROFILES = frozenset({"inherits", "hosts", "limits", "service"})
 """Keys that only the profile of a site has at its root."""
+_LINE_END = re.compile("\r\n|[\r\n\x85\u2028\u2029]")
+"""Ends of lines to YAML; Python's `splitlines` knows more."""
 _MOST_SOURCE = 16 * 1024 * 1024
 
 
@@ -66,6 +69,16 @@ class Linted:
 
     findings: tuple[Finding, ...]
     sources: Mapping[str, str]
+
+    @cached_property
+    def _lines(self) -> Mapping[str, list[str]]:
+        return {file: _LINE_END.split(text) for file, text in self.sources.items()}
+
+    def source(self, finding: Finding) -> str | None:
+        """The line a finding is about, if it may be shown and exists."""
+        place = finding.origin
+        lines = self._lines.get(place.file, ())
+        return lines[place.line - 1] if not finding.hidden and 0 < place.line <= len(lines) else None
 
     def count(self, severity: Severity) -> int:
         """How many findings there are of a severity."""

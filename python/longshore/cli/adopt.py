@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from longshore.cli.options import JSON
+from longshore.cli.options import JSON, print_json
 
 
 @click.command(epilog="Example: longshore adopt /data/submit    (every run below it)")
@@ -17,14 +17,14 @@ from longshore.cli.options import JSON
 def command(ctx: click.Context, /, paths: tuple[Path, ...], *, as_json: bool) -> None:
     """Make runs known that came from elsewhere: directories of runs, or directories that have some below them."""
     from longshore.app.adopt import adopt
-    from longshore.cli.show_registry import adopted_document, adopted_line
+    from longshore.cli.show_registry import adopted_line
     from longshore.cli.words import visible
 
     outcomes = adopt(paths)
     if as_json:
-        from longshore.cli.show_json import dumps
+        from longshore.app.documents.registry import adopt_document
 
-        click.echo(dumps(adopted_document(outcomes, as_of=time.time())))
+        print_json(adopt_document(outcomes, as_of=time.time()))
     for outcome in outcomes:
         if outcome.error:
             hint = f"\n  {visible(outcome.error.hint)}" if outcome.error.hint else ""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from longshore.cli.options import GLOBAL, JSON, PASS_THRU, RUN_ID, SERVICE, Progress, chosen_run
+from longshore.cli.options import GLOBAL, JSON, PASS_THRU, RUN_ID, SERVICE, Progress, chosen_run, print_json
 
 if TYPE_CHECKING:
     from longshore.app.runs import OpenRun
@@ -56,9 +56,9 @@ def command(ctx: click.Context, /, **options: Any) -> None:
         _ask(runs)
     reports = [_cancel(opened, selection, **options) for opened in runs]
     if options["as_json"]:
-        from longshore.cli.show_json import cancel_document, dumps
+        from longshore.app.documents.run import cancel_document
 
-        click.echo(dumps(cancel_document(reports, as_of=time.time())))
+        print_json(cancel_document(reports, as_of=time.time()))
     ctx.exit(6 if any(_still_runs(report) for report in reports) else 0)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from longshore.cli.options import JSON
+from longshore.cli.options import JSON, print_json
 from longshore.cli.submission import CONFIG_FILE, named_values, submission_options
 
 if TYPE_CHECKING:
@@ -28,11 +28,14 @@ def command() -> None:
 @submission_options
 def show(config_file: Path, *, origins: bool, as_json: bool, **options: Any) -> None:
     """Print the effective configuration: all layers merged, values as they were written."""
-    from longshore.cli.show_config import config_document, config_text
-    from longshore.cli.show_json import dumps
+    from longshore.app.documents.configuration import config_show_document
+    from longshore.cli.show_config import config_text
 
     root = _read(config_file, options).config.root
-    click.echo(dumps(config_document(root, origins=origins)) if as_json else config_text(root, origins=origins))
+    if as_json:
+        print_json(config_show_document(root, origins=origins))
+    else:
+        click.echo(config_text(root, origins=origins))
 
 
 @command.command(epilog="Example: longshore config explain run.yaml requestMemory --label isr --site campus")
@@ -60,13 +63,16 @@ def explain(
 ) -> None:
     """Print the value of each KEY, where it was written, how it came about, and what it overrode."""
     from longshore.app.configuration import explain as explain_keys
-    from longshore.cli.show_config import explain_document, explain_text
-    from longshore.cli.show_json import dumps
+    from longshore.app.documents.configuration import explain_document
+    from longshore.cli.show_config import explain_text
 
     names = {"label": "curr_pipetask", "cluster": "curr_cluster", "site": "curr_site", "cloud": "curr_cloud"}
     current = {name: options[option] for option, name in names.items() if options[option]}
     values = explain_keys(_read(config_file, options), keys, current=current, given=given)
-    click.echo(dumps(explain_document(values)) if as_json else explain_text(values))
+    if as_json:
+        print_json(explain_document(values))
+    else:
+        click.echo(explain_text(values))
     ctx.exit(next((value.error.exit_status for value in values.values() if value.error), 0))
 
 
@@ -81,16 +87,16 @@ def explain(
 @click.pass_context
 def lint(ctx: click.Context, /, config_file: Path, *, strict: bool, shape: str, as_json: bool, **options: Any) -> None:
     """Print everything that is wrong with a configuration, or likely to be; exit with 3 where there are errors."""
+    from longshore.app.documents.configuration import lint_document
     from longshore.app.lint import lint_file
-    from longshore.cli.show_json import dumps
-    from longshore.cli.show_lint import lint_document, lint_github, lint_text
+    from longshore.cli.show_lint import lint_github, lint_text
     from longshore.config.check import Severity
     from longshore.errors import ConfigError
 
     linted = lint_file(config_file, options=named_values(options), sets=options["sets"], now=time.time())
     bad = linted.count(Severity.ERROR) + (linted.count(Severity.WARNING) if strict else 0)
     if as_json or shape == "json":
-        click.echo(dumps(lint_document(linted, ok=not bad)))
+        print_json(lint_document(linted, ok=not bad))
     elif text := lint_github(linted) if shape == "github" else lint_text(linted, str(config_file)):
         click.echo(text)
     ctx.exit(ConfigError.exit_status if bad else 0)

@@ -55,10 +55,10 @@ def command(
             raise click.UsageError("--set is for a configuration; a run is as it is.")
         picture = draw_run(run, job=job, depth=depth)
     if as_json:
-        from longshore.cli.show_json import dumps
-        from longshore.cli.show_picture import picture_document
+        from longshore.app.documents.document import to_json
+        from longshore.app.documents.picture import draw_document
 
-        text = dumps(picture_document(picture, as_of=time.time()))
+        text = to_json(draw_document(picture, as_of=time.time()))
     else:
         from longshore.cli.show_dot import dot, mermaid
 

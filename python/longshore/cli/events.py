@@ -18,10 +18,11 @@ from longshore.cli.options import JSON, RUN_ID, chosen_run
 @click.pass_context
 def command(ctx: click.Context, /, reference: str | None, run: str | None, **options: Any) -> None:
     """Print all that happened in a run as JSON Lines, one event a line, in order."""
+    from longshore.app.documents.document import to_line
+    from longshore.app.documents.event import event_document
     from longshore.app.events import RunEvents
     from longshore.app.runs import of_one_run, open_run
     from longshore.cli.raw import Output
-    from longshore.cli.show_events import event_document, event_line
     from longshore.engine.job_table import JobTable
 
     # It is JSON in any case; where that is asked for, errors are too.
@@ -39,7 +40,7 @@ def command(ctx: click.Context, /, reference: str | None, run: str | None, **opt
             return jobs.names[job], jobs.label(job)
 
     for mark, event in events.follow() if follow else events:
-        output.line(event_line(event_document(event, mark, run=opened.card.id, name_of=name_of)))
+        output.line(to_line(event_document(event, mark, run=opened.card.id, name_of=name_of)))
         if follow:
             output.flush()
     output.flush()

@@ -6,7 +6,7 @@ import time
 
 import click
 
-from longshore.cli.options import JSON
+from longshore.cli.options import JSON, print_json
 
 
 @click.command(epilog="Example: longshore explain @last coadd_7")
@@ -21,10 +21,10 @@ def command(run: str, job: str, *, as_json: bool) -> None:
     now = time.time()
     explained = explain_job(open_run(run), job)
     if as_json:
-        from longshore.cli.show_job_json import explain_job_document
-        from longshore.cli.show_json import dumps
+        from longshore.app.documents.job import explain_job_document
+        from longshore.cli.show_job_text import reasons
 
-        click.echo(dumps(explain_job_document(explained, as_of=now)))
+        print_json(explain_job_document(explained, reasons(explained, now=now), as_of=now))
         return
     from longshore.cli.show_job_text import explained_text
 

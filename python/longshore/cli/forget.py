@@ -6,7 +6,7 @@ import time
 
 import click
 
-from longshore.cli.options import JSON
+from longshore.cli.options import JSON, print_json
 
 
 @click.command(epilog="Example: longshore forget k7f3aa")
@@ -16,7 +16,7 @@ from longshore.cli.options import JSON
 def command(runs: tuple[str, ...], *, force: bool, as_json: bool) -> None:
     """Forget runs: they are no longer listed, nor named by their ids. Their directories stay as they are."""
     from longshore.app.adopt import forget_run
-    from longshore.cli.show_registry import forgotten_document, forgotten_line
+    from longshore.cli.show_registry import forgotten_line
 
     forgotten = []
     for reference in runs:
@@ -24,6 +24,6 @@ def command(runs: tuple[str, ...], *, force: bool, as_json: bool) -> None:
         if not as_json:
             click.echo(forgotten_line(forgotten[-1]))
     if as_json:
-        from longshore.cli.show_json import dumps
+        from longshore.app.documents.registry import forget_document
 
-        click.echo(dumps(forgotten_document(forgotten, as_of=time.time())))
+        print_json(forget_document(forgotten, as_of=time.time()))

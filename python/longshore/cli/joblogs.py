@@ -155,7 +155,7 @@ def _open(log: Log, *, several: bool) -> int | None:
 
 
 def _print_json(opened: OpenRun, found: Logs, *, tail: int | None, pattern: re.Pattern[bytes] | None) -> None:
-    from longshore.cli.show_job_json import logs_pieces
+    from longshore.app.documents.job import logs_pieces
 
     lines = None if pattern is None and tail is None else partial(_json_lines, pattern=pattern, tail=tail)
     pieces = logs_pieces(opened.card.id, found.logs, lines, notes=found.notes, as_of=time.time())

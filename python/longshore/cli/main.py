@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from longshore import __version__
-from longshore.cli.options import INTERRUPTED
+from longshore.cli.options import INTERRUPTED, print_json
 from longshore.errors import HelpWanted, LongshoreError, UsageError
 from longshore.model.suggestions import did_you_mean
 
@@ -208,9 +208,9 @@ def _tell(error: LongshoreError, words: list[str], cause: Exception | None = Non
 
         traceback.print_exception(cause or error)
     if "--json" in words:
-        from longshore.cli.show_json import dumps, error_document
+        from longshore.app.documents.error import error_document
 
-        click.echo(dumps(error_document(error)))
+        print_json(error_document(error))
     from longshore.cli.show_text import error_text
 
     click.echo(error_text(error), err=True)
@@ -224,26 +224,20 @@ def _called(words: list[str]) -> Any:
     except HelpWanted as wanted:
         text = str(wanted)
         if "--json" in words:
-            from longshore.cli.show_json import dumps, options_document
+            from longshore.app.documents.site import backend_options_document
 
-            text = dumps(options_document(text))
-        click.echo(text)
+            print_json(backend_options_document(text))
+        else:
+            click.echo(text)
         return 0
 
 
 def _interrupted(words: list[str]) -> int:
     """Whoever reads JSON gets some, even of a command that was interrupted."""
     if "--json" in words:
-        from longshore.cli.show_json import SCHEMA_VERSION, dumps
+        from longshore.app.documents.error import ErrorDocument, ErrorEntry
 
-        error = {
-            "code": "interrupted",
-            "message": "interrupted",
-            "origin": None,
-            "hint": "",
-            "exit_status": INTERRUPTED,
-        }
-        click.echo(dumps({"schema_version": SCHEMA_VERSION, "error": error}))
+        print_json(ErrorDocument(error=ErrorEntry("interrupted", "interrupted", None, "", INTERRUPTED)))
     return INTERRUPTED
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 import click
+import msgspec
 
 from longshore.model.report import RunReport
 from longshore.model.state import JobState
@@ -44,6 +45,13 @@ def chosen_run(reference: str | None, argument: str | None) -> str | None:
         # An empty variable of a shell script must not mean "all runs".
         raise click.UsageError("The name of the run is empty.")
     return chosen
+
+
+def print_json(document: msgspec.Struct) -> None:
+    """Print the document of a command."""
+    from longshore.app.documents.document import to_json
+
+    click.echo(to_json(document))
 
 
 class Progress:

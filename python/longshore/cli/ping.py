@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from longshore.cli.options import JSON, PASS_THRU, SERVICE
+from longshore.cli.options import JSON, PASS_THRU, SERVICE, print_json
 
 
 @click.command(epilog="Example: longshore ping --wms-service-class local")
@@ -25,9 +25,9 @@ def command(ctx: click.Context, /, wms_service_class: str | None, config: Path |
 
     report = ping(wms_service_class, path=config, now=time.time())
     if options["as_json"]:
-        from longshore.cli.show_json import dumps, ping_document
+        from longshore.app.documents.site import ping_document
 
-        click.echo(dumps(ping_document(report, as_of=time.time())))
+        print_json(ping_document(report, as_of=time.time()))
     else:
         from longshore.cli.show_text import ping_text
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from longshore.cli.options import GLOBAL, JSON, PASS_THRU, RUN_ID, SERVICE, chosen_run
+from longshore.cli.options import GLOBAL, JSON, PASS_THRU, RUN_ID, SERVICE, chosen_run, print_json
 
 if TYPE_CHECKING:
     from longshore.contract.search import RemoteRuns
@@ -81,7 +81,7 @@ def _one(chosen: str, **options: Any) -> int:
     now = time.time()
     report = opened if isinstance(opened, RunReport) else report_run(opened, details=options["as_json"], now=now)
     if options["as_json"]:
-        from longshore.cli.show_json import report_pieces
+        from longshore.app.documents.report import report_pieces
 
         if sys.stdout:
             # Not `click.echo`, which would flush a hundred thousand times.
@@ -128,9 +128,9 @@ def _several(**options: Any) -> None:
         only_remote=bool(options["pass_thru"]),
     )
     if options["as_json"]:
-        from longshore.cli.show_json import dumps, report_document
+        from longshore.app.documents.report import report_document
 
-        click.echo(dumps(report_document(found.reports, as_of=now, details=False, notes=found.notes)))
+        print_json(report_document(found.reports, as_of=now, details=False, notes=found.notes))
     elif options["fields"] or options["tsv"] or options["no_header"]:
         text = fields_table(found.reports, fields, header=not options["no_header"], tsv=options["tsv"])
         click.echo(text, nl=bool(text))

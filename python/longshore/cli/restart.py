@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from longshore.cli.options import JSON, RUN_ID, SERVICE, chosen_run
+from longshore.cli.options import JSON, RUN_ID, SERVICE, chosen_run, print_json
 
 if TYPE_CHECKING:
     from longshore.app.restart import Again
@@ -54,10 +54,10 @@ def command(  # noqa: PLR0917 - click hands them over by keyword
     as_json: bool,
 ) -> None:
     """Run again what did not succeed, in the same run directory. What succeeded is not run again, but for --from."""
+    from longshore.app.documents.run import restart_document
     from longshore.app.restart import restart, what_to_restart
     from longshore.app.runs import open_run
     from longshore.app.steer import parsed
-    from longshore.cli.show_json import dumps, restart_document
     from longshore.contract.intervention import JobSelection, RestartChanges
 
     chosen = chosen_run(reference, run)
@@ -79,20 +79,7 @@ def command(  # noqa: PLR0917 - click hands them over by keyword
     if submitted:
         opened_card, notes = restart(opened, again.changes)
     if as_json:
-        document = restart_document(
-            opened.card.id,
-            opened.card.name,
-            str(opened.run.root),
-            labels=again.labels,
-            reasons=again.reasons,
-            unfinished=again.unfinished,
-            changes=again.changes,
-            set_of=again.set_of,
-            submitted=submitted,
-            notes=notes,
-            as_of=time.time(),
-        )
-        click.echo(dumps(document))
+        print_json(restart_document(opened, again, submitted=submitted, notes=notes, as_of=time.time()))
     elif submitted:
         for note in notes:
             click.echo(f"longshore: {note}", err=True)

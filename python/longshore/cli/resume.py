@@ -6,7 +6,7 @@ import time
 
 import click
 
-from longshore.cli.options import JSON, RUN_ID, chosen_run
+from longshore.cli.options import JSON, RUN_ID, chosen_run, print_json
 
 
 @click.command(epilog="Example: longshore resume @last    or, after a reboot: longshore resume --all")
@@ -29,9 +29,9 @@ def command(
     as_json: bool,
 ) -> None:
     """Take up a run whose engine died. What succeeded is not run again; what still runs is adopted."""
+    from longshore.app.documents.run import resume_all_document, resume_document
     from longshore.app.resume import resume, resume_all
     from longshore.app.runs import open_run
-    from longshore.cli.show_json import dumps, resume_all_document, resume_document
 
     chosen = chosen_run(reference, run)
     if bool(chosen) == everything:
@@ -46,14 +46,14 @@ def command(
     documents = []
     for opened, outcome in outcomes:
         path = str(opened.run.root)
-        documents.append(resume_document(opened.card.id, opened.card.name, path, outcome.notes, as_of=time.time()))
+        documents.append(resume_document(opened, outcome.notes, as_of=time.time()))
         if not as_json:
             for note in outcome.notes:
                 click.echo(f"longshore: {note}", err=True)
             if outcome.begun:
                 click.echo(f"Submit dir: {path}\nRun Id: {opened.card.shown_id}\nRun Name: {opened.card.name}")
     if as_json:
-        click.echo(dumps(documents[0] if chosen else resume_all_document(documents, as_of=time.time())))
+        print_json(documents[0] if chosen else resume_all_document(documents, as_of=time.time()))
     elif not outcomes:
         click.echo("longshore: nothing to resume: no known run has lost its engine", err=True)
     ctx.exit(6 if any(outcome.failed for _, outcome in outcomes) else 0)

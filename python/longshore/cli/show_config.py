@@ -1,18 +1,15 @@
-"""Turns a configuration, and what was found out about its values, into text for people and JSON for programs."""
+"""Turns a configuration, and what was found out about its values, into text."""
 
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-import msgspec
 import yaml
 
-from longshore.cli.show_json import SCHEMA_VERSION, error_document
 from longshore.cli.words import visible
-from longshore.config.explain import Explained, Kind, Replaced, Step
+from longshore.config.explain import Explained, Kind, Step
 from longshore.config.merge import Node, plain
 from longshore.origin import Origin
 
@@ -42,75 +39,6 @@ def _flow(value: Any) -> str:
         return json.dumps(value)
     text: str = yaml.safe_dump(value, default_flow_style=True, width=_WIDE, allow_unicode=False)
     return text.removesuffix("\n").removesuffix("\n...")
-
-
-def config_document(root: Node, *, origins: bool) -> dict[str, Any]:
-    """Return the whole configuration as ``config show --json`` gives it."""
-    document = {"schema_version": SCHEMA_VERSION, "kind": "config_show", "values": _finite(plain(root))}
-    if origins:
-        document["origins"] = [{"path": list(path), "origin": _origin(origin)} for path, origin in _origins(root, ())]
-    return document
-
-
-def _origins(node: Node, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Origin]]:
-    if isinstance(node.value, dict) and node.value:
-        for key, below in node.value.items():
-            yield from _origins(below, (*path, key))
-    elif path:
-        yield path, node.origin
-
-
-def explain_document(values: Mapping[str, Explained]) -> dict[str, Any]:
-    """Return what is known of some values as ``config explain --json`` gives it."""
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "kind": "explain",
-        "values": {key: _explained(value) for key, value in values.items()},
-    }
-
-
-def _explained(explained: Explained) -> dict[str, Any]:
-    document = {
-        "found": explained.found,
-        "value": _finite(explained.value),
-        "origin": _origin(explained.origin),
-        "written": _finite(explained.written),
-        "overrode": [_replaced(each) for each in explained.overrode],
-        "hides": [_replaced(each) for each in explained.hides],
-        "steps": [_step(each) for each in explained.steps],
-    }
-    return {**document, "error": error_document(explained.error)["error"]} if explained.error else document
-
-
-def _replaced(replaced: Replaced) -> dict[str, Any]:
-    document = {"value": _finite(replaced.value), "origin": _origin(replaced.origin)}
-    return document if replaced.section is None else {**document, "section": replaced.section}
-
-
-def _step(step: Step) -> dict[str, Any]:
-    return {
-        "kind": step.kind.value,
-        "depth": step.depth,
-        "name": step.name,
-        "text": step.text,
-        "origin": _origin(step.origin),
-    }
-
-
-def _origin(origin: Origin | None) -> dict[str, Any] | None:
-    document: dict[str, Any] | None = msgspec.to_builtins(origin)
-    return document
-
-
-def _finite(value: Any) -> Any:
-    """The value with what JSON has no number for as text."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    if isinstance(value, dict):
-        return {str(key): _finite(below) for key, below in value.items()}
-    if isinstance(value, list):
-        return [_finite(below) for below in value]
-    return value
 
 
 def explain_text(values: Mapping[str, Explained]) -> str:

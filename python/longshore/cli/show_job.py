@@ -6,7 +6,7 @@ import time
 
 import click
 
-from longshore.cli.options import JSON
+from longshore.cli.options import JSON, print_json
 
 
 @click.command(epilog="Example: longshore show-job @last coadd_7    or: longshore show-job @last coadd_7 --script | sh")
@@ -26,10 +26,9 @@ def command(run: str, job: str, *, attempt: int | None, script: bool, as_json: b
     if script:
         click.echo(shown.script.encode("utf-8", "surrogateescape"), nl=False)
     elif as_json:
-        from longshore.cli.show_job_json import job_document
-        from longshore.cli.show_json import dumps
+        from longshore.app.documents.job import job_document
 
-        click.echo(dumps(job_document(shown, as_of=time.time())))
+        print_json(job_document(shown, as_of=time.time()))
     else:
         from longshore.cli.show_job_text import job_text
 

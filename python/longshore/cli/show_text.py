@@ -12,7 +12,7 @@ from longshore.cli.words import INDENT, KIB, duration, paragraph, size, visible
 from longshore.contract.context import PingReport
 from longshore.errors import LongshoreError
 from longshore.model.moment import timestamp
-from longshore.model.report import RunReport
+from longshore.model.report import PAYLOAD_CODES, RunReport
 from longshore.model.state import JobState
 from longshore.origin import Origin
 
@@ -29,8 +29,6 @@ _CODE_COLUMNS = (
     "INFRASTRUCTURE ERROR COUNT",
     "INFRASTRUCTURE ERROR CODES",
 )
-PAYLOAD_CODES = frozenset({1, 2})
-"""Exit codes that BPS takes for errors of the payload."""
 _SHORTEST_RULE = 3
 _MOST_FAULTS: Final = 40
 """Faults that are shown of one error; ``--json`` gives all."""
@@ -110,7 +108,7 @@ def outcome_line(report: RunReport) -> str:
     expected = report.expected
     parts = [f"{expected} job" + ("" if expected == 1 else "s")]
     parts += [f"{state.lower()} {report.counts.get(state, 0)}/{expected}" for state in _outcome_states(report)]
-    seconds = wall_seconds(report)
+    seconds = report.wall_s
     if seconds is not None:
         parts.append(f"wall time {duration(seconds)}")
     return ", ".join(parts)
@@ -146,13 +144,6 @@ def ping_text(report: PingReport) -> str:
         amounts = (f"{visible(name)} {_amount(name, amount)}" for name, amount in report.capacity.items())
         lines.append(f"{INDENT}largest job: {', '.join(amounts)}")
     return "\n".join(lines)
-
-
-def wall_seconds(report: RunReport) -> float | None:
-    """Return how long a finished run took, from its first start to its end; ``None`` while that is not known."""
-    if report.started_at is None or report.finished_at is None:
-        return None
-    return max(report.finished_at - report.started_at, 0.0)
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]], *, first_left: bool = False) -> list[str]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from longshore.cli.options import JSON
+from longshore.cli.options import JSON, print_json
 
 if TYPE_CHECKING:
     from longshore.app.site_list import Listed, Shown
@@ -31,9 +31,9 @@ def list_command(*, site_path: tuple[str, ...], as_json: bool) -> None:
 
     found = list_sites(site_path)
     if as_json:
-        from longshore.cli.show_json import dumps, sites_document
+        from longshore.app.documents.site import sites_document
 
-        click.echo(dumps(sites_document(found, as_of=time.time())))
+        print_json(sites_document(found, as_of=time.time()))
         return
     from longshore.cli.words import visible
 
@@ -53,9 +53,9 @@ def show_command(*, name: str, site_path: tuple[str, ...], as_json: bool) -> Non
 
     shown = show_site(name, site_path)
     if as_json:
-        from longshore.cli.show_json import dumps, site_document
+        from longshore.app.documents.site import site_profile_document
 
-        click.echo(dumps(site_document(shown, as_of=time.time())))
+        print_json(site_profile_document(shown, as_of=time.time()))
         return
     from longshore.cli.words import visible
 
@@ -70,13 +70,13 @@ def _cells(site: Listed) -> tuple[str, str, str]:
 
 def _lines(shown: Shown) -> list[str]:
     """One line per value, in YAML as far as a line goes, with its place as a comment."""
-    from longshore.cli.show_json import dumps
+    from longshore.app.documents.document import to_json
 
     listed = shown.listed
     lines = [f"# {listed.name}: {listed.title or 'a site'}, {listed.place}"]
     if shown.chain[1:]:
         lines.append(f"# from {', then '.join(shown.chain)}")
     for steps, (value, origin) in shown.origins.items():
-        said = value if isinstance(value, str) and value.isprintable() else dumps(value)
+        said = value if isinstance(value, str) and value.isprintable() else to_json(value)
         lines.append(f"{'.'.join(steps)}: {said}  # {origin}")
     return lines

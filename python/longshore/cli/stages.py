@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from longshore.cli.options import JSON
+from longshore.cli.options import JSON, print_json
 from longshore.cli.submission import CONFIG_FILE, named_values, submission_options
 
 if TYPE_CHECKING:
@@ -58,10 +58,10 @@ def prepare(config_file: Path, **options: Any) -> None:
 
 
 def _run(last: str, config_file: Path, options: dict[str, Any]) -> None:
+    from longshore.app.documents.run import stages_document
     from longshore.app.stage_results import run_stages
     from longshore.app.stages import Stage
     from longshore.cli.logs import Teller
-    from longshore.cli.show_json import dumps, stages_document
     from longshore.cli.words import visible
 
     with Teller() as tell:
@@ -74,7 +74,7 @@ def _run(last: str, config_file: Path, options: dict[str, Any]) -> None:
             tell=tell,
         )
     if options["as_json"]:
-        click.echo(dumps(stages_document(stages, submit_dir=submit_dir, as_of=time.time())))
+        print_json(stages_document(stages, submit_dir, as_of=time.time()))
         return
     for done in stages:
         click.echo(visible(_line(done)))

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from longshore.cli.options import GLOBAL, JSON, RUN_ID, SERVICE, chosen_run
+from longshore.cli.options import GLOBAL, JSON, RUN_ID, SERVICE, chosen_run, print_json
 
 
 @click.command(epilog="Example: longshore status --id @last && echo all done")
@@ -38,9 +38,9 @@ def command(ctx: click.Context, /, reference: str | None, run: str | None, **opt
     )
     report = opened if isinstance(opened, RunReport) else status_run(opened)
     if options["as_json"]:
-        from longshore.cli.show_json import dumps, status_document
+        from longshore.app.documents.run import status_document
 
-        click.echo(dumps(status_document(report, as_of=time.time())))
+        print_json(status_document(report, as_of=time.time()))
     else:
         click.echo(report.state)
         for note in report.notes:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from longshore.cli.options import JSON, RUN_ID, chosen_run
+from longshore.cli.options import JSON, RUN_ID, chosen_run, print_json
 
 if TYPE_CHECKING:
     from longshore.contract.intervention import Intervention
@@ -113,9 +113,9 @@ def _steer(
     steering = Intervention(act=act, selection=JobSelection(jobs=jobs, labels=labels), set=values or {})
     report = steer(opened, steering)
     if as_json:
-        from longshore.cli.show_json import dumps, steer_document
+        from longshore.app.documents.run import steer_document
 
-        click.echo(dumps(steer_document(report, steering, as_of=time.time())))
+        print_json(steer_document(report, steering, as_of=time.time()))
         return
     click.echo(f"{act}: {opened.card.id} is {report.state}{_meant(steering)}")
     for note in report.notes:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from longshore.cli.options import INTERRUPTED, SERVICE, Progress
+from longshore.cli.options import INTERRUPTED, SERVICE, Progress, print_json
 
 if TYPE_CHECKING:
     from longshore.app.handover import SubmittedRun
@@ -104,7 +104,7 @@ def see_through(submitted: SubmittedRun, *, wait: bool, as_json: bool) -> int:
         announce(submitted)
     report = watch(submitted) if wait else None
     if as_json:
-        print_json(submitted, report)
+        print_submission(submitted, report)
     if report:
         return outcome(submitted, report, quiet=as_json)
     return INTERRUPTED if wait else 0
@@ -155,21 +155,18 @@ def outcome(submitted: SubmittedRun, report: RunReport, *, quiet: bool) -> int:
     return EXIT_STATUS[report.state]
 
 
-def print_json(submitted: SubmittedRun, report: RunReport | None) -> None:
+def print_submission(submitted: SubmittedRun, report: RunReport | None) -> None:
     """Print the one document of a submission."""
     import time
 
-    from longshore.cli.show_json import dumps, submit_document
+    from longshore.app.documents.run import submit_document
 
     document = submit_document(
-        submitted.card.shown_id,
-        submitted.card.name,
-        str(submitted.run.root),
-        service=submitted.card.service,
+        submitted.run,
+        submitted.card,
         site=submitted.site,
-        jobs=submitted.card.expected,
         notes=submitted.notes,
         state=report.state if report else None,
         as_of=time.time(),
     )
-    click.echo(dumps(document))
+    print_json(document)

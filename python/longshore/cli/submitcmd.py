@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from longshore.cli.options import JSON
+from longshore.cli.options import JSON, print_json
 from longshore.cli.submission import CONFIG_FILE, named_values, script_options, see_through
 
 
@@ -33,18 +33,15 @@ def command(ctx: click.Context, /, config_file: Path, **options: Any) -> None:
     elif options["as_json"]:
         import time
 
-        from longshore.cli.show_json import dumps, submit_document
+        from longshore.app.documents.run import submit_document
 
         document = submit_document(
-            outcome.card.id,
-            outcome.card.name,
-            str(outcome.run.root),
-            service=outcome.card.service,
+            outcome.run,
+            outcome.card,
             site=outcome.site,
-            jobs=outcome.card.expected,
             notes=("dry run: nothing was handed over",),
             as_of=time.time(),
         )
-        click.echo(dumps(document))
+        print_json(document)
     else:
         click.echo(f"Submit dir: {outcome.run.root}")

@@ -22,7 +22,9 @@ class Seal(msgspec.Struct, frozen=True, gc=False):
     """How much of an earlier life counts: what it wrote beyond `bytes` is void."""
 
     life: int
+    """Number of the life."""
     bytes: int
+    """Bytes of its file that count."""
 
 
 class Life(msgspec.Struct, frozen=True, kw_only=True, tag_field="e", tag="life", omit_defaults=True):

@@ -8,6 +8,9 @@ import msgspec
 
 from longshore.model.state import Cause, JobState
 
+PAYLOAD_CODES = frozenset({1, 2})
+"""Exit codes that BPS takes for errors of the payload."""
+
 
 class JobReport(msgspec.Struct, frozen=True, kw_only=True):
     """The state of one job; times are seconds since the epoch (UTC), ``None`` is unknown or not yet."""
@@ -165,3 +168,10 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def percent_succeeded(self) -> int | None:
         """Whole percent of jobs that succeeded, rounded down as BPS does; ``None`` for a run without jobs."""
         return 100 * self.counts.get(JobState.SUCCEEDED, 0) // self.expected if self.expected else None
+
+    @property
+    def wall_s(self) -> float | None:
+        """Seconds from the first start of a job to the end of the run; ``None`` until both are known."""
+        if self.started_at is None or self.finished_at is None:
+            return None
+        return max(self.finished_at - self.started_at, 0.0)

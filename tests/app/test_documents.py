@@ -1,4 +1,4 @@
-"""JSON for programs: every document is what its schema says, whatever the records hold."""
+"""The JSON documents of commands: each is what its schema says, whatever the records hold."""
 
 from __future__ import annotations
 
@@ -14,35 +14,34 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from longshore.app.adopt import Adopted, Forgotten
-from longshore.app.lint import Linted
-from longshore.app.site_list import Listed, Shown
-from longshore.app.stage_results import StageResult
-from longshore.app.stages import Stage
-from longshore.cli.show_config import config_document, explain_document
-from longshore.cli.show_json import (
+from longshore.app.documents.configuration import config_show_document, explain_document, lint_document
+from longshore.app.documents.document import to_json
+from longshore.app.documents.error import error_document
+from longshore.app.documents.picture import draw_document
+from longshore.app.documents.registry import adopt_document, forget_document
+from longshore.app.documents.report import JobEntry, report_document, report_pieces
+from longshore.app.documents.run import (
+    CountsEntry,
     cancel_document,
-    dumps,
-    error_document,
-    ping_document,
-    report_document,
-    report_pieces,
     restart_document,
     resume_all_document,
     resume_document,
-    site_document,
-    sites_document,
     stages_document,
     status_document,
     steer_document,
     submit_document,
 )
-from longshore.cli.show_lint import lint_document
-from longshore.cli.show_picture import picture_document
-from longshore.cli.show_registry import adopted_document, forgotten_document
+from longshore.app.documents.site import ping_document, site_profile_document, sites_document
+from longshore.app.lint import Linted
+from longshore.app.restart import Again
+from longshore.app.runs import OpenRun
+from longshore.app.site_list import Listed, Shown
+from longshore.app.stage_results import StageResult
+from longshore.app.stages import Stage
 from longshore.config.check import Finding, Severity
 from longshore.config.explain import Explained, Kind, Replaced, Step
 from longshore.config.merge import tree
-from longshore.contract.context import PingReport
+from longshore.contract.context import PingReport, RunPaths
 from longshore.contract.intervention import Intervention, JobSelection, RestartChanges
 from longshore.engine.restart_selection import RestartReason
 from longshore.errors import ConfigError, CycleError, Fault, GraphCommandError, LongshoreError
@@ -65,12 +64,19 @@ INSIGHT = {"elapsed_s", "left_s", "longest_running", "waits", "digest", "badput"
 """Members of a run that was asked for by itself."""
 
 
-def check(kind: str, document: Mapping[str, Any]) -> None:
-    """Hold what a program reads, not what was written, to the schema."""
+def read(document: object) -> Any:
+    """What a program reads of a document."""
+    return json.loads(to_json(document))
+
+
+def check(kind: str, document: object) -> Any:
+    """Hold what a program reads to the schema, and return it."""
     validator = jsonschema.Draft202012Validator(
         SCHEMAS[kind], format_checker=jsonschema.Draft202012Validator.FORMAT_CHECKER
     )
-    validator.validate(json.loads(dumps(document)))
+    shown = read(document)
+    validator.validate(shown)
+    return shown
 
 
 odd_text = st.text(st.characters(exclude_categories=[]), max_size=12)
@@ -198,24 +204,17 @@ def test_schemas_explain_every_member(kind: str) -> None:
             assert all(member["description"] for member in described["properties"].values())
 
 
-@pytest.mark.parametrize("name", ["time", "state", "counts"])
-def test_schemas_agree_on_what_they_share(name: str) -> None:
-    """They are repeated, so that each schema can be used by itself."""
-    found = [schema["$defs"][name] for schema in SCHEMAS.values() if name in schema["$defs"]]
-    assert len(found) > 1
-    assert all(each == found[0] for each in found)
+def test_counts_have_every_state_in_order() -> None:
+    assert CountsEntry.__struct_fields__ == tuple(JobState)
 
 
-def test_schemas_know_every_state_and_cause() -> None:
-    definitions = SCHEMAS["report"]["$defs"]
-    assert definitions["state"]["enum"] == definitions["counts"]["required"] == list(JobState)
-    assert definitions["job"]["properties"]["cause"]["enum"] == [*Cause, None]
+def test_members_of_a_job_are_those_of_its_report() -> None:
+    assert JobEntry.__struct_fields__ == JobReport.__struct_fields__
 
 
 @given(st.lists(reports, max_size=3), st.booleans())
 def test_every_report_is_what_its_schema_says(given_reports: list[RunReport], details: bool) -> None:
-    document = report_document(given_reports, as_of=NOON, details=details)
-    check("report", document)
+    document = check("report", report_document(given_reports, as_of=NOON, details=details))
     for report, shown in zip(given_reports, document["runs"], strict=True):
         assert sum(shown["counts"].values()) == shown["expected"]
         assert ("jobs" in shown) == (details and report.jobs is not None)
@@ -226,67 +225,65 @@ def test_every_report_is_what_its_schema_says(given_reports: list[RunReport], de
 
 @given(insights)
 def test_all_there_is_to_know_of_a_run_is_what_the_schema_says(insight: RunSummary) -> None:
-    document = report_document([run(summary=insight)], as_of=NOON, details=True)
-    check("report", document)
+    document = check("report", report_document([run(summary=insight)], as_of=NOON, details=True))
     described = SCHEMAS["report"]["$defs"]["run"]
     assert set(document["runs"][0]) == set(described["required"]) | INSIGHT
     assert set(described["properties"]) - set(described["required"]) == INSIGHT | {"jobs"}
-    (shown,) = report_document([run(summary=insight)], as_of=NOON, details=False)["runs"]
+    (shown,) = read(report_document([run(summary=insight)], as_of=NOON, details=False))["runs"]
     assert not INSIGHT & set(shown)
 
 
 @given(reports)
 def test_a_report_in_pieces_is_the_same(report: RunReport) -> None:
     whole = report_document([msgspec.structs.replace(report, jobs=report.jobs or ())], as_of=NOON, details=True)
-    assert json.loads("".join(report_pieces(report, as_of=NOON))) == json.loads(dumps(whole))
+    assert json.loads("".join(report_pieces(report, as_of=NOON))) == read(whole)
 
 
 @given(reports)
 def test_every_status_is_what_its_schema_says(report: RunReport) -> None:
-    check("status", status_document(report))
     check("status", status_document(report, as_of=NOON))
     chosen = JobSelection(jobs=("a",), labels=(report.name,))
-    check("steer", steer_document(report, Intervention(act="set", selection=chosen, set={"requestMemory": "8G"})))
+    steering = Intervention(act="set", selection=chosen, set={"requestMemory": "8G"})
+    check("steer", steer_document(report, steering, as_of=NOON))
+
+
+def opened(odd: str) -> OpenRun:
+    card = RunCard(format=1, id=odd, name=odd, service=odd, longshore="0", created_at=0.0, expected=3, labels={})
+    return OpenRun(run=RunPaths(Path("/runs") / odd.replace("\0", "")), card=card)
 
 
 @given(odd_text, st.none() | st.sampled_from(JobState))
 def test_every_submit_and_resume_is_what_its_schema_says(odd: str, state: JobState | None) -> None:
-    submitted = submit_document(odd, odd, odd, service=odd, site=odd, jobs=3, notes=[odd], state=state, as_of=NOON)
-    check("submit", submitted)
+    run = opened(odd)
+    submitted = check("submit", submit_document(run.run, run.card, site=odd, notes=[odd], state=state, as_of=NOON))
     assert ("state" in submitted) == ("exit_status" in submitted) == (state is not None)
-    check("resume", resume_document(odd, odd, odd, [odd], as_of=NOON))
+    check("resume", resume_document(run, [odd], as_of=NOON))
 
 
 @given(reports, odd_text, st.dictionaries(odd_text, st.integers(0, 9)))
 def test_the_documents_of_the_other_verbs_are_what_their_schemas_say(
     report: RunReport, odd: str, labels: dict[str, int]
 ) -> None:
+    run = opened(odd)
     check("cancel", cancel_document([report, report], as_of=NOON))
-    resumed = resume_document(odd, odd, odd, [odd], as_of=NOON)
-    check("resume_all", resume_all_document([resumed], as_of=NOON))
-    again = {label: {JobState.FAILED: 1} for label in labels}
-    reasons = {label: dict.fromkeys(RestartReason, 1) for label in labels}
-    changes = RestartChanges(selection=JobSelection(jobs=(odd,)), set={"requestMemory": odd}, from_labels=(odd,))
-    restarted = restart_document(
-        odd,
-        odd,
-        odd,
-        labels=again,
-        reasons=reasons,
+    check("resume_all", resume_all_document([resume_document(run, [odd], as_of=NOON)], as_of=NOON))
+    again = Again(
+        labels={label: {JobState.FAILED: 1} for label in labels},
+        reasons={label: dict.fromkeys(RestartReason, 1) for label in labels},
         unfinished=0,
-        changes=changes,
         set_of=1,
-        submitted=True,
-        as_of=NOON,
+        changes=RestartChanges(selection=JobSelection(jobs=(odd,)), set={"requestMemory": odd}, from_labels=(odd,)),
     )
-    check("restart", restarted)
+    restarted = check("restart", restart_document(run, again, submitted=True, notes=[odd], as_of=NOON))
+    assert restarted["from"] == [read(odd)]
     done = StageResult(stage=Stage.ACQUIRE, made=odd, counts={"tasks": 3}, labels=labels, seconds=0.5, peak_memory_b=7)
-    check("stages", stages_document([done], submit_dir=None, as_of=NOON))
+    check("stages", stages_document([done], None, as_of=NOON))
 
 
 @given(odd_text, st.none() | st.dictionaries(odd_text, st.integers(0, 2**62), max_size=3))
 def test_every_ping_is_what_its_schema_says(odd: str, capacity: dict[str, int] | None) -> None:
-    check("ping", ping_document(PingReport(service=odd, ok=True, message=odd, details={odd: odd}, capacity=capacity)))
+    report = PingReport(service=odd, ok=True, message=odd, details={odd: odd}, capacity=capacity)
+    check("ping", ping_document(report, as_of=NOON))
 
 
 origins = st.builds(Origin, file=odd_text, line=st.integers(0, 9), column=st.integers(0, 9), layer=odd_text)
@@ -302,8 +299,7 @@ errors = st.builds(ConfigError, odd_text, origin=st.none() | origins, hint=odd_t
 def test_every_configuration_is_what_its_schema_says(
     written: dict[str, Any], origin: Origin, with_origins: bool
 ) -> None:
-    document = config_document(tree(written, origin), origins=with_origins)
-    check("config_show", document)
+    document = check("config_show", config_show_document(tree(written, origin), origins=with_origins))
     assert ("origins" in document) == with_origins
 
 
@@ -332,10 +328,8 @@ def test_every_configuration_is_what_its_schema_says(
     odd_text,
 )
 def test_every_explanation_is_what_its_schema_says(explained: Explained, key: str) -> None:
-    document = explain_document({key: explained, "nope": Explained(found=False, value="")})
-    check("explain", document)
-    assert ("error" in document["values"][key]) == (explained.error is not None and key != "nope")
-    assert set(SCHEMAS["explain"]["$defs"]["step"]["properties"]["kind"]["enum"]) == set(Kind)
+    document = check("explain", explain_document({key: explained, "nope": Explained(found=False, value="")}))
+    assert ("error" in document["values"][read(key)]) == (explained.error is not None and key != "nope")
 
 
 @given(
@@ -355,13 +349,11 @@ def test_every_explanation_is_what_its_schema_says(explained: Explained, key: st
 )
 def test_every_lint_is_what_its_schema_says(findings: list[Finding], text: str, ok: bool) -> None:
     sources = {finding.origin.file: text for finding in findings}
-    document = lint_document(Linted(findings=tuple(findings), sources=sources), ok=ok)
-    check("lint", document)
+    document = check("lint", lint_document(Linted(findings=tuple(findings), sources=sources), ok=ok))
     assert document["errors"] + document["warnings"] + document["notes"] == len(findings)
     assert all(
         shown["source"] is None for shown, each in zip(document["findings"], findings, strict=True) if each.hidden
     )
-    assert set(SCHEMAS["lint"]["$defs"]["finding"]["properties"]["severity"]["enum"]) == set(Severity)
 
 
 @given(
@@ -380,7 +372,7 @@ def test_every_site_is_what_its_schema_says(listed: Listed, said: dict[str, Any]
     check("sites", sites_document([listed, listed], as_of=NOON))
     places: dict[tuple[str, ...], tuple[Any, Origin]] = {(key,): (value, listed.origin) for key, value in said.items()}
     shown = Shown(listed=listed, chain=(listed.name,), values=said, origins=places)
-    check("site_profile", site_document(shown, as_of=NOON))
+    check("site_profile", site_profile_document(shown, as_of=NOON))
 
 
 def error_classes(root: type[LongshoreError]) -> Iterator[type[LongshoreError]]:
@@ -403,7 +395,7 @@ def test_every_error_is_what_its_schema_says(error_class: type[LongshoreError]) 
     ("state", "exit_status"), list(zip(JobState, [10, 11, 12, 13, 14, 15, 16, 17, 0, 19, 20], strict=True))
 )
 def test_status_gives_the_exit_status_of_bps(state: JobState, exit_status: int) -> None:
-    assert status_document(run(state=state))["exit_status"] == exit_status
+    assert status_document(run(state=state), as_of=NOON).exit_status == exit_status
 
 
 def test_a_report_in_full() -> None:
@@ -419,7 +411,7 @@ def test_a_report_in_full() -> None:
         log="logs/isr/00/isr_2.2.log",
     )
     report = run(submitted_at=NOON - 1, started_at=NOON, finished_at=NOON + 2.5, jobs=(job,), notes=("a note",))
-    document = report_document([report], as_of=NOON, details=True)
+    document = read(report_document([report], as_of=NOON, details=True))
     assert {name: document[name] for name in document if name != "runs"} == {
         "schema_version": 1,
         "kind": "report",
@@ -456,7 +448,7 @@ def test_a_report_in_full() -> None:
 
 def test_an_error_in_full() -> None:
     error = ConfigError("'x' is no number", origin=Origin("a.yaml", 3, 5, "user"), hint="Write 3.")
-    assert error_document(error) == {
+    assert read(error_document(error)) == {
         "schema_version": 1,
         "error": {
             "code": "configuration",
@@ -471,8 +463,7 @@ def test_an_error_in_full() -> None:
         Fault("files", "x"),
     )
     error.faults = faults
-    document = error_document(error)
-    check("error", document)
+    document = check("error", error_document(error))
     assert [each["message"] for each in document["error"]["problems"]] == ["too much", "x"]
     assert document["error"]["problems"][0] == {
         "code": "request",
@@ -482,7 +473,7 @@ def test_an_error_in_full() -> None:
         "label": "isr",
         "jobs": 7,
     }
-    assert error_document(ConfigError("'x'", origin=Origin("--set")))["error"]["origin"] == {
+    assert read(error_document(ConfigError("'x'", origin=Origin("--set"))))["error"]["origin"] == {
         "file": "--set",
         "line": None,
         "column": None,
@@ -492,14 +483,12 @@ def test_an_error_in_full() -> None:
 
 def test_schemas_refuse_what_is_wrong() -> None:
     """A schema that takes anything would hold nothing."""
-    document = report_document([run()], as_of=NOON, details=False)
+    document = read(report_document([run()], as_of=NOON, details=False))
     del document["runs"][0]["counts"]["HELD"]
     with pytest.raises(jsonschema.ValidationError):
         check("report", document)
     with pytest.raises(jsonschema.ValidationError):
-        check("status", {**status_document(run()), "as_of": "2025-11-20 12:00"})
-    with pytest.raises(jsonschema.ValidationError):
-        check("submit", {**submit_document("a", "b", "c", service="local", site="", jobs=1), "state": "FAILED"})
+        check("status", {**read(status_document(run(), as_of=NOON)), "as_of": "2025-11-20 12:00"})
 
 
 texts = st.recursive(
@@ -510,15 +499,15 @@ texts = st.recursive(
 
 @given(st.dictionaries(st.text(max_size=5), texts, max_size=4))
 def test_what_is_written_reads_back(document: dict[str, Any]) -> None:
-    written = dumps(document)
+    written = to_json(document)
     written.encode()
     assert not set(written) & {chr(number) for number in (*range(10), *range(11, 32), *range(127, 160), 0x2028, 0x2029)}
     assert json.loads(written) == json.loads(json.dumps(document))
 
 
 def test_names_stay_readable() -> None:
-    assert dumps({"name": "日本 é"}) == '{\n  "name": "日本 é"\n}'
-    assert dumps({"name": "日本 \udcff\x9b"}) == '{\n  "name": "日本 \\udcff\\u009b"\n}'
+    assert to_json({"name": "日本 é"}) == '{\n  "name": "日本 é"\n}'
+    assert to_json({"name": "日本 \udcff\x9b"}) == '{\n  "name": "日本 \\udcff\\u009b"\n}'
 
 
 def test_the_documents_of_the_registry_are_what_their_schemas_say() -> None:
@@ -530,8 +519,8 @@ def test_the_documents_of_the_registry_are_what_their_schemas_say() -> None:
         Adopted(path=Path("/a"), card=card, was="/b"),
         Adopted(path=Path("/c"), error=LongshoreError("no")),
     ]
-    check("adopt", adopted_document(outcomes, as_of=NOON))
-    check("forget", forgotten_document([Forgotten(id="k", path=""), Forgotten(id="k", path="/a")], as_of=NOON))
+    check("adopt", adopt_document(outcomes, as_of=NOON))
+    check("forget", forget_document([Forgotten(id="k", path=""), Forgotten(id="k", path="/a")], as_of=NOON))
 
 
 def test_the_document_of_a_picture_is_what_its_schema_says() -> None:
@@ -541,4 +530,4 @@ def test_the_document_of_a_picture_is_what_its_schema_says() -> None:
         Box(name="7 more", label="b", jobs=7, more=True),
     )
     picture = Picture(title="t", boxes=boxes, arrows=(Arrow(start=0, end=1, jobs=2), Arrow(start=0, end=2)))
-    check("draw", picture_document(picture, as_of=NOON))
+    check("draw", draw_document(picture, as_of=NOON))

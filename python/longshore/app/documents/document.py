@@ -1,0 +1,114 @@
+"""The base of all documents, the types of their members, and their text."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Annotated, Any, Final, Literal, Self, TypeAlias
+
+import msgspec
+from msgspec import NODEFAULT, Meta
+
+from longshore.model.moment import timestamp
+
+Time: TypeAlias = Annotated[
+    str,
+    Meta(
+        pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z$",
+        extra_json_schema={"format": "date-time"},
+    ),
+]
+"""A moment in UTC as ISO-8601, to the millisecond."""
+Count: TypeAlias = Annotated[int, Meta(ge=0)]
+Ordinal: TypeAlias = Annotated[int, Meta(ge=1)]
+Seconds: TypeAlias = Annotated[float, Meta(ge=0)]
+
+_encode: Final = msgspec.json.Encoder().encode
+_UNSAFE: Final = re.compile("[\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+"""Legal in a JSON text, or at least in a Python string, but harmful to a terminal, a line reader or an encoder."""
+
+
+class DocumentEntry(msgspec.Struct, frozen=True):
+    """An object in a document.
+
+    Members are written in the order of their declaration; an unset member is left out.
+    """
+
+    @classmethod
+    def from_record(cls, record: object, **members: Any) -> Self:
+        """Copy the members that a record has under the same name.
+
+        Parameters
+        ----------
+        record
+            The record. Of a member declared as `Time` it has seconds since the epoch.
+        **members
+            Values of members that the record lacks, or has in another form.
+        """
+        copied, times = _plan(cls, tuple(members))
+        found = {name: getattr(record, name) for name in copied} | members
+        for name in times:
+            found[name] = timestamp(found[name], exact=True)
+        return cls(**found)
+
+
+class Document(DocumentEntry, frozen=True, kw_only=True):
+    """A document of a command."""
+
+    schema_version: Literal[1] = 1
+    """Version of the schema. Additions leave it; a removal or a change of meaning raises it."""
+    kind: str
+    """Kind of the document."""
+
+
+class DatedDocument(Document, frozen=True, kw_only=True):
+    """A document that shows the state of something at one moment."""
+
+    as_of: Time | None
+    """Time at which the document was true."""
+
+
+@lru_cache
+def _plan(cls: type[DocumentEntry], given: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Members to copy: the required ones that are not given. And, of these and those given, the times."""
+    defaults = dict(zip(reversed(cls.__struct_fields__), reversed(cls.__struct_defaults__), strict=False))
+    copied = tuple(
+        name for name in cls.__struct_fields__ if name not in given and defaults.get(name, NODEFAULT) is NODEFAULT
+    )
+    bases = [base for base in cls.__mro__ if issubclass(base, DocumentEntry)]
+    types = {name: text for base in bases for name, text in base.__annotations__.items()}
+    return copied, tuple(name for name in (*copied, *given) if types[name].startswith("Time"))
+
+
+def to_json(document: object) -> str:
+    r"""Return a document as indented JSON that any terminal and any encoding of it can bear.
+
+    Names of files need not be text: a lone surrogate is written as a ``\u`` escape, and reads back as the same name.
+    """
+    try:
+        text = msgspec.json.format(_encode(document), indent=2).decode()
+    except UnicodeEncodeError:
+        # Imported here: few documents need it, and it takes ten times as long.
+        import json
+
+        text = json.dumps(msgspec.to_builtins(document, str_keys=True), indent=2, ensure_ascii=False)
+    return spelled_out(text)
+
+
+def to_line(document: object) -> str:
+    """Return a document, an entry or a text as JSON in one line; see `to_json`."""
+    try:
+        text = _encode(document).decode()
+    except UnicodeEncodeError:
+        import json
+
+        text = json.dumps(msgspec.to_builtins(document, str_keys=True))
+    return spelled_out(text)
+
+
+def spelled_out(text: str) -> str:
+    """Return JSON with the characters that a terminal or a line reader may obey as escapes."""
+    # All but one of them lie beyond ASCII, and that is asked in no time.
+    if text.isascii() and "\x7f" not in text:
+        return text
+    return _UNSAFE.sub(lambda match: f"\\u{ord(match.group()):04x}", text)

@@ -1,0 +1,212 @@
+"""The lines of ``events``: what happened in a run, with the names of its jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import Annotated, Any, Final, Literal, TypeAlias
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from longshore.app.documents.document import Count, Document, DocumentEntry, Ordinal, Seconds, Time
+from longshore.model.event import Event, Seal
+from longshore.model.request import Request
+from longshore.model.state import Cause, JobState
+
+Namer: TypeAlias = Callable[[int], tuple[str, str]]
+"""Name and label of a job, by its index."""
+
+_NAMES: Final[Mapping[str, str]] = {
+    "a": "attempt",
+    "b": "batch",
+    "exit": "exit_code",
+    "rss_b": "peak_memory_b",
+    "at": "started_at",
+    "start": "started_at",
+    "end": "ended_at",
+    "why": "reason",
+    "v": "journal_format",
+    "id": "wms_id",
+}
+"""Names of fields of the journal in a document; others keep theirs."""
+_TRANSLATED: Final = frozenset({"n", "t", "j", "jobs", "request"})
+
+
+class RequestEntry(DocumentEntry, frozen=True):
+    """Resources that a job requests; null where it requests nothing."""
+
+    cpus: Ordinal
+    """Number of logical processors."""
+    memory_b: Count | None
+    """Memory in bytes."""
+    disk_b: Count | None
+    """Disk in bytes."""
+    walltime_s: Seconds | None
+    """Wall time in seconds."""
+    resources: Mapping[str, Count]
+    """Amount of each other resource."""
+
+
+class MemberEntry(DocumentEntry, frozen=True):
+    """A job of an event about several."""
+
+    job: str
+    """Name of the job."""
+    index: Count
+    """Number of the job in the workflow, from 0."""
+    label: str
+    """Label of the job."""
+    attempt: Ordinal | UnsetType = UNSET
+    """Number of the attempt, in events about attempts."""
+
+
+class EventDocument(Document, frozen=True, kw_only=True):
+    """One line of `longshore events`. Members that do not belong to an event, or have nothing to say, are absent."""
+
+    kind: Literal["event"] = "event"
+    run: str
+    """Id of the run."""
+    mark: Annotated[str, Meta(pattern=r"^[0-9]+\.[0-9]+$")]
+    """Value of `--since` to go on behind this event: life of the engine, and number in that life."""
+    at: Time | None
+    """Time on the clock of the engine."""
+    event: Annotated[str, Meta(pattern="^[a-z_]+$")]
+    """Kind of the event; see the reference of the run directory. New kinds may be added."""
+    job: str | UnsetType = UNSET
+    """Name of the job, in events about one."""
+    index: Count | UnsetType = UNSET
+    """Number of the job in the workflow, from 0."""
+    label: str | UnsetType = UNSET
+    """Label of the job."""
+    jobs: Sequence[MemberEntry] | UnsetType = UNSET
+    """The jobs, in events about several; absent if the event is about the whole batch or run."""
+    lives: Sequence[Seal] | UnsetType = UNSET
+    """How much of each earlier life counts."""
+    batch: str | UnsetType = UNSET
+    """Id of the batch."""
+    tag: str | UnsetType = UNSET
+    """Mark of the batch at the workload manager."""
+    wms_id: str | UnsetType = UNSET
+    """Id that the workload manager gave the batch."""
+    journal_format: int | UnsetType = UNSET
+    """Version of the journal's format."""
+    life: Ordinal | UnsetType = UNSET
+    """Number of the engine's life."""
+    attempt: Ordinal | UnsetType = UNSET
+    """Number of the attempt; in `retry`, of the next one."""
+    exit_code: int | UnsetType = UNSET
+    """Exit code."""
+    signal: int | UnsetType = UNSET
+    """Signal that ended the attempt."""
+    cause: Cause | UnsetType = UNSET
+    """Why an attempt failed; absent from a success."""
+    who: str | UnsetType = UNSET
+    """Account of the user who intervened."""
+    act: str | UnsetType = UNSET
+    """Kind of the intervention."""
+    select: Mapping[str, Sequence[str]] | UnsetType = UNSET
+    """Jobs and labels selected, as the user named them; absent for the whole run."""
+    reason: str | UnsetType = UNSET
+    """The cause in words, or the reason of a decision."""
+    spent: bool | UnsetType = UNSET
+    """Whether a refusal counts as an attempt."""
+    host: str | UnsetType = UNSET
+    """Host of the attempt, or of the engine."""
+    started_at: Time | UnsetType | None = UNSET
+    """Start of the attempt, on the clock of its host."""
+    ended_at: Time | UnsetType | None = UNSET
+    """End of the attempt."""
+    queue_s: Seconds | UnsetType = UNSET
+    """Seconds from submission to start, on the clock of the workload manager."""
+    run_s: Seconds | UnsetType = UNSET
+    """Wall time in seconds."""
+    cpu_s: Seconds | UnsetType = UNSET
+    """Processor time in seconds."""
+    peak_memory_b: Count | UnsetType = UNSET
+    """Peak memory in bytes."""
+    matched: bool | UnsetType = UNSET
+    """Whether the log matches a pattern of `retryOn`."""
+    hopeless: bool | UnsetType = UNSET
+    """Whether another attempt would fail in the same way; none follows."""
+    aborts: bool | UnsetType = UNSET
+    """Whether the failure ends the run."""
+    extra: Mapping[str, str] | UnsetType = UNSET
+    """Fields of the workload manager."""
+    set: Mapping[str, str] | UnsetType = UNSET
+    """Values that were set."""
+    labels: Sequence[int] | UnsetType = UNSET
+    """Numbers of the labels that are throttled, in the order of the pipeline."""
+    request: RequestEntry | UnsetType = UNSET
+    """Resources that the batch requests, or that the jobs will request from now on."""
+    ids: Mapping[str, Mapping[str, Sequence[str]]] | UnsetType = UNSET
+    """Members of resources, such as GPUs, given to each job of the batch, by its index."""
+    not_before: Time | UnsetType | None = UNSET
+    """Earliest start of the next attempt."""
+    from_labels: Sequence[str] | UnsetType = UNSET
+    """In a restart: labels that run again with all their descendants, even those that succeeded."""
+    state: JobState | UnsetType = UNSET
+    """State of the run at its end."""
+    pid: int | UnsetType = UNSET
+    """Process of the engine."""
+    boot: str | UnsetType = UNSET
+    """The kernel's id of the boot."""
+    by: str | UnsetType = UNSET
+    """Command that started the engine: submit, resume, take-over, restart or cancel."""
+    seals: Seal | UnsetType = UNSET
+    """How much of the life before counts."""
+    longshore: str | UnsetType = UNSET
+    """Version of the engine."""
+
+
+def event_document(event: Event, mark: str, *, run: str, name_of: Namer) -> EventDocument:
+    """Return an event as ``events`` prints it.
+
+    Parameters
+    ----------
+    event
+        The event.
+    mark
+        Position to go on from.
+    run
+        Id of the run.
+    name_of
+        Name and label of a job.
+    """
+    members: dict[str, Any] = {
+        name: value for field, name, default in _fields(type(event)) if (value := getattr(event, field)) != default
+    }
+    if (job := getattr(event, "j", None)) is not None:
+        members["job"], members["label"] = name_of(job)
+        members["index"] = job
+    if (jobs := getattr(event, "jobs", None)) is not None:
+        members["jobs"] = [_member(each, name_of) for each in jobs]
+    if (request := getattr(event, "request", None)) is not None:
+        members["request"] = request_entry(request)
+    kind = type(event).__struct_config__.tag
+    return EventDocument.from_record(event, run=run, mark=mark, at=event.t or None, event=kind, **members)
+
+
+def request_entry(request: Request) -> RequestEntry:
+    """Return a request for a document."""
+    return RequestEntry.from_record(request)
+
+
+@lru_cache
+def _fields(kind: type[msgspec.Struct]) -> Sequence[tuple[str, str, Any]]:
+    """Fields that are copied, their names in a document, and the values that leave them out."""
+    return [
+        (field.name, _NAMES.get(field.name, field.name), _default(field))
+        for field in msgspec.structs.fields(kind)
+        if field.name not in _TRANSLATED
+    ]
+
+
+def _default(field: msgspec.structs.FieldInfo) -> Any:
+    return field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()
+
+
+def _member(member: int | tuple[int, int], name_of: Namer) -> MemberEntry:
+    index, attempt = member if isinstance(member, tuple) else (member, UNSET)
+    name, label = name_of(index)
+    return MemberEntry(name, index, label, attempt)

@@ -1,0 +1,363 @@
+"""Documents of commands about single jobs: ``show-job``, ``explain`` and ``logs``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from msgspec import UNSET, UnsetType
+from msgspec.structs import replace
+
+from longshore.app.documents.document import (
+    Count,
+    DatedDocument,
+    DocumentEntry,
+    Ordinal,
+    Seconds,
+    Time,
+    to_json,
+    to_line,
+)
+from longshore.app.documents.event import EventDocument, RequestEntry, event_document, request_entry
+from longshore.config.secret import hide_secrets
+from longshore.model.moment import timestamp
+from longshore.model.state import Cause, JobState
+
+if TYPE_CHECKING:
+    from longshore.app.explain_job import Explained, Other
+    from longshore.app.logs import Log
+    from longshore.app.show_job import ShownJob
+    from longshore.model.attempt import Attempt
+
+
+class LogEntry(DocumentEntry, frozen=True):
+    """The log of one attempt."""
+
+    job: str
+    """Name of the job."""
+    index: Count
+    """Number of the job in the workflow, from 0."""
+    label: str
+    """Label of the job."""
+    attempt: Ordinal
+    """Number of the attempt."""
+    path: str
+    """Absolute path."""
+    size_b: Count
+    """Size in bytes."""
+    lines: Sequence[str] | UnsetType = UNSET
+    r"""With --tail or --grep: the lines asked for. Bytes that are no UTF-8 are written as \xff and the like."""
+
+
+class LogsDocument(DatedDocument, frozen=True, kw_only=True):
+    """Logs of jobs of a run: `longshore logs --json`."""
+
+    kind: Literal["logs"] = "logs"
+    run: str
+    """Id of the run."""
+    logs: Sequence[LogEntry]
+    """A log per job, in the order of the workflow."""
+    notes: Sequence[str]
+    """Notes on logs that are not listed, a sentence each."""
+
+
+class _JobDocument(DatedDocument, frozen=True, kw_only=True):
+    run: str
+    """Id of the run."""
+    name: str
+    """Name of the job."""
+    index: Count
+    """Number of the job in the workflow, from 0."""
+    label: str
+    """Label of the job."""
+
+
+class FileEntry(DocumentEntry, frozen=True):
+    """A file that a job reads or writes."""
+
+    name: str
+    """Name in the workflow."""
+    path: str | None
+    """Path of the file; a relative path starts at the run directory. Null if not known."""
+
+
+class JobDocument(_JobDocument, frozen=True, kw_only=True):
+    """What exactly an attempt of a job runs: `longshore show-job --json`."""
+
+    kind: Literal["job"] = "job"
+    attempt: Ordinal
+    """Number of the attempt shown; 1 before the first."""
+    attempts: Count
+    """Number of attempts so far."""
+    command: str
+    """The command as a line for a POSIX shell, without values that look like secrets."""
+    setup: Sequence[str]
+    """Lines of shell that run before it."""
+    environment: Mapping[str, str | None]
+    """Variables that the run sets; null where the value is hidden."""
+    hidden: Sequence[str]
+    """Names of variables whose values look like secrets."""
+    request: RequestEntry
+    """Resources that the attempt requests."""
+    working_directory: str
+    """Directory in which the command starts."""
+    inputs: Sequence[FileEntry]
+    """Files that it reads."""
+    outputs: Sequence[FileEntry]
+    """Files that it writes."""
+    tags: Mapping[str, str | float | bool | None]
+    """Dimensions and other tags of the job."""
+    tasks: Count
+    """Number of tasks that it runs."""
+    site: str | None
+    """The site's section that supplied values."""
+    cloud: str | None
+    """The cloud's section that supplied values."""
+    number_of_retries: Count
+    """Attempts after the first."""
+    retry_unless_exit: Sequence[int]
+    """Exit codes that are not retried."""
+    attributes: Mapping[str, Any]
+    """Other requests to the workload manager."""
+    parents: Sequence[str]
+    """Names of the jobs it waits for."""
+    children: Sequence[str]
+    """Names of the jobs that wait for it."""
+    log: str
+    """Path of the attempt's log, which need not exist."""
+    script: str
+    """A POSIX shell script that runs the attempt by hand."""
+
+
+class AttemptEntry(DocumentEntry, frozen=True):
+    """One execution of a job; null is unknown, or not yet."""
+
+    number: Ordinal
+    """Number of the attempt, from 1."""
+    wms_id: str | None
+    """Id that the workload manager gave it."""
+    host: str | None
+    """Host of the attempt."""
+    request: RequestEntry | None
+    """Resources that it requested."""
+    submitted_at: Time | None
+    """Time of submission."""
+    started_at: Time | None
+    """Start, on the clock of its host."""
+    ended_at: Time | None
+    """End."""
+    queue_s: Seconds | None
+    """Seconds from submission to start, on the clock of the workload manager."""
+    run_s: Seconds | None
+    """Wall time in seconds."""
+    cpu_s: Seconds | None
+    """Processor time in seconds."""
+    peak_memory_b: Count | None
+    """Peak memory in bytes."""
+    exit_code: int | None
+    """Exit code."""
+    signal: int | None
+    """Signal that ended it."""
+    cause: Cause | None
+    """Why it failed; null for a success, and while it runs."""
+    reason: str | None
+    """The cause in words."""
+    log: str | None
+    """Path of its log, which need not exist."""
+    extra: Mapping[str, str]
+    """Fields of the workload manager."""
+
+
+class RelatedJobEntry(DocumentEntry, frozen=True):
+    """Another job that explains the state of this one."""
+
+    name: str
+    """Name of the job."""
+    state: JobState
+    """State of the job."""
+    attempt: AttemptEntry | None
+    """Its newest attempt; null if there was none, or it does not matter."""
+
+
+class GroupEntry(DocumentEntry, frozen=True):
+    """A group of jobs that comes before this one."""
+
+    group: str
+    """Name of the group."""
+    must_succeed: bool
+    """Whether all its jobs must succeed; otherwise they must be over."""
+    left: int
+    """Number of its last jobs that are still to do so."""
+
+
+class RoomEntry(DocumentEntry, frozen=True):
+    """Resources of this machine."""
+
+    capacity: Mapping[str, int]
+    """Amount of each resource."""
+    free: Mapping[str, int]
+    """Amount that is free."""
+    asked: Mapping[str, int]
+    """Amount that this job requests."""
+    active: Count
+    """Number of jobs that have the rest."""
+    fits: bool
+    """Whether the job could start now."""
+
+
+class ThrottleEntry(DocumentEntry, frozen=True):
+    """A limit, set by a user, on jobs that are active at once."""
+
+    label: str | None
+    """Label it is about; null for the whole run."""
+    max: Ordinal
+    """Number of jobs that may be active."""
+    active: Count
+    """Number of jobs that were active at the last report of the engine."""
+
+
+class LimitEntry(DocumentEntry, frozen=True):
+    """A concurrency limit that a job names."""
+
+    name: str
+    """Name of the limit."""
+    max: int
+    """Amount that jobs may have at once."""
+    taken: Mapping[str, int]
+    """Amount that jobs have, by the id of their run."""
+
+
+class ExplainJobDocument(_JobDocument, frozen=True, kw_only=True):
+    """Why a job is in its state: `longshore explain --json`."""
+
+    kind: Literal["explain_job"] = "explain_job"
+    state: JobState
+    """State of the job."""
+    reasons: Sequence[str]
+    """The reasons, a sentence each, the most important first; for people."""
+    parents: Count
+    """Number of its parents."""
+    waits_for: Sequence[RelatedJobEntry]
+    """Parents that have not succeeded; for the final job, all jobs that are not over."""
+    comes_after: Sequence[GroupEntry]
+    """Groups of jobs that must come before it and keep it waiting."""
+    causes: Sequence[RelatedJobEntry]
+    """The jobs that keep it waiting in the end, or whose failure or cancellation pruned it."""
+    request: RequestEntry
+    """Resources that its newest attempt requested, or its next one will."""
+    room: RoomEntry | None
+    """Resources for a READY job; null for others, and where a workload manager keeps count."""
+    throttles: Sequence[ThrottleEntry]
+    """Throttles that apply to the job."""
+    limits: Sequence[LimitEntry]
+    """Concurrency limits that a READY job names, and the runs that have them."""
+    retries: Count
+    """Attempts after the first."""
+    retry_unless_exit: Sequence[int]
+    """Exit codes that are not retried."""
+    not_before: Time | None
+    """Earliest start of the next attempt."""
+    note: str
+    """Why the engine waits; empty if it does not."""
+    waits_at_manager: str | None
+    """Why the workload manager does not start the job, in its own words."""
+    attempts: Sequence[AttemptEntry]
+    """All attempts, oldest first."""
+    history: Sequence[EventDocument]
+    """All events of the job, as `longshore events` prints them."""
+
+
+def logs_pieces(
+    run: str,
+    logs: Iterable[Log],
+    lines: Callable[[Log], Iterable[str]] | None,
+    *,
+    notes: Sequence[str],
+    as_of: float,
+) -> Iterator[str]:
+    """Yield the text of ``logs --json`` in pieces; the logs need not fit into memory.
+
+    Parameters
+    ----------
+    run
+        Id of the run.
+    logs
+        The logs.
+    lines
+        Reads the lines of a log, if any are wanted.
+    notes
+        Notes on logs that are missing.
+    as_of
+        Time of the look, in seconds since the epoch.
+    """
+    document = LogsDocument(run=run, logs=(), notes=notes, as_of=timestamp(as_of, exact=True))
+    # No text can look like this: a quotation mark inside a string is escaped.
+    before, _, behind = to_json(document).rpartition('"logs": []')
+    yield f'{before}"logs": ['
+    for number, log in enumerate(logs):
+        entry = LogEntry.from_record(log, path=str(log.path))
+        yield f"{',' if number else ''}\n    {to_line(entry).removesuffix('}')}"
+        if lines is not None:
+            yield ', "lines": ['
+            for place, line in enumerate(lines(log)):
+                yield f"{',' if place else ''}\n      {to_line(line)}"
+            yield "\n    ]"
+        yield "}"
+    yield f"\n  ]{behind}\n"
+
+
+def job_document(job: ShownJob, *, as_of: float) -> JobDocument:
+    """Return a job as ``show-job --json`` prints it."""
+    return JobDocument.from_record(
+        job,
+        command=hide_secrets(job.line),
+        setup=list(map(hide_secrets, job.setup)),
+        hidden=sorted(name for name, value in job.environment.items() if value is None),
+        request=request_entry(job.request),
+        inputs=list(map(FileEntry.from_record, job.inputs)),
+        outputs=list(map(FileEntry.from_record, job.outputs)),
+        as_of=as_of,
+    )
+
+
+def explain_job_document(job: Explained, reasons: Sequence[str], *, as_of: float) -> ExplainJobDocument:
+    """Return the explanation of a job as ``explain --json`` prints it."""
+
+    def name_of(index: int) -> tuple[str, str]:
+        # Events of a batch name its other members too; they are left out below.
+        return (job.name, job.label) if index == job.index else ("", "")
+
+    history = [event_document(event, mark, run=job.run, name_of=name_of) for mark, event in job.events]
+    return ExplainJobDocument.from_record(
+        job,
+        reasons=reasons,
+        waits_for=list(map(_related_job, job.waits_for)),
+        comes_after=[GroupEntry.from_record(group, group=group.title) for group in job.comes_after],
+        causes=list(map(_related_job, job.causes)),
+        request=request_entry(job.request),
+        room=RoomEntry.from_record(job.room) if job.room else None,
+        throttles=[ThrottleEntry.from_record(throttle, max=throttle.most) for throttle in job.throttles],
+        limits=[LimitEntry.from_record(limit, max=limit.most) for limit in job.limits],
+        retry_unless_exit=job.unless_exit,
+        waits_at_manager=job.waits_at_manager or None,
+        attempts=[_attempt_entry(attempt, job.logs.get(attempt.number)) for attempt in job.attempts],
+        history=[_about_one(event, job.index) for event in history],
+        as_of=as_of,
+    )
+
+
+def _about_one(event: EventDocument, index: int) -> EventDocument:
+    """An event without the other jobs that it is about."""
+    if event.jobs is UNSET:
+        return event
+    return replace(event, jobs=[member for member in event.jobs if member.index == index])
+
+
+def _related_job(other: Other) -> RelatedJobEntry:
+    attempt = _attempt_entry(other.attempt, other.log) if other.attempt else None
+    return RelatedJobEntry(other.name, other.state, attempt)
+
+
+def _attempt_entry(attempt: Attempt, log: str | None) -> AttemptEntry:
+    request = request_entry(attempt.requested) if attempt.requested else None
+    return AttemptEntry.from_record(attempt, request=request, log=log)

@@ -1,0 +1,118 @@
+"""Documents about sites and services: ``site list``, ``site show``, ``ping`` and the options of a service."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from longshore.app.documents.document import Count, DatedDocument, DocumentEntry
+from longshore.app.documents.error import PlaceEntry, place_entry
+from longshore.contract.context import PingReport
+from longshore.model.moment import timestamp
+
+if TYPE_CHECKING:
+    from longshore.app.site_list import Listed, Shown
+
+PlaceKind: TypeAlias = Literal["site path", "user", "system", "installed", "package", "configuration"]
+
+
+class SiteEntry(DocumentEntry, frozen=True):
+    """A site."""
+
+    name: str
+    """Name of the site."""
+    service: str | None
+    """Short name of its service; null if it names none."""
+    title: str
+    """Title of the site."""
+    place: PlaceKind
+    """Kind of the place that describes it."""
+    origin: PlaceEntry
+    """Place that describes it."""
+    error: str | None
+    """What is wrong with it; null if nothing was found."""
+
+
+class SitesDocument(DatedDocument, frozen=True, kw_only=True):
+    """All sites: `longshore site list --json`."""
+
+    kind: Literal["sites"] = "sites"
+    sites: Sequence[SiteEntry]
+    """The sites, in the order of their names."""
+
+
+class SiteProfileDocument(DatedDocument, frozen=True, kw_only=True):
+    """A site with all it inherits: `longshore site show NAME --json`."""
+
+    kind: Literal["site_profile"] = "site_profile"
+    name: str
+    """Name of the site."""
+    service: str | None
+    """Short name of its service; null if it names none."""
+    title: str
+    """Title of the site."""
+    place: PlaceKind
+    """Kind of the place that describes it."""
+    origin: PlaceEntry
+    """Place that describes it."""
+    error: str | None
+    """What is wrong with it; null if nothing was found."""
+    chain: Sequence[str]
+    """Names of the sites it consists of, weakest first."""
+    values: Mapping[str, Any]
+    """All its values; see site.json."""
+    origins: Mapping[str, PlaceEntry]
+    """Place of each value that is no map. The keys that lead to it are joined by dots."""
+
+
+class PingDocument(DatedDocument, frozen=True, kw_only=True):
+    """Whether a service can be used, and what it offers: `longshore ping --json`."""
+
+    kind: Literal["ping"] = "ping"
+    service: str
+    """Name of the service."""
+    ok: bool
+    """Whether it can be used now."""
+    message: str
+    """The answer in one line."""
+    details: Mapping[str, str]
+    """Facts about the service, in the order to show them."""
+    capacity: Mapping[str, Count] | None
+    """Largest amount of each resource that one job can have: `cpus` in pieces, `memory` and `disk` in bytes, others by
+    name. A resource that is absent is not counted; null if the service cannot tell."""
+
+
+class BackendOptionsDocument(DatedDocument, frozen=True, kw_only=True):
+    """Options of a service: any command with `--backend-options=-h --json`."""
+
+    kind: Literal["backend_options"] = "backend_options"
+    text: str
+    """The options, a line each, for people."""
+
+
+def sites_document(sites: Iterable[Listed], *, as_of: float) -> SitesDocument:
+    """Return sites as ``site list --json`` prints them."""
+    entries = [SiteEntry.from_record(site, origin=place_entry(site.origin)) for site in sites]
+    return SitesDocument(sites=entries, as_of=timestamp(as_of, exact=True))
+
+
+def site_profile_document(shown: Shown, *, as_of: float) -> SiteProfileDocument:
+    """Return a site as ``site show --json`` prints it."""
+    return SiteProfileDocument.from_record(
+        shown.listed,
+        origin=place_entry(shown.listed.origin),
+        chain=shown.chain,
+        values=shown.values,
+        origins={".".join(steps): place_entry(origin) for steps, (_, origin) in shown.origins.items()},
+        as_of=as_of,
+    )
+
+
+def ping_document(report: PingReport, *, as_of: float) -> PingDocument:
+    """Return the answer of a service as ``ping --json`` prints it."""
+    return PingDocument.from_record(report, as_of=as_of)
+
+
+def backend_options_document(text: str) -> BackendOptionsDocument:
+    """Return the options of a service as ``--backend-options=-h --json`` prints them."""
+    return BackendOptionsDocument(text=text, as_of=None)
