@@ -106,9 +106,8 @@ def lint(ctx: click.Context, /, config_file: Path, *, strict: bool, shape: str, 
 def schema() -> None:
     """Print the JSON Schema of configurations, for editors and other programs."""
     from longshore.app.schemas import configuration_schema
-    from longshore.cli.show_json import dumps
 
-    click.echo(dumps(configuration_schema()))
+    print_json(configuration_schema())
 
 
 def _read(config_file: Path, options: Mapping[str, Any]) -> Configuration:

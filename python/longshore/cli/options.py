@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 import click
-import msgspec
 
 from longshore.model.report import RunReport
 from longshore.model.state import JobState
@@ -47,8 +46,8 @@ def chosen_run(reference: str | None, argument: str | None) -> str | None:
     return chosen
 
 
-def print_json(document: msgspec.Struct) -> None:
-    """Print the document of a command."""
+def print_json(document: object) -> None:
+    """Print a document."""
     from longshore.app.documents.document import to_json
 
     click.echo(to_json(document))
