@@ -15,6 +15,7 @@ from longshore.app.generate import generate
 from longshore.app.lint import check_configuration
 from longshore.app.resolved_run import resolve_configuration
 from longshore.config.check import Finding
+from longshore.config.search import Scope
 from longshore.errors import ConfigError
 
 MODULE = """
@@ -106,10 +107,10 @@ def test_in_a_section_whose_values_fill_in_the_arguments() -> None:
     """
     configuration, _ = generated(text)
     config = configuration.config
-    assert config.search("requestMemory", current={"curr_pipetask": "A"}).value == 5000
-    assert config.search("queue", current={"curr_pipetask": "A"}).value == "it's"
-    assert config.search("requestDisk", current={"curr_pipetask": "A"}).value == 7
-    assert config.search("requestMemory", current={"curr_pipetask": "B"}).value == 1000
+    assert config.search("requestMemory", Scope(current={"curr_pipetask": "A"})).value == 5000
+    assert config.search("queue", Scope(current={"curr_pipetask": "A"})).value == "it's"
+    assert config.search("requestDisk", Scope(current={"curr_pipetask": "A"})).value == 7
+    assert config.search("requestMemory", Scope(current={"curr_pipetask": "B"})).value == 1000
     assert config.at("pipetask", "A", "bpsGenerateConfig") is None
 
 
@@ -122,9 +123,9 @@ def test_maps_are_merged_and_what_is_called_first_counts_for_the_next() -> None:
         generated(text)
     text = text.replace("(len)", "({many})")
     configuration, _ = generated(text)
-    assert configuration.config.search("requestCpus", current={"curr_pipetask": "A"}).value == 2
-    assert configuration.config.search("queue", current={"curr_pipetask": "A"}).value == "q"
-    assert configuration.config.search("requestMemory", current={"curr_pipetask": "B"}).value == 2000
+    assert configuration.config.search("requestCpus", Scope(current={"curr_pipetask": "A"})).value == 2
+    assert configuration.config.search("queue", Scope(current={"curr_pipetask": "A"})).value == "q"
+    assert configuration.config.search("requestMemory", Scope(current={"curr_pipetask": "B"})).value == 2000
     assert configuration.search("list") == [1, [2, None]]
 
 

@@ -10,6 +10,7 @@ import pytest
 from longshore.app.configuration import Draft, read_draft
 from longshore.app.lint import check_configuration
 from longshore.config.check import Finding
+from longshore.config.search import Scope
 from longshore.errors import ConfigError
 
 KEY = "queue"
@@ -244,7 +245,7 @@ def test_clouds_group_sites(here: Path) -> None:
     write(here / "home/longshore/sites/a.yaml", profile)
     found, _ = load("computeSite: a\n")
     current = {"curr_site": "a", "curr_cloud": found.search("computeCloud")}
-    assert found.config.search("requestCpus", current=current).value == 7
+    assert found.config.search("requestCpus", Scope(current=current)).value == 7
 
 
 def test_account_is_a_default(here: Path) -> None:

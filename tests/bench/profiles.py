@@ -19,7 +19,7 @@ from pathlib import Path
 from longshore.config.combine import ClusterProfile
 from longshore.config.merge import Layer, LayerRank, merge
 from longshore.config.profile import JobProfile, compile_profile
-from longshore.config.search import Config
+from longshore.config.search import Config, Scope
 from longshore.contract.clustering import ClusteringSettings
 from longshore.model.cluster import Cluster, ClusteredGraph, Composition, Member
 from longshore.model.dag import Dag
@@ -98,7 +98,7 @@ def kinds_of(clustered: ClusteredGraph, config: Config) -> dict[Composition, Clu
 
     def compiled(member: Member, free: frozenset[str]) -> JobProfile:
         env = {"PWD": "/somewhere"}
-        return compile_profile(config, member.label, cluster=member.section, free=free, env=env)
+        return compile_profile(config, member.label, Scope(free=free, env=env), cluster=member.section)
 
     return profiles_of(clustered, compiled)
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from longshore.config.merge import Layer, LayerRank, merge
 from longshore.config.profile import JobProfile, compile_profile
-from longshore.config.search import Config
+from longshore.config.search import Config, Scope
 from longshore.world.yamlfile import parse_yaml
 
 ENV = {"HOME": "/home/me", "PWD": "/here", "FOO": "fooval"}
@@ -21,6 +22,14 @@ def config_of(text: str, *, defaults: str = "{}", service: str = "{}") -> Config
     )
 
 
-def profile_of(text: str, label: str = "isr", *, free: str = "", **options: Any) -> JobProfile:
+def profile_of(
+    text: str, label: str = "isr", *, free: str = "", cluster: str | None = None, **options: Any
+) -> JobProfile:
     config = config_of(text, defaults=options.pop("defaults", "{}"), service=options.pop("service", "{}"))
-    return compile_profile(config, label, free=frozenset(free.split()), env=options.pop("env", ENV), **options)
+    return compile_profile(config, label, scope_of(free.split(), **options), cluster=cluster)
+
+
+def scope_of(free: Iterable[str] = (), *, site: str = "", cloud: str = "", env: Mapping[str, str] = ENV) -> Scope:
+    """What the searches of one profile go by."""
+    chosen = {"curr_site": site, "curr_cloud": cloud}
+    return Scope(current={name: value for name, value in chosen.items() if value}, env=env, free=frozenset(free))

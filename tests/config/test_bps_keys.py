@@ -8,8 +8,8 @@ import pytest
 from tests.config.documented_keys import ALL_FILES, DOCUMENTED, SCHEMA, layer
 
 from longshore.config.check import check, unknown_keys
-from longshore.config.merge import merge, plain
-from longshore.config.search import Config
+from longshore.config.merge import merge
+from longshore.config.search import ANYWHERE, Config
 from longshore.world.yamlfile import parse_yaml
 
 COMMANDS: Final = "createQuantumGraph runQuantumCommand updateQuantumGraph pipetask.pipetaskInit.runQuantumCommand"
@@ -149,9 +149,9 @@ def test_every_key_of_bps_is_documented(key: str) -> None:
 @pytest.mark.parametrize("key", BPS)
 def test_defaults_are_those_of_bps(key: str) -> None:
     config = Config(merge(map(layer, ALL_FILES)))
-    found = config.search(key, expand_env=False, replace_vars=False)
-    assert found.written is not None
-    assert plain(found.written) == BPS[key]
+    hit = config.lookup(key, ANYWHERE)
+    assert hit is not None
+    assert hit.plain() == BPS[key]
 
 
 def test_what_is_one_sites_is_no_default() -> None:

@@ -6,14 +6,14 @@ import pytest
 
 from longshore.config.clusters import cluster_rules
 from longshore.config.merge import LayerRank, layer_from_mapping, merge
-from longshore.config.search import Config
+from longshore.config.search import ANYWHERE, Config
 from longshore.contract.clustering import ClusterRule, Partition, Start
 from longshore.errors import ConfigError
 
 
 def rules(cluster: object, **root: object) -> tuple[ClusterRule, ...]:
     layer = layer_from_mapping({"cluster": cluster, **root}, "run.yaml", LayerRank.USER)
-    return cluster_rules(Config(merge([layer])), current={}, env={}, dimensions=frozenset({"visit", "detector"}))
+    return cluster_rules(Config(merge([layer])), ANYWHERE, frozenset({"visit", "detector"}))
 
 
 def test_a_section_is_a_rule() -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from longshore.config.combine import ClusterProfile, Part, cluster_profile, combined
 from longshore.config.merge import Layer, LayerRank, merge
 from longshore.config.profile import compile_profile
-from longshore.config.search import Config
+from longshore.config.search import Config, Scope
 from longshore.errors import ConfigError
 from longshore.model.job import JobSettings
 from longshore.model.request import MIB, Request
@@ -28,7 +28,7 @@ def profile_of(text: str, tasks: Mapping[str, int] | None = None, *, free: str =
     config = Config(merge([Layer("here.yaml", LayerRank.FILE, parse_yaml(dedent(text), "here.yaml"))]))
     tasks = tasks or {"T1": 1, "T2": 1}
     names = frozenset(["label", "jobName", "jobLabel", *free.split()])
-    parts = {label: compile_profile(config, label, cluster="X", free=names, env={}) for label in tasks}
+    parts = {label: compile_profile(config, label, Scope(free=names), cluster="X") for label in tasks}
     return cluster_profile("X", "X", list(tasks.items()), parts)
 
 
@@ -77,7 +77,7 @@ class TestRequest:
             Layer("f", LayerRank.FILE, parse_yaml("pipetask: {T1: {requestCpus: 2}}", "f")),
         ]
         config = Config(merge(layers))
-        parts = {label: compile_profile(config, label, cluster="X", free=frozenset(), env={}) for label in ("T1", "T2")}
+        parts = {label: compile_profile(config, label, cluster="X") for label in ("T1", "T2")}
         assert cluster_profile("X", "X", [("T1", 1), ("T2", 1)], parts).settings.defaulted == ("requestMemory",)
 
 

@@ -13,7 +13,7 @@ from longshore.config.check import check
 from longshore.config.interpolate import Template
 from longshore.config.merge import Layer, LayerRank, Node, merge, plain
 from longshore.config.profile import JobProfile, compile_profile
-from longshore.config.search import Config
+from longshore.config.search import Config, Scope
 from longshore.config.settings import parse_pool
 from longshore.model.request import MIB, Request
 from longshore.world.yamlfile import parse_yaml, read_yaml
@@ -110,7 +110,7 @@ def test_the_example_of_a_pool_is_one() -> None:
 
 def test_what_a_job_gets_by_default() -> None:
     config = config_of("defaults.yaml")
-    settings = compile_profile(config, "isr", free=frozenset(), env=ENV).settings
+    settings = compile_profile(config, "isr", Scope(env=ENV)).settings
     assert settings.request == Request(cpus=1, memory_b=2048 * MIB)
     assert settings.defaulted == ("requestCpus", "requestMemory")
     assert settings.number_of_retries == 5
@@ -123,11 +123,11 @@ def test_what_a_job_gets_by_default() -> None:
 
 def test_names_and_paths() -> None:
     config = config_of("defaults.yaml", text="{operator: me, payload: {payloadName: p}, bps_defined: {timestamp: T}}")
-    assert config.get("outputRun") == "u/me/p/T"
-    assert config.get("submitPath", env=ENV) == "/here/submit/u/me/p/T"
-    assert config.get("idLinkPath", env=ENV) == "/here/bps_links"
+    assert config.search("outputRun").value == "u/me/p/T"
+    assert config.search("submitPath", Scope(env=ENV)).value == "/here/submit/u/me/p/T"
+    assert config.search("idLinkPath", Scope(env=ENV)).value == "/here/bps_links"
     current = {"label": "isr", "visit": 101, "band": "r"}
-    assert config.search("subDirTemplate", current=current).value == "isr/r/101"
+    assert config.search("subDirTemplate", Scope(current=current)).value == "isr/r/101"
 
 
 def test_commands_of_lsst() -> None:
@@ -141,18 +141,18 @@ def test_commands_of_lsst() -> None:
         return str(profile.command)
 
     options = "--long-log --log-level=VERBOSE"
-    isr = compile_profile(config, "isr", free=free, env=ENV)
+    isr = compile_profile(config, "isr", Scope(free=free, env=ENV))
     program = "${{CTRL_MPEXEC_DIR:+${{CTRL_MPEXEC_DIR}}/bin/}}pipetask"
     assert command_of(isr) == f"{program} {options} run-qbb repo {{qgraphFile}} --qgraph-node-id {{qgraphNodeId}} "
-    init = compile_profile(config, "pipetaskInit", free=free, env=ENV)
+    init = compile_profile(config, "pipetaskInit", Scope(free=free, env=ENV))
     assert command_of(init).startswith(f"{program} {options} pre-exec-init-qbb repo ")
-    assert config.get("createQuantumGraph", env=ENV) == (
+    assert config.search("createQuantumGraph", Scope(env=ENV)).value == (
         f"/mpexec/bin/pipetask {options} qgraph --butler-config repo -i in -o u// --output-run u///"
         ' --pipeline p.yaml --save-qgraph q --qgraph-datastore-records -d "" '
     )
     final = config.at("finalJob")
-    assert config.search("requestCpus", searchobj=final).value == 16
-    command = config.search("command1", searchobj=final, env=ENV).value
+    assert config.search("requestCpus", Scope(searchobj=final)).value == 16
+    command = config.search("command1", Scope(searchobj=final, env=ENV)).value
     assert command == (
         f"/butler/bin/butler {options} aggregate-graph q repo -j 16 --register-dataset-types --update-output-chain "
     )

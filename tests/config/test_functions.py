@@ -81,8 +81,8 @@ def config_of(caller: object = None, **values: object) -> Config:
 
 def test_variables_are_filled_in_first() -> None:
     config = config_of(n=7, m="bpsEval(max, [1, {n}])", v="{m} bpsEval(len, '{m}')")
-    assert config.get("v") == "7 1"
-    assert config_of(lambda call: call.name, v="bpsEval(my.f)").get("v") == "my.f"
+    assert config.search("v").value == "7 1"
+    assert config_of(lambda call: call.name, v="bpsEval(my.f)").search("v").value == "my.f"
 
 
 def test_what_differs_from_job_to_job_cannot_be_worked_out_yet() -> None:

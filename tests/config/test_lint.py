@@ -15,7 +15,7 @@ from tests.config.findings import PLAIN, SCHEMA, findings_of
 from longshore.app.configuration import explain, read_draft
 from longshore.app.lint import lint_file
 from longshore.config.check import Severity
-from longshore.config.search import Config
+from longshore.config.search import Config, Scope
 from longshore.config.spelling import respelled
 from longshore.config.traps import trap_of
 from longshore.config.variables import Surroundings
@@ -201,12 +201,12 @@ def test_misspelt_keys_are_read() -> None:
     root = respelled(parse_yaml("pipetasks: {isr: {requestCpus: 2, concurrency_limit: y}}\ngqraphFile: g", "f"))
     config = Config(root)
     current = {"curr_pipetask": "isr"}
-    assert config.search("requestCpus", current=current).value == 2
-    assert config.search("concurrencyLimit", current=current).value == "y"
-    assert config.get("qgraphFile") == "g"
+    assert config.search("requestCpus", Scope(current=current)).value == 2
+    assert config.search("concurrencyLimit", Scope(current=current)).value == "y"
+    assert config.search("qgraphFile").value == "g"
     both = respelled(parse_yaml("pipetasks: {a: {queue: 1, x: 1}}\npipetask: {a: {queue: 2}}", "f"))
-    assert Config(both).get(".pipetask.a.queue") == 2
-    assert Config(both).get(".pipetask.a.x") == 1
+    assert Config(both).search(".pipetask.a.queue").value == 2
+    assert Config(both).search(".pipetask.a.x").value == 1
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 
 from longshore.config.merge import LayerRank, layer_from_mapping, merge
 from longshore.config.ordering import OrderingRule, ordering_rules
-from longshore.config.search import Config
+from longshore.config.search import ANYWHERE, Config
 from longshore.contract.clustering import Start
 from longshore.errors import ConfigError
 from longshore.model.ordering import Implementation
@@ -14,7 +14,7 @@ from longshore.model.ordering import Implementation
 
 def rules(ordering: object, **root: object) -> tuple[OrderingRule, ...]:
     layer = layer_from_mapping({"ordering": ordering, **root}, "run.yaml", LayerRank.USER)
-    return ordering_rules(Config(merge([layer])), current={}, env={})
+    return ordering_rules(Config(merge([layer])), ANYWHERE)
 
 
 def test_a_section_is_a_rule() -> None:

@@ -5,25 +5,27 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.config.profiles import scope_of
 
 from longshore.config.combine import cluster_profile
 from longshore.config.merge import LayerRank
 from longshore.config.own import Words
 from longshore.config.profile import JobProfile, compile_profile
-from longshore.config.search import Config
+from longshore.config.search import Config, Scope
 from longshore.errors import ConfigError
 from longshore.world.yamlfile import parse_yaml
 
 WORDS = Words("slurm", ("directives", "sbatch"))
 
 
-def profile(text: str, label: str = "a", **more: Any) -> JobProfile:
+def profile(text: str, label: str = "a", *, site: str = "", cluster: str | None = None) -> JobProfile:
     config = Config(parse_yaml(text, "x.yaml", rank=LayerRank.FILE))
-    return compile_profile(config, label, free=frozenset({"visit", "jobName", "label"}), env={}, words=WORDS, **more)
+    scope = scope_of(("visit", "jobName", "label"), site=site, env={})
+    return compile_profile(config, label, scope, cluster=cluster, words=WORDS)
 
 
-def own(text: str, label: str = "a", **more: Any) -> dict[str, Any]:
-    return dict(profile(text, label, **more).settings.own)
+def own(text: str, label: str = "a", *, site: str = "") -> dict[str, Any]:
+    return dict(profile(text, label, site=site).settings.own)
 
 
 def test_the_strongest_section_wins_key_by_key() -> None:
@@ -67,7 +69,7 @@ attrs: {Night: 1}
 pipetask: {a: {attrs: {Visit: "{visit}"}, profile: {condor: {+Project: null}}}}
 """
     config = Config(parse_yaml(text, "x.yaml", rank=LayerRank.FILE))
-    found = compile_profile(config, "a", site="here", free=frozenset({"visit"}), env={}, words=words)
+    found = compile_profile(config, "a", scope_of(("visit",), site="here", env={}), words=words)
     assert dict(found.own_of({"visit": 7})) == {
         "nodeset": "me_set",
         "overwrite": None,
@@ -76,7 +78,7 @@ pipetask: {a: {attrs: {Visit: "{visit}"}, profile: {condor: {+Project: null}}}}
     }
     wrong = Config(parse_yaml("{profile: {condor: 3}}", "x.yaml", rank=LayerRank.FILE))
     with pytest.raises(ConfigError, match=r"'profile\.condor' must be a map"):
-        compile_profile(wrong, "a", free=frozenset(), env={}, words=words)
+        compile_profile(wrong, "a", words=words)
 
 
 def test_a_container_is_one_sections_affair() -> None:
@@ -99,8 +101,8 @@ def test_variables_are_filled_in_and_jobs_have_their_own() -> None:
 def test_a_section_of_a_job_of_its_own_wins_and_maps_may_be_nested() -> None:
     text = "{slurm: {engineJob: {time: '{span}', mem: 1G}, qos: low}, span: '2:00', finalJob: {slurm: {qos: high}}}"
     config = Config(parse_yaml(text, "x.yaml", rank=LayerRank.FILE))
-    free = frozenset({"jobName"})
-    found = compile_profile(config, "f", free=free, env={}, searchobj=config.at("finalJob"), words=WORDS)
+    scope = Scope(free=frozenset({"jobName"}), searchobj=config.at("finalJob"))
+    found = compile_profile(config, "f", scope, words=WORDS)
     assert found.settings.own == {"engineJob": {"time": "2:00", "mem": "1G"}, "qos": "high"}
     nested = profile("{slurm: {engineJob: {mailUser: '{visit}'}}}")
     assert nested.own_of({"visit": 7}) == {"engineJob": {"mailUser": "7"}}
@@ -132,4 +134,4 @@ def test_the_wrong_kind_is_refused_where_it_stands(text: str, words: str) -> Non
 
 def test_a_service_without_a_map_of_its_own_hears_nothing() -> None:
     config = Config(parse_yaml("{slurm: 3, directives: {a: 1}}", "x.yaml", rank=LayerRank.FILE))
-    assert compile_profile(config, "a", free=frozenset(), env={}).settings.own == {}
+    assert compile_profile(config, "a").settings.own == {}

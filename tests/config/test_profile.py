@@ -6,10 +6,11 @@ import shlex
 import time
 
 import pytest
-from tests.config.profiles import ENV, config_of, profile_of
+from tests.config.profiles import config_of, profile_of, scope_of
 
 from longshore.config.interpolate import Field, Template
 from longshore.config.profile import JobProfile, compile_profile
+from longshore.config.search import Scope
 from longshore.errors import ConfigError, ReferenceRingError, UndefinedVariableError
 from longshore.model.request import MIB, Request
 
@@ -250,7 +251,7 @@ class TestEnvironment:
             finalJob: {environment: {B: 2, C: null}}
         """
         config = config_of(text)
-        profile = compile_profile(config, "finalJob", free=frozenset(), env={}, searchobj=config.at("finalJob"))
+        profile = compile_profile(config, "finalJob", Scope(searchobj=config.at("finalJob")))
         assert profile.settings.environment == {"A": "1", "B": "2"}
 
     @pytest.mark.parametrize(
@@ -352,9 +353,7 @@ def test_cost_grows_with_labels_not_with_jobs() -> None:
     )
     config = config_of(text)
     start = time.process_time()
-    profiles = [
-        compile_profile(config, f"t{i}", free=frozenset({"visit", "label", "m"}), env=ENV, site="s") for i in range(12)
-    ]
+    profiles = [compile_profile(config, f"t{i}", scope_of(("visit", "label", "m"), site="s")) for i in range(12)]
     for i in range(100_000):
         profile = profiles[i % 12]
         values = {"visit": i, "label": profile.settings.label, "m": 5}

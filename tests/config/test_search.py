@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from longshore.config.interpolate import Field
 from longshore.config.merge import LayerRank, layer_from_mapping, merge, tree
 from longshore.config.search import Config, Expander, Scope, empty, tidy_path
-from longshore.errors import ConfigError, LongshoreError, ReferenceRingError, UndefinedVariableError
+from longshore.errors import ConfigError, LongshoreError, ReferenceRingError
 from longshore.origin import Origin
 
 BASE: dict[str, Any] = {
@@ -55,28 +55,18 @@ ROWS: list[tuple[int, str, dict[str, Any], tuple[bool, Any]]] = [
     (11, "mem", {"searchobj": {"mem": 99}}, (True, 99)),
     (11, "mem", {"searchobj": {"mem": 99}, **at(mem=1)}, (True, 1)),
     (11, "mem", {"searchobj": tree({"mem": 99}, Origin("x"))}, (True, 99)),
-    (12, "missing", {"default": None}, (True, None)),
 ]
 
 
 @pytest.mark.parametrize(("row", "key", "options", "expected"), ROWS)
-def test_rows_1_to_12(row: int, key: str, options: dict[str, Any], expected: tuple[bool, Any]) -> None:
-    found = CONFIG.search(key, **options)
+def test_rows_1_to_11(row: int, key: str, options: dict[str, Any], expected: tuple[bool, Any]) -> None:
+    found = CONFIG.search(key, Scope(**options))
     assert (found.found, found.value) == expected
-
-
-def test_required() -> None:
-    with pytest.raises(UndefinedVariableError, match="'missing' is required"):
-        CONFIG.search("missing", required=True)
-    with pytest.raises(UndefinedVariableError, match="test: 'missing' is required"):
-        with_values(x="{missing}").search("x", required=True)
-    assert with_values(x="{a}").search("x", required=True).value == "payload"
 
 
 FORMATS = "{a}/{n:03}/{missing}/x"
 TEXTS: list[tuple[int, str, dict[str, Any], str]] = [
     (14, FORMATS, {}, "payload/007//x"),
-    (15, FORMATS, {"default": "D"}, "payload/007//x"),
     (16, "${FOO}/$FOO/{a}", {}, "fooval/fooval/payload"),
     (17, "${FOO}/x", {"expand_env": False, "replace_env": True}, "<ENV:FOO>/x"),
     (18, "${FOO}/x", {"expand_env": False, "replace_env": False}, "${FOO}/x"),
@@ -86,7 +76,7 @@ TEXTS: list[tuple[int, str, dict[str, Any], str]] = [
     (22, "f.{wmsAttemptNum}.log", {}, "f.<WMS:attemptNum>.log"),
     (24, "{label}/{v1}/{v4}", at(label="l", v4=12345), "l//12345"),
     (25, "s3://u@h/x.yaml", {}, "s3://u@h/x.yaml"),
-    (26, "{a} {keep}", {"skip_names": ("keep",)}, "payload {keep}"),
+    (26, "{a} {keep}", {"free": ("keep",)}, "payload {keep}"),
     # Where BPS goes wrong.
     (17, "$FOO/{a}", {"expand_env": False, "replace_env": True}, "<ENV:FOO>/payload"),
     (0, "awk '{print $1}'", {}, "awk '{print $1}'"),
@@ -94,8 +84,7 @@ TEXTS: list[tuple[int, str, dict[str, Any], str]] = [
     (0, "a { b", {}, "a { b"),
     # What else BPS does.
     (0, "{{x}} {x", {}, "{x} {x"),
-    (0, "{a} {n}", {"replace_vars": False}, "{a} {n}"),
-    (0, "{a} {n}", {"skip_names": ("n",)}, "payload {n}"),
+    (0, "{a} {n}", {"free": ("n",)}, "payload {n}"),
     (0, "{.site.s1.z} {.a} {.nope.x}", {}, "site root "),
     (0, "{none} {flag} {list}", {}, "None True [1, 'x']"),
     (27, "v=bpsEval(max, [1, {n}])", {}, "v=7"),
@@ -105,15 +94,14 @@ TEXTS: list[tuple[int, str, dict[str, Any], str]] = [
     (0, "cat <in>out 2>&1 <FILE:x>", {}, "cat <in>out 2>&1 <FILE:x>"),
     (0, "$<FOO> $<NOPE> $<a>", {}, "fooval $<NOPE> $<a>"),
     (0, "$<FOO>/x", {"expand_env": False, "replace_env": True}, "<ENV:FOO>/x"),
-    (0, "<a> <keep>", {"skip_names": ("keep",)}, "payload {keep}"),
-    (0, "<a> {a}", {"replace_vars": False}, "<a> {a}"),
+    (0, "<a> <keep>", {"free": ("keep",)}, "payload {keep}"),
 ]
 
 
 @pytest.mark.parametrize(("row", "text", "options", "expected"), TEXTS)
 def test_rows_14_to_26(row: int, text: str, options: dict[str, Any], expected: str) -> None:
     config = with_values(text=text, none=None, flag=True, list=[1, "x"])
-    found = config.search("text", env=ENV, **options)
+    found = config.search("text", Scope(env=ENV, **options))
     assert (found.found, found.value) == (True, expected)
 
 
@@ -129,14 +117,7 @@ def test_rows_14_to_26(row: int, text: str, options: dict[str, Any], expected: s
 )
 def test_sub_directories_are_tidied(template: str, expected: str) -> None:
     config = with_values(subDirTemplate=template)
-    assert config.search("subDirTemplate", current={"label": "l", "v2": 12345}).value == expected
-
-
-def test_get() -> None:
-    assert CONFIG.get("nokey") == ""
-    assert CONFIG.get("nokey", 3) == 3
-    assert CONFIG.get("a", 3) == "payload"
-    assert with_values(x="$FOO").get("x", env=ENV) == "fooval"
+    assert config.search("subDirTemplate", Scope(current={"label": "l", "v2": 12345})).value == expected
 
 
 @pytest.mark.parametrize(
@@ -155,26 +136,26 @@ def test_get() -> None:
 )
 def test_delimited_keys_name_a_place(key: str, expected: Any) -> None:
     # Current values, which would win over all else, are not looked at.
-    assert CONFIG.search(key, current={"curr_pipetask": "t1", ".a": "cv", ".mem": 3}).value == expected
+    assert CONFIG.search(key, Scope(current={"curr_pipetask": "t1", ".a": "cv", ".mem": 3})).value == expected
 
 
 def test_bps_cmdline_wins_over_sections_and_bps_defined_over_root() -> None:
     config = with_values(bps_cmdline={"a": "cmd"}, bps_defined={"n": 8, "a": "def"})
-    assert (config.get("a"), config.get("n")) == ("cmd", 8)
-    assert config.search("a", searchobj={"a": "obj"}).value == "obj"
+    assert (config.search("a").value, config.search("n").value) == ("cmd", 8)
+    assert config.search("a", Scope(searchobj={"a": "obj"})).value == "obj"
 
 
 def test_a_section_without_the_current_name_is_looked_into_itself() -> None:
-    assert CONFIG.search("a2", current={"curr_pipetask": "t9"}).value == "x"
-    assert with_values(site="s").search("z", current={"curr_site": "s"}).found is False
+    assert CONFIG.search("a2", Scope(current={"curr_pipetask": "t9"})).value == "x"
+    assert with_values(site="s").search("z", Scope(current={"curr_site": "s"})).found is False
 
 
 def test_current_values_of_the_configuration_itself() -> None:
     config = with_values(current={"curr_site": "s1", "q": "here"})
-    assert (config.get("z"), config.get("q")) == ("site", "here")
-    assert config.search("z", current={"curr_site": "nope", "q": "mine"}).value == ""
-    assert config.search("q", current={"q": "mine"}).value == "mine"
-    assert with_values(current=5).get("current") == 5
+    assert (config.search("z").value, config.search("q").value) == ("site", "here")
+    assert config.search("z", Scope(current={"curr_site": "nope", "q": "mine"})).value == ""
+    assert config.search("q", Scope(current={"q": "mine"})).value == "mine"
+    assert with_values(current=5).search("current").value == 5
 
 
 def test_where_a_value_was_written() -> None:
@@ -187,7 +168,7 @@ def test_where_a_value_was_written() -> None:
     assert found.written is not None
     assert found.written.overrode is not None
     assert found.written.overrode.origin.file == "a.yaml"
-    assert CONFIG.search("x", current={"x": 1}).origin is None
+    assert CONFIG.search("x", Scope(current={"x": 1})).origin is None
 
 
 def test_contains_and_places() -> None:
@@ -211,14 +192,14 @@ class TestRings:
             with_values(start="{x}", x="{y}", y="{z}", z="{x}").search("start")
 
     def test_twice_is_no_ring(self) -> None:
-        assert with_values(x="{y}{y}{z}", y="{z}", z="1").get("x") == "111"
+        assert with_values(x="{y}{y}{z}", y="{z}", z="1").search("x").value == "111"
 
     def test_a_weaker_value_of_the_same_name_is_a_ring_too(self) -> None:
         with pytest.raises(ReferenceRingError):
             with_values(payload={"x": "{x}"}, x=1).search("x")
 
     def test_skipped_names_break_a_ring(self) -> None:
-        assert with_values(x="{x}").search("x", skip_names=["x"]).value == "{x}"
+        assert with_values(x="{x}").search("x", Scope(free=["x"])).value == "{x}"
 
 
 class TestBounds:
@@ -230,11 +211,11 @@ class TestBounds:
     def test_doubling_of_fields(self) -> None:
         values = {f"v{i}": f"{{v{i - 1}}}{{v{i - 1}}}" for i in range(1, 60)} | {"v0": "{free}"}
         with pytest.raises(ConfigError, match="longer than"):
-            config_of(values).search("v59", skip_names=["free"])
+            config_of(values).search("v59", Scope(free=["free"]))
 
     def test_depth(self) -> None:
         values = {f"v{i}": f"{{v{i - 1}}}" for i in range(1, 2000)} | {"v0": "x"}
-        assert config_of(values).get("v90") == "x"
+        assert config_of(values).search("v90").value == "x"
         with pytest.raises(ConfigError, match="more than 100 deep"):
             config_of(values).search("v1999")
 
@@ -246,15 +227,15 @@ class TestBounds:
 class TestFormats:
     def test_of_text_with_variables(self) -> None:
         config = config_of({"x": "[{y:>5}]", "y": "{z}", "z": "ab"})
-        assert config.get("x") == "[   ab]"
+        assert config.search("x").value == "[   ab]"
 
     def test_of_what_differs_from_job_to_job(self) -> None:
         config = config_of({"x": "{y:>5}", "y": "{free}"})
         with pytest.raises(ConfigError, match="differs from job to job"):
-            config.search("x", skip_names=["free"])
+            config.search("x", Scope(free=["free"]))
 
     def test_of_free_names(self) -> None:
-        assert config_of({"x": "{free:03}"}).search("x", skip_names=["free"]).value == "{free:03}"
+        assert config_of({"x": "{free:03}"}).search("x", Scope(free=["free"])).value == "{free:03}"
 
 
 class TestTemplates:
@@ -307,7 +288,7 @@ TEXT = st.text("{}ab.:$<>03 ", max_size=12)
 @given(st.dictionaries(st.sampled_from("ab03"), TEXT | st.integers() | st.none(), max_size=4), TEXT)
 def test_random_templates_raise_only_our_errors(values: dict[str, Any], text: str) -> None:
     try:
-        found = config_of(values | {"x": text}).search("x", env={"a": "{b}"})
+        found = config_of(values | {"x": text}).search("x", Scope(env={"a": "{b}"}))
     except LongshoreError:
         return
     assert isinstance(found.value, str)

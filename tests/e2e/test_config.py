@@ -18,6 +18,7 @@ from tests.workflows import WriteRun
 from longshore.app.configuration import read_draft
 from longshore.cli import config
 from longshore.cli.submit import command as submit
+from longshore.config.search import Scope
 from longshore.world.etc import shipped
 
 BAD = "wmsServiceClass: local\nrequestMemroy: 5\nrequestCpus: two\nqueue: a\nqueue: b\n"
@@ -229,7 +230,7 @@ def test_explain_answers_for_every_key_of_what_is_shipped(
     configuration = read_draft(Path("run.yaml"), options={}, sets=(), now=0)
     moment = configuration.search("timestamp")
     for key in keys:
-        searched = configuration.config.search(key, env=configuration.env)
+        searched = configuration.config.search(key, Scope(env=configuration.env))
         assert values[key]["found"] == searched.found, key
         shown = json.dumps(values[key]["value"])
         assert re.sub(r"\d{8}T\d{6}Z", moment, shown) == json.dumps(searched.value), key

@@ -9,7 +9,7 @@ from typing import Any
 from longshore.config.merge import tree
 from longshore.config.ordering import OrderingRule
 from longshore.config.profile import JobProfile, compile_profile
-from longshore.config.search import Config
+from longshore.config.search import Config, Scope
 from longshore.model.cluster import ClusteredGraph, Member
 from longshore.model.dag import Dag
 from longshore.model.task import Task, TaskGraph
@@ -44,7 +44,7 @@ def workflow_of(
     config = Config(tree(dict(settings), Origin("here.yaml", 1, 1, "file")))
 
     def compiled(member: Member, free: frozenset[str]) -> JobProfile:
-        return compile_profile(config, member.label, cluster=member.section, free=free, env={})
+        return compile_profile(config, member.label, Scope(free=free), cluster=member.section)
 
     profiles = profiles_of(clustered, compiled)
     return transform(

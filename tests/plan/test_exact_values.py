@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from longshore.config.merge import tree
 from longshore.config.profile import compile_profile
-from longshore.config.search import Config
+from longshore.config.search import Config, Scope
 from longshore.contract.clustering import ClusteringSettings
 from longshore.model.dag import Dag
 from longshore.model.task import Command, Task, TaskGraph
@@ -39,7 +39,7 @@ def jobs_of(command: Any, data_id: dict[str, Any], paths: dict[str, tuple[str, .
     task = Task(name="t", label="T", data_id=data_id, paths=paths)
     clustered = single_task(TaskGraph(name="g", dag=Dag([task], [])), ClusteringSettings())
     config = Config(tree({"runQuantumCommand": command}, HERE))
-    profiles = profiles_of(clustered, lambda member, free: compile_profile(config, member.label, free=free, env={}))
+    profiles = profiles_of(clustered, lambda member, free: compile_profile(config, member.label, Scope(free=free)))
     workflow = transform(clustered, profiles, name="w", attributes={}, special=SpecialJobs())
     return workflow["t"]
 

@@ -8,7 +8,7 @@ from tests.plan.graphs import graph, workflow_of
 from longshore.config.finaljob import WhenRun, final_commands, when_run
 from longshore.config.merge import LayerRank, layer_from_mapping, merge
 from longshore.config.profile import JobProfile
-from longshore.config.search import Config
+from longshore.config.search import ANYWHERE, Config
 from longshore.contract.clustering import ClusteringSettings
 from longshore.errors import ConfigError, PreparationError
 from longshore.model.job import JobSettings
@@ -31,7 +31,7 @@ def workflow(special: SpecialJobs) -> Workflow:
 
 
 def test_the_final_script() -> None:
-    lines = final_commands(config(command1="gather ${qgraphFile}", command2="", command3="end"), current={}, env={})
+    lines = final_commands(config(command1="gather ${qgraphFile}", command2="", command3="end"), ANYWHERE)
     assert final_script(lines, ["qgraphFile", "butlerConfig"]) == (
         "#!/bin/bash\n\nset -e\nset -x\nqgraphFile=$1\nbutlerConfig=$2\ngather ${qgraphFile}\n\nend\n"
     )
@@ -40,7 +40,7 @@ def test_the_final_script() -> None:
 
 def test_a_final_job_without_a_command() -> None:
     with pytest.raises(PreparationError, match="the final job has no command") as caught:
-        final_commands(config(command1="", whenRun="ALWAYS"), current={}, env={})
+        final_commands(config(command1="", whenRun="ALWAYS"), ANYWHERE)
     assert "finalJob.whenRun" in caught.value.hint
 
 

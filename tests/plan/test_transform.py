@@ -9,7 +9,7 @@ from tests.plan.graphs import workflow_of
 
 from longshore.config.merge import tree
 from longshore.config.profile import JobProfile, compile_profile
-from longshore.config.search import Config
+from longshore.config.search import Config, Scope
 from longshore.contract.clustering import ClusteringSettings
 from longshore.errors import ConfigError, PreparationError
 from longshore.model.cluster import Cluster, ClusteredGraph, Member
@@ -219,7 +219,7 @@ def test_values_are_looked_up_per_kind_and_not_per_cluster() -> None:
 
     def compiled(member: Member, free: frozenset[str]) -> JobProfile:
         looked_up.append(member.label)
-        return compile_profile(config, member.label, cluster=member.section, free=free, env={})
+        return compile_profile(config, member.label, Scope(free=free), cluster=member.section)
 
     profiles = profiles_of(clustered, compiled)
     assert looked_up == ["isr", "cal"]

@@ -98,9 +98,13 @@ class Configuration:
         """Every file that took part: the user's, those of the machine, and profiles that no version ships."""
         return (*self.layers.files, *self.sites.files.values())
 
+    def scope(self, **current: str) -> Scope:
+        """What a search goes by for the run as a whole, or with more of BPS's current values."""
+        return Scope(current={**current, "curr_site": self.site}, env=self.env)
+
     def search(self, key: str) -> Any:
         """The value of a key for the run as a whole, its variables filled in; empty text where there is none."""
-        return self.config.search(key, current={"curr_site": self.site}, env=self.env).value
+        return self.config.search(key, self.scope()).value
 
     def text(self, key: str) -> str:
         """The value of a key as text.
@@ -110,7 +114,7 @@ class Configuration:
         ConfigError
             It is a list or a map.
         """
-        found = self.config.search(key, current={"curr_site": self.site}, env=self.env)
+        found = self.config.search(key, self.scope())
         if isinstance(found.value, list | dict):
             raise ConfigError(f"'{key}' must be text, not a list or a map", origin=found.origin)
         return "" if found.value is None else str(found.value)
@@ -128,13 +132,12 @@ class Configuration:
 
     def origin(self, key: str) -> Origin | None:
         """Where the value of a key was written."""
-        return self.config.search(key, current={"curr_site": self.site}, env=self.env).origin
+        return self.config.search(key, self.scope()).origin
 
     def written(self, key: str, label: str) -> Origin | None:
         """Where the user wrote what a key (``requestResources.gpu``: that of its map) is for a label, if anywhere."""
         name, _, below = key.partition(".")
-        current = {"curr_pipetask": label, "curr_cluster": label, "curr_site": self.site}
-        hit = self.config.lookup(name, Scope(current=current, env=self.env))
+        hit = self.config.lookup(name, self.scope(curr_pipetask=label, curr_cluster=label))
         node = hit.node if hit else None
         if node and below and isinstance(node.value, dict):
             node = node.value.get(below)
@@ -165,7 +168,7 @@ class Configuration:
         profile, added = _site_layers(self.base, name, self.sites, origin)
         stack = self.layers.stack.with_layers(*added)
         config = Config(stack.root(), caller, values)
-        wanted = config.search("wmsServiceClass", current={"curr_site": name}, env=self.env)
+        wanted = config.search("wmsServiceClass", Scope(current={"curr_site": name}, env=self.env))
         service = str(wanted.value or "local")
         more = [lsst_layer()] if is_lsst(config, site=name, env=self.env, beside=self.path.parent) else []
         more += _service_layers(service)
@@ -241,7 +244,7 @@ def draft_configuration(layers: Layers, caller: Caller | None = None) -> Draft:
         sites = SitePath(site_folders(base, env), env)
     draft = Draft(layers=layers, base=base, sites=sites, config=base, site="", service="local", service_origin=None)
     with _noted(problems):
-        draft = draft.at_site(chosen_site(base, env, sites), base.search("computeSite", env=env).origin)
+        draft = draft.at_site(chosen_site(base, env, sites), base.search("computeSite", Scope(env=env)).origin)
     with _noted(problems):
         draft = _with_backend_options(draft)
     return replace(draft, problems=tuple(problems))

@@ -15,7 +15,7 @@ from longshore.config.check import Finding
 from longshore.config.functions import GENERATE, GENERATE_HINT, Caller, parsed_call
 from longshore.config.interpolate import shown
 from longshore.config.merge import Layer, LayerRank, Marker, Node, tree
-from longshore.config.search import Config, Expander, Scope
+from longshore.config.search import Config, Expander
 from longshore.errors import ConfigError
 from longshore.origin import Origin
 
@@ -105,7 +105,7 @@ def _layer(configuration: Configuration, caller: Caller, steps: tuple[str, ...],
             origin=written.origin,
             hint=GENERATE_HINT,
         )
-    scope = Scope(current={"curr_site": configuration.site}, env=configuration.env, searchobj=section)
+    scope = replace(configuration.scope(), searchobj=section)
     text = Expander(configuration.config, scope).template(written.value, written.origin, name=GENERATE).render({})
     call = parsed_call(text, written.origin, hint=GENERATE_HINT)
     returned = caller(call)

@@ -12,7 +12,7 @@ from longshore.app.graphfile import is_of_quantum_graph
 from longshore.app.imported import pipeline_in
 from longshore.config.interpolate import expand_env
 from longshore.config.merge import Layer, LayerRank, Node
-from longshore.config.search import Config
+from longshore.config.search import Config, Scope
 from longshore.errors import ConfigError
 from longshore.graph.chosen import PipelineKind, kind_of_pipeline
 from longshore.graph.imports import imports_of
@@ -59,7 +59,7 @@ def is_lsst(config: Config, *, site: str, env: Mapping[str, str], beside: Path) 
     """
 
     def text(key: str) -> str:
-        value = config.search(key, current={"curr_site": site}, env=env).value
+        value = config.search(key, Scope(current={"curr_site": site}, env=env)).value
         return value if isinstance(value, str) else ""
 
     try:

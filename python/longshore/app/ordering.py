@@ -26,7 +26,7 @@ def wanted_orderings(configuration: Configuration, clustered: ClusteredGraph, te
     ConfigError
         A value is wrong or missing.
     """
-    rules = ordering_rules(configuration.config, current={"curr_site": configuration.site}, env=configuration.env)
+    rules = ordering_rules(configuration.config, configuration.scope())
     if rules:
         for note in unknown_labels(rules, (cluster.label for cluster in clustered.dag.nodes)):
             tell.note(note)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, cast
 
 from longshore.app.acquired import AcquiredPayload
@@ -14,7 +14,7 @@ from longshore.app.sources import AcquiredRun
 from longshore.app.user_functions import call_function, find_function
 from longshore.config.clusters import cluster_rules
 from longshore.config.merge import plain
-from longshore.config.search import Expander, Scope
+from longshore.config.search import Expander
 from longshore.config.settings import walltime
 from longshore.contract.clustering import ClusteringAlgorithm, ClusteringSettings
 from longshore.errors import ConfigError
@@ -71,13 +71,12 @@ def pack(configuration: Configuration, graph: TaskGraph) -> ClusteredGraph:
 
 
 def _settings(configuration: Configuration, graph: TaskGraph, algorithm: str) -> ClusteringSettings:
-    config, env = configuration.config, configuration.env
-    current = {"curr_site": configuration.site}
+    config = configuration.config
     kinds = {(*task.data_id, *task.implied) for task in graph.dag.nodes}
     dimensions = frozenset(name for names in kinds for name in names)
     packs = algorithm != "single_quantum_clustering"
     return ClusteringSettings(
-        rules=cluster_rules(config, current=current, env=env, dimensions=dimensions) if packs else (),
+        rules=cluster_rules(config, configuration.scope(), dimensions) if packs else (),
         name_template=dimension_template(configuration, "templateDataId", dimensions),
         node_ids=configuration.flag("useNodeIdInClusterName"),
         target_s=_target_s(configuration),
@@ -88,7 +87,7 @@ def _settings(configuration: Configuration, graph: TaskGraph, algorithm: str) ->
 
 def dimension_template(configuration: Configuration, key: str, dimensions: frozenset[str]) -> str:
     """A text with everything filled in but dimensions, which stay in braces."""
-    scope = Scope(current={"curr_site": configuration.site}, env=configuration.env, free=dimensions | {"label"})
+    scope = replace(configuration.scope(), free=dimensions | {"label"})
     hit = configuration.config.lookup(key, scope)
     if hit is None or hit.value in (None, ""):
         return ""
@@ -113,8 +112,8 @@ def _run_times(configuration: Configuration, graph: TaskGraph) -> Callable[[Task
         if history.weight
     }
     for label in labels:
-        current = {"curr_pipetask": label, "curr_cluster": label, "curr_site": configuration.site}
-        found = configuration.config.search("expectedRunTime", current=current, env=configuration.env)
+        scope = configuration.scope(curr_pipetask=label, curr_cluster=label)
+        found = configuration.config.search("expectedRunTime", scope)
         if found.value not in (None, ""):
             known[label] = walltime(found.value, "expectedRunTime", found.origin)
     return lambda task: known.get(task.label)

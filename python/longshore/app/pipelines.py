@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -12,7 +13,7 @@ from longshore.app.imported import ImportReader, pipeline_in
 from longshore.app.payload import find_file, read_file
 from longshore.config.interpolate import Template, with_fields_as_text
 from longshore.config.merge import Node
-from longshore.config.search import Expander, Scope
+from longshore.config.search import Expander
 from longshore.config.settings import count
 from longshore.errors import ConfigError, PreparationError
 from longshore.graph.chosen import PipelineKind, kind_of_pipeline, needed_files, subset
@@ -112,16 +113,17 @@ def _tables(configuration: Configuration, node: Node) -> tuple[dict[str, Table],
 
 def _template(configuration: Configuration, text: Node, names: frozenset[str]) -> Template:
     """A text with everything filled in but the given names."""
-    scope = Scope(current={"curr_site": configuration.site}, env=configuration.env, free=names)
+    scope = replace(configuration.scope(), free=names)
     return Expander(configuration.config, scope).template(str(text.value), text.origin)
 
 
 def _filled(configuration: Configuration, needed: NeededFile) -> str:
     """The name of a needed file, its variables filled in; what the configuration does not define is captured."""
-    scope = Scope(current={"curr_site": configuration.site}, env=configuration.env)
     free: frozenset[str] = frozenset()
     if needed.kind is FileKind.GLOB:
-        free = frozenset(name for name in captured(needed.name) if configuration.config.lookup(name, scope) is None)
+        free = frozenset(
+            name for name in captured(needed.name) if configuration.config.lookup(name, configuration.scope()) is None
+        )
     template = _template(configuration, Node(needed.name, needed.origin), free)
     return with_fields_as_text(template.parts)
 

@@ -19,6 +19,7 @@ from longshore.config.combine import ClusterProfile
 from longshore.config.merge import Node
 from longshore.config.own import CONTAINER, Words, waits
 from longshore.config.profile import REQUEST_KEYS, JobProfile, compile_profile
+from longshore.config.search import Scope
 from longshore.contract.context import Problem
 from longshore.contract.service import WmsService
 from longshore.engine.policy import lowered_at_first
@@ -78,10 +79,7 @@ class Profiles:
         profile = compile_profile(
             configuration.config,
             label,
-            site=configuration.site,
-            free=frozenset(),
-            env=configuration.env,
-            searchobj=searchobj,
+            replace(configuration.scope(), searchobj=searchobj),
             with_command=with_command,
             command=command,
             words=self._words,
@@ -109,10 +107,8 @@ class Profiles:
             return compile_profile(
                 configuration.config,
                 member.label,
+                replace(configuration.scope(), free=free),
                 cluster=member.section,
-                site=configuration.site,
-                free=free,
-                env=configuration.env,
                 command=commands.get(member.label),
                 words=self._words,
             )
@@ -166,8 +162,8 @@ class Profiles:
     def _configuration(self, label: str, cluster: str, searchobj: Node | None = None) -> Configuration:
         """The configuration at the site of a label in a cluster."""
         run = self._run.configuration
-        current = {"curr_pipetask": label, "curr_cluster": cluster}
-        found = run.config.search("computeSite", current=current, searchobj=searchobj, env=run.env)
+        scope = Scope(current={"curr_pipetask": label, "curr_cluster": cluster}, searchobj=searchobj, env=run.env)
+        found = run.config.search("computeSite", scope)
         site = str(found.value or run.site)
         there = self._run.at_site(site, found.origin)
         if site not in self._sites:

@@ -169,8 +169,7 @@ def _graph_name(configuration: Configuration, key: str, name: str) -> str:
 
 
 def _words(configuration: Configuration, command: _Command, current: dict[str, str]) -> tuple[str, ...]:
-    current = {**current, "curr_site": configuration.site}
-    return words_now(configuration.config, command.key, Scope(current=current, env=configuration.env))
+    return words_now(configuration.config, command.key, configuration.scope(**current))
 
 
 def _copy(source: Path, target: Path, origin: Origin | None) -> None:
@@ -229,7 +228,7 @@ def _refuse_graphs_of_jobs(configuration: Configuration) -> None:
         section = config.at(name)
         sections += [*section.value.values()] if section and isinstance(section.value, dict) else []
     found = [node for section in sections if (node := _below(section, _SAVE)) is not None]
-    hit = config.lookup(_SAVE, Scope(current={"curr_site": configuration.site}, env=configuration.env))
+    hit = config.lookup(_SAVE, configuration.scope())
     if hit is not None and hit.node is not None:
         found.insert(0, hit.node)
     for node in found:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import signal
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -225,7 +225,7 @@ def service_context(configuration: Configuration, service: WmsService, run: RunP
 
 def service_settings(configuration: Configuration, service: WmsService) -> dict[str, Any]:
     """The service's own settings: how an engine treats jobs, and what its executor has to know."""
-    written = configuration.config.search("resources", current={"curr_site": configuration.site}).written
+    written = configuration.config.search("resources", configuration.scope()).written
     place = configuration.resolved_site
     return {
         "retries_on_lost": _read(configuration, "retryOnLost", count, 1),
@@ -245,26 +245,23 @@ def service_settings(configuration: Configuration, service: WmsService) -> dict[
 
 
 def _most_at_once(configuration: Configuration, key: str) -> dict[str, int]:
-    written = configuration.config.search(key, current={"curr_site": configuration.site}).written
+    written = configuration.config.search(key, configuration.scope()).written
     return {} if written is None else most_at_once(written, key)
 
 
 def _of_run(configuration: Configuration, service: WmsService) -> dict[str, Any]:
     """What the configuration says of the run in the service's own words; a map knows its own keys as variables."""
-    config, current = configuration.config, {"curr_site": configuration.site}
+    config, scope = configuration.config, configuration.scope()
     found: dict[str, Any] = {}
     for key in service.traits.run_keys:
-        hit = config.search(key, current=current, env=configuration.env)
+        hit = config.search(key, scope)
         if not hit.found or hit.value is None or hit.value == "":
             continue
         node = hit.written
         if node is None or not isinstance(node.value, dict):
             found[key] = hit.value
             continue
-        found[key] = {
-            name: config.search(name, current=current, env=configuration.env, searchobj=node).value
-            for name in node.value
-        }
+        found[key] = {name: config.search(name, replace(scope, searchobj=node)).value for name in node.value}
     return found
 
 

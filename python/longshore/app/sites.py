@@ -74,7 +74,7 @@ def site_folders(first: Config, env: Mapping[str, str]) -> list[Path]:
     ConfigError
         One of them is not there.
     """
-    found = first.search("sitePath", env=env)
+    found = first.search("sitePath", Scope(env=env))
     value = found.value
     names = [str(name) for name in value] if isinstance(value, list) else str(value or "").split(os.pathsep)
     folders = [Path(name).expanduser() for name in names if name]
@@ -92,9 +92,9 @@ def chosen_site(first: Config, env: Mapping[str, str], sites: SitePath) -> str:
     ConfigError
         This host belongs to several.
     """
-    if named := first.search("computeSite", env=env).value:
+    if named := first.search("computeSite", Scope(env=env)).value:
         return str(named)
-    wanted = first.search("wmsServiceClass", env=env)
+    wanted = first.search("wmsServiceClass", Scope(env=env))
     service = short_name(str(wanted.value or "local"))
     asked = wanted.origin is not None and wanted.origin.layer not in PACKAGED
     here = _sites_of(host_name(), first, sites)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -16,7 +16,7 @@ from longshore.app.stages import advance_run, reserved_id
 from longshore.app.teller import Keeping, Teller
 from longshore.app.transform import RunPlan, fitted_profile
 from longshore.config.merge import Node
-from longshore.config.search import Config, Expander, Scope
+from longshore.config.search import Config, Expander
 from longshore.errors import ConfigError, FilesError
 from longshore.model.file import File
 from longshore.model.job import Job
@@ -101,7 +101,7 @@ def _plan_script(run: ResolvedRun, tell: Teller) -> RunPlan:
 
 
 def _read(run: ResolvedRun) -> _Script:
-    config, env = run.configuration.config, run.configuration.env
+    config = run.configuration.config
     section = _section(config)
     inputs, outputs = _map(section, "inputs"), _map(section, "outputs")
     files = {**inputs, **outputs}
@@ -109,10 +109,10 @@ def _read(run: ResolvedRun) -> _Script:
     if both:
         raise ConfigError(f"'{both[0]}' is both an input and an output", origin=outputs[both[0]].origin)
     # What names a file stays a name until it is known where the job runs.
-    current = {"curr_pipetask": LABEL, "curr_site": run.configuration.site}
+    scope = run.configuration.scope(curr_pipetask=LABEL)
     delayed = {key: f"<FILE:{key}>" for key in files}
-    plain = Expander(config, Scope(current=current, env=env, searchobj=section))
-    named = Expander(config, Scope(current={**current, **delayed}, env=env, searchobj=section))
+    plain = Expander(config, replace(scope, searchobj=section))
+    named = Expander(config, replace(scope, current={**scope.current, **delayed}, searchobj=section))
 
     def text(expander: Expander, node: Node) -> str:
         return expander.template(str(node.value), node.origin).render({})

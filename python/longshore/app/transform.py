@@ -150,12 +150,11 @@ def _final_programs(configuration: ResolvedConfiguration, final: Job | None = No
     """
     if when_run(configuration.config) is WhenRun.NEVER:
         return {}
-    current = {"curr_pipetask": FINAL, "curr_cluster": FINAL, "curr_site": configuration.site}
     arguments = _final_arguments(configuration)
-    if final is not None:
-        current["requestCpus"] = str(final.settings.request.cpus)
+    current = {"requestCpus": str(final.settings.request.cpus)} if final else {}
     current |= {name: f'"${{{name}}}"' for name, _ in arguments}
-    commands = final_commands(configuration.config, current=current, env=configuration.env)
+    scope = configuration.scope(curr_pipetask=FINAL, curr_cluster=FINAL, **current)
+    commands = final_commands(configuration.config, scope)
     return {FINAL_SCRIPT: final_script(commands, [name for name, _ in arguments])}
 
 

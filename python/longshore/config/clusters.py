@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final
 
 from longshore.config.search import Config, Expander, Scope
 from longshore.config.selection import Selection
@@ -14,19 +15,15 @@ from longshore.errors import ConfigError
 _SECTION: Final = "cluster"
 
 
-def cluster_rules(
-    config: Config, *, current: Mapping[str, Any], env: Mapping[str, str], dimensions: frozenset[str]
-) -> tuple[ClusterRule, ...]:
+def cluster_rules(config: Config, scope: Scope, dimensions: frozenset[str]) -> tuple[ClusterRule, ...]:
     """The sections of ``cluster`` that say which tasks run together, in the order in which they are written.
 
     Parameters
     ----------
     config
         The merged configuration.
-    current
-        BPS's current values.
-    env
-        Environment variables.
+    scope
+        What the searches go by.
     dimensions
         Names of all dimensions that tasks have; in a ``clusterTemplate`` they stand for the values of a cluster.
 
@@ -42,8 +39,8 @@ def cluster_rules(
     for label, node in parts.items():
         if not isinstance(node.value, dict) or "pipetasks" not in node.value:
             continue
-        scope = Scope(current={**current, "curr_cluster": label}, env=env, free=dimensions | {"label"})
-        rule = _Section(f"{_SECTION}.{label}", node.value, Expander(config, scope)).rule(label)
+        own = replace(scope, current={**scope.current, "curr_cluster": label}, free=dimensions | {"label"})
+        rule = _Section(f"{_SECTION}.{label}", node.value, Expander(config, own)).rule(label)
         for task in rule.tasks:
             if (other := taken.setdefault(task, rule)) is not rule:
                 raise ConfigError(

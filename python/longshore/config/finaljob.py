@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from enum import StrEnum
 from typing import Final
 
@@ -63,7 +64,7 @@ def vain_setup(config: Config) -> Iterator[str]:
         yield f"{node.origin}: 'finalJob.whenSetup: {node.value}' is of no effect: its script is made with the run"
 
 
-def final_commands(config: Config, *, current: Mapping[str, str], env: Mapping[str, str]) -> list[str]:
+def final_commands(config: Config, scope: Scope) -> list[str]:
     """The lines ``command1``, ``command2``, ... up to the first number that is missing; an empty one is skipped.
 
     Raises
@@ -83,7 +84,7 @@ def final_commands(config: Config, *, current: Mapping[str, str], env: Mapping[s
             origin=given[later].origin,
             hint='To skip one, leave it empty: command1: "".',
         )
-    scope = Scope(current=current, env=env, searchobj=section)
+    scope = replace(scope, searchobj=section)
     lines = [shell_line(str(node.value or ""), node.origin, config, scope).render({}) for node in nodes]
     if not any(line.strip() for line in lines):
         raise PreparationError(

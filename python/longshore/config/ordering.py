@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any
 
 import msgspec
 
@@ -57,24 +56,21 @@ class OrderingRule(msgspec.Struct, frozen=True, kw_only=True):
     origin: Origin
 
 
-def ordering_rules(config: Config, *, current: Mapping[str, Any], env: Mapping[str, str]) -> tuple[OrderingRule, ...]:
+def ordering_rules(config: Config, scope: Scope) -> tuple[OrderingRule, ...]:
     """The sections of ``ordering``, in the order in which they are written.
 
     Parameters
     ----------
     config
         The merged configuration.
-    current
-        BPS's current values.
-    env
-        Environment variables.
+    scope
+        What the searches go by.
 
     Raises
     ------
     ConfigError
         A value is wrong or missing.
     """
-    scope = Scope(current=current, env=env)
     hit = config.lookup("ordering", scope)
     if hit is None or hit.value is None:
         return ()

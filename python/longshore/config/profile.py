@@ -12,7 +12,7 @@ from longshore.config.interpolate import Template, shown
 from longshore.config.merge import PACKAGED, Node, plain
 from longshore.config.own import Gathered, Words, gathered, rendered, waits
 from longshore.config.rules import read_rules
-from longshore.config.search import Config, Expander, Hit, Scope
+from longshore.config.search import ANYWHERE, Config, Expander, Hit, Scope
 from longshore.config.settings import count, exit_codes, memory, requested, truth, walltime
 from longshore.errors import ConfigError
 from longshore.model.job import JobSettings, named_limits
@@ -107,13 +107,9 @@ class JobProfile:
 def compile_profile(
     config: Config,
     label: str,
+    scope: Scope = ANYWHERE,
     *,
     cluster: str | None = None,
-    site: str | None = None,
-    cloud: str | None = None,
-    free: frozenset[str],
-    env: Mapping[str, str],
-    searchobj: Node | None = None,
     with_command: bool = True,
     command: Node | None = None,
     words: Words | None = None,
@@ -126,17 +122,13 @@ def compile_profile(
         The merged configuration.
     label
         Label of the jobs' tasks; chooses the section of ``pipetask``.
+    scope
+        What the searches go by. Without ``curr_site`` and ``curr_cloud``, ``computeSite`` and ``computeCloud`` choose
+        these sections. Names that are free are known per job only: they win over variables of the configuration and
+        stay fields. Values of ``environment`` take none of the environment variables of the scope: they are written as
+        ``<ENV:X>``, for the job to fill in.
     cluster
         Chooses the section of ``cluster``; without it the label does, as in BPS.
-    site, cloud
-        Choose the sections of ``site`` and ``cloud``; without them ``computeSite`` and ``computeCloud`` do.
-    free
-        Names whose values are known per job only. They win over variables of the configuration and stay fields.
-    env
-        Environment variables where the run is submitted. Values of ``environment`` take none of them: there they are
-        written as ``<ENV:X>``, for the job to fill in.
-    searchobj
-        A section that wins over all others, such as ``finalJob``.
     with_command
         Whether the jobs run ``runQuantumCommand``.
     command
@@ -150,10 +142,9 @@ def compile_profile(
         A value is wrong, or (as `UndefinedVariableError`) a command uses a variable that nothing defines.
     """
     current = {"curr_pipetask": label, "curr_cluster": cluster or label}
-    scope = Scope(current=current, env=env, free=free, searchobj=searchobj)
-    compiler = _Compiler(config, scope, label, cluster or label)
-    compiler.go_to("curr_site", "computeSite", site)
-    compiler.go_to("curr_cloud", "computeCloud", cloud)
+    compiler = _Compiler(config, replace(scope, current=current), label, cluster or label)
+    compiler.go_to("curr_site", "computeSite", scope.current.get("curr_site"))
+    compiler.go_to("curr_cloud", "computeCloud", scope.current.get("curr_cloud"))
     runs = command_template(config, compiler.scope, command) if with_command else None
     return compiler.profile(runs, words)
 

@@ -26,7 +26,7 @@ from longshore.config.interpolate import (
     wms_placeholder,
 )
 from longshore.config.merge import Node, plain
-from longshore.errors import ConfigError, ReferenceRingError, UndefinedVariableError
+from longshore.errors import ConfigError, ReferenceRingError
 from longshore.origin import Origin
 
 SECTIONS: Final = ("bps_cmdline", "payload", "cluster", "pipetask", "site", "cloud", "bps_defined")
@@ -36,7 +36,6 @@ NOTHING: Final[Mapping[str, Any]] = {}
 _DEEPEST = 100
 _LONGEST = 1_000_000
 """Characters and fields of one value: variables that double each other reach any size in a few lines."""
-_UNSET: Final = object()
 
 Undefined: TypeAlias = Callable[[str, Origin | None], str]
 """What stands for a variable that nothing defines, by its name and the place that uses it; it may raise."""
@@ -48,7 +47,7 @@ class Found(msgspec.Struct, frozen=True):
     Attributes
     ----------
     found
-        Whether anything, a default included, gives the key a value.
+        Whether the key has a value.
     value
         The value with its variables filled in; empty text where nothing was found.
     origin
@@ -84,11 +83,6 @@ def empty(_name: str, _origin: Origin | None) -> str:
     return ""
 
 
-def refuse(name: str, origin: Origin | None) -> str:
-    """Let no variable be undefined."""
-    raise UndefinedVariableError(f"'{name}' is required and nothing defines it", origin=origin)
-
-
 @dataclass(frozen=True, kw_only=True)
 class Scope:
     """What a search goes by beside the configuration.
@@ -108,8 +102,6 @@ class Scope:
         Whether ``<ENV:X>`` waits for the job all the same.
     replace_env
         Whether ``${X}`` becomes ``<ENV:X>``.
-    replace_vars
-        Whether ``{x}`` is replaced.
     free
         Names of variables that stay fields, whatever the configuration says.
     undefined
@@ -122,9 +114,12 @@ class Scope:
     expand_env: bool = True
     keep_delayed: bool = False
     replace_env: bool = False
-    replace_vars: bool = True
     free: Collection[str] = ()
     undefined: Undefined = empty
+
+
+ANYWHERE: Final = Scope()
+"""A search by the key alone."""
 
 
 class Config:
@@ -151,7 +146,7 @@ class Config:
 
     def __contains__(self, key: str) -> bool:
         """Whether a search without current values finds the key."""
-        return self.lookup(key, Scope()) is not None
+        return self.lookup(key, ANYWHERE) is not None
 
     def at(self, *path: str) -> Node | None:
         """The node at a place, without any search; ``None`` where there is none."""
@@ -189,20 +184,7 @@ class Config:
             yield _map_of(section) if part is None else _map_of(part)
         yield self._top
 
-    def search(
-        self,
-        key: str,
-        *,
-        current: Mapping[str, Any] = NOTHING,
-        searchobj: Mapping[str, Any] | Node | None = None,
-        default: Any = _UNSET,
-        required: bool = False,
-        expand_env: bool = True,
-        replace_env: bool = False,
-        replace_vars: bool = True,
-        skip_names: Collection[str] = (),
-        env: Mapping[str, str] = NOTHING,
-    ) -> Found:
+    def search(self, key: str, scope: Scope = ANYWHERE) -> Found:
         """Find the value of a key as BPS does.
 
         Parameters
@@ -210,14 +192,8 @@ class Config:
         key
             A plain key; or one that begins with a delimiter (``.payload.a``, ``/payload/a``), which names a place and
             is not searched for.
-        current, searchobj, expand_env, replace_env, replace_vars, env
-            As for `Scope`.
-        default
-            What is found where nothing is. It does not stand for variables inside of a value.
-        required
-            Whether the key and all variables in its value must be defined.
-        skip_names
-            Variables that stay as they are, in braces.
+        scope
+            What the search goes by.
 
         Raises
         ------
@@ -226,29 +202,11 @@ class Config:
         ReferenceRingError
             The value is defined by itself.
         """
-        scope = Scope(
-            current=current,
-            searchobj=searchobj,
-            env=env,
-            expand_env=expand_env,
-            replace_env=replace_env,
-            replace_vars=replace_vars,
-            free=skip_names,
-            undefined=refuse if required else empty,
-        )
         hit = self.lookup(key, scope)
         if hit is None:
-            if default is not _UNSET:
-                return Found(found=True, value=default)
-            if required:
-                refuse(key, None)
             return Found(found=False, value="")
         value = Expander(self, scope).value(key, hit)
         return Found(found=True, value=value, origin=hit.origin, written=hit.node)
-
-    def get(self, key: str, default: Any = "", *, env: Mapping[str, str] = NOTHING) -> Any:
-        """The value of a key; never an error for one that is missing."""
-        return self.search(key, default=default, env=env).value
 
     def template(self, key: str, scope: Scope) -> Template | None:
         """The text under a key with all variables filled in but the free ones; ``None`` where there is none, or null.
@@ -320,8 +278,6 @@ class Expander:
             text = expand_env(text, self.scope.env, delayed=not self.scope.keep_delayed)
         elif self.scope.replace_env:
             text = delay_env(text)
-        if not self.scope.replace_vars:
-            return (text,)
         parts: list[Part] = []
         size = 0
         for piece in self._pieces(text):
