@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, settings
 from tests.command import Cli, CommandResult, CommandServer
 
 import longshore
-from longshore.sites.environment import is_left_out
+from longshore.sites.environment import is_excluded
 
 # How long an example takes says something of the machine, and nothing of what is tested.
 settings.register_profile("house", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -30,7 +30,7 @@ def own_environment(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytes
     """A home of the test's own, away from its `tmp_path`, and no variable that changes what Longshore does or says."""
     home = tmp_path_factory.mktemp("home")
     for name in os.environ:
-        if (name.startswith(("LONGSHORE_", "BPS_")) and name not in _KEPT) or is_left_out(name):
+        if (name.startswith(("LONGSHORE_", "BPS_")) and name not in _KEPT) or is_excluded(name):
             monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(home / ".config"))

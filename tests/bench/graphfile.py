@@ -30,7 +30,7 @@ from longshore.app.resolved_run import resolve_run
 from longshore.app.sources import acquire_run
 from longshore.app.transform import plan_run
 from longshore.app.write_run import write_run
-from longshore.graph.graphlines import KIND, VERSION
+from longshore.graph.graphlines import GRAPH_KIND, GRAPH_VERSION
 from longshore.world.graphfile import write_graph_file
 
 SIZES: Final = (10_000, 100_000, 1_000_000)
@@ -69,7 +69,14 @@ def lines(tasks: int) -> Iterator[bytes]:
     layers = -(-tasks // WIDTH)
     commands = {f"stage{stage}": "env true --visit {visit} --detector {detector} --band {band}" for stage in range(3)}
     edges = len(OFFSETS) * max(0, tasks - WIDTH)
-    header = {"kind": KIND, "version": VERSION, "name": "bench", "tasks": tasks, "edges": edges, "commands": commands}
+    header = {
+        "kind": GRAPH_KIND,
+        "version": GRAPH_VERSION,
+        "name": "bench",
+        "tasks": tasks,
+        "edges": edges,
+        "commands": commands,
+    }
     yield msgspec.json.encode(header) + b"\n"
     for number in range(tasks):
         layer, place = divmod(number, WIDTH)

@@ -11,10 +11,10 @@ import statistics
 import time
 from collections.abc import Callable
 
-from longshore.graph.conditions import Values, bind
+from longshore.graph.conditions import ColumnValues, bind_conditions
 from longshore.graph.pipeline import Pipeline, read_pipeline
 from longshore.graph.query import Column, parse_query
-from longshore.graph.tables import Kind, parse_csv
+from longshore.graph.tables import ValueKind, parse_csv
 from longshore.origin import Origin
 from longshore.world.yamlfile import parse_yaml
 
@@ -66,18 +66,18 @@ def to_graph(yaml: str, table: str) -> Pipeline:
 def queried(visits: int) -> int:
     """How many of all data IDs a query over two dimensions lets pass."""
     columns = {
-        "visit": Values("visit", range(1, visits + 1), Kind.NUMBER),
-        "detector": Values("detector", range(DETECTORS), Kind.NUMBER),
+        "visit": ColumnValues("visit", range(1, visits + 1), ValueKind.NUMBER),
+        "detector": ColumnValues("detector", range(DETECTORS), ValueKind.NUMBER),
     }
     rows = [(visit, detector) for visit in range(visits) for detector in range(DETECTORS)]
     codes = dict(zip(columns, zip(*rows, strict=True), strict=True))
     expression = parse_query("visit IN (1..400, 500..900:2) AND NOT detector = 7 OR visit > 950 AND detector < 50")
 
-    def resolve(column: Column) -> Values:
+    def resolve(column: Column) -> ColumnValues:
         return columns[column.name]
 
     passed = len(rows)
-    for condition in bind(expression, resolve):
+    for condition in bind_conditions(expression, resolve):
         passed = sum(condition.passes(codes, len(rows)))
     return passed
 

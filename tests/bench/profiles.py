@@ -24,9 +24,9 @@ from longshore.contract.clustering import ClusteringSettings
 from longshore.model.cluster import Cluster, ClusteredGraph, Composition, Member
 from longshore.model.dag import Dag
 from longshore.model.task import Task, TaskGraph
-from longshore.plan.clustering.single import single_task
+from longshore.plan.clustering.single import cluster_single_tasks
 from longshore.plan.special import SpecialJobs
-from longshore.plan.transform import Shared, compositions, make_job, profiles_of, transform
+from longshore.plan.transform import SharedSettings, compile_profiles, compositions, make_job, transform
 from longshore.world.etc import shipped
 from longshore.world.yamlfile import parse_yaml, read_yaml
 
@@ -65,7 +65,7 @@ def graph(jobs: int) -> ClusteredGraph:
         )
         for number in range(jobs)
     ]
-    return single_task(TaskGraph(name="run", dag=Dag.by_name(tasks, [])), ClusteringSettings())
+    return cluster_single_tasks(TaskGraph(name="run", dag=Dag.by_name(tasks, [])), ClusteringSettings())
 
 
 def grouped(jobs: int) -> ClusteredGraph:
@@ -100,13 +100,13 @@ def kinds_of(clustered: ClusteredGraph, config: Config) -> dict[Composition, Clu
         env = {"PWD": "/somewhere"}
         return compile_profile(config, member.label, Scope(free=free, env=env), cluster=member.section)
 
-    return profiles_of(clustered, compiled)
+    return compile_profiles(clustered, compiled)
 
 
 def values(clustered: ClusteredGraph, config: Config) -> None:
     """All values of all jobs, and nothing else."""
     kinds = kinds_of(clustered, config)
-    shared: Shared = {}
+    shared: SharedSettings = {}
     nodes = clustered.dag.nodes
     each = zip(nodes, compositions(nodes), strict=True)
     collections.deque((make_job(cluster, kind, kinds[kind], shared, "") for cluster, kind in each), maxlen=0)

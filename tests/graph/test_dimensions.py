@@ -12,11 +12,19 @@ from hypothesis import strategies as st
 
 from longshore.config.merge import tree
 from longshore.errors import ConfigError, GraphError, LongshoreError
-from longshore.graph.conditions import bind
-from longshore.graph.description import describe
-from longshore.graph.dimensions import read_dimensions, read_relations, resolver
+from longshore.graph.conditions import bind_conditions
+from longshore.graph.description import read_declaration
+from longshore.graph.dimensions import column_resolver, read_dimensions, read_relations
 from longshore.graph.query import parse_query
-from longshore.graph.tables import Table, captured, match_glob, parse_csv, parse_json_lines, parse_table, wildcards
+from longshore.graph.tables import (
+    Table,
+    capture_values,
+    captured_names,
+    glob_pattern,
+    parse_csv,
+    parse_json_lines,
+    parse_table,
+)
 from longshore.graph.universe import Universe
 from longshore.origin import Origin
 
@@ -33,10 +41,10 @@ def universe(
     limit: int = 100_000,
 ) -> Universe:
     pipeline = {"dimensions": dimensions, "relations": relations, "tasks": {"t": {"command": "true"}}}
-    description = describe(tree(pipeline, HERE))
+    description = read_declaration(tree(pipeline, HERE))
     values = read_dimensions(description, tables or {}, limit=limit)
     joined = read_relations(description, values, tables or {})
-    return Universe(values, joined, bind(parse_query(query), resolver(values, None)), limit=limit)
+    return Universe(values, joined, bind_conditions(parse_query(query), column_resolver(values, None)), limit=limit)
 
 
 def rows(found: Universe, *dimensions: str) -> list[tuple[Any, ...]]:
@@ -189,39 +197,39 @@ def test_no_table_is_an_unexpected_error(text: str) -> None:
     ],
 )
 def test_a_pattern_captures(pattern: str, paths: list[str], columns: dict[str, list[Any]]) -> None:
-    found = match_glob(pattern, paths)
+    found = capture_values(pattern, paths)
     assert {name: list(values) for name, values in found.columns.items()} == columns
 
 
 def test_a_pattern_has_wildcards_for_a_listing() -> None:
-    assert wildcards("raw/{night}/exp_{exposure:06}_[a]*.fits") == "raw/*/exp_*_[[]a]*.fits"
-    assert captured("raw/{night}/exp_{exposure:06}.fits") == {"night": "", "exposure": "06"}
+    assert glob_pattern("raw/{night}/exp_{exposure:06}_[a]*.fits") == "raw/*/exp_*_[[]a]*.fits"
+    assert captured_names("raw/{night}/exp_{exposure:06}.fits") == {"night": "", "exposure": "06"}
 
 
 @pytest.mark.parametrize("pattern", ["{a}{b}", "{a}*", "*{a}", "{a:03}_{a:04}", "{.a}"])
 def test_a_pattern_of_which_nobody_can_say_what_it_captures_is_refused(pattern: str) -> None:
     with pytest.raises(ConfigError):
-        match_glob(pattern, ["x"], HERE)
+        capture_values(pattern, ["x"], HERE)
 
 
 def test_a_pattern_that_nothing_matches_is_an_error() -> None:
     with pytest.raises(GraphError, match=r"no file matches 'raw/\{x\}.fits'"):
-        match_glob("raw/{x}.fits", ["raw/.fits"], HERE)
+        capture_values("raw/{x}.fits", ["raw/.fits"], HERE)
 
 
 def test_a_pattern_is_matched_in_a_moment() -> None:
     pattern = "_".join(f"{{x{number}}}" for number in range(30)) + "!"
     began = time.process_time()
     with pytest.raises(GraphError):
-        match_glob(pattern, ["_".join("a" * 120)])
+        capture_values(pattern, ["_".join("a" * 120)])
     assert time.process_time() - began < 30
 
 
 @given(st.text("{}*?[]a/._:03", max_size=12), st.lists(st.text("a/._03", max_size=8), max_size=5))
 def test_no_pattern_is_an_unexpected_error(pattern: str, paths: list[str]) -> None:
     try:
-        if captured(pattern):
-            match_glob(pattern, paths)
+        if captured_names(pattern):
+            capture_values(pattern, paths)
     except LongshoreError:
         pass
 
@@ -232,7 +240,7 @@ def test_no_pattern_is_an_unexpected_error(pattern: str, paths: list[str]) -> No
 def test_values_come_from_lists_ranges_tables_and_patterns() -> None:
     tables = {
         "t.csv": parse_csv("visit,name,patch\n3,c,1\n1,a,1\n2,b,2\n", CSV),
-        "raw/{night}/{exposure}": match_glob("raw/{night}/{exposure}", ["raw/a/1", "raw/b/2", "raw/b/1"]),
+        "raw/{night}/{exposure}": capture_values("raw/{night}/{exposure}", ["raw/a/1", "raw/b/2", "raw/b/1"]),
     }
     found = universe(
         {
@@ -260,7 +268,7 @@ def test_values_come_from_lists_ranges_tables_and_patterns() -> None:
 
 
 def test_a_captured_dimension_can_have_values_of_its_own() -> None:
-    tables = {"{n}/{e}": match_glob("{n}/{e}", ["a/1", "b/2", "c/3"])}
+    tables = {"{n}/{e}": capture_values("{n}/{e}", ["a/1", "b/2", "c/3"])}
     found = universe({"n": ["b", "c", "d"], "e": {"glob": "{n}/{e}"}}, tables=tables)
     assert rows(found, "e") == [(2,), (3,)]
     assert rows(found, "n") == [("b",), ("c",)]

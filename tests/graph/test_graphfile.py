@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from longshore.errors import CycleError, GraphError
 from longshore.graph.graphfile import GraphFile, read_graph_file, read_header
-from longshore.graph.graphlines import KIND, KNOWN, VERSION, graph_lines
+from longshore.graph.graphlines import GRAPH_KIND, GRAPH_VERSION, LINE_KEYS, graph_lines
 from longshore.model.dag import Dag
 from longshore.model.file import File
 from longshore.model.task import Command, Scalar, Task, TaskGraph
@@ -91,7 +91,7 @@ def test_every_line_is_what_the_schema_says(graph: TaskGraph) -> None:
 
 @pytest.mark.parametrize("kind", LINES)
 def test_the_schema_has_every_key(kind: str) -> None:
-    assert set(SCHEMA["$defs"][kind]["properties"]) == set(KNOWN[kind])
+    assert set(SCHEMA["$defs"][kind]["properties"]) == set(LINE_KEYS[kind])
     assert all({"title", "description"} <= value.keys() for value in SCHEMA["$defs"][kind]["properties"].values())
 
 
@@ -124,7 +124,7 @@ def test_the_lines_of_a_graph_that_was_read_are_those_it_was_read_from(graph: Ta
 
 def lines_of(*tasks: Any, files: tuple[Any, ...] = (), **header: Any) -> list[bytes]:
     """Lines as somebody else may have written them."""
-    first = {"kind": KIND, "version": VERSION, "tasks": len(tasks), "files": len(files), **header}
+    first = {"kind": GRAPH_KIND, "version": GRAPH_VERSION, "tasks": len(tasks), "files": len(files), **header}
     return [line if isinstance(line, bytes) else msgspec.json.encode(line) + b"\n" for line in (first, *files, *tasks)]
 
 
@@ -176,7 +176,7 @@ def test_what_is_no_graph_file(first: bytes) -> None:
 
 
 def test_a_newer_version() -> None:
-    error = refused(lines_of(A, version=VERSION + 1, future=True))
+    error = refused(lines_of(A, version=GRAPH_VERSION + 1, future=True))
     assert str(error) == (
         "g.jsonl:1:1: this graph file has version 2; this Longshore reads up to 1\n"
         "Use the version of Longshore that wrote it, or a newer one."
@@ -214,7 +214,7 @@ def test_cut_before_the_last_line_feed_is_whole() -> None:
 
 def test_a_header_that_counts_what_no_file_can_hold() -> None:
     assert "it has 1 of its 1,000,000,000,000,000,000 tasks" in str(refused(lines_of(A, tasks=10**18)))
-    first = msgspec.json.encode({"kind": KIND, "version": VERSION, "tasks": 1, "files": 10**18}) + b"\n"
+    first = msgspec.json.encode({"kind": GRAPH_KIND, "version": GRAPH_VERSION, "tasks": 1, "files": 10**18}) + b"\n"
     assert "it has 0 of its 1,000,000,000,000,000,000 files" in str(refused([first]))
 
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from longshore.config.interpolate import with_values
 from longshore.config.merge import Node, plain, tree
 from longshore.errors import ConfigError, LongshoreError
-from longshore.graph.description import describe
-from longshore.graph.imports import imports_of, joined, part_of, with_parameters
+from longshore.graph.description import read_declaration
+from longshore.graph.imports import merge_imports, read_imports, select_imported, substitute_parameters
 from longshore.origin import Origin
 
 HERE, THERE, OTHER = Origin("p.yaml", 1, 1), Origin("base.yaml", 2, 3), Origin("other.yaml", 4, 5)
@@ -30,14 +30,14 @@ BASE: dict[str, Any] = {
 
 def imported(pipeline: Any, *others: Any, **how: Any) -> Any:
     """The pipeline as it is with what it imports."""
-    (item,) = imports_of(tree({"imports": {"location": "base.yaml", **how}}, HERE))
-    parts = [part_of(tree(other, origin), item) for other, origin in zip(others, (THERE, OTHER), strict=False)]
-    return plain(joined(tree(pipeline, HERE), parts))
+    (item,) = read_imports(tree({"imports": {"location": "base.yaml", **how}}, HERE))
+    parts = [select_imported(tree(other, origin), item) for other, origin in zip(others, (THERE, OTHER), strict=False)]
+    return plain(merge_imports(tree(pipeline, HERE), parts))
 
 
 def test_all_of_a_pipeline_is_taken() -> None:
     assert imported({}, BASE) == {**BASE}
-    assert plain(joined(tree({"imports": "x", "description": "mine"}, HERE), [])) == {"description": "mine"}
+    assert plain(merge_imports(tree({"imports": "x", "description": "mine"}, HERE), [])) == {"description": "mine"}
 
 
 def test_what_imports_wins() -> None:
@@ -62,7 +62,7 @@ def test_a_part_of_a_pipeline(how: dict[str, Any], labels: list[str], subsets: l
     found = imported({}, BASE, **how)
     assert list(found["tasks"]) == labels
     assert list(found.get("subsets", {})) == subsets
-    assert describe(tree(found, HERE)).tasks.keys() == set(labels), "nothing waits for what was left out"
+    assert read_declaration(tree(found, HERE)).tasks.keys() == set(labels), "nothing waits for what was left out"
 
 
 def test_a_label_that_is_left_out_can_be_defined_anew() -> None:
@@ -107,7 +107,7 @@ def test_two_imports_that_do_not_agree(section: str, one: Any, other: Any) -> No
 )
 def test_an_import_that_is_wrong(imports: Any, says: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        imports_of(tree({"imports": imports}, HERE))
+        read_imports(tree({"imports": imports}, HERE))
     assert str(caught.value).startswith(f"p.yaml:1:1: {says}")
 
 
@@ -120,7 +120,7 @@ def test_a_label_that_is_not_there() -> None:
 
 
 def filled(parameters: Any, **pipeline: Any) -> Any:
-    return plain(with_parameters(tree({"parameters": parameters, **pipeline}, HERE)))
+    return plain(substitute_parameters(tree({"parameters": parameters, **pipeline}, HERE)))
 
 
 def test_parameters_stand_for_their_values() -> None:
@@ -159,7 +159,7 @@ def test_parameters_that_are_wrong(parameters: Any, says: str) -> None:
 
 def test_without_parameters_a_pipeline_stays_as_it_is() -> None:
     node = tree(BASE, HERE)
-    assert plain(with_parameters(node)) == BASE
+    assert plain(substitute_parameters(node)) == BASE
 
 
 @given(st.text(alphabet="{}$a:0 x", max_size=30))
@@ -180,8 +180,8 @@ trees = st.recursive(
 @given(trees, trees)
 def test_no_import_is_an_unexpected_error(one: Any, other: Any) -> None:
     try:
-        items = imports_of(tree(one, HERE))
-        parts = [part_of(tree(other, THERE), item) for item in items]
-        assert isinstance(with_parameters(joined(tree(one, HERE), parts)), Node)
+        items = read_imports(tree(one, HERE))
+        parts = [select_imported(tree(other, THERE), item) for item in items]
+        assert isinstance(substitute_parameters(merge_imports(tree(one, HERE), parts)), Node)
     except LongshoreError as error:
         assert error.origin is not None  # noqa: PT017 - either is right

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from longshore.config.interpolate import Field, Template, parse
 from longshore.config.merge import Node, plain, tree
 from longshore.errors import ConfigError, CycleError, FilesError, GraphError, LongshoreError
-from longshore.graph.chosen import PipelineKind, kind_of_pipeline, needed_files, subset
+from longshore.graph.chosen import PipelineKind, needed_files, pipeline_kind, select_tasks
 from longshore.graph.description import FileKind
-from longshore.graph.pipeline import Pipeline, PipelineSettings, missing, read_pipeline
-from longshore.graph.tables import Table, match_glob, parse_csv
+from longshore.graph.pipeline import Pipeline, PipelineSettings, missing_files, read_pipeline
+from longshore.graph.tables import Table, capture_values, parse_csv
 from longshore.origin import Origin
 
 HERE = Origin("p.yaml", 1, 1)
@@ -147,8 +147,8 @@ def test_files_that_nobody_makes_must_be_there() -> None:
     (raw,) = found.external
     assert raw.dataset == "raw"
     assert raw.paths == {f"raw/{v}_00{d}.fits": f"calibrate_{v}_{d}" for v in (101, 102) for d in (0, 1)}
-    assert missing(found, set()) is None
-    error = missing(found, {"raw/102_001.fits", "raw/102_000.fits"})
+    assert missing_files(found, set()) is None
+    error = missing_files(found, {"raw/102_001.fits", "raw/102_000.fits"})
     assert isinstance(error, FilesError)
     assert "'raw/102_000.fits' is not there (and 1 more of 'raw'), which 'calibrate_102_0' reads" in error.message
 
@@ -257,14 +257,14 @@ def test_patterns_and_tables_are_named_before_they_are_read() -> None:
         (FileKind.TABLE, "tables/overlap.csv"),
         (FileKind.GLOB, "raw/{night}/{exposure}.fits"),
     ]
-    tables: dict[str, Table] = {**TABLES, "raw/{night}/{exposure}.fits": match_glob("raw/{n}/{e}", ["raw/1/2"])}
+    tables: dict[str, Table] = {**TABLES, "raw/{night}/{exposure}.fits": capture_values("raw/{n}/{e}", ["raw/1/2"])}
     with pytest.raises(ConfigError, match="has no column 'exposure'"):
         read(pipeline, tables=tables)
 
 
 def test_a_pattern_can_have_variables_that_the_caller_fills_in() -> None:
     pipeline = study({"e": {"glob": "{base}/{.payload.night}/{n}/{e}.fits"}}, inputs={"raw": "raw/{n}/{e}.fits"})
-    table = match_glob("raw/a/{n}/{e}.fits", ["raw/a/1/2.fits", "raw/a/1/3.fits"])
+    table = capture_values("raw/a/{n}/{e}.fits", ["raw/a/1/2.fits", "raw/a/1/3.fits"])
     tables = {"{base}/{.payload.night}/{n}/{e}.fits": table}
     assert names(read(pipeline, tables=tables)) == ["t_2", "t_3"]
     pipeline["tasks"]["t"]["dimensions"] = ["e", "base"]
@@ -390,10 +390,10 @@ def test_too_many_edges_are_counted_and_not_made() -> None:
 )
 def test_whose_pipeline_it_is(pipeline: object, kind: PipelineKind | str) -> None:
     if isinstance(kind, PipelineKind):
-        assert kind_of_pipeline(tree(pipeline, HERE)) is kind
+        assert pipeline_kind(tree(pipeline, HERE)) is kind
     else:
         with pytest.raises(ConfigError) as caught:
-            kind_of_pipeline(tree(pipeline, HERE))
+            pipeline_kind(tree(pipeline, HERE))
         assert kind in caught.value.message
 
 
@@ -404,12 +404,12 @@ def test_a_subset_keeps_its_labels_and_nothing_else() -> None:
         ("single", "publish"): {"calibrate", "publish"},
         ("sky",): {"stack"},
     }.items():
-        found = read_pipeline(subset(node, chosen), TABLES)
+        found = read_pipeline(select_tasks(node, chosen), TABLES)
         assert {task.label for task in found.graph.dag} == expected
-    only_stack = read_pipeline(subset(node, ["stack"]), TABLES)
+    only_stack = read_pipeline(select_tasks(node, ["stack"]), TABLES)
     assert [external.dataset for external in only_stack.external] == ["calexp"]
     with pytest.raises(ConfigError, match="'stak'") as caught:
-        subset(node, ["stak"], Origin("run.yaml", 2, 3))
+        select_tasks(node, ["stak"], Origin("run.yaml", 2, 3))
     assert (caught.value.hint, caught.value.origin) == ("Did you mean 'stack'?", Origin("run.yaml", 2, 3))
 
 
@@ -425,7 +425,7 @@ def test_a_subset_keeps_its_labels_and_nothing_else() -> None:
     ],
 )
 def test_a_range_is_what_lies_between_its_ends(written: str, labels: set[str]) -> None:
-    found = read_pipeline(subset(tree(SURVEY, HERE), [written]), TABLES)
+    found = read_pipeline(select_tasks(tree(SURVEY, HERE), [written]), TABLES)
     assert {task.label for task in found.graph.dag} == labels
 
 
@@ -438,7 +438,7 @@ def test_a_range_is_the_same_in_whatever_order_tasks_are_written() -> None:
         "first": {"command": "x", "outputs": {"o": "out"}},
     }
     for order in (tasks, dict(reversed(tasks.items()))):
-        found = read_pipeline(subset(tree({"tasks": order}, HERE), ["first..last"]), {})
+        found = read_pipeline(select_tasks(tree({"tasks": order}, HERE), ["first..last"]), {})
         assert {task.label for task in found.graph.dag} == {"first", "left", "right", "last"}
 
 
@@ -458,7 +458,7 @@ def test_what_is_wrong_with_a_range_is_said(names: list[str], message: str, hint
     if "beside" in names[0]:
         pipeline["tasks"]["beside"] = {"command": "x", "dimensions": []}
     with pytest.raises(ConfigError) as caught:
-        subset(tree(pipeline, HERE), names, Origin("run.yaml", 2, 3))
+        select_tasks(tree(pipeline, HERE), names, Origin("run.yaml", 2, 3))
     assert message in caught.value.message
     assert hint in (caught.value.hint or "")
     assert caught.value.origin == Origin("run.yaml", 2, 3)
@@ -467,7 +467,7 @@ def test_what_is_wrong_with_a_range_is_said(names: list[str], message: str, hint
 def test_a_subset_knows_datasets_that_other_tasks_define() -> None:
     pipeline = study({"x": [1]}, outputs={"o": "out/{x}"})
     pipeline["tasks"]["use"] = {"dimensions": ["x"], "command": "use {o}", "inputs": ["o"]}
-    found = read_pipeline(subset(tree(pipeline, HERE), ["use"]), {})
+    found = read_pipeline(select_tasks(tree(pipeline, HERE), ["use"]), {})
     assert found.external[0].paths == {"out/1": "use_1"}
 
 
@@ -481,7 +481,7 @@ def test_a_subset_knows_datasets_that_other_tasks_define() -> None:
 )
 def test_what_is_wrong_with_subsets_is_said(subsets: object, says: str) -> None:
     with pytest.raises(ConfigError, match=says):
-        subset(tree(changed("subsets", to=subsets), HERE), ["stack"])
+        select_tasks(tree(changed("subsets", to=subsets), HERE), ["stack"])
 
 
 # ------------------------------------------------------------------------------------------------- against brute force
@@ -563,9 +563,9 @@ def scribbled(draw: st.DrawFn) -> object:
 def test_no_pipeline_is_an_unexpected_error(pipeline: object) -> None:
     node = tree(pipeline, HERE)
     try:
-        kind_of_pipeline(node)
+        pipeline_kind(node)
         needed_files(node)
         read_pipeline(node, TABLES, PipelineSettings(limit=1000))
-        subset(node, ["stack", "single"])
+        select_tasks(node, ["stack", "single"])
     except LongshoreError as error:
         assert str(error)  # noqa: PT017

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from longshore.errors import ConfigError, LongshoreError
-from longshore.graph.conditions import Condition, Values, bind
+from longshore.graph.conditions import ColumnValues, Condition, bind_conditions
 from longshore.graph.query import Column, parse_query, query_error
-from longshore.graph.tables import Kind
+from longshore.graph.tables import ValueKind
 from longshore.origin import Origin
 
 VALUES: Mapping[str, tuple[int | float | str, ...]] = {
@@ -26,16 +26,16 @@ VALUES: Mapping[str, tuple[int | float | str, ...]] = {
 }
 
 
-def resolve(column: Column) -> Values:
+def resolve(column: Column) -> ColumnValues:
     if column.name not in VALUES:
         raise query_error(f"there is no '{column.name}'", column.at, None)
     values = VALUES[column.name]
-    kind = Kind.TEXT if isinstance(values[0], str) else Kind.NUMBER
-    return Values(column.name.partition(".")[0], values, kind)
+    kind = ValueKind.TEXT if isinstance(values[0], str) else ValueKind.NUMBER
+    return ColumnValues(column.name.partition(".")[0], values, kind)
 
 
 def conditions_of(text: str) -> list[Condition]:
-    return bind(parse_query(text), resolve)
+    return bind_conditions(parse_query(text), resolve)
 
 
 def passing(text: str) -> list[tuple[int, int, int]]:
@@ -176,7 +176,7 @@ def test_text_is_compared_as_it_is(text: str, expected: set[int]) -> None:
 )
 def test_what_is_wrong_is_said_with_its_column(text: str, column: int, says: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        bind(parse_query(text), resolve)
+        bind_conditions(parse_query(text), resolve)
     assert f"at column {column} of the query" in caught.value.message
     assert says in str(caught.value)
 
@@ -208,11 +208,11 @@ def test_nesting_has_no_limit(depth: int) -> None:
 def test_a_pattern_is_matched_in_a_moment() -> None:
     value = "a" * 2_000
 
-    def one(column: Column) -> Values:
-        return Values(column.name, [value], Kind.TEXT)
+    def one(column: Column) -> ColumnValues:
+        return ColumnValues(column.name, [value], ValueKind.TEXT)
 
     began = time.process_time()
-    (condition,) = bind(parse_query(f"x GLOB '{'*a' * 40}*b'"), one)
+    (condition,) = bind_conditions(parse_query(f"x GLOB '{'*a' * 40}*b'"), one)
     assert condition.passes({"x": [0]}, 1) == b"\0"
     assert time.process_time() - began < 30
 

@@ -16,7 +16,7 @@ from longshore.model.task import Task, TaskGraph
 from longshore.model.workflow import Workflow
 from longshore.origin import Origin
 from longshore.plan.special import SpecialJobs
-from longshore.plan.transform import profiles_of, transform
+from longshore.plan.transform import compile_profiles, transform
 
 LABELS = ("T1", "T2", "T2b", "T3", "T4", "T5")
 EDGES = (("T1", "T2"), ("T2", "T2b"), ("T2", "T3"), ("T3", "T4"))
@@ -46,7 +46,7 @@ def workflow_of(
     def compiled(member: Member, free: frozenset[str]) -> JobProfile:
         return compile_profile(config, member.label, Scope(free=free), cluster=member.section)
 
-    profiles = profiles_of(clustered, compiled)
+    profiles = compile_profiles(clustered, compiled)
     return transform(
         clustered,
         profiles,

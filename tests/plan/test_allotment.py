@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from longshore.plan.allotment import THREADS, identity_variables, thread_variables
+from longshore.plan.allotment import THREAD_VARIABLES, identity_variables, thread_variables
 
 
 def test_libraries_are_held_to_the_processors_of_the_job() -> None:
     variables = thread_variables(3)
     assert variables["OMP_NUM_THREADS"] == variables["OPENBLAS_NUM_THREADS"] == variables["MKL_NUM_THREADS"] == "3"
-    assert set(variables) == set(THREADS)
+    assert set(variables) == set(THREAD_VARIABLES)
 
 
 def test_gpus_are_named_for_cuda_and_hip_and_others_for_the_job_alone() -> None:

@@ -16,16 +16,16 @@ from longshore.model.request import MIB, Request
 from longshore.model.task import Command
 from longshore.plan.commands import (
     SHELL,
-    argv_of,
-    as_assignment,
-    as_line,
-    in_full,
+    add_user_lines,
+    command_argv,
+    command_program,
+    full_command,
     job_variables,
-    program_of,
-    with_files,
-    with_inherited,
-    with_own_lines,
-    with_variables,
+    shell_assignment,
+    shell_line,
+    substitute_files,
+    substitute_inherited,
+    substitute_variables,
 )
 
 SHELLS = [shell for shell in ("dash", "bash", "ksh", "mksh") if shutil.which(shell)]
@@ -59,7 +59,7 @@ def encoded(given: tuple[str, ...]) -> list[bytes]:
 @given(benign)
 def test_a_line_that_is_split_is_what_the_shell_would_execute(echo: str, rest: str) -> None:
     line = f"{echo} {rest}"
-    argv = argv_of(line)
+    argv = command_argv(line)
     assert argv[0] == echo
     assert printed((SHELL, "-c", line)) == encoded(argv[1:])
 
@@ -68,7 +68,7 @@ def test_a_line_that_is_split_is_what_the_shell_would_execute(echo: str, rest: s
 @given(awkward)
 def test_a_line_with_anything_for_a_shell_is_the_shells_or_split_as_it_would(echo: str, rest: str) -> None:
     line = f"{echo} {rest}"
-    argv = argv_of(line)
+    argv = command_argv(line)
     if argv[:2] != (SHELL, "-c"):
         assert printed((SHELL, "-c", line)) == encoded(argv[1:])
 
@@ -81,7 +81,7 @@ def test_a_line_with_anything_for_a_shell_is_the_shells_or_split_as_it_would(ech
     )
 )
 def test_the_first_word_of_a_line_that_is_split_is_a_program(shell: str, line: str) -> None:
-    if argv_of(line)[:2] != (SHELL, "-c"):
+    if command_argv(line)[:2] != (SHELL, "-c"):
         assert_is_a_program(shell, line)
 
 
@@ -103,7 +103,7 @@ WORDS_OF_THE_SHELL = """
 @pytest.mark.parametrize("word", WORDS_OF_THE_SHELL.split())
 @pytest.mark.parametrize("shell", SHELLS)
 def test_words_of_the_shell_are_left_to_it(shell: str, word: str) -> None:
-    argv = argv_of(f"{word} x")
+    argv = command_argv(f"{word} x")
     if argv == (word, "x"):
         # These are programs too, and do the same.
         assert word in {"true", "false"}
@@ -131,17 +131,17 @@ def test_words_of_the_shell_are_left_to_it(shell: str, word: str) -> None:
     ],
 )
 def test_lines(line: str, argv: tuple[str, ...]) -> None:
-    assert argv_of(line) == argv
+    assert command_argv(line) == argv
 
 
 def test_words_are_taken_as_they_are() -> None:
-    assert argv_of(("echo", "$A", "")) == ("echo", "$A", "")
+    assert command_argv(("echo", "$A", "")) == ("echo", "$A", "")
 
 
 @quickly
 @given(st.lists(words, max_size=4).map(tuple))
 def test_words_as_a_line_come_out_as_they_went_in(echo: str, given: tuple[str, ...]) -> None:
-    assert printed((SHELL, "-c", as_line((echo, *given)))) == encoded(given)
+    assert printed((SHELL, "-c", shell_line((echo, *given)))) == encoded(given)
 
 
 @pytest.mark.parametrize("name", ["echo", "test", "if", "A=1", "{", "kill", "source"])
@@ -150,7 +150,7 @@ def test_a_program_named_as_something_of_the_shells_is_still_the_program(tmp_pat
     program.write_text('#!/bin/sh\nprintf "it is me: %s\\\\n" "$1"\n', "utf-8")
     program.chmod(0o755)
     path = f"{tmp_path}:{os.environ['PATH']}"
-    line = as_line((name, "a\\nb"))
+    line = shell_line((name, "a\\nb"))
     if name == "A=1":
         # What `env` would take for an assignment it must not be given.
         assert not line.startswith("env")
@@ -159,7 +159,7 @@ def test_a_program_named_as_something_of_the_shells_is_still_the_program(tmp_pat
 
 
 def test_a_command_of_no_words_starts_nothing() -> None:
-    assert subprocess.run([SHELL, "-c", as_line(())], capture_output=True, check=False).returncode == 127
+    assert subprocess.run([SHELL, "-c", shell_line(())], capture_output=True, check=False).returncode == 127
 
 
 @quickly
@@ -171,9 +171,9 @@ def test_a_command_of_no_words_starts_nothing() -> None:
 )
 def test_variables_are_filled_in_alike_with_and_without_a_shell(echo: str, given: tuple[str, ...], value: str) -> None:
     environment = {"X": value, "Y": "$X ; `y`"}
-    filled = with_variables((echo, *given), environment)
+    filled = substitute_variables((echo, *given), environment)
     assert isinstance(filled, tuple)
-    assert printed(filled) == printed((SHELL, "-c", as_line((echo, *given))), **environment)
+    assert printed(filled) == printed((SHELL, "-c", shell_line((echo, *given))), **environment)
 
 
 names = st.sampled_from(["X", "Y", "OWN", "UNSET"])
@@ -188,8 +188,8 @@ def test_a_value_takes_what_is_inherited_alike_with_and_without_a_shell(
     echo: str, shell: str, value: str, x: str, y: str, own: str
 ) -> None:
     inherited = {"X": x, "Y": y}
-    filled = with_inherited({"X": value}, {**inherited, "OWN": own})
-    line = as_assignment("X", value, {"OWN": own})
+    filled = substitute_inherited({"X": value}, {**inherited, "OWN": own})
+    line = shell_assignment("X", value, {"OWN": own})
     # A shell that minds variables which are not set, as that of the table of jobs does.
     assert printed((shell, "-euc", f"{echo} {line}"), **inherited) == encoded((f"X={filled['X']}",))
 
@@ -197,21 +197,26 @@ def test_a_value_takes_what_is_inherited_alike_with_and_without_a_shell(
 def test_what_is_inherited_is_filled_in_once() -> None:
     given = {"PATH": "<ENV:HOME>/bin:<ENV:PATH>", "A": "<ENV:PATH>", "B": "$HOME <ENV:NO>.", "C": "<ENV:TEXT>"}
     inherited = {"PATH": "/bin", "HOME": "/me", "TEXT": "<ENV:HOME>"}
-    assert with_inherited(given, inherited) == {"PATH": "/me/bin:/bin", "A": "/bin", "B": "$HOME .", "C": "<ENV:HOME>"}
+    assert substitute_inherited(given, inherited) == {
+        "PATH": "/me/bin:/bin",
+        "A": "/bin",
+        "B": "$HOME .",
+        "C": "<ENV:HOME>",
+    }
 
 
 def test_variables_of_lines_are_the_shells_affair() -> None:
-    assert with_variables("run <ENV:X>", {"X": "1"}) == "run <ENV:X>"
-    assert with_variables(("run", "<ENV:X>/<ENV:X>", "<ENV:Z>"), {"X": "1"}) == ("run", "1/1", "")
+    assert substitute_variables("run <ENV:X>", {"X": "1"}) == "run <ENV:X>"
+    assert substitute_variables(("run", "<ENV:X>/<ENV:X>", "<ENV:Z>"), {"X": "1"}) == ("run", "1/1", "")
 
 
 def test_files_are_named_by_their_paths() -> None:
     paths = {"in": "/data/my in", "out": "some/out"}
-    words = with_files(("run", "<FILE:in>", "-o<FILE:out>", "<FILE:other>"), paths)
+    words = substitute_files(("run", "<FILE:in>", "-o<FILE:out>", "<FILE:other>"), paths)
     assert words == ("run", "/data/my in", "-o<ENV:LONGSHORE_JOB_RUN_DIR>/some/out", "<FILE:other>")
-    line = with_files("run <FILE:in> > <FILE:out>", paths)
+    line = substitute_files("run <FILE:in> > <FILE:out>", paths)
     assert line == "run '/data/my in' > \"${LONGSHORE_JOB_RUN_DIR-}\"/some/out"
-    assert with_files("run x", paths) == "run x"
+    assert substitute_files("run x", paths) == "run x"
 
 
 @pytest.mark.parametrize(
@@ -219,7 +224,7 @@ def test_files_are_named_by_their_paths() -> None:
     [("run a", "run"), ("run $A", None), (("run", "$A"), "run"), ("cd x", None), (("/bin/sh", "-c", "run"), "/bin/sh")],
 )
 def test_the_program_of_a_command(command: str | tuple[str, ...], program: str | None) -> None:
-    assert program_of(command) == program
+    assert command_program(command) == program
 
 
 def test_all_values_of_a_job_reach_it_as_variables() -> None:
@@ -246,7 +251,7 @@ def test_what_is_not_asked_for_has_no_variable() -> None:
 
 @pytest.mark.parametrize("command", ["exit 3", ("sh", "-c", "exit 3")])
 def test_lines_around_a_command_share_a_shell_and_the_last_is_always_run(command: Command) -> None:
-    script = with_own_lines(command, "MINE=set", 'echo "after $MINE"')
+    script = add_user_lines(command, "MINE=set", 'echo "after $MINE"')
     done = subprocess.run([SHELL, "-c", str(script)], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (3, "after set\n")
 
@@ -266,7 +271,7 @@ def test_lines_around_a_command_share_a_shell_and_the_last_is_always_run(command
 def test_what_the_lines_around_a_command_come_to(
     command: Command, before: str, after: str, status: int, said: str
 ) -> None:
-    line = as_line(with_own_lines(command, before, after))
+    line = shell_line(add_user_lines(command, before, after))
     done = subprocess.run([SHELL, "-c", line], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (status, said)
 
@@ -275,7 +280,7 @@ def test_a_command_in_full_is_set_up_first_and_started_by_its_launcher() -> None
     settings = JobSettings(
         label="a", setup=("module load x",), launcher="srun", attributes={"preCmdline": "a", "postCmdline": "b"}
     )
-    assert str(in_full(("work", "1"), settings)).splitlines() == [
+    assert str(full_command(("work", "1"), settings)).splitlines() == [
         "module load x",
         "a",
         '_status=$?; [ "$_status" -eq 0 ] || exit "$_status"',
@@ -286,10 +291,10 @@ def test_a_command_in_full_is_set_up_first_and_started_by_its_launcher() -> None
         "b",
         '_after=$?; [ "$_status" -eq 0 ] || exit "$_status"; exit "$_after"',
     ]
-    assert in_full(("work", "1"), JobSettings(label="a")) == ("work", "1")
+    assert full_command(("work", "1"), JobSettings(label="a")) == ("work", "1")
 
 
 @given(st.text(alphabet="/binshc -\t;ex it$true=%", max_size=20) | st.just("/bin/sh -c x"))
 def test_the_program_of_a_line_is_its_first_word_unless_a_shell_runs_it(line: str) -> None:
-    words = argv_of(line)
-    assert program_of(line) == (None if words[:2] == ("/bin/sh", "-c") else words[0])
+    words = command_argv(line)
+    assert command_program(line) == (None if words[:2] == ("/bin/sh", "-c") else words[0])

@@ -12,7 +12,7 @@ from longshore.model.dag import Dag
 from longshore.model.job import Job, JobSettings
 from longshore.model.task import Task, TaskGraph
 from longshore.model.workflow import Workflow
-from longshore.plan.dot import dot_of_clusters, dot_of_jobs
+from longshore.plan.dot import cluster_dot, workflow_dot
 
 
 def job(name: str, label: str) -> Job:
@@ -28,7 +28,7 @@ def test_clusters() -> None:
     graph = ClusteredGraph(
         name='w "1"', dag=Dag(clusters, [(1, 0)]), source=TaskGraph(name="w", dag=Dag(tasks, [(0, 2)]))
     )
-    assert b"".join(dot_of_clusters(graph)).decode().splitlines() == [
+    assert b"".join(cluster_dot(graph)).decode().splitlines() == [
         r'digraph "w \"1\"" {',
         "  node [shape=box];",
         r'  "both" [label="both\na\n2 tasks"];',
@@ -44,7 +44,7 @@ def workflow() -> Workflow:
 
 
 def test_jobs_and_what_the_final_one_waits_for() -> None:
-    assert b"".join(dot_of_jobs(workflow())).decode().splitlines() == [
+    assert b"".join(workflow_dot(workflow())).decode().splitlines() == [
         'digraph "w" {',
         "  node [shape=box];",
         r'  "x1" [label="x1\nx"];',
@@ -60,10 +60,10 @@ def test_jobs_and_what_the_final_one_waits_for() -> None:
 
 def test_names_that_differ_in_a_line_feed_alone_stay_apart() -> None:
     jobs = [job("a\nb", "l"), job("a b", "l"), job(r"a\nb", "l")]
-    lines = b"".join(dot_of_jobs(Workflow("w", jobs, []))).decode().splitlines()[2:-1]
+    lines = b"".join(workflow_dot(Workflow("w", jobs, []))).decode().splitlines()[2:-1]
     assert [line.partition(" [")[0] for line in lines] == [r'  "a\nb"', '  "a b"', r'  "a\\nb"']
 
 
 @pytest.mark.skipif(shutil.which("dot") is None, reason="Graphviz is not installed")
 def test_graphviz_reads_it() -> None:
-    subprocess.run(["dot", "-Tplain"], input=b"".join(dot_of_jobs(workflow())), capture_output=True, check=True)
+    subprocess.run(["dot", "-Tplain"], input=b"".join(workflow_dot(workflow())), capture_output=True, check=True)

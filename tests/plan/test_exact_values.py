@@ -17,10 +17,10 @@ from longshore.contract.clustering import ClusteringSettings
 from longshore.model.dag import Dag
 from longshore.model.task import Command, Task, TaskGraph
 from longshore.origin import Origin
-from longshore.plan.clustering.single import single_task
-from longshore.plan.commands import argv_of, as_line, with_files, with_variables
+from longshore.plan.clustering.single import cluster_single_tasks
+from longshore.plan.commands import command_argv, shell_line, substitute_files, substitute_variables
 from longshore.plan.special import SpecialJobs
-from longshore.plan.transform import profiles_of, transform
+from longshore.plan.transform import compile_profiles, transform
 
 HERE = Origin("here.yaml", 1, 1, "file")
 TELL = (sys.executable, "-I", "-S", "-c", "import sys; sys.stdout.write('\\0'.join(sys.argv[1:]))")
@@ -37,16 +37,16 @@ hostile = words | st.sampled_from(
 def jobs_of(command: Any, data_id: dict[str, Any], paths: dict[str, tuple[str, ...]]) -> Any:
     """The one job of a task with that command."""
     task = Task(name="t", label="T", data_id=data_id, paths=paths)
-    clustered = single_task(TaskGraph(name="g", dag=Dag([task], [])), ClusteringSettings())
+    clustered = cluster_single_tasks(TaskGraph(name="g", dag=Dag([task], [])), ClusteringSettings())
     config = Config(tree({"runQuantumCommand": command}, HERE))
-    profiles = profiles_of(clustered, lambda member, free: compile_profile(config, member.label, Scope(free=free)))
+    profiles = compile_profiles(clustered, lambda member, free: compile_profile(config, member.label, Scope(free=free)))
     workflow = transform(clustered, profiles, name="w", attributes={}, special=SpecialJobs())
     return workflow["t"]
 
 
 def filled(command: Command) -> Command:
     """A command with what is filled in later."""
-    return with_variables(with_files(command, {"raw": "/no where"}), {"HOME": "/no/home"})
+    return substitute_variables(substitute_files(command, {"raw": "/no where"}), {"HOME": "/no/home"})
 
 
 def told(argv: tuple[str, ...]) -> list[str]:
@@ -58,17 +58,17 @@ def told(argv: tuple[str, ...]) -> list[str]:
 @settings(max_examples=60, deadline=None)
 @given(value=hostile, files=st.lists(hostile, min_size=1, max_size=3))
 def test_in_a_line_for_the_shell(value: str, files: list[str]) -> None:
-    line = " ".join(map(as_line, [(word,) for word in TELL])).replace("{", "{{").replace("}", "}}")
+    line = " ".join(map(shell_line, [(word,) for word in TELL])).replace("{", "{{").replace("}", "}}")
     job = jobs_of(f"{line} {{x}} {{many}}", {"x": value}, {"many": tuple(files)})
-    assert told(argv_of(filled(job.command))) == [value, *files]
+    assert told(command_argv(filled(job.command))) == [value, *files]
 
 
 @settings(max_examples=60, deadline=None)
 @given(value=hostile, files=st.lists(hostile, min_size=1, max_size=3))
 def test_in_a_list_of_words(value: str, files: list[str]) -> None:
     job = jobs_of([*TELL, "{x}", "{many}", "<{x}>"], {"x": value}, {"many": tuple(files)})
-    assert told(argv_of(filled(job.command))) == [value, *files, f"<{value}>"]
-    assert told(("/bin/sh", "-c", as_line(filled(job.command)))) == [value, *files, f"<{value}>"]
+    assert told(command_argv(filled(job.command))) == [value, *files, f"<{value}>"]
+    assert told(("/bin/sh", "-c", shell_line(filled(job.command)))) == [value, *files, f"<{value}>"]
 
 
 @settings(max_examples=40, deadline=None)
@@ -76,7 +76,7 @@ def test_in_a_list_of_words(value: str, files: list[str]) -> None:
 def test_beside_what_is_filled_in_later(value: str) -> None:
     job = jobs_of([*TELL, "<ENV:HOME>/{x}", "<FILE:raw>", "x={x}<FILE:raw> it's"], {"x": value}, {})
     env = {"HOME": "/no/home"}
-    done = subprocess.run(argv_of(filled(job.command)), capture_output=True, check=True, cwd=Path("/"), env=env)
+    done = subprocess.run(command_argv(filled(job.command)), capture_output=True, check=True, cwd=Path("/"), env=env)
     assert done.stdout.decode().split("\0") == [f"/no/home/{value}", "/no where", f"x={value}/no where it's"]
 
 
@@ -88,6 +88,6 @@ def test_a_number_keeps_its_format(value: int) -> None:
 @settings(max_examples=60, deadline=None)
 @given(value=words.filter(lambda text: "\n" not in text))
 def test_a_format_is_applied_before_the_shell_sees_it(value: str) -> None:
-    line = " ".join(map(as_line, [(word,) for word in TELL])).replace("{", "{{").replace("}", "}}")
+    line = " ".join(map(shell_line, [(word,) for word in TELL])).replace("{", "{{").replace("}", "}}")
     job = jobs_of(f"{line} {{x:.3}} {{x:>25}} {{n:>4}}", {"x": value, "n": 7}, {})
-    assert told(argv_of(filled(job.command))) == [f"{value:.3}", f"{value:>25}", "   7"]
+    assert told(command_argv(filled(job.command))) == [f"{value:.3}", f"{value:>25}", "   7"]

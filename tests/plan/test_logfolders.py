@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from longshore.contract.context import log_path
 from longshore.errors import ConfigError
 from longshore.model.task import Scalar
-from longshore.plan.logfolders import log_place
+from longshore.plan.logfolders import attempt_log_path
 
 
 @pytest.mark.parametrize(
@@ -26,17 +26,17 @@ from longshore.plan.logfolders import log_place
     ],
 )
 def test_a_template_says_where(template: str, path: str) -> None:
-    assert log_place(template, 7, "isr_1", "isr", 2, tags={"visit": 101, "band": "r/i"}) == path
+    assert attempt_log_path(template, 7, "isr_1", "isr", 2, tags={"visit": 101, "band": "r/i"}) == path
 
 
 def test_a_value_that_does_not_suit_its_format() -> None:
     with pytest.raises(ConfigError):
-        log_place("{band:d}", 0, "a", "a", 1, tags={"band": "r"})
+        attempt_log_path("{band:d}", 0, "a", "a", 1, tags={"band": "r"})
 
 
 @given(st.dictionaries(st.sampled_from(["visit", "band", "label"]), st.one_of(st.integers(), st.text())), st.text())
 def test_whatever_the_values_are_the_log_is_below_that_of_all(tags: dict[str, Scalar], name: str) -> None:
-    path = PurePosixPath(log_place("{visit}/x{band}/{label}", 3, name, name, 1, tags=tags))
+    path = PurePosixPath(attempt_log_path("{visit}/x{band}/{label}", 3, name, name, 1, tags=tags))
     assert path.parts[0] == "logs"
     assert not {"..", "."} & set(path.parts)
     assert len(path.parts) <= 5

@@ -19,12 +19,12 @@ from longshore.model.ordering import Barrier, Implementation, barriers, numbered
 from longshore.model.task import Task, TaskGraph
 from longshore.model.workflow import Workflow
 from longshore.origin import Origin
-from longshore.plan.clustering.single import single_task
-from longshore.plan.ordering import orderings_of, unknown_labels
+from longshore.plan.clustering.single import cluster_single_tasks
+from longshore.plan.ordering import make_orderings, unknown_label_notes
 
 WRITTEN = Origin("run.yaml", 7, 3)
 COMMAND = {"runQuantumCommand": "do {label}"}
-JOBS = single_task(graph(), ClusteringSettings(name_template="{D1}_{D2}", node_ids=False))
+JOBS = cluster_single_tasks(graph(), ClusteringSettings(name_template="{D1}_{D2}", node_ids=False))
 
 
 def rule(labels: str, dimensions: str, *, name: str = "o1", **more: Any) -> OrderingRule:
@@ -86,7 +86,7 @@ def test_jobs_come_in_an_order_that_obeys(implementation: Implementation) -> Non
 
 def test_a_label_in_two_orders() -> None:
     with pytest.raises(ConfigError, match="the label 'T2' is in the orders 'o1' and 'o2'") as caught:
-        orderings_of([rule("T1 T2", "D1"), rule("T2", "D1", name="o2")], JOBS.dag)
+        make_orderings([rule("T1 T2", "D1"), rule("T2", "D1", name="o2")], JOBS.dag)
     assert "'o1' is written at run.yaml:7:3" in caught.value.hint
 
 
@@ -102,7 +102,7 @@ def test_a_job_without_a_dimension_is_named() -> None:
 
 def test_labels_of_no_job_are_told_of() -> None:
     rules = [rule("T1 Extra", "D1"), rule("Nothing None", "D1", name="o2")]
-    assert [*unknown_labels(rules, (job.label for job in JOBS.dag.nodes))] == [
+    assert [*unknown_label_notes(rules, (job.label for job in JOBS.dag.nodes))] == [
         "run.yaml:7:3: 'ordering.o1.labels' has 'Extra', of which there are no jobs",
         "run.yaml:7:3: 'ordering.o2.labels' has 'Nothing', 'None', of which there are no jobs, and so orders nothing",
     ]

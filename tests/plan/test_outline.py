@@ -9,16 +9,16 @@ from hypothesis import strategies as st
 
 from longshore.model.picture import Arrow, Box
 from longshore.model.state import JobState
-from longshore.plan.outline import MOST, Outline, around, of_jobs, of_labels
+from longshore.plan.outline import MAX_DRAWN, JobOutline, draw_labels, draw_neighborhood, find_neighborhood
 
 
-def outline(parents: list[list[int]], labels: str) -> Outline:
+def outline(parents: list[list[int]], labels: str) -> JobOutline:
     names = sorted(set(labels))
-    return Outline(title="t", parents=parents, label_of=[names.index(label) for label in labels], labels=names)
+    return JobOutline(title="t", parents=parents, label_of=[names.index(label) for label in labels], labels=names)
 
 
 def test_labels_stand_for_their_jobs() -> None:
-    picture = of_labels(
+    picture = draw_labels(
         outline([[], [], [0, 1], [0, 1], [2, 3]], "bbaac"), {"a": {JobState.FAILED: 1, JobState.READY: 0}}
     )
     assert picture.boxes == (
@@ -31,20 +31,22 @@ def test_labels_stand_for_their_jobs() -> None:
 
 def test_what_is_near_a_job() -> None:
     graph = outline([[], [0], [1], [1], [2, 3], [4]], "abccde")
-    near = around(graph, 1, 1)
+    near = find_neighborhood(graph, 1, 1)
     assert (near.jobs, near.arrows, near.left_out) == ((0, 1, 2, 3), ((0, 1), (1, 2), (1, 3)), {})
-    assert around(graph, 1, 2).jobs == (0, 1, 2, 3, 4)
-    assert around(graph, 5, 10).jobs == (0, 1, 2, 3, 4, 5)
+    assert find_neighborhood(graph, 1, 2).jobs == (0, 1, 2, 3, 4)
+    assert find_neighborhood(graph, 5, 10).jobs == (0, 1, 2, 3, 4, 5)
 
 
 def test_of_too_many_a_few_are_drawn_and_the_rest_counted() -> None:
     size = 100_000
     graph = outline([[], *[[0]] * size, list(range(1, size + 1))], "a" + "b" * size + "c")
-    for job, arrow in ((0, (0, MOST + 1)), (size + 1, (MOST + 1, MOST))):
-        near = around(graph, job, 1)
-        assert len(near.jobs) == MOST + 1
-        picture = of_jobs(graph, near, job, {each: f"j{each}" for each in near.jobs}, {near.jobs[0]: JobState.READY})
-        assert picture.boxes[-1] == Box(name=f"{size - MOST} more", label="b", jobs=size - MOST, more=True)
+    for job, arrow in ((0, (0, MAX_DRAWN + 1)), (size + 1, (MAX_DRAWN + 1, MAX_DRAWN))):
+        near = find_neighborhood(graph, job, 1)
+        assert len(near.jobs) == MAX_DRAWN + 1
+        picture = draw_neighborhood(
+            graph, near, job, {each: f"j{each}" for each in near.jobs}, {near.jobs[0]: JobState.READY}
+        )
+        assert picture.boxes[-1] == Box(name=f"{size - MAX_DRAWN} more", label="b", jobs=size - MAX_DRAWN, more=True)
         assert (picture.arrows[-1].start, picture.arrows[-1].end) == arrow
         assert [box.name for box in picture.boxes if box.here] == [f"j{job}"]
         assert picture.boxes[0].counts == {JobState.READY: 1}
@@ -63,7 +65,7 @@ def test_of_too_many_a_few_are_drawn_and_the_rest_counted() -> None:
 def test_near_is_what_can_be_walked_to(drawn: tuple[list[list[int]], list[str], int, int]) -> None:
     raw, labels, job, depth = drawn
     parents = [[other for other in these if other < each] for each, these in enumerate(raw)]
-    near = around(outline(parents, "".join(labels)), job, depth)
+    near = find_neighborhood(outline(parents, "".join(labels)), job, depth)
     children: dict[int, set[int]] = {}
     for each, these in enumerate(parents):
         for other in these:
@@ -81,6 +83,6 @@ def test_near_is_what_can_be_walked_to(drawn: tuple[list[list[int]], list[str], 
 
 def test_arrows_of_labels_add_up() -> None:
     parents = [[], [0], [0, 1], [1, 2], [0, 3]]
-    picture = of_labels(outline(parents, "ababa"))
+    picture = draw_labels(outline(parents, "ababa"))
     assert sum(arrow.jobs for arrow in picture.arrows) == sum(map(len, parents))
     assert Counter({box.label: box.jobs for box in picture.boxes}) == Counter("ababa")

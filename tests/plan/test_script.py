@@ -11,7 +11,7 @@ from pathlib import Path
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from longshore.plan.script import ByHand, script
+from longshore.plan.script import JobScript, render_job_script
 
 TELL = "import json, os, sys; print(json.dumps([sys.argv[1:], dict(os.environ), os.getcwd(), sys.stdin.read()]))"
 signs = st.characters(exclude_characters="\0", exclude_categories=["Cs"])
@@ -38,25 +38,25 @@ exit $?
 """
 
 
-def by_hand(**more: object) -> ByHand:
+def by_hand(**more: object) -> JobScript:
     plain: dict[str, object] = {
         "title": "Attempt 2 of job 'a\nb' of run 'k7f3a'.",
         "command": ("measure", "a $b"),
         "environment": {"DB_TOKEN": "s3cret", "WHO": "it's me"},
         "working_directory": "/data/my run",
     }
-    return ByHand(**{**plain, **more})  # type: ignore[arg-type]
+    return JobScript(**{**plain, **more})  # type: ignore[arg-type]
 
 
 def test_golden() -> None:
-    assert script(by_hand(hidden=frozenset({"DB_TOKEN"}), umask=0o027)) == GOLDEN
+    assert render_job_script(by_hand(hidden=frozenset({"DB_TOKEN"}), umask=0o027)) == GOLDEN
 
 
-def run_by_hand(job: ByHand, **environment: str) -> subprocess.CompletedProcess[str]:
+def run_by_hand(job: JobScript, **environment: str) -> subprocess.CompletedProcess[str]:
     """Pipe the script into a shell, as a user would."""
     return subprocess.run(
         ["/bin/sh"],
-        input=script(job),
+        input=render_job_script(job),
         env={"PATH": os.environ["PATH"], **environment},
         capture_output=True,
         text=True,
@@ -101,13 +101,13 @@ def test_lines_for_a_shell_and_variables_of_the_job(tmp_path: Path) -> None:
 
 def test_a_secret_is_asked_for_and_passed_on(tmp_path: Path) -> None:
     job = by_hand(command=("printenv", "DB_TOKEN"), working_directory=str(tmp_path), hidden=frozenset({"DB_TOKEN"}))
-    assert "s3cret" not in script(job)
+    assert "s3cret" not in render_job_script(job)
     without = run_by_hand(job)
     assert without.returncode != 0
     assert "DB_TOKEN: its value is a secret: set it first" in without.stderr
     assert run_by_hand(job, DB_TOKEN=str(tmp_path)).stdout == f"{tmp_path}\n"
     odd = by_hand(environment={"A-TOKEN": "s3cret"}, hidden=frozenset({"A-TOKEN"}), working_directory=str(tmp_path))
-    assert "s3cret" not in script(odd)
+    assert "s3cret" not in render_job_script(odd)
 
 
 def test_a_directory_that_is_gone(tmp_path: Path) -> None:

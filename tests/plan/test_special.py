@@ -13,12 +13,12 @@ from longshore.contract.clustering import ClusteringSettings
 from longshore.errors import ConfigError, PreparationError
 from longshore.model.job import JobSettings
 from longshore.model.workflow import Workflow
-from longshore.plan.clustering.single import single_task
-from longshore.plan.special import FINAL, INIT, SpecialJobs, final_job, final_script, init_job
+from longshore.plan.clustering.single import cluster_single_tasks
+from longshore.plan.special import FINAL_LABEL, INIT_LABEL, SpecialJobs, final_job, final_script, init_job
 
-JOBS = single_task(graph(), ClusteringSettings(name_template="{D1}_{D2}", node_ids=False))
+JOBS = cluster_single_tasks(graph(), ClusteringSettings(name_template="{D1}_{D2}", node_ids=False))
 FINAL_JOB = final_job(
-    JobProfile(settings=JobSettings(label=FINAL)), [("qgraphFile", "<FILE:q>"), ("butlerConfig", "b")]
+    JobProfile(settings=JobSettings(label=FINAL_LABEL)), [("qgraphFile", "<FILE:q>"), ("butlerConfig", "b")]
 )
 
 
@@ -47,16 +47,16 @@ def test_a_final_job_without_a_command() -> None:
 def test_after_success_it_is_a_job_that_waits_for_all_that_nobody_waits_for() -> None:
     found = workflow(SpecialJobs(last=FINAL_JOB))
     assert found.final is None
-    assert sorted(found.parents(FINAL)) == sorted(job.name for job in found if job.label in {"T2b", "T4", "T5"}), (
-        "all sinks, and nothing else"
-    )
+    assert sorted(found.parents(FINAL_LABEL)) == sorted(
+        job.name for job in found if job.label in {"T2b", "T4", "T5"}
+    ), "all sinks, and nothing else"
     assert workflow(SpecialJobs(final=FINAL_JOB)).final is FINAL_JOB
 
 
 def test_an_init_job_is_before_the_six_that_wait_for_nothing() -> None:
-    init = init_job(JobProfile(settings=JobSettings(label=INIT), command=()))
+    init = init_job(JobProfile(settings=JobSettings(label=INIT_LABEL), command=()))
     found = workflow(SpecialJobs(init=init))
-    children = sorted(found.graph.successors(INIT))
+    children = sorted(found.graph.successors(INIT_LABEL))
     assert children == sorted(job.name for job in found if job.label in {"T1", "T5"})
     assert len(children) == 6
     assert len(found) == 19

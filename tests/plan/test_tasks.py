@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from longshore.model.task import Command
-from longshore.plan.tasks import VARIABLE, count_done, is_joined, joined, record_of
+from longshore.plan.tasks import TASKS_DONE_VARIABLE, count_done_tasks, join_commands, records_tasks, task_record_path
 
 SHELLS = [path for shell in ("dash", "bash", "ksh", "mksh") if (path := shutil.which(shell))]
 
@@ -23,9 +23,9 @@ def shell(request: pytest.FixtureRequest) -> str:
 
 
 def run(shell: str, commands: list[Command], record: Path | None, folder: Path, *flags: str) -> int:
-    env = {"PATH": os.environ["PATH"]} | ({VARIABLE: str(record)} if record else {})
+    env = {"PATH": os.environ["PATH"]} | ({TASKS_DONE_VARIABLE: str(record)} if record else {})
     return subprocess.run(
-        [shell, *flags, "-c", joined((command, 1) for command in commands)],
+        [shell, *flags, "-c", join_commands((command, 1) for command in commands)],
         cwd=folder,
         env=env,
         check=False,
@@ -41,11 +41,11 @@ def test_what_is_done_is_not_done_again(tmp_path: Path, shell: str) -> None:
         ("sh", "-c", "echo 3 >> said"),
     ]
     assert run(shell, commands, record, tmp_path) == 37
-    assert count_done(record.read_bytes()) == 1
+    assert count_done_tasks(record.read_bytes()) == 1
     (tmp_path / "cure").touch()
     assert run(shell, commands, record, tmp_path) == 0
     assert (tmp_path / "said").read_text("ascii").split() == ["1", "2", "2", "3"]
-    assert count_done(record.read_bytes()) == 3
+    assert count_done_tasks(record.read_bytes()) == 3
     assert run(shell, commands, record, tmp_path) == 0
     assert (tmp_path / "said").read_text("ascii").split() == ["1", "2", "2", "3"]
 
@@ -53,19 +53,19 @@ def test_what_is_done_is_not_done_again(tmp_path: Path, shell: str) -> None:
 def test_a_command_of_several_tasks_counts_as_many(tmp_path: Path, shell: str) -> None:
     steps: list[tuple[Command, int]] = [("true", 3), ("test -e cure", 2), ("true", 1)]
     record = tmp_path / "record"
-    env = {"PATH": os.environ["PATH"], VARIABLE: str(record)}
-    words = [shell, "-c", joined(steps)]
+    env = {"PATH": os.environ["PATH"], TASKS_DONE_VARIABLE: str(record)}
+    words = [shell, "-c", join_commands(steps)]
     assert subprocess.run(words, cwd=tmp_path, env=env, check=False, timeout=30).returncode == 1
-    assert count_done(record.read_bytes()) == 3
+    assert count_done_tasks(record.read_bytes()) == 3
     (tmp_path / "cure").touch()
     assert subprocess.run(words, cwd=tmp_path, env=env, check=False, timeout=30).returncode == 0
     assert record.read_text("ascii").split() == ["1", "2", "3", "4", "5", "6"]
 
 
 def test_what_remembers_nothing_is_known() -> None:
-    assert is_joined(joined([("true", 1), ("true", 1)]))
-    assert not is_joined("run a,b")
-    assert not is_joined(("run", "a,b"))
+    assert records_tasks(join_commands([("true", 1), ("true", 1)]))
+    assert not records_tasks("run a,b")
+    assert not records_tasks(("run", "a,b"))
 
 
 def test_without_a_record_all_of_them_run(tmp_path: Path, shell: str) -> None:
@@ -86,26 +86,26 @@ def test_each_task_is_as_it_would_be_alone(tmp_path: Path, shell: str) -> None:
     assert run(shell, commands, record, tmp_path) == 1
     assert (tmp_path / "said").read_text("ascii").split() == ["d", "r"]
     assert not (tmp_path / "no").exists()
-    assert count_done(record.read_bytes()) == 2
+    assert count_done_tasks(record.read_bytes()) == 2
 
 
 def test_a_killed_task_is_not_done(tmp_path: Path, shell: str) -> None:
     record = tmp_path / "r"
     assert run(shell, ["true", "kill -9 $$; sleep 5"], record, tmp_path) in {137, -9}
-    assert count_done(record.read_bytes()) == 1
+    assert count_done_tasks(record.read_bytes()) == 1
 
 
 def test_only_whole_lines_count() -> None:
-    assert count_done(b"") == 0
-    assert count_done(b"1\n2\n1") == 2
-    assert count_done(b"1\n\0\0\n1\nx\n2\n") == 2
+    assert count_done_tasks(b"") == 0
+    assert count_done_tasks(b"1\n2\n1") == 2
+    assert count_done_tasks(b"1\n\0\0\n1\nx\n2\n") == 2
 
 
 @given(st.binary(max_size=40))
 def test_any_file_can_be_counted(text: bytes) -> None:
-    assert 0 <= count_done(text) <= text.count(b"\n")
+    assert 0 <= count_done_tasks(text) <= text.count(b"\n")
 
 
 def test_a_folder_holds_a_thousand_at_most() -> None:
-    assert str(record_of(0)) == "tasks/00/0"
-    assert len({record_of(job).parent for job in range(3000)}) == 3
+    assert str(task_record_path(0)) == "tasks/00/0"
+    assert len({task_record_path(job).parent for job in range(3000)}) == 3

@@ -19,10 +19,10 @@ from longshore.model.job import Job, JobSettings
 from longshore.model.request import MIB
 from longshore.model.task import Task, TaskGraph
 from longshore.origin import Origin
-from longshore.plan.clustering.single import single_task
+from longshore.plan.clustering.single import cluster_single_tasks
 from longshore.plan.special import SpecialJobs
-from longshore.plan.tasks import joined
-from longshore.plan.transform import MOST_NODES, PER_JOB, free_names, profiles_of, transform
+from longshore.plan.tasks import join_commands
+from longshore.plan.transform import MAX_NODE_IDS, PER_JOB, compile_profiles, free_names, transform
 
 HERE = Origin("here.yaml", 1, 1, "file")
 
@@ -58,7 +58,7 @@ def together(graph: TaskGraph) -> ClusteredGraph:
 
 
 def test_the_names_a_job_has_values_of_its_own_for() -> None:
-    assert free_names(single_task(tasks(), ClusteringSettings())) == {
+    assert free_names(cluster_single_tasks(tasks(), ClusteringSettings())) == {
         ("isr", "isr", "isr"): PER_JOB | {"visit"},
         ("cal", "cal", "cal"): PER_JOB | {"visit", "band"},
     }
@@ -69,7 +69,7 @@ def test_the_names_a_job_has_values_of_its_own_for() -> None:
 
 
 def test_jobs_have_the_order_files_and_attributes_of_their_clusters() -> None:
-    workflow = workflow_of(single_task(tasks(), ClusteringSettings()), {})
+    workflow = workflow_of(cluster_single_tasks(tasks(), ClusteringSettings()), {})
     assert workflow.name == "w"
     assert [job.name for job in workflow] == ["isr_1", "isr_2", "cal_1", "cal_2"]
     assert workflow.parents("cal_2") == ["isr_2"]
@@ -82,7 +82,7 @@ def test_jobs_have_the_order_files_and_attributes_of_their_clusters() -> None:
 
 def test_a_command_of_the_users_replaces_that_of_the_source() -> None:
     workflow = workflow_of(
-        single_task(tasks(), ClusteringSettings()),
+        cluster_single_tasks(tasks(), ClusteringSettings()),
         {
             "runQuantumCommand": "do {label} {jobName}",
             "pipetask": {"cal": {"runQuantumCommand": ["cal", "{visit}{band}"]}},
@@ -94,7 +94,7 @@ def test_a_command_of_the_users_replaces_that_of_the_source() -> None:
 
 def test_variables_may_have_a_value_per_job() -> None:
     workflow = workflow_of(
-        single_task(tasks(), ClusteringSettings()), {"environment": {"ALL": "x", "EACH": "v{visit}"}}
+        cluster_single_tasks(tasks(), ClusteringSettings()), {"environment": {"ALL": "x", "EACH": "v{visit}"}}
     )
     one, two = workflow["isr_1"], workflow["isr_2"]
     assert one.settings.environment == {"ALL": "x"}
@@ -102,7 +102,7 @@ def test_variables_may_have_a_value_per_job() -> None:
 
 
 def test_jobs_of_a_label_share_their_settings() -> None:
-    workflow = workflow_of(single_task(tasks(), ClusteringSettings()), {"requestCpus": 2})
+    workflow = workflow_of(cluster_single_tasks(tasks(), ClusteringSettings()), {"requestCpus": 2})
     assert workflow["isr_1"].settings is workflow["isr_2"].settings
     assert workflow["isr_1"].settings.request.cpus == 2
     assert workflow["isr_1"].settings.label == "isr"
@@ -114,7 +114,7 @@ def test_requests_may_differ_from_job_to_job() -> None:
         name="g",
         dag=Dag([Task(name=f"t{n}", label="l", data_id={"size": n // 2}, command="x") for n in range(4)], []),
     )
-    workflow = workflow_of(single_task(graph, ClusteringSettings()), {"requestMemory": "{size}000"})
+    workflow = workflow_of(cluster_single_tasks(graph, ClusteringSettings()), {"requestMemory": "{size}000"})
     requests = [workflow[f"t{n}"].settings.request.memory_b for n in range(4)]
     assert requests == [None, None, 1000 * MIB, 1000 * MIB]
     # Those that ask for the same go on sharing.
@@ -126,27 +126,28 @@ def test_a_request_that_is_wrong_for_one_job_is_an_error() -> None:
     task = Task(name="t", label="l", data_id={"size": "huge"}, command="x")
     with pytest.raises(ConfigError, match="requestMemory"):
         workflow_of(
-            single_task(TaskGraph(name="g", dag=Dag([task], [])), ClusteringSettings()), {"requestMemory": "{size}"}
+            cluster_single_tasks(TaskGraph(name="g", dag=Dag([task], [])), ClusteringSettings()),
+            {"requestMemory": "{size}"},
         )
 
 
 def test_a_task_without_a_command_is_an_error() -> None:
     task = Task(name="t", label="l")
     with pytest.raises(PreparationError, match="task 't' has no command") as raised:
-        workflow_of(single_task(TaskGraph(name="g", dag=Dag([task], [])), ClusteringSettings()), {})
+        workflow_of(cluster_single_tasks(TaskGraph(name="g", dag=Dag([task], [])), ClusteringSettings()), {})
     assert "pipetask: {l: {runQuantumCommand: ...}}" in raised.value.hint
 
 
 def test_a_cluster_runs_its_tasks_until_one_fails() -> None:
     workflow = workflow_of(together(tasks()), {})
     job = workflow["v1"]
-    assert job.command == joined([("run isr", 1), ("run", 1)])
+    assert job.command == join_commands([("run isr", 1), ("run", 1)])
     assert (job.tasks, job.inputs, job.outputs) == (2, ("out1",), ("out1",))
 
 
 def test_a_task_of_a_cluster_has_its_own_values() -> None:
     job = workflow_of(together(tasks()), {"runQuantumCommand": ["work", "{label}", "{jobLabel}", "{jobName}"]})["v2"]
-    assert job.command == joined([("work isr visit v2", 1), ("work cal visit v2", 1)])
+    assert job.command == join_commands([("work isr visit v2", 1), ("work cal visit v2", 1)])
 
 
 def special(name: str) -> Job:
@@ -155,7 +156,7 @@ def special(name: str) -> Job:
 
 def test_the_init_job_is_before_all_others_and_the_last_one_after() -> None:
     jobs = SpecialJobs(init=special("init"), last=special("last"), final=special("final"))
-    workflow = workflow_of(single_task(tasks(), ClusteringSettings()), {}, jobs)
+    workflow = workflow_of(cluster_single_tasks(tasks(), ClusteringSettings()), {}, jobs)
     assert [job.name for job in workflow] == ["init", "isr_1", "isr_2", "cal_1", "cal_2", "last", "final"]
     assert workflow.parents("isr_1") == workflow.parents("isr_2") == ["init"]
     assert workflow.parents("cal_1") == ["isr_1"]
@@ -180,7 +181,7 @@ def test_a_cluster_has_the_values_of_its_labels_together() -> None:
 
 def test_a_command_of_a_cluster_sees_what_only_its_task_has() -> None:
     settings = {"pipetask": {"cal": {"runQuantumCommand": "cal {band} {visit}"}}}
-    assert workflow_of(together(tasks()), settings)["v1"].command == joined([("run isr", 1), ("cal r 1", 1)])
+    assert workflow_of(together(tasks()), settings)["v1"].command == join_commands([("run isr", 1), ("cal r 1", 1)])
 
 
 def test_labels_of_a_cluster_that_do_not_agree() -> None:
@@ -221,7 +222,7 @@ def test_values_are_looked_up_per_kind_and_not_per_cluster() -> None:
         looked_up.append(member.label)
         return compile_profile(config, member.label, Scope(free=free), cluster=member.section)
 
-    profiles = profiles_of(clustered, compiled)
+    profiles = compile_profiles(clustered, compiled)
     assert looked_up == ["isr", "cal"]
     assert len(profiles) == 2
     jobs = list(transform(clustered, profiles, name="w", attributes={}, special=SpecialJobs()))
@@ -249,31 +250,31 @@ def test_a_command_takes_the_ids_of_all_tasks_of_a_job_sorted() -> None:
 
 def test_what_else_differs_is_a_command_of_its_own() -> None:
     command = quanta("a2 a1 b1 b2", {"runQuantumCommand": f"{RUN} {{label}}"})
-    assert command == joined([("run a1,a2 a", 2), ("run b1,b2 b", 2)])
+    assert command == join_commands([("run a1,a2 a", 2), ("run b1,b2 b", 2)])
 
 
 def test_the_order_of_such_commands_is_that_of_the_tasks() -> None:
     settings = {"runQuantumCommand": RUN, "pipetask": {"c": {"runQuantumCommand": "other"}}}
-    assert quanta("a2 a1 c1 a4 a3", settings) == joined([("run a1,a2", 2), ("other", 1), ("run a3,a4", 2)])
+    assert quanta("a2 a1 c1 a4 a3", settings) == join_commands([("run a1,a2", 2), ("other", 1), ("run a3,a4", 2)])
 
 
 def test_no_argument_grows_beyond_what_linux_takes() -> None:
-    ids = [f"a{number:035}" for number in range(2 * MOST_NODES + 1)]
+    ids = [f"a{number:035}" for number in range(2 * MAX_NODE_IDS + 1)]
     commands = [line for line in quanta(" ".join(ids), {"runQuantumCommand": RUN}).splitlines() if "run a" in line]
-    assert [line.count(",") + 1 for line in commands] == [MOST_NODES, MOST_NODES, 1]
+    assert [line.count(",") + 1 for line in commands] == [MAX_NODE_IDS, MAX_NODE_IDS, 1]
     assert max(map(len, commands)) < 128 * 1024
 
 
 def test_a_job_of_one_task_takes_its_id() -> None:
     task = Task(name="u1", label="isr", node_id="u1", data_id={"visit": 1})
-    clustered = single_task(TaskGraph(name="g", dag=Dag([task], [])), ClusteringSettings())
+    clustered = cluster_single_tasks(TaskGraph(name="g", dag=Dag([task], [])), ClusteringSettings())
     settings = {"runQuantumCommand": ["run", "{qgraphNodeId}", "{visit}"], "environment": {"NODE": "{qgraphNodeId}"}}
     job = workflow_of(clustered, settings)["u1"]
     assert (job.command, job.environment) == (("run", "u1", "1"), {"NODE": "u1"})
 
 
 def test_tasks_are_counted_per_label() -> None:
-    single = workflow_of(single_task(tasks(), ClusteringSettings()), {})
+    single = workflow_of(cluster_single_tasks(tasks(), ClusteringSettings()), {})
     assert single["isr_1"].quanta_counts == {"isr": 1}
     assert single.quanta_counts() == {"isr": 2, "cal": 2}
     final = Job(name="last", label="last", command="x", settings=JobSettings(label="last"), quanta=None)

@@ -9,7 +9,7 @@ import pytest
 from longshore.model.job import Job, JobSettings
 from longshore.model.task import Scalar
 from longshore.model.workflow import Workflow
-from longshore.plan.unheeded import unheeded
+from longshore.plan.unheeded import ignored_requests
 
 
 def notes(*attributes: Mapping[str, Scalar]) -> list[str]:
@@ -17,7 +17,7 @@ def notes(*attributes: Mapping[str, Scalar]) -> list[str]:
         Job(name=f"j{number}", label="a", command="true", settings=JobSettings(label="a", attributes=each))
         for number, each in enumerate(attributes)
     ]
-    found = list(unheeded(Workflow("w", jobs, []), ("queue", "mailTo"), "the service"))
+    found = list(ignored_requests(Workflow("w", jobs, []), ("queue", "mailTo"), "the service"))
     assert not any(problem.fatal for problem in found)
     return [problem.message for problem in found]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from longshore.sites.environment import Rule, inherited, is_left_out
+from longshore.sites.environment import InheritRule, is_excluded, select_inherited
 
 
 @pytest.mark.parametrize(
@@ -17,7 +17,7 @@ from longshore.sites.environment import Rule, inherited, is_left_out
     ],
 )  # fmt: skip
 def test_left_out(name: str) -> None:
-    assert is_left_out(name)
+    assert is_excluded(name)
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ def test_left_out(name: str) -> None:
     ],
 )  # fmt: skip
 def test_inherited(name: str) -> None:
-    assert not is_left_out(name)
+    assert not is_excluded(name)
 
 
 NAMES = ["HOME", "PATH", "FOO", "FOO_TOKEN", "SLURM_JOB_ID", "BAR"]
@@ -45,5 +45,5 @@ NAMES = ["HOME", "PATH", "FOO", "FOO_TOKEN", "SLURM_JOB_ID", "BAR"]
         ([], set(), []),
     ],
 )
-def test_rules(rule: Rule, kept: set[str], left_out: list[str]) -> None:
-    assert inherited(NAMES, rule) == (kept, left_out)
+def test_rules(rule: InheritRule, kept: set[str], left_out: list[str]) -> None:
+    assert select_inherited(NAMES, rule) == (kept, left_out)

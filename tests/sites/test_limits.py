@@ -10,11 +10,19 @@ from longshore.errors import ConfigError
 from longshore.model.job import JobSettings
 from longshore.model.request import MIB, Request
 from longshore.model.rules import Growth, JobRules
-from longshore.sites.limits import Limits, as_guest, beyond, lowered, read_limits, submit_rate, within
+from longshore.sites.limits import (
+    SiteLimits,
+    exceeded_limits,
+    executor_limits,
+    lower_limits,
+    lower_to_limits,
+    parse_rate,
+    read_limits,
+)
 from longshore.world.yamlfile import parse_yaml
 
 
-def limits(text: str, name: str = "site.yaml") -> Limits:
+def limits(text: str, name: str = "site.yaml") -> SiteLimits:
     return read_limits(parse_yaml(text, name))
 
 
@@ -53,18 +61,20 @@ def test_what_is_none(text: str, words: str) -> None:
     [(10, 10.0), ("10/s", 10.0), ("10/1sec", 10.0), ("30/min", 0.5), ("1 / 5 sec", 0.2), ("36/h", 0.01), (0.5, 0.5)],
 )
 def test_rates(value: object, rate: float) -> None:
-    assert submit_rate(value, "limits.submitRate") == pytest.approx(rate)
+    assert parse_rate(value, "limits.submitRate") == pytest.approx(rate)
 
 
 @pytest.mark.parametrize("value", ["0/s", "5/0s", True, "s/5", ""])
 def test_no_rates(value: object) -> None:
     with pytest.raises(ConfigError):
-        submit_rate(value, "limits.submitRate")
+        parse_rate(value, "limits.submitRate")
 
 
 def test_users_lower_and_never_raise() -> None:
     ceilings = limits("{cpus: 4, running: 100, pollFloor: 60, queued: 5}")
-    held, notes = lowered(ceilings, limits("{cpus: 8, running: 10, pollFloor: 5, arraySize: 3}", "mine.yaml"), "campus")
+    held, notes = lower_limits(
+        ceilings, limits("{cpus: 8, running: 10, pollFloor: 5, arraySize: 3}", "mine.yaml"), "campus"
+    )
     assert {name: limit.amount for name, limit in held.items()} == {
         "cpus": 4,
         "running": 10,
@@ -79,14 +89,14 @@ def test_users_lower_and_never_raise() -> None:
 
 
 def test_what_an_executor_hears_of_them() -> None:
-    said = as_guest(limits("{cpus: 4, queued: 9, running: 8, arraySize: 7, submitRate: 30/min, pollFloor: 1m}"))
+    said = executor_limits(limits("{cpus: 4, queued: 9, running: 8, arraySize: 7, submitRate: 30/min, pollFloor: 1m}"))
     assert msgspec.convert(said, ExecutorLimits) == ExecutorLimits(
         max_batch=7, submit_per_s=0.5, poll_floor_s=60.0, max_waiting=9, max_active=8
     )
 
 
 def test_users_may_ask_less_often() -> None:
-    held, notes = lowered(limits("pollFloor: 60"), limits("pollFloor: 90"), "campus")
+    held, notes = lower_limits(limits("pollFloor: 60"), limits("pollFloor: 90"), "campus")
     assert held["pollFloor"].amount == 90
     assert not notes
 
@@ -96,10 +106,10 @@ REQUEST = Request(cpus=8, memory_b=4096 * MIB, walltime_s=7200.0)
 
 def test_only_what_nobody_chose_is_lowered() -> None:
     settings = JobSettings(label="a", request=REQUEST)
-    held, notes = within(settings, limits("{cpus: 4, memory: 2 GiB, walltime: 1h}"), ["requestCpus"], "campus")
+    held, notes = lower_to_limits(settings, limits("{cpus: 4, memory: 2 GiB, walltime: 1h}"), ["requestCpus"], "campus")
     assert held.request == Request(cpus=4, memory_b=4096 * MIB, walltime_s=7200.0)
     assert notes == ["'requestCpus' is 8 by default; lowered to 4, the 'limits.cpus' of the site 'campus'"]
-    assert [name for name, *_ in beyond(held.request, limits("{cpus: 4, memory: 2 GiB, walltime: 1h}"))] == [
+    assert [name for name, *_ in exceeded_limits(held.request, limits("{cpus: 4, memory: 2 GiB, walltime: 1h}"))] == [
         "memory",
         "walltime",
     ]
@@ -107,20 +117,22 @@ def test_only_what_nobody_chose_is_lowered() -> None:
 
 def test_what_is_within_is_left_alone() -> None:
     settings = JobSettings(label="a", request=REQUEST)
-    assert within(settings, limits("{cpus: 8, memory: 4 GiB}"), ["requestCpus", "requestMemory"], "campus") == (
+    assert lower_to_limits(
+        settings, limits("{cpus: 8, memory: 4 GiB}"), ["requestCpus", "requestMemory"], "campus"
+    ) == (
         settings,
         [],
     )
-    assert not list(beyond(REQUEST, {}))
+    assert not list(exceeded_limits(REQUEST, {}))
 
 
 def test_memory_never_grows_beyond_its_ceiling() -> None:
     growing = JobSettings(label="a", attributes={"memoryMultiplier": 2.0})
-    held, notes = within(growing, limits("memory: 8 GiB"), [], "campus")
+    held, notes = lower_to_limits(growing, limits("memory: 8 GiB"), [], "campus")
     assert held.attributes["requestMemoryMax"] == 8192 * MIB
     assert not notes
     asked = JobSettings(label="a", attributes={"memoryMultiplier": 2.0, "requestMemoryMax": 16384 * MIB})
-    held, notes = within(asked, limits("memory: 8 GiB"), [], "campus")
+    held, notes = lower_to_limits(asked, limits("memory: 8 GiB"), [], "campus")
     assert held.attributes["requestMemoryMax"] == 8192 * MIB
     assert notes == ["'requestMemoryMax' is 16384 MiB; lowered to 8 GiB, the 'limits.memory' of the site 'campus'"]
 
@@ -128,8 +140,8 @@ def test_memory_never_grows_beyond_its_ceiling() -> None:
 @pytest.mark.parametrize(("asked", "most"), [(None, 3600.0), (1800.0, 1800.0), (7200.0, 3600.0)])
 def test_time_never_grows_beyond_its_ceiling(asked: float | None, most: float) -> None:
     growing = JobSettings(label="a", rules=JobRules(growth=Growth(walltime=2.0, walltime_most_s=asked)))
-    held, notes = within(growing, limits("walltime: 1h"), [], "campus")
+    held, notes = lower_to_limits(growing, limits("walltime: 1h"), [], "campus")
     assert held.rules.growth == Growth(walltime=2.0, walltime_most_s=most)
     assert not notes
     fixed = JobSettings(label="a")
-    assert within(fixed, limits("walltime: 1h"), [], "campus")[0] is fixed
+    assert lower_to_limits(fixed, limits("walltime: 1h"), [], "campus")[0] is fixed

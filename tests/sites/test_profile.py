@@ -7,14 +7,14 @@ import pytest
 from longshore.config.merge import Node, plain
 from longshore.errors import ConfigError
 from longshore.origin import Origin
-from longshore.sites.match import belongs, the_one
-from longshore.sites.profile import Profile, layer_root, resolve_profile
+from longshore.sites.match import host_matches, only_site
+from longshore.sites.profile import SiteProfile, profile_layer, resolve_profile
 from longshore.world.yamlfile import parse_yaml
 
 
-def profiles(**texts: str) -> dict[str, Profile]:
+def profiles(**texts: str) -> dict[str, SiteProfile]:
     return {
-        name: Profile(name=name, root=parse_yaml(text, f"{name}.yaml"), personal=name.startswith("my"))
+        name: SiteProfile(name=name, root=parse_yaml(text, f"{name}.yaml"), personal=name.startswith("my"))
         for name, text in texts.items()
     }
 
@@ -72,14 +72,14 @@ def test_what_is_no_name_of_a_site(text: str) -> None:
 
 
 def test_a_layer_has_the_names_of_bps_and_nothing_that_nobody_may_override() -> None:
-    root = layer_root(
+    root = profile_layer(
         resolved("a", a="{service: slurm, account: me, limits: {cpus: 1}, hosts: [h], title: T, queue: q}")
     )
     assert plain(root) == {"wmsServiceClass": "slurm", "accountingGroup": "me", "queue": "q"}
 
 
 def test_the_longer_name_wins() -> None:
-    root = layer_root(resolved("a", a="{service: slurm, wmsServiceClass: sge, account: null}"))
+    root = profile_layer(resolved("a", a="{service: slurm, wmsServiceClass: sge, account: null}"))
     assert plain(root) == {"wmsServiceClass": "sge"}
 
 
@@ -106,11 +106,11 @@ def test_limits_of_users_and_operators_stay_apart() -> None:
     ],
 )
 def test_hosts(host: str, pattern: str, *, does: bool) -> None:
-    assert belongs(host, ["nothing", pattern]) is does
+    assert host_matches(host, ["nothing", pattern]) is does
 
 
 def test_one_site_is_used_and_two_are_named() -> None:
-    assert the_one("h", []) is None
-    assert the_one("h", [("a", "a.yaml")]) == "a"
+    assert only_site("h", []) is None
+    assert only_site("h", [("a", "a.yaml")]) == "a"
     with pytest.raises(ConfigError, match=r"'h' belongs to more than one site: 'a' \(1\.yaml\) and 'b' \(2\.yaml\)"):
-        the_one("h", [("b", "2.yaml"), ("a", "1.yaml")])
+        only_site("h", [("b", "2.yaml"), ("a", "1.yaml")])

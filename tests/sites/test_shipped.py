@@ -15,7 +15,7 @@ from longshore.app.schemas import configuration_schema, profile_schema, site_sch
 from longshore.config.check import check
 from longshore.origin import Origin
 from longshore.sites.limits import read_limits
-from longshore.sites.profile import Profile, resolve_profile
+from longshore.sites.profile import SiteProfile, resolve_profile
 from longshore.world.sites import SitePath
 
 SITE: dict[str, Any] = site_schema()
@@ -24,7 +24,7 @@ NAMES = sorted(path.stem for path in Path(longshore.services.__file__).parent.gl
 SITES = SitePath((), dict(os.environ))
 
 
-def profile(name: str, _origin: Origin | None = None) -> Profile:
+def profile(name: str, _origin: Origin | None = None) -> SiteProfile:
     file = SITES.find(name)
     assert file
     return SITES.profile(file)

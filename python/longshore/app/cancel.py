@@ -19,7 +19,7 @@ from longshore.errors import LongshoreError, RunNotFoundError
 from longshore.model.report import RunReport
 from longshore.model.state import TERMINAL, JobState
 from longshore.model.suggestions import did_you_mean
-from longshore.plan.special import FINAL
+from longshore.plan.special import FINAL_LABEL
 from longshore.world.registry import entries
 
 FORCE = "-forcex"
@@ -124,7 +124,7 @@ def _goes_on(report: RunReport) -> bool:
     """Whether anything but the final job still moves."""
     if report.state is not JobState.RUNNING:
         return False
-    return any(_moving(counts) for label, counts in report.labels.items() if label != FINAL)
+    return any(_moving(counts) for label, counts in report.labels.items() if label != FINAL_LABEL)
 
 
 def _moving(counts: object) -> bool:
@@ -138,11 +138,11 @@ def _notes(report: RunReport, selection: JobSelection, outcome: CancelOutcome) -
     yield from outcome.alive
     if not selection.everything:
         return
-    alive = [job.name for job in report.jobs or () if job.state is JobState.RUNNING and job.label != FINAL]
+    alive = [job.name for job in report.jobs or () if job.state is JobState.RUNNING and job.label != FINAL_LABEL]
     if alive:
         more = f" and {len(alive) - _SHOWN} more" if alive[_SHOWN:] else ""
         yield f"still alive: {', '.join(alive[:_SHOWN])}{more}"
-    final = next((job for job in report.jobs or () if job.label == FINAL), None)
+    final = next((job for job in report.jobs or () if job.label == FINAL_LABEL), None)
     if final and final.state not in TERMINAL:
         yield f"the final job runs in any case; to skip it: longshore cancel {report.id} --no-final"
 

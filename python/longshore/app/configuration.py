@@ -21,7 +21,7 @@ from longshore.config.search import Config, Scope
 from longshore.config.settings import truth
 from longshore.errors import ConfigError
 from longshore.origin import Origin
-from longshore.sites.profile import ResolvedProfile
+from longshore.sites.profile import ResolvedSiteProfile
 from longshore.world.sites import SitePath
 from longshore.world.yamlfile import FileRead, given_values
 
@@ -62,7 +62,7 @@ class Configuration:
     site: str
     service: str
     service_origin: Origin | None
-    profile: ResolvedProfile | None = None
+    profile: ResolvedSiteProfile | None = None
     site_layers: tuple[Layer, ...] = ()
     last: tuple[Layer, ...] = ()
 
@@ -299,7 +299,7 @@ def _with_backend_options(draft: Draft) -> Draft:
 
 def _site_layers(
     base: Config, name: str, sites: SitePath, origin: Origin | None
-) -> tuple[ResolvedProfile | None, tuple[Layer, ...]]:
+) -> tuple[ResolvedSiteProfile | None, tuple[Layer, ...]]:
     if not name:
         return None, ()
     # As a value it is found by whoever searches; one of a task's own, or any other, wins over it.

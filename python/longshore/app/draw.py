@@ -22,7 +22,7 @@ from longshore.errors import PreparationError
 from longshore.model.picture import Picture
 from longshore.model.state import JobState
 from longshore.origin import Origin
-from longshore.plan.outline import Outline, around, of_jobs, of_labels
+from longshore.plan.outline import JobOutline, draw_labels, draw_neighborhood, find_neighborhood
 from longshore.world.rundir import read_snapshot
 
 
@@ -55,13 +55,13 @@ def draw_configuration(path: Path, *, sets: tuple[str, ...], tell: Teller) -> Pi
     place = {cluster: position for position, cluster in enumerate(order)}
     labels = list(dict.fromkeys(clustered.dag.nodes[cluster].label for cluster in order))
     number = {label: index for index, label in enumerate(labels)}
-    outline = Outline(
+    outline = JobOutline(
         title=clustered.name,
         parents=[[place[parent] for parent in clustered.dag.parents[cluster]] for cluster in order],
         label_of=[number[clustered.dag.nodes[cluster].label] for cluster in order],
         labels=labels,
     )
-    return of_labels(outline)
+    return draw_labels(outline)
 
 
 def draw_run(reference: str, *, job: str | None, depth: int) -> Picture:
@@ -85,7 +85,7 @@ def draw_run(reference: str, *, job: str | None, depth: int) -> Picture:
     """
     opened = open_run(reference)
     jobs = JobTable(opened.run, "parents", *(() if job is None else ("names",)))
-    outline = Outline(
+    outline = JobOutline(
         title=f"{opened.card.id} {opened.card.name}",
         parents=_with_final(jobs),
         label_of=jobs.label_of,
@@ -93,11 +93,11 @@ def draw_run(reference: str, *, job: str | None, depth: int) -> Picture:
     )
     if job is None:
         snapshot = read_snapshot(opened.run)
-        return of_labels(outline, snapshot.labels if snapshot else None)
+        return draw_labels(outline, snapshot.labels if snapshot else None)
     chosen = find_job(opened, jobs, job)
-    near = around(outline, chosen, depth)
+    near = find_neighborhood(outline, chosen, depth)
     names = {each: jobs.names[each] for each in near.jobs}
-    return of_jobs(outline, near, chosen, names, _states(opened, jobs, near.jobs))
+    return draw_neighborhood(outline, near, chosen, names, _states(opened, jobs, near.jobs))
 
 
 def _with_final(jobs: JobTable) -> list[tuple[int, ...]]:

@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 
 from longshore.config.merge import Node
 from longshore.errors import ConfigError
-from longshore.graph.imports import Import, imports_of, joined, part_of
+from longshore.graph.imports import Import, merge_imports, read_imports, select_imported
 from longshore.world.yamlfile import read_yaml
 
 _DEEPEST: Final = 50
@@ -52,11 +52,11 @@ class ImportReader:
         FilesError
             A file is not there.
         """
-        items = imports_of(node)
+        items = read_imports(node)
         if not items:
             return node
         trail = (*trail, path.resolve())
-        return joined(node, [part_of(self._read(item, path, trail), item) for item in items])
+        return merge_imports(node, [select_imported(self._read(item, path, trail), item) for item in items])
 
     def _read(self, item: Import, path: Path, trail: tuple[Path, ...]) -> Node:
         found = self.find(item.location, path.parent)

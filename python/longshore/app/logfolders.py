@@ -9,7 +9,7 @@ from longshore.config.merge import PACKAGED
 from longshore.engine.service import EngineService
 from longshore.errors import ConfigError
 from longshore.model.cluster import ClusteredGraph
-from longshore.plan.logfolders import log_place
+from longshore.plan.logfolders import attempt_log_path
 
 KEY = "subDirTemplate"
 _OWN = frozenset({"jobName", "jobLabel"})
@@ -43,7 +43,7 @@ def log_folders(run: ResolvedRun, clustered: ClusteredGraph, tell: Teller) -> st
         return ""
     try:
         for cluster in {(cluster.label, *cluster.tags): cluster for cluster in clusters}.values():
-            log_place(template, 0, cluster.name, cluster.label, 1, tags=cluster.tags)
+            attempt_log_path(template, 0, cluster.name, cluster.label, 1, tags=cluster.tags)
     except ConfigError as error:
         raise ConfigError(f"'{KEY}': {error.message}", origin=origin, hint=error.hint) from error
     return template

@@ -14,8 +14,8 @@ from longshore.config.interpolate import expand_env
 from longshore.config.merge import Layer, LayerRank, Node
 from longshore.config.search import Config, Scope
 from longshore.errors import ConfigError
-from longshore.graph.chosen import PipelineKind, kind_of_pipeline
-from longshore.graph.imports import imports_of
+from longshore.graph.chosen import PipelineKind, pipeline_kind
+from longshore.graph.imports import read_imports
 from longshore.world.etc import shipped
 from longshore.world.yamlfile import read_yaml
 
@@ -108,11 +108,11 @@ def _kind_of(path: Path, trail: tuple[Path, ...]) -> PipelineKind:
     if path in trail:
         return PipelineKind.COMMANDS  # whose reader tells of the ring
     node = pipeline_in(read_yaml(path))
-    kind = kind_of_pipeline(node)
+    kind = pipeline_kind(node)
     if kind is PipelineKind.LSST and not _has_tasks(node):
         # It is what it imports, as far as that is at hand: LSST's own lie where variables of a release lead to.
         env = {**os.environ, "PWD": str(Path.cwd())}
-        for item in imports_of(node):
+        for item in read_imports(node):
             name = expand_env(str(item.location.value), env)
             found = next((each for each in (Path(name), path.parent / name) if each.is_file()), None)
             if found and _kind_of(found, (*trail, path)) is PipelineKind.COMMANDS:

@@ -6,7 +6,7 @@ from longshore.app.configuration import Configuration
 from longshore.app.teller import Teller
 from longshore.config.ordering import OrderingRule, ordering_rules
 from longshore.model.cluster import ClusteredGraph
-from longshore.plan.ordering import unknown_labels
+from longshore.plan.ordering import unknown_label_notes
 
 
 def wanted_orderings(configuration: Configuration, clustered: ClusteredGraph, tell: Teller) -> tuple[OrderingRule, ...]:
@@ -28,6 +28,6 @@ def wanted_orderings(configuration: Configuration, clustered: ClusteredGraph, te
     """
     rules = ordering_rules(configuration.config, configuration.scope())
     if rules:
-        for note in unknown_labels(rules, (cluster.label for cluster in clustered.dag.nodes)):
+        for note in unknown_label_notes(rules, (cluster.label for cluster in clustered.dag.nodes)):
             tell.note(note)
     return rules

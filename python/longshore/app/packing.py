@@ -21,7 +21,7 @@ from longshore.errors import ConfigError
 from longshore.model.cluster import ClusteredGraph
 from longshore.model.garbage import collection_paused
 from longshore.model.task import Task, TaskGraph
-from longshore.plan.clustering.validate import validate
+from longshore.plan.clustering.validate import check_clusters
 from longshore.world.history import read_history
 from longshore.world.plugins import CLUSTERING, built_in
 
@@ -66,7 +66,7 @@ def pack(configuration: Configuration, graph: TaskGraph) -> ClusteredGraph:
         else:
             clustered = _foreign(configuration, graph, name)
     if ours is None or configuration.flag("validateClusteredQgraph"):
-        validate(clustered)
+        check_clusters(clustered)
     return clustered
 
 

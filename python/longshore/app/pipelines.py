@@ -16,11 +16,11 @@ from longshore.config.merge import Node
 from longshore.config.search import Expander
 from longshore.config.settings import count
 from longshore.errors import ConfigError, PreparationError
-from longshore.graph.chosen import PipelineKind, kind_of_pipeline, needed_files, subset
+from longshore.graph.chosen import PipelineKind, needed_files, pipeline_kind, select_tasks
 from longshore.graph.description import FileKind, NeededFile
-from longshore.graph.imports import with_parameters
-from longshore.graph.pipeline import DEFAULT_LIMIT, Pipeline, PipelineSettings, missing, read_pipeline
-from longshore.graph.tables import Table, captured, match_glob, parse_table, wildcards
+from longshore.graph.imports import substitute_parameters
+from longshore.graph.pipeline import DEFAULT_LIMIT, Pipeline, PipelineSettings, missing_files, read_pipeline
+from longshore.graph.tables import Table, capture_values, captured_names, glob_pattern, parse_table
 from longshore.origin import Origin
 from longshore.world.yamlfile import read_yaml
 
@@ -66,14 +66,14 @@ def _read(
     imports = ImportReader(partial(_imported, configuration))
     node = imports.whole(node, path)
     if names is not None:
-        node = subset(node, names, configuration.origin(key))
-    if kind_of_pipeline(node) is PipelineKind.LSST:
+        node = select_tasks(node, names, configuration.origin(key))
+    if pipeline_kind(node) is PipelineKind.LSST:
         raise PreparationError(
             f"'{key}' holds a pipeline of LSST's tasks, which can only be read from a file of its own",
             origin=node.origin,
             hint="Put it into one, and name that with 'pipelineYaml'.",
         )
-    node = with_parameters(node)
+    node = substitute_parameters(node)
     tables, read = _tables(configuration, node)
     folder = configuration.env["PWD"]
     most = configuration.search("maxTasks")
@@ -122,7 +122,9 @@ def _filled(configuration: Configuration, needed: NeededFile) -> str:
     free: frozenset[str] = frozenset()
     if needed.kind is FileKind.GLOB:
         free = frozenset(
-            name for name in captured(needed.name) if configuration.config.lookup(name, configuration.scope()) is None
+            name
+            for name in captured_names(needed.name)
+            if configuration.config.lookup(name, configuration.scope()) is None
         )
     template = _template(configuration, Node(needed.name, needed.origin), free)
     return with_fields_as_text(template.parts)
@@ -130,14 +132,14 @@ def _filled(configuration: Configuration, needed: NeededFile) -> str:
 
 def _found(configuration: Configuration, needed: NeededFile) -> Table:
     pattern = _filled(configuration, needed)
-    wanted = wildcards(pattern)
+    wanted = glob_pattern(pattern)
     for folder in dict.fromkeys(("", str(configuration.path.parent))):
         # Seen from the current directory first, as every name of a file is.
         # Not `Path.glob`, which cannot take a pattern that begins at the root.
         paths = glob.glob(wanted, root_dir=folder or None, recursive=True, include_hidden=True)  # noqa: PTH207
         if paths:
-            return match_glob(pattern, paths, needed.origin)
-    return match_glob(pattern, (), needed.origin)
+            return capture_values(pattern, paths, needed.origin)
+    return capture_values(pattern, (), needed.origin)
 
 
 def _text(content: bytes, path: Path, origin: Origin) -> str:
@@ -152,5 +154,5 @@ def _text(content: bytes, path: Path, origin: Origin) -> str:
 def _refuse_missing(pipeline: Pipeline, folder: str) -> None:
     paths = [path for external in pipeline.external for path in external.paths]
     absent = frozenset(path for path in paths if not Path(folder, path).exists())
-    if error := missing(pipeline, absent):
+    if error := missing_files(pipeline, absent):
         raise error

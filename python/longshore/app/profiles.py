@@ -28,10 +28,10 @@ from longshore.model.cluster import ClusteredGraph, Composition, Member
 from longshore.model.job import JobSettings
 from longshore.model.request import MIB
 from longshore.model.workflow import Workflow
-from longshore.plan.fit import fitted
-from longshore.plan.transform import profiles_of
-from longshore.sites.limits import AS_GUEST, as_guest, beyond, within
-from longshore.sites.setup import in_front, setup_lines
+from longshore.plan.fit import lower_to_capacity
+from longshore.plan.transform import compile_profiles
+from longshore.sites.limits import EXECUTOR_FIELDS, exceeded_limits, executor_limits, lower_to_limits
+from longshore.sites.setup import launch_line, setup_lines
 
 LAUNCHING: Final = ("launcher", CONTAINER)
 """Keys of a service's own map that decide how all commands of a label are started."""
@@ -113,7 +113,7 @@ class Profiles:
                 words=self._words,
             )
 
-        found = profiles_of(clustered, compiled)
+        found = compile_profiles(clustered, compiled)
         return {
             kind: replace(
                 profile,
@@ -126,10 +126,10 @@ class Profiles:
 
     def _held(self, settings: JobSettings, configuration: Configuration, profiles: Sequence[JobProfile]) -> JobSettings:
         """The settings within what there is and what the site allows, with the lines that set jobs up there."""
-        settings, too_much = fitted(settings, self._capacity)
+        settings, too_much = lower_to_capacity(settings, self._capacity)
         place = configuration.resolved_site
         not_chosen = [key for key in REQUEST_KEYS if not any(_is_chosen(key, profile) for profile in profiles)]
-        settings, forbidden = within(settings, place.limits, not_chosen, place.name)
+        settings, forbidden = lower_to_limits(settings, place.limits, not_chosen, place.name)
         setup = self._setup(configuration)
         if place.settings.get("fileSystem") == "transfer" and settings.rules.resume_tasks:
             # What a job wrote down of its tasks stays where it ran.
@@ -149,7 +149,7 @@ class Profiles:
                     f"'{key}' must be the same for all jobs of a label", origin=profile.given[f"own.{key}"]
                 )
         try:
-            return in_front(launcher_line(self._run.service, own), own.get(CONTAINER))
+            return launch_line(launcher_line(self._run.service, own), own.get(CONTAINER))
         except ConfigError as error:
             origin = error.origin or profile.given.get("own.launcher")
             raise ConfigError(error.message, origin=origin, hint=error.hint) from error
@@ -222,7 +222,7 @@ def beyond_limits(run: ResolvedRun, workflow: Workflow) -> Iterator[Problem]:
             continue
         judged.add(id(job.settings))
         site = job.settings.site or run.configuration.site
-        for name, key, asked, limit in beyond(job.settings.request, run.at_site(site).resolved_site.limits):
+        for name, key, asked, limit in exceeded_limits(job.settings.request, run.at_site(site).resolved_site.limits):
             yield Problem(
                 message=f"job '{job.name}' asks for {asked} by '{key}'; 'limits.{name}' of the site '{site}' is "
                 f"{limit.written} ({limit.origin})",
@@ -236,8 +236,12 @@ def _of_another_site(run: Configuration, there: Configuration) -> Iterator[str]:
     """What the site of some jobs says in vain, because it is settled for the run as a whole by the run's own site."""
     ours, theirs = run.resolved_site, there.resolved_site
     keys = [key for key in _OF_RUNS if theirs.settings.get(key) not in (None, ours.settings.get(key))]
-    held, asked = as_guest(ours.limits), as_guest(theirs.limits)
-    keys += [f"limits.{name}" for name, field in AS_GUEST.items() if field in asked and asked[field] != held.get(field)]
+    held, asked = executor_limits(ours.limits), executor_limits(theirs.limits)
+    keys += [
+        f"limits.{name}"
+        for name, field in EXECUTOR_FIELDS.items()
+        if field in asked and asked[field] != held.get(field)
+    ]
     if keys:
         words = ", ".join(f"'{key}'" for key in keys)
         settled = f"that is settled by the site '{run.site}' for the whole run"

@@ -14,7 +14,7 @@ from longshore.app.configuration import Configuration
 from longshore.contract.context import Problem
 from longshore.model.file import File
 from longshore.model.job import Job
-from longshore.plan.commands import program_of, with_inherited
+from longshore.plan.commands import command_program, substitute_inherited
 
 COMMAND: Final = "runQuantumCommand"
 _CORRECT: Final = "Correct 'runQuantumCommand', or begin it with 'sh -c' if an earlier job makes the program."
@@ -73,7 +73,7 @@ def started_programs(jobs: Iterable[Job], configuration: Configuration) -> list[
     for job in jobs:
         settings = job.settings
         written = job.environment.get("PATH", settings.environment.get("PATH", inherited))
-        key = (job.label, program_of(job.command), settings.working_directory or "", written)
+        key = (job.label, command_program(job.command), settings.working_directory or "", written)
         if key in count:
             count[key] += 1
         else:
@@ -85,7 +85,7 @@ def started_programs(jobs: Iterable[Job], configuration: Configuration) -> list[
             program=key[1],
             folder=key[2],
             written=key[3],
-            path=with_inherited({"PATH": key[3]}, configuration.env)["PATH"] if key[3] else key[3],
+            path=substitute_inherited({"PATH": key[3]}, configuration.env)["PATH"] if key[3] else key[3],
         )
         for key, job in first.items()
     ]

@@ -27,8 +27,8 @@ from longshore.contract.context import Context, RunPaths, Site
 from longshore.contract.service import WmsService
 from longshore.errors import ConfigError, FilesError
 from longshore.origin import Origin
-from longshore.sites.environment import inherited
-from longshore.sites.limits import as_guest
+from longshore.sites.environment import select_inherited
+from longshore.sites.limits import executor_limits
 from longshore.world.etc import shipped
 from longshore.world.plugins import template_texts
 
@@ -188,7 +188,7 @@ def at_default_site(configuration: _Stage, service: WmsService) -> _Stage:
 
 def _left_out(configuration: Configuration, service: WmsService) -> list[str]:
     rule = configuration.resolved_site.settings.get("inheritEnvironment", "all")
-    _, names = inherited(configuration.env.keys() - service.traits.required_variables, rule)
+    _, names = select_inherited(configuration.env.keys() - service.traits.required_variables, rule)
     if not names:
         return []
     what = f"jobs do not inherit {', '.join(names)}"
@@ -291,7 +291,7 @@ def _guest_settings(place: ResolvedSite, service: WmsService) -> dict[str, Any]:
         if service.traits.runs_on_submit_host and not Path(scratch).is_dir():
             raise FilesError(f"'scratch' of the site '{place.name}' is '{scratch}', which is no directory")
         found["scratch"] = scratch
-    if limits := as_guest(place.limits):
+    if limits := executor_limits(place.limits):
         found["limits"] = limits
     return found
 

@@ -12,7 +12,7 @@ from longshore.model.cluster import ClusteredGraph
 from longshore.model.clusterlines import clustered_lines
 from longshore.model.codec import workflow_lines
 from longshore.model.workflow import Workflow
-from longshore.plan.dot import dot_of_clusters, dot_of_jobs
+from longshore.plan.dot import cluster_dot, workflow_dot
 from longshore.world.files import create_file
 from longshore.world.rundir import add_to_new_folder
 from longshore.world.share import permissions
@@ -33,13 +33,13 @@ def graphs_to_save(
     if configuration.flag("saveClusteredQgraph"):
         files[f"{_CLUSTERED}.jsonl"] = lambda: clustered_lines(clustered)
     if drawn:
-        files[f"{_CLUSTERED}.dot"] = lambda: dot_of_clusters(clustered)
+        files[f"{_CLUSTERED}.dot"] = lambda: cluster_dot(clustered)
     if workflow is None:
         return files
     if configuration.flag("saveGenericWorkflow"):
         files[f"{_WORKFLOW}.jsonl"] = lambda: workflow_lines(workflow)
     if drawn:
-        files[f"{_WORKFLOW}.dot"] = lambda: dot_of_jobs(workflow)
+        files[f"{_WORKFLOW}.dot"] = lambda: workflow_dot(workflow)
     return files
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from longshore.errors import ConfigError
-from longshore.sites.profile import ABOUT, RENAMED
+from longshore.sites.profile import PROFILE_ONLY_KEYS, RENAMED_KEYS
 from longshore.world.etc import shipped
 from longshore.world.plugins import SERVICES, Plugin, registered
 
@@ -106,7 +106,7 @@ def _schemas(_path: tuple[str, ...]) -> tuple[dict[str, Any], dict[str, Any]]:
     definitions["place"]["properties"] = {
         key: {name: entry[name] for name in ("title", "description") if name in entry}
         for key, entry in site["properties"].items()
-        if key not in (ABOUT - {"limits"}) | RENAMED.keys() | job.keys() | run.keys()
+        if key not in (PROFILE_ONLY_KEYS - {"limits"}) | RENAMED_KEYS.keys() | job.keys() | run.keys()
     }
     return config, site
 

@@ -18,8 +18,8 @@ from longshore.model.attempt import Attempt
 from longshore.model.event import Event, Retry
 from longshore.model.request import Request
 from longshore.model.task import Command
-from longshore.plan.commands import as_line, in_full, job_variables, with_files
-from longshore.plan.script import ByHand, script
+from longshore.plan.commands import full_command, job_variables, shell_line, substitute_files
+from longshore.plan.script import JobScript, render_job_script
 from longshore.sites.environment import is_secret
 
 
@@ -111,7 +111,7 @@ def _shown(opened: OpenRun, table: JobTable, job: int, *, number: int, request: 
     settings, stored = table.settings(job), table[job]
     files = {file.name: file.path for file in table.files()}
     by_hand = _by_hand(opened, table, job, number=number, request=request, files=files)
-    command = with_files(stored.c, files)
+    command = substitute_files(stored.c, files)
     return ShownJob(
         run=opened.card.id,
         name=stored.name,
@@ -120,7 +120,7 @@ def _shown(opened: OpenRun, table: JobTable, job: int, *, number: int, request: 
         attempt=number,
         attempts=attempts,
         command=command,
-        line=as_line(command),
+        line=shell_line(command),
         setup=settings.setup,
         environment={name: None if name in by_hand.hidden else value for name, value in by_hand.environment.items()},
         request=request,
@@ -137,20 +137,20 @@ def _shown(opened: OpenRun, table: JobTable, job: int, *, number: int, request: 
         parents=tuple(table.names[parent] for parent in table.parents[job]),
         children=tuple(table.names[child] for child in table.children(job)),
         log=str(opened.run.root / opened.log_of(job, stored.name, settings.label, number)),
-        script=script(by_hand),
+        script=render_job_script(by_hand),
     )
 
 
 def _by_hand(
     opened: OpenRun, table: JobTable, job: int, *, number: int, request: Request, files: Mapping[str, str]
-) -> ByHand:
+) -> JobScript:
     """What a script needs that runs the attempt."""
     settings, stored, run_dir = table.settings(job), table[job], str(opened.run.root)
     variables = job_variables(name=stored.name, label=settings.label, attempt=number, request=request, run_dir=run_dir)
     environment = {**settings.environment, **stored.env, **variables}
-    return ByHand(
+    return JobScript(
         title=f"Attempt {number} of job '{stored.name}' of run '{opened.card.id}'.",
-        command=in_full(with_files(stored.c, files), settings),
+        command=full_command(substitute_files(stored.c, files), settings),
         environment=environment,
         working_directory=settings.working_directory or run_dir,
         hidden=frozenset(name for name, value in environment.items() if is_secret(name) or looks_secret(name, value)),

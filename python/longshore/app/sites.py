@@ -19,17 +19,17 @@ from longshore.config.search import Config, Expander, Scope
 from longshore.errors import ConfigError
 from longshore.model.suggestions import did_you_mean
 from longshore.origin import Origin
-from longshore.sites.limits import Limits, lowered, read_limits
-from longshore.sites.match import belongs, the_one
-from longshore.sites.place import description
+from longshore.sites.limits import SiteLimits, lower_limits, read_limits
+from longshore.sites.match import host_matches, only_site
+from longshore.sites.place import site_description
 from longshore.sites.profile import (
-    ABOUT,
-    RENAMED,
-    Profile,
-    ResolvedProfile,
-    layer_root,
-    parents,
-    renamed,
+    PROFILE_ONLY_KEYS,
+    RENAMED_KEYS,
+    ResolvedSiteProfile,
+    SiteProfile,
+    parent_names,
+    profile_layer,
+    rename_keys,
     resolve_profile,
 )
 from longshore.world.host import host_name
@@ -55,7 +55,7 @@ class ResolvedSite:
 
     name: str
     settings: Mapping[str, Any]
-    limits: Limits
+    limits: SiteLimits
     notes: tuple[str, ...] = ()
     origin: Origin | None = None
 
@@ -99,14 +99,14 @@ def chosen_site(first: Config, env: Mapping[str, str], sites: SitePath) -> str:
     asked = wanted.origin is not None and wanted.origin.layer not in PACKAGED
     here = _sites_of(host_name(), first, sites)
     fit = [name for name in here if not asked or service_of(name, first, sites) == service]
-    if found := the_one(host_name(), [(name, _where(name, first, sites)) for name in fit]):
+    if found := only_site(host_name(), [(name, _where(name, first, sites)) for name in fit]):
         return found
     return default_site_of(service)
 
 
 def site_layers(
     first: Config, name: str, sites: SitePath, origin: Origin | None
-) -> tuple[ResolvedProfile | None, tuple[Layer, ...]]:
+) -> tuple[ResolvedSiteProfile | None, tuple[Layer, ...]]:
     """The profile of a site, and the layers of the site.
 
     The profile is laid at the root; what the user's section for the site says under names that BPS does not have comes
@@ -124,14 +124,14 @@ def site_layers(
     layers = []
     if resolved:
         refuse_wrong(check(resolved.root, profile_schema()))
-        layers.append(Layer(name, LayerRank.SITE, layer_root(resolved.marked)))
-    if section and (keys := renamed(section)):
+        layers.append(Layer(name, LayerRank.SITE, profile_layer(resolved.marked)))
+    if section and (keys := rename_keys(section)):
         below = Node({"site": Node({name: Node(keys, section.origin)}, section.origin)}, section.origin)
         layers.append(Layer(name, LayerRank.SITE, below))
     return resolved, tuple(layers)
 
 
-def site_profile(first: Config, name: str, sites: SitePath) -> ResolvedProfile | None:
+def site_profile(first: Config, name: str, sites: SitePath) -> ResolvedSiteProfile | None:
     """The profile of a site with all it inherits; ``None`` where all there is of it is a section without ``inherits``.
 
     Raises
@@ -144,23 +144,23 @@ def site_profile(first: Config, name: str, sites: SitePath) -> ResolvedProfile |
     inherits = section.value.get("inherits") if section and isinstance(section.value, dict) else None
     if file is None and inherits is None:
         return None
-    profile = sites.profile(file) if file else Profile(name=name, root=Node({}, Origin("")), personal=True)
+    profile = sites.profile(file) if file else SiteProfile(name=name, root=Node({}, Origin("")), personal=True)
     if inherits is not None:
         root = overlay(profile.root, Node({"inherits": inherits}, profile.root.origin))
         profile = msgspec.structs.replace(profile, root=root)
 
-    def find(parent: str, origin: Origin) -> Profile:
+    def find(parent: str, origin: Origin) -> SiteProfile:
         if found := sites.find(parent):
             return sites.profile(found)
         if (own := _section(first, parent)) is not None:
-            return Profile(name=parent, root=own, personal=True)
+            return SiteProfile(name=parent, root=own, personal=True)
         raise unknown_site(parent, first, sites, origin)
 
     return resolve_profile(profile, find)
 
 
 def resolve_site(
-    config: Config, name: str, profile: ResolvedProfile | None, *, env: Mapping[str, str], service: str
+    config: Config, name: str, profile: ResolvedSiteProfile | None, *, env: Mapping[str, str], service: str
 ) -> ResolvedSite:
     """What holds at a site.
 
@@ -181,8 +181,10 @@ def resolve_site(
         Something of it is wrong.
     """
     schema = site_schema()
-    keys = [key for key in schema["properties"] if key not in ABOUT - {"limits"} and key not in RENAMED]
-    whole = description(config, name, dict.fromkeys([*keys, short_name(service)]))
+    keys = [
+        key for key in schema["properties"] if key not in PROFILE_ONLY_KEYS - {"limits"} and key not in RENAMED_KEYS
+    ]
+    whole = site_description(config, name, dict.fromkeys([*keys, short_name(service)]))
     assert isinstance(whole.value, dict)
     notes = []
     settings: dict[str, Any] = {}
@@ -221,13 +223,13 @@ def refuse_wrong(findings: list[Finding]) -> None:
         raise ConfigError(errors[0].message + others, origin=errors[0].origin, hint=errors[0].hint)
 
 
-def _ceilings(resolved: ResolvedProfile | None, own: Node | None, name: str) -> tuple[Limits, list[str]]:
+def _ceilings(resolved: ResolvedSiteProfile | None, own: Node | None, name: str) -> tuple[SiteLimits, list[str]]:
     if resolved is None:
         return read_limits(own), []
-    ceilings, first_notes = lowered(
+    ceilings, first_notes = lower_limits(
         read_limits(resolved.limits(personal=False)), read_limits(resolved.limits(personal=True)), name
     )
-    ceilings, notes = lowered(ceilings, read_limits(own), name)
+    ceilings, notes = lower_limits(ceilings, read_limits(own), name)
     return ceilings, [*first_notes, *notes]
 
 
@@ -259,7 +261,7 @@ def _sites_of(host: str, first: Config, sites: SitePath) -> list[str]:
         hosts = first.at("site", name, "hosts")
         if hosts is not None and isinstance(hosts.value, list):
             patterns[name] = tuple(str(each.value) for each in hosts.value)
-    return [name for name, these in patterns.items() if belongs(host, these)]
+    return [name for name, these in patterns.items() if host_matches(host, these)]
 
 
 def service_of(name: str, first: Config, sites: SitePath, seen: tuple[str, ...] = ()) -> str:
@@ -270,7 +272,7 @@ def service_of(name: str, first: Config, sites: SitePath, seen: tuple[str, ...] 
     head = sites.head(file) if file else None
     if service := own.get("wmsServiceClass") or own.get("service") or (head.service if head else ""):
         return short_name(str(service))
-    inherits = parents(section.value.get("inherits")) if section and isinstance(section.value, dict) else ()
+    inherits = parent_names(section.value.get("inherits")) if section and isinstance(section.value, dict) else ()
     for parent in reversed(inherits or (head.inherits if head else ())):
         if parent not in seen and (service := service_of(parent, first, sites, (*seen, name))):
             return service

@@ -23,7 +23,7 @@ from longshore.graph.quantumgraph import RUN_GRAPH
 from longshore.model.garbage import collection_paused
 from longshore.model.job import Job
 from longshore.model.workflow import Workflow
-from longshore.plan.special import FINAL, FINAL_SCRIPT, INIT, SpecialJobs, final_job, final_script, init_job
+from longshore.plan.special import FINAL_LABEL, FINAL_SCRIPT, INIT_LABEL, SpecialJobs, final_job, final_script, init_job
 from longshore.plan.transform import transform
 
 
@@ -93,7 +93,7 @@ def plan_run(clustered: ClusteredRun, tell: Teller) -> RunPlan:
         )
         profiles.tell(tell)
         check(named, workflow, tell, commands=payload.commands)
-    final = workflow.final or workflow.get(FINAL)
+    final = workflow.final or workflow.get(FINAL_LABEL)
     return RunPlan(
         run=run,
         workflow=workflow,
@@ -121,14 +121,14 @@ def _special_jobs(run: ResolvedRun, payload: AcquiredPayload, profiles: Profiles
     inputs = (RUN_GRAPH,) if RUN_GRAPH in payload.graph.files else ()
     if run.configuration.flag("runInit"):
         # The command of all tasks, at the root, is none for a job that belongs to no task.
-        own = config.at("pipetask", INIT, "runQuantumCommand") is not None
-        init = init_job(profiles.of(INIT, with_command=own), inputs)
+        own = config.at("pipetask", INIT_LABEL, "runQuantumCommand") is not None
+        init = init_job(profiles.of(INIT_LABEL, with_command=own), inputs)
     when = when_run(config)
     if when is WhenRun.NEVER:
         return SpecialJobs(init=init)
     _final_programs(run.configuration)  # what is wrong with its commands is wrong before any job is made
     arguments = _final_arguments(run.configuration) if inputs else ()
-    final = final_job(profiles.of(FINAL, searchobj=config.at("finalJob"), with_command=False), arguments, inputs)
+    final = final_job(profiles.of(FINAL_LABEL, searchobj=config.at("finalJob"), with_command=False), arguments, inputs)
     last = when is WhenRun.SUCCESS
     return SpecialJobs(init=init, last=final if last else None, final=None if last else final)
 
@@ -153,7 +153,7 @@ def _final_programs(configuration: ResolvedConfiguration, final: Job | None = No
     arguments = _final_arguments(configuration)
     current = {"requestCpus": str(final.settings.request.cpus)} if final else {}
     current |= {name: f'"${{{name}}}"' for name, _ in arguments}
-    scope = configuration.scope(curr_pipetask=FINAL, curr_cluster=FINAL, **current)
+    scope = configuration.scope(curr_pipetask=FINAL_LABEL, curr_cluster=FINAL_LABEL, **current)
     commands = final_commands(configuration.config, scope)
     return {FINAL_SCRIPT: final_script(commands, [name for name, _ in arguments])}
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from longshore.model.picture import Box, Picture
 from longshore.model.state import JobState
-from longshore.plan.dot import escaped
+from longshore.plan.dot import escape_dot
 
 _COLOURS: Final[tuple[tuple[JobState, str], ...]] = (
     (JobState.FAILED, "#f4b6b6"),
@@ -32,7 +32,7 @@ def dot(picture: Picture) -> str:
         '  node [shape=box, style="rounded,filled", fontname="Helvetica", fillcolor="#ffffff"];',
     ]
     for number, box in enumerate(picture.boxes):
-        text = r"\n".join(escaped(line) for line in box_lines(box))
+        text = r"\n".join(escape_dot(line) for line in box_lines(box))
         more = ", penwidth=3" if box.here else ""
         style = ', style="rounded,dashed"' if box.more else f', fillcolor="{_colour(box)}"'
         lines.append(f'  n{number} [label="{text}"{style}{more}];')
@@ -83,7 +83,7 @@ def _colour(box: Box) -> str:
 
 
 def _quoted(text: str) -> str:
-    return f'"{escaped(text)}"'
+    return f'"{escape_dot(text)}"'
 
 
 def _entity(found: re.Match[str]) -> str:

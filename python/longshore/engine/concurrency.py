@@ -13,7 +13,7 @@ from longshore.contract.context import Problem
 from longshore.engine.pool import Pool
 from longshore.engine.settings import EngineSettings
 from longshore.model.job import JobSettings
-from longshore.plan.special import FINAL
+from longshore.plan.special import FINAL_LABEL
 
 if TYPE_CHECKING:
     from longshore.model.workflow import Workflow
@@ -36,7 +36,7 @@ def unbounded(workflow: Workflow, settings: Mapping[str, Any]) -> Iterator[Probl
     said: dict[str, None] = {}
     for profile in {id(job.settings): job.settings for job in workflow}.values():
         # BPS names this one for every final job, and so nobody may have meant anything by it.
-        meant = [name for name in profile.concurrency if (profile.label, name) != (FINAL, "db_limit")]
+        meant = [name for name in profile.concurrency if (profile.label, name) != (FINAL_LABEL, "db_limit")]
         said |= dict.fromkeys(f"concurrencyLimits: {{{name}: N}}" for name in meant if name not in limits)
         if profile.category and profile.category not in categories:
             said[f"maxJobs: {{{profile.category}: N}}"] = None

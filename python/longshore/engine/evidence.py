@@ -17,7 +17,7 @@ from longshore.engine.success import Facts, judged, may_succeed, needs_log
 from longshore.errors import ConfigError
 from longshore.model.event import Ended
 from longshore.model.rules import Keep
-from longshore.plan.tasks import count_done, is_joined, record_of
+from longshore.plan.tasks import count_done_tasks, records_tasks, task_record_path
 
 LOG_TAIL_B: Final = 1 << 20
 """How much of the end of a log is searched: a log may have gigabytes, and the engine waits meanwhile."""
@@ -79,10 +79,10 @@ class Evidence:
         """The bad end of a job of several tasks, which says how many of them are done."""
         stored = self._jobs[end.j]
         tasks = stored.tasks
-        if tasks < 2 or not is_joined(stored.c):
+        if tasks < 2 or not records_tasks(stored.c):
             return end
         try:
-            done = count_done((self._run.root / record_of(end.j)).read_bytes())
+            done = count_done_tasks((self._run.root / task_record_path(end.j)).read_bytes())
         except OSError:
             done = 0
         said = f"{done} of {tasks} tasks are done, and are not run again"
@@ -117,7 +117,7 @@ def forget_tasks(run: RunPaths, jobs: Iterable[int]) -> None:
         The jobs.
     """
     for job in jobs:
-        (run.root / record_of(job)).unlink(missing_ok=True)
+        (run.root / task_record_path(job)).unlink(missing_ok=True)
 
 
 def tail(path: Path) -> str:

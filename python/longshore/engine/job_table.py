@@ -21,7 +21,7 @@ from longshore.model.garbage import collection_paused
 from longshore.model.job import JobSettings
 from longshore.model.ordering import Barrier, barriers
 from longshore.model.task import DataId
-from longshore.plan.logfolders import log_place
+from longshore.plan.logfolders import attempt_log_path
 from longshore.world.files import open_to_read
 
 Column: TypeAlias = Literal["names", "outputs", "parents", "tags"]
@@ -137,7 +137,7 @@ class JobTable:
 
     def log_path(self, job: int, stored: StoredJob, attempt: int) -> str:
         """Path of an attempt's log, relative to the run directory."""
-        return log_place(self.header.log_folders, job, stored.name, self.label(job), attempt, tags=stored.tags)
+        return attempt_log_path(self.header.log_folders, job, stored.name, self.label(job), attempt, tags=stored.tags)
 
     def names_of(self, jobs: Iterable[int]) -> dict[int, str]:
         """Names of some jobs by number, without reading those of all."""

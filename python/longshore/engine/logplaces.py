@@ -11,7 +11,7 @@ from longshore.contract.capabilities import LogLocator
 from longshore.contract.context import RunPaths, file_name
 from longshore.engine.job_table import JobTable, read_header
 from longshore.errors import RunUnreadableError
-from longshore.plan.logfolders import log_place
+from longshore.plan.logfolders import attempt_log_path
 
 _NUMBER: Final = re.compile(r"\.([0-9]+)\.log")
 
@@ -47,7 +47,7 @@ class EngineLogs(LogLocator):
 
     def path(self, index: int, name: str, label: str, attempt: int) -> str:
         """Path of an attempt's log, relative to the run directory."""
-        return log_place(self._template, index, name, label, attempt, tags=self._jobs.tags[index])
+        return attempt_log_path(self._template, index, name, label, attempt, tags=self._jobs.tags[index])
 
     def attempts(self, index: int) -> int:
         """Number of a job's newest attempt with a log; 0 before the first."""

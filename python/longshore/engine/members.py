@@ -14,8 +14,14 @@ from longshore.engine.job_table import JobTable
 from longshore.engine.pool import NO_IDENTITIES, Identities
 from longshore.model.request import Request
 from longshore.plan.allotment import identity_variables, thread_variables
-from longshore.plan.commands import in_full, job_variables, with_files, with_inherited, with_variables
-from longshore.plan.tasks import VARIABLE, record_of
+from longshore.plan.commands import (
+    full_command,
+    job_variables,
+    substitute_files,
+    substitute_inherited,
+    substitute_variables,
+)
+from longshore.plan.tasks import TASKS_DONE_VARIABLE, task_record_path
 
 
 class MemberBuilder:
@@ -43,21 +49,21 @@ class MemberBuilder:
         folder = settings.working_directory or self._run_dir
         # What a shell finds in there: the engine may have been started anywhere.
         inherited = ChainMap({**variables, "PWD": posixpath.normpath(folder)}, self._inherited)
-        environment = {**with_inherited({**settings.environment, **stored.env}, inherited), **variables}
+        environment = {**substitute_inherited({**settings.environment, **stored.env}, inherited), **variables}
         if settings.limit_threads:
             # What the user sets wins; what happened to be set where the run was submitted does not.
             environment = thread_variables(request.cpus) | environment
         if stored.tasks > 1 and settings.rules.resume_tasks:
-            environment[VARIABLE] = f"{self._run_dir}/{record_of(job)}"
+            environment[TASKS_DONE_VARIABLE] = f"{self._run_dir}/{task_record_path(job)}"
         if identities:
             # Here the user does not: another job has the other GPUs.
             environment |= identity_variables(identities)
-        command = with_variables(with_files(stored.c, self._paths), ChainMap(environment, inherited))
+        command = substitute_variables(substitute_files(stored.c, self._paths), ChainMap(environment, inherited))
         return BatchMember(
             job=job,
             attempt=attempt,
             name=stored.name,
-            command=in_full(command, settings),
+            command=full_command(command, settings),
             environment=environment,
             working_directory=folder,
             log=self._jobs.log_path(job, stored, attempt),

@@ -7,13 +7,13 @@ from typing import Final
 
 from longshore.config.merge import Node
 from longshore.errors import ConfigError
-from longshore.graph.description import texts, unknown
+from longshore.graph.description import read_names, unknown_name
 from longshore.origin import Origin
 
-DOTS: Final = ".."
+RANGE_SIGN: Final = ".."
 
 
-def labels_between(written: str, tasks: Mapping[str, Node], origin: Origin | None) -> list[str]:
+def range_labels(written: str, tasks: Mapping[str, Node], origin: Origin | None) -> list[str]:
     """The labels of the tasks on every way from one task to another, both included.
 
     LSST's ranges are parts of the order in which a pipeline's labels happen to be sorted, which for one that is no
@@ -33,10 +33,10 @@ def labels_between(written: str, tasks: Mapping[str, Node], origin: Origin | Non
     ConfigError
         A label is not there, or there is no way from one to the other.
     """
-    begin, _, end = written.partition(DOTS)
+    begin, _, end = written.partition(RANGE_SIGN)
     for label in (begin, end):
         if label and label not in tasks:
-            raise unknown("task", label, tasks, origin, f"the range '{written}'")
+            raise unknown_name("task", label, tasks, origin, f"the range '{written}'")
     parents = _parents(tasks)
     children: dict[str, set[str]] = {label: set() for label in tasks}
     for label, needed in parents.items():
@@ -49,7 +49,9 @@ def labels_between(written: str, tasks: Mapping[str, Node], origin: Origin | Non
         raise ConfigError(
             f"the range '{written}' holds nothing: '{end}' needs nothing that comes from '{begin}'",
             origin=origin,
-            hint=f"Did you mean '{end}{DOTS}{begin}'?" if backwards else "A list of labels has commas between them.",
+            hint=f"Did you mean '{end}{RANGE_SIGN}{begin}'?"
+            if backwards
+            else "A list of labels has commas between them.",
         )
     return [label for label in tasks if label in kept]
 
@@ -73,7 +75,7 @@ def _named(label: str, task: Node, section: str) -> list[str]:
     node = items.get(section)
     if node is not None and isinstance(node.value, dict):
         return list(node.value)
-    return list(texts(node, f"'{section}' of the task '{label}'"))
+    return list(read_names(node, f"'{section}' of the task '{label}'"))
 
 
 def _reached(start: str, links: Mapping[str, set[str]]) -> set[str]:

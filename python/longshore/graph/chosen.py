@@ -8,8 +8,8 @@ from enum import StrEnum
 from longshore.config.interpolate import shown
 from longshore.config.merge import Node, plain, without_deleted
 from longshore.errors import ConfigError
-from longshore.graph.between import DOTS, labels_between
-from longshore.graph.description import NeededFile, describe, entries, texts, unknown
+from longshore.graph.between import RANGE_SIGN, range_labels
+from longshore.graph.description import NeededFile, map_items, read_declaration, read_names, unknown_name
 from longshore.origin import Origin
 
 
@@ -22,7 +22,7 @@ class PipelineKind(StrEnum):
     """Tasks name classes of LSST's, or the pipeline imports another."""
 
 
-def kind_of_pipeline(node: Node) -> PipelineKind:
+def pipeline_kind(node: Node) -> PipelineKind:
     """Whose pipeline this is.
 
     Raises
@@ -30,8 +30,8 @@ def kind_of_pipeline(node: Node) -> PipelineKind:
     ConfigError
         It is neither kind, or both at once.
     """
-    top = entries(without_deleted(node), "the pipeline")
-    tasks = entries(top.get("tasks"), "'tasks'")
+    top = map_items(without_deleted(node), "the pipeline")
+    tasks = map_items(top.get("tasks"), "'tasks'")
     with_class = {label: task for label, task in tasks.items() if _names_class(task)}
     with_command = {label: task for label, task in tasks.items() if _has(task, "command")}
     if with_class and with_command:
@@ -68,10 +68,10 @@ def needed_files(node: Node) -> list[NeededFile]:
     ConfigError
         The pipeline is not as it must be.
     """
-    return describe(node).files
+    return read_declaration(node).files
 
 
-def subset(node: Node, names: Iterable[str], origin: Origin | None = None) -> Node:
+def select_tasks(node: Node, names: Iterable[str], origin: Origin | None = None) -> Node:
     """The pipeline with some of its tasks; what the others would make must be there already.
 
     Parameters
@@ -89,10 +89,10 @@ def subset(node: Node, names: Iterable[str], origin: Origin | None = None) -> No
         There is no such label or subset, or a range beside something else.
     """
     node = without_deleted(node)
-    top = entries(node, "the pipeline")
-    tasks = entries(top.get("tasks"), "'tasks'")
+    top = map_items(node, "the pipeline")
+    tasks = map_items(top.get("tasks"), "'tasks'")
     subsets = {
-        name: labels_of_subset(name, item, tasks) for name, item in entries(top.get("subsets"), "'subsets'").items()
+        name: subset_labels(name, item, tasks) for name, item in map_items(top.get("subsets"), "'subsets'").items()
     }
     names, kept = list(names), set[str]()
     for name in names:
@@ -100,38 +100,38 @@ def subset(node: Node, names: Iterable[str], origin: Origin | None = None) -> No
             kept.update(subsets[name])
         elif name in tasks:
             kept.add(name)
-        elif DOTS in name:
+        elif RANGE_SIGN in name:
             if len(names) > 1:
                 hint = "Name all labels, or subsets, with commas between them."
                 raise ConfigError(f"the range '{name}' must stand alone", origin=origin, hint=hint)
-            kept.update(labels_between(name, tasks, origin))
+            kept.update(range_labels(name, tasks, origin))
         else:
-            raise unknown("subset or task", name, [*subsets, *tasks], origin, "the payload")
-    datasets = dict(entries(top.get("datasets"), "'datasets'"))
+            raise unknown_name("subset or task", name, [*subsets, *tasks], origin, "the payload")
+    datasets = dict(map_items(top.get("datasets"), "'datasets'"))
     for label, task in tasks.items():
         if label not in kept:
-            for name, path in defined_in_place(task):
+            for name, path in inline_datasets(task):
                 datasets.setdefault(name, path)
-    remaining = {label: without_after(task, tasks.keys() - kept) for label, task in tasks.items() if label in kept}
+    remaining = {label: drop_parents(task, tasks.keys() - kept) for label, task in tasks.items() if label in kept}
     datasets_origin = top["datasets"].origin if "datasets" in top else node.origin
     changed = {"tasks": Node(remaining, top["tasks"].origin), "datasets": Node(dict(datasets), datasets_origin)}
     return Node({**top, **changed}, node.origin)
 
 
-def labels_of_subset(name: str, node: Node, tasks: Iterable[str]) -> list[str]:
+def subset_labels(name: str, node: Node, tasks: Iterable[str]) -> list[str]:
     """The labels of a subset, each of which is there."""
     # LSST's own form is a map with the labels under `subset`.
     items = node.value if isinstance(node.value, dict) else {"subset": node}
     if "subset" not in items:
         raise ConfigError(f"the subset '{name}' must be a list of labels, not {shown(plain(node))}", origin=node.origin)
-    labels = texts(items["subset"], f"the subset '{name}'")
+    labels = read_names(items["subset"], f"the subset '{name}'")
     for label, origin in labels.items():
         if label not in tasks:
-            raise unknown("task", label, tasks, origin, f"the subset '{name}'")
+            raise unknown_name("task", label, tasks, origin, f"the subset '{name}'")
     return list(labels)
 
 
-def defined_in_place(task: Node) -> Iterable[tuple[str, Node]]:
+def inline_datasets(task: Node) -> Iterable[tuple[str, Node]]:
     """Datasets that a task defines where it names them."""
     items = task.value if isinstance(task.value, dict) else {}
     for section in ("inputs", "outputs"):
@@ -140,7 +140,7 @@ def defined_in_place(task: Node) -> Iterable[tuple[str, Node]]:
             yield from ((name, path) for name, path in defined.items() if path.value is not None)
 
 
-def without_after(task: Node, dropped: set[str]) -> Node:
+def drop_parents(task: Node, dropped: set[str]) -> Node:
     """A task that no longer waits for those that were dropped."""
     if not isinstance(task.value, dict) or "after" not in task.value:
         return task

@@ -22,7 +22,7 @@ from longshore.graph.query import (
     Test,
     query_error,
 )
-from longshore.graph.tables import Kind, Value, kind_of
+from longshore.graph.tables import Value, ValueKind, value_kind
 from longshore.origin import Origin
 
 _OPERATORS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
@@ -38,7 +38,7 @@ _NEGATED: Final = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", ">": "<=", "<=": 
 _FLIPPED: Final = bytes([1, 0]) + bytes(range(2, 256))
 
 
-class Values(msgspec.Struct, frozen=True):
+class ColumnValues(msgspec.Struct, frozen=True):
     """What a column of a query stands for: a value for each value of a dimension.
 
     Attributes
@@ -53,10 +53,10 @@ class Values(msgspec.Struct, frozen=True):
 
     dimension: str
     values: Sequence[Value]
-    kind: Kind
+    kind: ValueKind
 
 
-Resolve: TypeAlias = Callable[[Column], Values]
+ColumnResolver: TypeAlias = Callable[[Column], ColumnValues]
 """Finds a column, or raises `ConfigError`."""
 Codes: TypeAlias = Mapping[str, Sequence[int]]
 """Of some rows, the number of each dimension's value: a sequence per dimension."""
@@ -69,12 +69,12 @@ class Mask(msgspec.Struct, frozen=True):
     passes: bytes
 
 
-class Pair(msgspec.Struct, frozen=True):
+class ColumnComparison(msgspec.Struct, frozen=True):
     """A comparison of columns of two dimensions."""
 
     operator: str
-    left: Values
-    right: Values
+    left: ColumnValues
+    right: ColumnValues
 
 
 class Constant(msgspec.Struct, frozen=True):
@@ -83,7 +83,7 @@ class Constant(msgspec.Struct, frozen=True):
     passes: bool
 
 
-Step: TypeAlias = Mask | Pair | Constant | Connective
+Step: TypeAlias = Mask | ColumnComparison | Constant | Connective
 
 
 class Condition(msgspec.Struct, frozen=True):
@@ -101,10 +101,10 @@ class Condition(msgspec.Struct, frozen=True):
     steps: tuple[Step, ...]
 
     @property
-    def equality(self) -> Pair | None:
+    def equality(self) -> ColumnComparison | None:
         """The comparison, if the condition is that two columns are equal and nothing else."""
         step = self.steps[0]
-        return step if len(self.steps) == 1 and isinstance(step, Pair) and step.operator == "=" else None
+        return step if len(self.steps) == 1 and isinstance(step, ColumnComparison) and step.operator == "=" else None
 
     def passes(self, codes: Codes, rows: int) -> bytes:
         """1 for each row that satisfies the condition, else 0."""
@@ -123,7 +123,7 @@ class Condition(msgspec.Struct, frozen=True):
 def _tested(step: Step, codes: Codes, rows: int) -> bytes:
     if isinstance(step, Mask):
         return bytes(map(step.passes.__getitem__, codes[step.dimension]))
-    if isinstance(step, Pair):
+    if isinstance(step, ColumnComparison):
         left = map(step.left.values.__getitem__, codes[step.left.dimension])
         right = map(step.right.values.__getitem__, codes[step.right.dimension])
         return bytes(map(_OPERATORS[step.operator], left, right))
@@ -131,7 +131,7 @@ def _tested(step: Step, codes: Codes, rows: int) -> bytes:
     return bytes([step.passes]) * rows
 
 
-def bind(expression: Expression, resolve: Resolve, origin: Origin | None = None) -> list[Condition]:
+def bind_conditions(expression: Expression, resolve: ColumnResolver, origin: Origin | None = None) -> list[Condition]:
     """Conditions that must all hold for a query to hold.
 
     Parameters
@@ -160,7 +160,7 @@ def _condition(steps: Sequence[Step]) -> Condition:
     for step in steps:
         if isinstance(step, Mask):
             dimensions.add(step.dimension)
-        elif isinstance(step, Pair):
+        elif isinstance(step, ColumnComparison):
             dimensions |= {step.left.dimension, step.right.dimension}
     return Condition(frozenset(dimensions), tuple(steps))
 
@@ -186,11 +186,11 @@ def _without_not(steps: Sequence[Step]) -> list[Step]:
     return done
 
 
-def _negated(test: Mask | Pair | Constant) -> Step:
+def _negated(test: Mask | ColumnComparison | Constant) -> Step:
     if isinstance(test, Mask):
         return Mask(test.dimension, test.passes.translate(_FLIPPED))
-    if isinstance(test, Pair):
-        return Pair(_NEGATED[test.operator], test.left, test.right)
+    if isinstance(test, ColumnComparison):
+        return ColumnComparison(_NEGATED[test.operator], test.left, test.right)
     return Constant(not test.passes)
 
 
@@ -217,11 +217,11 @@ def _conjuncts(steps: Sequence[Step]) -> list[Sequence[Step]]:
 class _Binder:
     """Turns tests of a query into steps."""
 
-    def __init__(self, resolve: Resolve, origin: Origin | None) -> None:
+    def __init__(self, resolve: ColumnResolver, origin: Origin | None) -> None:
         self.resolve = resolve
         self.origin = origin
 
-    def step(self, test: Test) -> Mask | Pair | Constant:
+    def step(self, test: Test) -> Mask | ColumnComparison | Constant:
         """A test with its columns found, worked out for each of their values where there is one column."""
         if isinstance(test, Comparison):
             return self._comparison(test)
@@ -230,31 +230,33 @@ class _Binder:
             for literal in test.literals:
                 self._same_kind(side, literal, test.operand, literal)
             return _mask(side, lambda values: _contained(values, test))
-        if _kind(side) is not Kind.TEXT:
+        if _kind(side) is not ValueKind.TEXT:
             hint = f"Compare it, as in '{_name(test.operand)} > 5'."
             message = f"GLOB needs a column of text, and {shown(_name(test.operand))} holds numbers"
             raise query_error(message, test.operand.at, self.origin, hint)
         matches = re.compile(_expression(test.pattern), re.DOTALL).fullmatch
         return _mask(side, lambda values: bytes([matches(str(value)) is not None for value in values]))
 
-    def _comparison(self, test: Comparison) -> Mask | Pair | Constant:
+    def _comparison(self, test: Comparison) -> Mask | ColumnComparison | Constant:
         left, right = self._side(test.left), self._side(test.right)
         self._same_kind(left, right, test.left, test.right)
         compare = _OPERATORS[test.operator]
-        if isinstance(left, Literal) and isinstance(right, Values):
+        if isinstance(left, Literal) and isinstance(right, ColumnValues):
             return self._comparison(Comparison(_TURNED[test.operator], test.right, test.left, test.at))
         if isinstance(right, Literal):
             value = right.value
             return _mask(left, lambda values: bytes(map(compare, values, repeat(value))))
-        assert isinstance(left, Values)
+        assert isinstance(left, ColumnValues)
         if left.dimension == right.dimension:
             return Mask(left.dimension, bytes(map(compare, left.values, right.values)))
-        return Pair(test.operator, left, right)
+        return ColumnComparison(test.operator, left, right)
 
-    def _side(self, operand: Operand) -> Values | Literal:
+    def _side(self, operand: Operand) -> ColumnValues | Literal:
         return operand if isinstance(operand, Literal) else self.resolve(operand)
 
-    def _same_kind(self, left: Values | Literal, right: Values | Literal, one: Operand, other: Operand) -> None:
+    def _same_kind(
+        self, left: ColumnValues | Literal, right: ColumnValues | Literal, one: Operand, other: Operand
+    ) -> None:
         if _kind(left) is _kind(right):
             return
         hint = ""
@@ -270,12 +272,12 @@ def _name(operand: Operand) -> object:
     return operand.value if isinstance(operand, Literal) else operand.name
 
 
-def _kind(side: Values | Literal) -> Kind:
-    return side.kind if isinstance(side, Values) else kind_of(side.value)
+def _kind(side: ColumnValues | Literal) -> ValueKind:
+    return side.kind if isinstance(side, ColumnValues) else value_kind(side.value)
 
 
-def _mask(side: Values | Literal, test: Callable[[Sequence[Value]], bytes]) -> Mask | Constant:
-    if isinstance(side, Values):
+def _mask(side: ColumnValues | Literal, test: Callable[[Sequence[Value]], bytes]) -> Mask | Constant:
+    if isinstance(side, ColumnValues):
         return Mask(side.dimension, test(side.values))
     return Constant(test([side.value]) == b"\1")
 

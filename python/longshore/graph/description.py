@@ -13,7 +13,7 @@ from longshore.config.interpolate import shown
 from longshore.config.merge import Node, plain, without_deleted
 from longshore.errors import ConfigError, CycleError
 from longshore.graph.query import RESERVED
-from longshore.graph.tables import captured, is_value
+from longshore.graph.tables import captured_names, is_value
 from longshore.model.dag import adjacency, find_ring, topological_order
 from longshore.model.suggestions import did_you_mean
 from longshore.origin import Origin
@@ -83,7 +83,7 @@ class TaskEntry(msgspec.Struct, frozen=True, kw_only=True):
     after: Mapping[str, Origin]
 
 
-class Description(msgspec.Struct, frozen=True, kw_only=True):
+class PipelineDeclaration(msgspec.Struct, frozen=True, kw_only=True):
     """What a pipeline declares, all names checked but those inside of templates."""
 
     origin: Origin
@@ -104,7 +104,7 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
         return list({(file.kind, file.name): file for file in named if file}.values())
 
 
-def describe(node: Node) -> Description:
+def read_declaration(node: Node) -> PipelineDeclaration:
     """Read what a pipeline declares.
 
     Raises
@@ -114,11 +114,11 @@ def describe(node: Node) -> Description:
     CycleError
         Labels wait for each other.
     """
-    top = entries(without_deleted(node), "the pipeline")
-    known_keys(top, _TOP, "a pipeline")
+    top = map_items(without_deleted(node), "the pipeline")
+    check_keys(top, _TOP, "a pipeline")
     dimensions = _dimensions(top.get("dimensions"))
     datasets = {name: DatasetEntry(name, _path(name, item)) for name, item in _named(top.get("datasets"), "datasets")}
-    tasks = entries(top.get("tasks"), "'tasks'")
+    tasks = map_items(top.get("tasks"), "'tasks'")
     if not tasks:
         raise ConfigError("the pipeline has no 'tasks'", origin=node.origin)
     for label, task in tasks.items():
@@ -126,7 +126,7 @@ def describe(node: Node) -> Description:
     for name, dataset in datasets.items():
         if name in dimensions:
             raise ConfigError(f"'{name}' is a dimension and cannot be a dataset as well", origin=dataset.path.origin)
-    description = Description(
+    description = PipelineDeclaration(
         origin=node.origin,
         dimensions=dimensions,
         relations={name: _relation(name, item, dimensions) for name, item in _named(top.get("relations"), "relations")},
@@ -140,7 +140,7 @@ def describe(node: Node) -> Description:
 # ---------------------------------------------------------------------------------------------------- shapes of values
 
 
-def entries(node: Node | None, what: str) -> dict[str, Node]:
+def map_items(node: Node | None, what: str) -> dict[str, Node]:
     """The items of a map; none where there is nothing."""
     if node is None or node.value is None:
         return {}
@@ -149,7 +149,7 @@ def entries(node: Node | None, what: str) -> dict[str, Node]:
     return node.value
 
 
-def texts(node: Node | None, what: str) -> dict[str, Origin]:
+def read_names(node: Node | None, what: str) -> dict[str, Origin]:
     """Texts of a list, or a single one, with their places; none where there is nothing."""
     if node is None or node.value is None:
         return {}
@@ -163,14 +163,14 @@ def texts(node: Node | None, what: str) -> dict[str, Origin]:
     return found
 
 
-def text(node: Node, what: str) -> str:
+def read_text(node: Node, what: str) -> str:
     """A text that is not empty."""
     if not isinstance(node.value, str) or not node.value.strip() or "\0" in node.value:
         raise ConfigError(f"{what} must be text, not {shown(plain(node))}", origin=node.origin)
     return node.value
 
 
-def known_keys(items: Mapping[str, Node], known: Collection[str], what: str, hint: str = "") -> None:
+def check_keys(items: Mapping[str, Node], known: Collection[str], what: str, hint: str = "") -> None:
     """Refuse keys that nobody reads."""
     for key, item in items.items():
         if key not in known:
@@ -181,11 +181,11 @@ def known_keys(items: Mapping[str, Node], known: Collection[str], what: str, hin
 
 
 def _named(node: Node | None, section: str) -> Iterator[tuple[str, Node]]:
-    for name, item in entries(node, f"'{section}'").items():
-        yield identifier(name, section, item.origin), item
+    for name, item in map_items(node, f"'{section}'").items():
+        yield check_identifier(name, section, item.origin), item
 
 
-def identifier(name: str, section: str, origin: Origin) -> str:
+def check_identifier(name: str, section: str, origin: Origin) -> str:
     """A name that commands and paths can use.
 
     Raises
@@ -201,7 +201,7 @@ def identifier(name: str, section: str, origin: Origin) -> str:
     return name
 
 
-def unknown(kind: str, name: str, known: Iterable[str], origin: Origin | None, where: str) -> ConfigError:
+def unknown_name(kind: str, name: str, known: Iterable[str], origin: Origin | None, where: str) -> ConfigError:
     """The error for a name that is not there."""
     known = list(known)
     hint = did_you_mean(name, known) or (f"There are {', '.join(known[:20])}." if known else "There are none.")
@@ -215,8 +215,8 @@ def _dimensions(node: Node | None) -> dict[str, DimensionEntry]:
     declared = {name: _dimension(name, item) for name, item in _named(node, "dimensions")}
     for entry in list(declared.values()):
         if entry.file and entry.file.kind is FileKind.GLOB:
-            for name in captured(entry.file.name, entry.origin):
-                identifier(name, "dimensions", entry.origin)
+            for name in captured_names(entry.file.name, entry.origin):
+                check_identifier(name, "dimensions", entry.origin)
                 implied = DimensionEntry(name=name, origin=entry.origin, file=entry.file, column=name, implied=True)
                 declared.setdefault(name, implied)
     return declared
@@ -234,7 +234,7 @@ def _dimension(name: str, node: Node) -> DimensionEntry:
     if not isinstance(value, dict):
         return DimensionEntry(name=name, origin=node.origin, values=(node,))
     kinds = [key for key in ("range", "glob", "table") if key in value]
-    known_keys(value, ("range", "glob", "table", "column"), what)
+    check_keys(value, ("range", "glob", "table", "column"), what)
     if len(kinds) != 1:
         raise ConfigError(f"{what} needs one of 'range', 'glob' and 'table'", origin=node.origin)
     if "column" in value and kinds != ["table"]:
@@ -242,10 +242,10 @@ def _dimension(name: str, node: Node) -> DimensionEntry:
     if kinds == ["range"]:
         return DimensionEntry(name=name, origin=node.origin, range=_range(what, value["range"]))
     file = _file(value, what)
-    if file.kind is FileKind.GLOB and name not in captured(file.name, file.origin):
+    if file.kind is FileKind.GLOB and name not in captured_names(file.name, file.origin):
         message = f"the pattern of {what} does not capture it: '{{{name}}}' is not in {shown(file.name)}"
         raise ConfigError(message, origin=file.origin)
-    column = text(value["column"], f"'column' of {what}") if "column" in value else name
+    column = read_text(value["column"], f"'column' of {what}") if "column" in value else name
     return DimensionEntry(name=name, origin=file.origin, file=file, column=column)
 
 
@@ -266,8 +266,8 @@ def _range(what: str, node: Node) -> tuple[int, int, int]:
 def _file(items: Mapping[str, Node], what: str) -> NeededFile:
     kind = FileKind.TABLE if "table" in items else FileKind.GLOB
     node = items[kind]
-    name = text(node, f"'{kind}' of {what}")
-    if kind is FileKind.GLOB and not captured(name, node.origin):
+    name = read_text(node, f"'{kind}' of {what}")
+    if kind is FileKind.GLOB and not captured_names(name, node.origin):
         message = f"the pattern {shown(name)} captures nothing"
         raise ConfigError(message, origin=node.origin, hint="Write '{name}' where a value of the dimension stands.")
     return NeededFile(kind, name, node.origin)
@@ -275,9 +275,9 @@ def _file(items: Mapping[str, Node], what: str) -> NeededFile:
 
 def _relation(name: str, node: Node, dimensions: Collection[str]) -> RelationEntry:
     what = f"the relation '{name}'"
-    items = entries(node, what)
+    items = map_items(node, what)
     kinds = [key for key in ("rows", "glob", "table") if key in items]
-    known_keys(items, ("rows", "glob", "table", "columns"), what)
+    check_keys(items, ("rows", "glob", "table", "columns"), what)
     if len(kinds) != 1:
         raise ConfigError(f"{what} needs one of 'table', 'glob' and 'rows'", origin=node.origin)
     columns = _columns(items.get("columns"), what, dimensions)
@@ -298,14 +298,14 @@ def _columns(node: Node | None, what: str, dimensions: Collection[str]) -> dict[
     if node is None or node.value is None:
         return None
     if isinstance(node.value, dict):
-        found = {name: text(item, f"'columns' of {what}") for name, item in node.value.items()}
+        found = {name: read_text(item, f"'columns' of {what}") for name, item in node.value.items()}
         places = {name: item.origin for name, item in node.value.items()}
     else:
-        places = texts(node, f"'columns' of {what}")
+        places = read_names(node, f"'columns' of {what}")
         found = {name: name for name in places}
     for name in found:
         if name not in dimensions:
-            raise unknown("dimension", name, dimensions, places[name], what)
+            raise unknown_name("dimension", name, dimensions, places[name], what)
     if len(found) < 2:
         raise ConfigError(f"{what} must have two dimensions or more", origin=node.origin)
     return found
@@ -316,16 +316,16 @@ def _columns(node: Node | None, what: str, dimensions: Collection[str]) -> dict[
 
 def _path(name: str, node: Node) -> Node:
     items = node.value if isinstance(node.value, dict) else {"path": node}
-    known_keys(items, ("path",), f"the dataset '{name}'")
+    check_keys(items, ("path",), f"the dataset '{name}'")
     if "path" not in items:
         raise ConfigError(f"the dataset '{name}' has no 'path'", origin=node.origin)
-    text(items["path"], f"the path of the dataset '{name}'")
+    read_text(items["path"], f"the path of the dataset '{name}'")
     return items["path"]
 
 
 def _defined_in_place(label: str, node: Node, datasets: Mapping[str, DatasetEntry]) -> dict[str, DatasetEntry]:
     """Datasets that a task defines where it names them."""
-    items = entries(node, f"the task '{label}'")
+    items = map_items(node, f"the task '{label}'")
     found: dict[str, DatasetEntry] = {}
     for section in ("inputs", "outputs"):
         if section not in items or not isinstance(items[section].value, dict):
@@ -352,8 +352,8 @@ def _task(
     what = f"the task '{label}'"
     if not _LABEL.fullmatch(label):
         raise ConfigError(f"{shown(label)} cannot be the label of a task", origin=node.origin)
-    items = entries(node, what)
-    known_keys(
+    items = map_items(node, what)
+    check_keys(
         items, _TASK, what, f"What its jobs ask for stands outside of the pipeline, under 'pipetask: {{{label}: ...}}'."
     )
     if items.get("command", node).value is None or "command" not in items:
@@ -380,14 +380,14 @@ def _checked(node: Node | None, kind: str, known: Collection[str], where: str) -
     if node is not None and isinstance(node.value, dict):
         found = {name: item.origin for name, item in node.value.items()}
     else:
-        found = texts(node, where if where.startswith("'") else f"'{kind}s' of {where}")
+        found = read_names(node, where if where.startswith("'") else f"'{kind}s' of {where}")
     for name, origin in found.items():
         if name not in known:
-            raise unknown(kind, name, known, origin, where)
+            raise unknown_name(kind, name, known, origin, where)
     return found
 
 
-def _check_order(description: Description) -> None:
+def _check_order(description: PipelineDeclaration) -> None:
     """Refuse two makers of a dataset, and labels that wait for each other."""
     makers: dict[str, str] = {}
     for label, task in description.tasks.items():

@@ -10,10 +10,17 @@ import msgspec
 from longshore.config.interpolate import shown
 from longshore.config.merge import Node, plain
 from longshore.errors import ConfigError, GraphError
-from longshore.graph.conditions import Values
-from longshore.graph.description import Description, DimensionEntry, FileKind, NeededFile, RelationEntry, unknown
+from longshore.graph.conditions import ColumnValues
+from longshore.graph.description import (
+    DimensionEntry,
+    FileKind,
+    NeededFile,
+    PipelineDeclaration,
+    RelationEntry,
+    unknown_name,
+)
 from longshore.graph.query import Column, query_error
-from longshore.graph.tables import Kind, Table, Value, is_value, kind_of, number
+from longshore.graph.tables import Table, Value, ValueKind, is_value, parse_number, value_kind
 from longshore.model.suggestions import did_you_mean
 from longshore.origin import Origin
 
@@ -42,7 +49,7 @@ class Dimension(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     values: tuple[Value, ...]
     codes: Mapping[Value, int]
-    kind: Kind
+    kind: ValueKind
     origin: Origin
     table: Table | None = None
     column: str = ""
@@ -72,7 +79,9 @@ class Relation(msgspec.Struct, frozen=True):
 # ----------------------------------------------------------------------------------------------------------- dimensions
 
 
-def read_dimensions(description: Description, tables: Mapping[str, Table], *, limit: int) -> dict[str, Dimension]:
+def read_dimensions(
+    description: PipelineDeclaration, tables: Mapping[str, Table], *, limit: int
+) -> dict[str, Dimension]:
     """The values of all dimensions.
 
     Parameters
@@ -128,7 +137,7 @@ def _dimension(entry: DimensionEntry, tables: Mapping[str, Table], limit: int) -
         name=entry.name,
         values=ordered,
         codes={value: code for code, value in enumerate(ordered)},
-        kind=kind_of(ordered[0]),
+        kind=value_kind(ordered[0]),
         origin=entry.origin,
         table=table if entry.file and entry.file.kind is FileKind.TABLE else None,
         column=entry.column,
@@ -149,7 +158,7 @@ def _listed(entry: DimensionEntry, what: str) -> list[Value]:
         if value in found:
             message = f"{what} has the value {shown(value)} twice"
             raise ConfigError(message, origin=node.origin, hint=f"It stands first at {found[value]}.")
-        if found and kind_of(value) is not kind_of(next(iter(found))):
+        if found and value_kind(value) is not value_kind(next(iter(found))):
             hint = "Quote the numbers, as in '101', if all are meant as text."
             raise ConfigError(f"{what} has numbers and text: {shown(value)}", origin=node.origin, hint=hint)
         found[value] = node.origin
@@ -183,7 +192,7 @@ def _check_text(values: Sequence[Value], what: str, origin: Origin) -> None:
 
 
 def read_relations(
-    description: Description, dimensions: Mapping[str, Dimension], tables: Mapping[str, Table]
+    description: PipelineDeclaration, dimensions: Mapping[str, Dimension], tables: Mapping[str, Table]
 ) -> list[Relation]:
     """The rows of all relations, among them the patterns that capture several dimensions.
 
@@ -220,7 +229,7 @@ def _relation(entry: RelationEntry, dimensions: Mapping[str, Dimension], tables:
         columns = {name: name for name in table.columns}
         for name in columns:
             if name not in dimensions:
-                error = unknown("dimension", name, dimensions, entry.origin, f"a column of '{table.name}'")
+                error = unknown_name("dimension", name, dimensions, entry.origin, f"a column of '{table.name}'")
                 error.hint = f"{error.hint} 'columns' of {what} says which columns to take.".strip()
                 raise error
         if len(columns) < 2:
@@ -266,10 +275,10 @@ def _codes(dimension: Dimension, table: Table, column: str, origin: Origin) -> l
     known: dict[Value, int | None] = {}
     for cell in set(cells):
         value: Value = cell
-        if dimension.kind is Kind.TEXT:
+        if dimension.kind is ValueKind.TEXT:
             value = str(cell)
         elif isinstance(cell, str):
-            found = number(cell)
+            found = parse_number(cell)
             if found is None:
                 row = cells.index(cell)
                 message = f"the column '{column}' has {shown(cell)}, but values of '{dimension.name}' are numbers"
@@ -302,7 +311,7 @@ def _refuse_twice(what: str, table: Table, columns: Mapping[str, str]) -> None:
 # -------------------------------------------------------------------------------------------------- columns of a query
 
 
-def resolve(column: Column, *, dimensions: Mapping[str, Dimension], origin: Origin | None) -> Values:
+def resolve_column(column: Column, *, dimensions: Mapping[str, Dimension], origin: Origin | None) -> ColumnValues:
     """What a name in a query stands for: a dimension, or a further column of the table that it comes from.
 
     Raises
@@ -319,7 +328,7 @@ def resolve(column: Column, *, dimensions: Mapping[str, Dimension], origin: Orig
     if table is not None and attribute in table.columns and attribute != dimension.column:
         return _attribute(column, dimension, table, attribute, origin)
     if attribute in {"", "id", name, dimension.column or name}:
-        return Values(name, dimension.values, dimension.kind)
+        return ColumnValues(name, dimension.values, dimension.kind)
     known = [] if table is None else [each for each in table.columns if each != dimension.column]
     hint = did_you_mean(attribute, known) or (
         "It has " + ", ".join(known) + "." if known else "It comes from no table."
@@ -327,16 +336,18 @@ def resolve(column: Column, *, dimensions: Mapping[str, Dimension], origin: Orig
     raise query_error(f"the dimension '{name}' has no column {shown(attribute)}", column.at, origin, hint)
 
 
-def _attribute(column: Column, dimension: Dimension, table: Table, attribute: str, origin: Origin | None) -> Values:
+def _attribute(
+    column: Column, dimension: Dimension, table: Table, attribute: str, origin: Origin | None
+) -> ColumnValues:
     cells = table.column(attribute, origin)
     found: dict[Value, Value] = {}
     for row, (value, cell) in enumerate(zip(table.column(dimension.column, origin), cells, strict=True)):
         if found.setdefault(value, cell) != cell:
             message = f"'{column.name}' is not one value: {shown(value)} has {shown(found[value])} and {shown(cell)}"
             raise query_error(message, column.at, origin, f"The second is at {table.place(row)}.")
-    return Values(dimension.name, [found[value] for value in dimension.values], kind_of(cells[0]))
+    return ColumnValues(dimension.name, [found[value] for value in dimension.values], value_kind(cells[0]))
 
 
-def resolver(dimensions: Mapping[str, Dimension], origin: Origin | None) -> partial[Values]:
-    """What `longshore.graph.conditions.bind` finds columns with."""
-    return partial(resolve, dimensions=dimensions, origin=origin)
+def column_resolver(dimensions: Mapping[str, Dimension], origin: Origin | None) -> partial[ColumnValues]:
+    """What `longshore.graph.conditions.bind_conditions` finds columns with."""
+    return partial(resolve_column, dimensions=dimensions, origin=origin)

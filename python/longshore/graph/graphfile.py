@@ -9,8 +9,8 @@ from typing import Any, Final
 import msgspec
 
 from longshore.errors import CycleError, GraphError
-from longshore.graph.graphlines import KIND, VERSION, GraphHeader, StoredFile, StoredProgram, StoredTask
-from longshore.graph.lines import AGAIN, Lines, reason_of
+from longshore.graph.graphlines import GRAPH_KIND, GRAPH_VERSION, FileLine, GraphHeader, ProgramLine, TaskLine
+from longshore.graph.lines import COPY_HINT, LineReader, decode_reason
 from longshore.model.dag import Dag
 from longshore.model.file import File
 from longshore.model.garbage import collection_paused
@@ -59,19 +59,19 @@ def read_header(line: bytes, origin: Origin) -> GraphHeader:
         start = msgspec.json.decode(line, type=_Start)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         start = _Start()
-    if start.kind != KIND:
-        hint = f'The first line of one begins with {{"kind":"{KIND}","version":{VERSION}, and counts what follows.'
+    if start.kind != GRAPH_KIND:
+        hint = f'Its first line begins with {{"kind":"{GRAPH_KIND}","version":{GRAPH_VERSION}, and counts the lines.'
         raise GraphError("this is no graph file" if line.strip() else "the file is empty", origin=place, hint=hint)
     version = start.version
     if not isinstance(version, int) or isinstance(version, bool) or version < 1:
         raise GraphError("the graph file does not say its 'version', a whole number", origin=place)
-    if version > VERSION:
+    if version > GRAPH_VERSION:
         raise GraphError(
-            f"this graph file has version {version}; this Longshore reads up to {VERSION}",
+            f"this graph file has version {version}; this Longshore reads up to {GRAPH_VERSION}",
             origin=place,
             hint="Use the version of Longshore that wrote it, or a newer one.",
         )
-    return Lines([line], origin).of("header", 1, GraphHeader)[0]
+    return LineReader([line], origin).of("header", 1, GraphHeader)[0]
 
 
 def read_graph_file(lines: Iterable[bytes], origin: Origin) -> GraphFile:
@@ -94,12 +94,12 @@ def read_graph_file(lines: Iterable[bytes], origin: Origin) -> GraphFile:
     lines = iter(lines)
     with collection_paused():
         header = read_header(next(lines, b""), origin)
-        reader = Lines(lines, origin, line=2)
+        reader = LineReader(lines, origin, line=2)
         files = _files(reader, header)
         tasks, parents = _tasks(reader, header, list(files))
         programs = {
             program.path: program.text
-            for batch in reader.batches("program", header.programs, StoredProgram)
+            for batch in reader.batches("program", header.programs, ProgramLine)
             for program in batch
         }
         reader.refuse_more(header)
@@ -117,9 +117,9 @@ def read_graph_file(lines: Iterable[bytes], origin: Origin) -> GraphFile:
 # ------------------------------------------------------------------------------------------------------ from the lines
 
 
-def _files(reader: Lines, header: GraphHeader) -> dict[str, File]:
+def _files(reader: LineReader, header: GraphHeader) -> dict[str, File]:
     files: dict[str, File] = {}
-    for batch in reader.batches("file", header.files, StoredFile):
+    for batch in reader.batches("file", header.files, FileLine):
         for number, stored in enumerate(batch, reader.line):
             if stored.name in files:
                 message = f"a second file is named '{stored.name}'"
@@ -134,12 +134,12 @@ def _files(reader: Lines, header: GraphHeader) -> dict[str, File]:
     return files
 
 
-def _tasks(reader: Lines, header: GraphHeader, files: Sequence[str]) -> tuple[list[Task], list[list[int]]]:
+def _tasks(reader: LineReader, header: GraphHeader, files: Sequence[str]) -> tuple[list[Task], list[list[int]]]:
     """The tasks, and the numbers of each one's parents."""
     tasks: list[Task] = []
     parents: list[list[int]] = []
     build = _Builder(header.tasks, files)
-    for batch in reader.batches("task", header.tasks, StoredTask):
+    for batch in reader.batches("task", header.tasks, TaskLine):
         build.expect(len(batch))
         for number, stored in enumerate(batch, reader.line):
             try:
@@ -169,7 +169,7 @@ class _Builder:
         """Take note that so many tasks more are there; what the header counts need not be true."""
         self._numbers.extend(range(len(self._numbers), len(self._numbers) + tasks))
 
-    def task(self, stored: StoredTask) -> Task:
+    def task(self, stored: TaskLine) -> Task:
         """The task of a line."""
         label = stored.label
         return Task(
@@ -184,7 +184,7 @@ class _Builder:
             implied=self._data_id(stored, stored.implied),
         )
 
-    def parents(self, stored: StoredTask) -> list[int]:
+    def parents(self, stored: TaskLine) -> list[int]:
         """The numbers of a task's parents, each once."""
         parents = stored.parents
         if not parents:
@@ -202,7 +202,7 @@ class _Builder:
                 ) from None
         return found if len(found) == 1 or len(set(found)) == len(found) else list(dict.fromkeys(found))
 
-    def _data_id(self, stored: StoredTask, raw: msgspec.Raw | msgspec.UnsetType) -> DataId:
+    def _data_id(self, stored: TaskLine, raw: msgspec.Raw | msgspec.UnsetType) -> DataId:
         if raw is msgspec.UNSET:
             return self._nothing
         # Equal text is the same map exactly, which equal values are not: 1, 1.0 and true are equal.
@@ -212,7 +212,7 @@ class _Builder:
             try:
                 values = _data_id(text)
             except msgspec.MsgspecError as error:
-                message = f"the data ID of the task '{stored.name}' is wrong: {reason_of(str(error))}"
+                message = f"the data ID of the task '{stored.name}' is wrong: {decode_reason(str(error))}"
                 raise GraphError(message) from None
             for name, value in values.items():
                 if type(value) is str:
@@ -220,7 +220,7 @@ class _Builder:
             found = self._data_ids[text] = values
         return found
 
-    def _named(self, stored: StoredTask, numbers: list[int]) -> tuple[str, ...]:
+    def _named(self, stored: TaskLine, numbers: list[int]) -> tuple[str, ...]:
         if not numbers:
             return ()
         key = tuple(numbers)
@@ -229,13 +229,13 @@ class _Builder:
             found = self._names[key] = tuple(self._file(stored, number) for number in key)
         return found
 
-    def _paths(self, stored: StoredTask) -> dict[str, tuple[str, ...]]:
+    def _paths(self, stored: TaskLine) -> dict[str, tuple[str, ...]]:
         return {
             dataset: tuple(self._file(stored, path) if isinstance(path, int) else path for path in paths)
             for dataset, paths in stored.paths.items()
         }
 
-    def _file(self, stored: StoredTask, number: int) -> str:
+    def _file(self, stored: TaskLine, number: int) -> str:
         try:
             return self._files[number]
         except IndexError:
@@ -252,7 +252,7 @@ def _dag(tasks: list[Task], parents: list[list[int]], header: GraphHeader, origi
         raise GraphError(
             f"the file is damaged: its tasks have {edges:,} edges, and its first line counts {header.edges:,}",
             origin=Origin(origin.file, 1, 1),
-            hint=AGAIN,
+            hint=COPY_HINT,
         )
     if not tasks:
         raise GraphError("there is nothing to run: the graph has no tasks", origin=Origin(origin.file, 1, 1))

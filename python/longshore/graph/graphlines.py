@@ -12,9 +12,9 @@ from longshore.errors import GraphError
 from longshore.model.file import File
 from longshore.model.task import Command, DataId, Task, TaskGraph
 
-KIND: Final = "longshore-graph"
+GRAPH_KIND: Final = "longshore-graph"
 """What the header says it is."""
-VERSION: Final = 1
+GRAPH_VERSION: Final = 1
 """Version of the graph file."""
 
 _Count = Annotated[int, msgspec.Meta(ge=0)]
@@ -54,7 +54,7 @@ class GraphHeader(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     values: Mapping[str, str] = msgspec.field(default_factory=dict)
 
 
-class StoredFile(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True, forbid_unknown_fields=True):
+class FileLine(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True, forbid_unknown_fields=True):
     """A file as it stands in its line."""
 
     name: _Text
@@ -65,7 +65,7 @@ class StoredFile(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defau
     size_b: _Count | None = None
 
 
-class StoredTask(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True, forbid_unknown_fields=True):
+class TaskLine(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True, forbid_unknown_fields=True):
     """A task as it stands in its line; maps of dimensions stay text, for many tasks have the same."""
 
     name: _Text
@@ -83,18 +83,18 @@ class StoredTask(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defau
     node_id: str = ""
 
 
-class StoredProgram(msgspec.Struct, frozen=True, kw_only=True, gc=False, forbid_unknown_fields=True):
+class ProgramLine(msgspec.Struct, frozen=True, kw_only=True, gc=False, forbid_unknown_fields=True):
     """A program as it stands in its line."""
 
     path: _Text
     text: str
 
 
-KNOWN: Final[Mapping[str, tuple[str, ...]]] = {
+LINE_KEYS: Final[Mapping[str, tuple[str, ...]]] = {
     "header": GraphHeader.__struct_fields__,
-    "file": StoredFile.__struct_fields__,
-    "task": StoredTask.__struct_fields__,
-    "program": StoredProgram.__struct_fields__,
+    "file": FileLine.__struct_fields__,
+    "task": TaskLine.__struct_fields__,
+    "program": ProgramLine.__struct_fields__,
 }
 """Keys that each kind of line may have."""
 
@@ -120,8 +120,8 @@ def graph_lines(
     """
     dag = graph.dag
     header = GraphHeader(
-        kind=KIND,
-        version=VERSION,
+        kind=GRAPH_KIND,
+        version=GRAPH_VERSION,
         name=graph.name,
         tasks=len(dag),
         edges=sum(map(len, dag.parents)),
@@ -148,11 +148,11 @@ def _records(graph: TaskGraph, header: GraphHeader) -> Iterator[tuple[str, Any]]
     for task, parents in zip(graph.dag.nodes, graph.dag.parents, strict=True):
         yield f"the task {task.name!r}", _stored_task(task, parents, number)
     for path, text in graph.programs.items():
-        yield f"the program {path!r}", StoredProgram(path=path, text=text)
+        yield f"the program {path!r}", ProgramLine(path=path, text=text)
 
 
-def _stored_file(file: File) -> StoredFile:
-    return StoredFile(
+def _stored_file(file: File) -> FileLine:
+    return FileLine(
         name=file.name,
         path="" if file.path == file.name else file.path,
         transfer=file.transfer,
@@ -161,8 +161,8 @@ def _stored_file(file: File) -> StoredFile:
     )
 
 
-def _stored_task(task: Task, parents: list[int], number: Mapping[str, int]) -> StoredTask:
-    return StoredTask(
+def _stored_task(task: Task, parents: list[int], number: Mapping[str, int]) -> TaskLine:
+    return TaskLine(
         name=task.name,
         label=task.label,
         parents=parents,

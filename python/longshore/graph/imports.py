@@ -10,8 +10,8 @@ import msgspec
 from longshore.config.interpolate import parse, shown, with_values
 from longshore.config.merge import Node, plain, without_deleted
 from longshore.errors import ConfigError
-from longshore.graph.chosen import defined_in_place, labels_of_subset, without_after
-from longshore.graph.description import entries, identifier, known_keys, text, texts, unknown
+from longshore.graph.chosen import drop_parents, inline_datasets, subset_labels
+from longshore.graph.description import check_identifier, check_keys, map_items, read_names, read_text, unknown_name
 from longshore.origin import Origin
 
 _KEYS: Final = ("location", "include", "exclude", "labeledSubsetModifyMode")
@@ -39,7 +39,7 @@ class Import(msgspec.Struct, frozen=True, kw_only=True):
     edits: bool = False
 
 
-def imports_of(node: Node) -> list[Import]:
+def read_imports(node: Node) -> list[Import]:
     """What a pipeline imports, in its order.
 
     Raises
@@ -47,7 +47,7 @@ def imports_of(node: Node) -> list[Import]:
     ConfigError
         It is not written as it must be.
     """
-    items = entries(without_deleted(node), "the pipeline").get("imports")
+    items = map_items(without_deleted(node), "the pipeline").get("imports")
     if items is None or items.value is None:
         return []
     return [_import(item) for item in (items.value if isinstance(items.value, list) else [items])]
@@ -55,15 +55,16 @@ def imports_of(node: Node) -> list[Import]:
 
 def _import(node: Node) -> Import:
     if not isinstance(node.value, dict):
-        text(node, "what 'imports' names")
+        read_text(node, "what 'imports' names")
         return Import(location=node)
     what = "an import"
-    known_keys(node.value, _KEYS, what)
+    check_keys(node.value, _KEYS, what)
     if "location" not in node.value:
         raise ConfigError("an import has no 'location'", origin=node.origin, hint="Give it the path of a pipeline.")
-    text(node.value["location"], "'location' of an import")
+    read_text(node.value["location"], "'location' of an import")
     include, exclude = (
-        texts(node.value[key], f"'{key}' of {what}") if key in node.value else None for key in ("include", "exclude")
+        read_names(node.value[key], f"'{key}' of {what}") if key in node.value else None
+        for key in ("include", "exclude")
     )
     if include is not None and exclude is not None:
         raise ConfigError(
@@ -83,7 +84,7 @@ def _edits(items: Mapping[str, Node]) -> bool:
     return bool(mode.value == "EDIT")
 
 
-def part_of(node: Node, item: Import) -> tuple[Node, frozenset[str]]:
+def select_imported(node: Node, item: Import) -> tuple[Node, frozenset[str]]:
     """The part of an imported pipeline, itself without imports, that is asked for, and the labels that are left out.
 
     What tasks that are left out would make stays known as datasets.
@@ -93,23 +94,23 @@ def part_of(node: Node, item: Import) -> tuple[Node, frozenset[str]]:
     ConfigError
         It has no such label or subset.
     """
-    top = entries(without_deleted(node), "the pipeline")
-    tasks = entries(top.get("tasks"), "'tasks'")
-    subsets = entries(top.get("subsets"), "'subsets'")
+    top = map_items(without_deleted(node), "the pipeline")
+    tasks = map_items(top.get("tasks"), "'tasks'")
+    subsets = map_items(top.get("subsets"), "'subsets'")
     named = item.include if item.include is not None else item.exclude
     if named is None:
         return node, frozenset()
-    members = {name: labels_of_subset(name, each, tasks) for name, each in subsets.items()}
+    members = {name: subset_labels(name, each, tasks) for name, each in subsets.items()}
     labels: set[str] = set()
     for name, origin in named.items():
         if name not in members and name not in tasks:
             where = f"the import of '{node.origin.file}'"
-            raise unknown("subset or task", name, [*members, *tasks], origin, where)
+            raise unknown_name("subset or task", name, [*members, *tasks], origin, where)
         labels.update(members.get(name, (name,)))
     kept = labels if item.include is not None else tasks.keys() - labels
-    datasets = dict(entries(top.get("datasets"), "'datasets'"))
+    datasets = dict(map_items(top.get("datasets"), "'datasets'"))
     for label in tasks.keys() - kept:
-        for name, path in defined_in_place(tasks[label]):
+        for name, path in inline_datasets(tasks[label]):
             datasets.setdefault(name, path)
     sections = {
         "tasks": {label: task for label, task in tasks.items() if label in kept},
@@ -134,7 +135,7 @@ def _subsets_of(
             yield name, Node([Node(label, node.origin) for label in left], node.origin)
 
 
-def joined(node: Node, imported: Sequence[tuple[Node, frozenset[str]]]) -> Node:
+def merge_imports(node: Node, imported: Sequence[tuple[Node, frozenset[str]]]) -> Node:
     """A pipeline with all that it imports, whose own definitions win.
 
     Parameters
@@ -149,14 +150,14 @@ def joined(node: Node, imported: Sequence[tuple[Node, frozenset[str]]]) -> Node:
     ConfigError
         Two imported pipelines define one name in different ways, and this one does not.
     """
-    top = entries(without_deleted(node), "the pipeline")
-    others = [entries(without_deleted(each), "the pipeline") for each, _ in imported]
+    top = map_items(without_deleted(node), "the pipeline")
+    others = [map_items(without_deleted(each), "the pipeline") for each, _ in imported]
     found = {key: value for key, value in top.items() if key != "imports"}
     for section in _SECTIONS:
-        own = entries(top.get(section), f"'{section}'")
+        own = map_items(top.get(section), f"'{section}'")
         items: dict[str, Node] = {}
         for other in others:
-            for name, item in entries(other.get(section), f"'{section}'").items():
+            for name, item in map_items(other.get(section), f"'{section}'").items():
                 first = items.setdefault(name, item)
                 if name not in own and plain(first) != plain(item):
                     raise _two(section, name, first, item)
@@ -165,8 +166,8 @@ def joined(node: Node, imported: Sequence[tuple[Node, frozenset[str]]]) -> Node:
             found[section] = Node(items, top[section].origin if section in top else node.origin)
     lost = {label for _, labels in imported for label in labels}
     if "tasks" in found and lost:
-        tasks = entries(found["tasks"], "'tasks'")
-        kept = {label: without_after(task, lost - tasks.keys()) for label, task in tasks.items()}
+        tasks = map_items(found["tasks"], "'tasks'")
+        kept = {label: drop_parents(task, lost - tasks.keys()) for label, task in tasks.items()}
         found["tasks"] = Node(dict(kept), found["tasks"].origin)
     return Node(found, node.origin)
 
@@ -192,7 +193,7 @@ def _over(imported: Node | None, own: Node, section: str) -> Node:
 # ---------------------------------------------------------------------------------------------------------- parameters
 
 
-def with_parameters(node: Node) -> Node:
+def substitute_parameters(node: Node) -> Node:
     """A pipeline with the values of its parameters in place of their names.
 
     A text that is nothing but the name of one becomes its value, whatever that is; within a text it is put in as text.
@@ -202,12 +203,12 @@ def with_parameters(node: Node) -> Node:
     ConfigError
         A parameter has no value or a wrong name, or a value that is no text stands within one.
     """
-    top = entries(without_deleted(node), "the pipeline")
-    parameters = entries(top.get("parameters"), "'parameters'")
+    top = map_items(without_deleted(node), "the pipeline")
+    parameters = map_items(top.get("parameters"), "'parameters'")
     for name, value in parameters.items():
-        identifier(name, "parameters", value.origin)
+        check_identifier(name, "parameters", value.origin)
         for section in ("dimensions", "datasets"):
-            if name in entries(top.get(section), f"'{section}'"):
+            if name in map_items(top.get(section), f"'{section}'"):
                 message = f"'{name}' is in '{section}' and cannot be a parameter as well"
                 raise ConfigError(message, origin=value.origin)
         if value.value is None:

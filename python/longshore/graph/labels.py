@@ -13,7 +13,7 @@ from longshore.graph.universe import Universe
 from longshore.model.task import DataId, Task
 
 
-class TasksOfLabel:
+class LabelTasks:
     """The tasks of a label, column by column.
 
     Parameters

@@ -10,20 +10,20 @@ from typing import Any, Final, NoReturn, TypeVar
 import msgspec
 
 from longshore.errors import GraphError
-from longshore.graph.graphlines import KNOWN, GraphHeader
+from longshore.graph.graphlines import LINE_KEYS, GraphHeader
 from longshore.model.suggestions import did_you_mean
 from longshore.origin import Origin
 
 _BATCH: Final = 4096
 """Lines that are taken together: enough that Python's own work per line does not count."""
 _NUL: Final = b"\\u0000"
-AGAIN: Final = "Copy or make it again."
+COPY_HINT: Final = "Copy or make it again."
 """The way out where a file is damaged."""
 
 T = TypeVar("T", bound=msgspec.Struct)
 
 
-class Lines:
+class LineReader:
     """Lines of a file, taken a batch at a time, of which it is known where they are."""
 
     def __init__(self, lines: Iterable[bytes], origin: Origin, line: int = 1) -> None:
@@ -49,7 +49,7 @@ class Lines:
                 raise GraphError(
                     f"the file is cut short: it has {taken:,} of its {count:,} {what}s",
                     origin=Origin(self.file, self.line, 1),
-                    hint=AGAIN,
+                    hint=COPY_HINT,
                 )
             yield self._decoded(lines, decoder, what)
             taken += len(lines)
@@ -85,9 +85,9 @@ class Lines:
         """JSON, but no such record."""
         hint = ""
         if found := re.fullmatch(r"Object contains unknown field `(.*)`", error):
-            known = KNOWN[what]
+            known = LINE_KEYS[what]
             hint = did_you_mean(found[1], known) or f"Known are {', '.join(known)}."
-        message = f"this is no {what}: {reason_of(error)}"
+        message = f"this is no {what}: {decode_reason(error)}"
         raise GraphError(message, origin=Origin(self.file, number, 1), hint=hint)
 
     def _malformed(self, what: str, line: bytes, error: str, number: int) -> NoReturn:
@@ -102,7 +102,7 @@ class Lines:
         raise GraphError(
             f"the line of this {what} is cut short: its JSON has no end",
             origin=Origin(self.file, number, column),
-            hint=AGAIN,
+            hint=COPY_HINT,
         )
 
     def refuse_more(self, header: GraphHeader) -> None:
@@ -127,7 +127,7 @@ def _not_utf8(line: bytes) -> int:
     return 1
 
 
-def reason_of(error: str) -> str:
+def decode_reason(error: str) -> str:
     """What msgspec says is wrong, the place in front."""
     reason, _, where = error.replace("`", "'").partition(" - at '$")
     where = where.removesuffix("'").removeprefix(".")

@@ -11,14 +11,14 @@ import msgspec
 from longshore.config.interpolate import shown
 from longshore.config.merge import Node
 from longshore.errors import FilesError, GraphError
-from longshore.graph.conditions import bind
-from longshore.graph.description import Description, describe
-from longshore.graph.dimensions import Dimension, Row, read_dimensions, read_relations, resolver
-from longshore.graph.labels import TasksOfLabel
+from longshore.graph.conditions import bind_conditions
+from longshore.graph.description import PipelineDeclaration, read_declaration
+from longshore.graph.dimensions import Dimension, Row, column_resolver, read_dimensions, read_relations
+from longshore.graph.labels import LabelTasks
 from longshore.graph.query import parse_query
 from longshore.graph.tables import Table
-from longshore.graph.templates import Expand, PathTemplate, check_commands, only_parse, path_template
-from longshore.graph.universe import Universe, picker, too_many
+from longshore.graph.templates import ExpandTemplate, PathTemplate, check_commands, parse_template, path_template
+from longshore.graph.universe import Universe, row_projection, too_many_combinations
 from longshore.model.dag import Dag
 from longshore.model.file import File
 from longshore.model.garbage import collection_paused
@@ -31,7 +31,7 @@ _ROWS_PER_TASK: Final = 10
 """How many times the limit of tasks the rows of a join, and what tasks wait for, may be."""
 
 
-class External(msgspec.Struct, frozen=True, kw_only=True):
+class ExternalFiles(msgspec.Struct, frozen=True, kw_only=True):
     """Files of a dataset that no task makes, and so must be there.
 
     Attributes
@@ -65,7 +65,7 @@ class Pipeline(msgspec.Struct, frozen=True, kw_only=True):
 
     graph: TaskGraph
     commands: Mapping[str, Node]
-    external: Sequence[External]
+    external: Sequence[ExternalFiles]
 
 
 class PipelineSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,7 +92,7 @@ class PipelineSettings(msgspec.Struct, frozen=True, kw_only=True):
     limit: int = DEFAULT_LIMIT
     name: str = "pipeline"
     directory: str = ""
-    expand: Expand = only_parse
+    expand: ExpandTemplate = parse_template
 
 
 def read_pipeline(node: Node, tables: Mapping[str, Table], settings: PipelineSettings | None = None) -> Pipeline:
@@ -117,7 +117,7 @@ def read_pipeline(node: Node, tables: Mapping[str, Table], settings: PipelineSet
         Tasks wait for each other.
     """
     settings = settings or PipelineSettings()
-    description = describe(node)
+    description = read_declaration(node)
     # Hundreds of thousands of records are made and none is dropped: looking for garbage among them took a third of the
     # time (measured: 1.6 s, not 1.0 s, for 100,000 tasks).
     with collection_paused():
@@ -130,7 +130,7 @@ def read_pipeline(node: Node, tables: Mapping[str, Table], settings: PipelineSet
         check_commands(description, {name: template.dimensions for name, template in templates.items()})
         try:
             universe = _universe(description, dimensions, tables, settings)
-            kinds = [TasksOfLabel(task, universe, templates) for task in description.tasks.values()]
+            kinds = [LabelTasks(task, universe, templates) for task in description.tasks.values()]
             universe.refuse_empty()
         except GraphError as error:
             error.origin = error.origin or description.origin
@@ -139,7 +139,7 @@ def read_pipeline(node: Node, tables: Mapping[str, Table], settings: PipelineSet
 
 
 def _universe(
-    description: Description,
+    description: PipelineDeclaration,
     dimensions: Mapping[str, Dimension],
     tables: Mapping[str, Table],
     settings: PipelineSettings,
@@ -147,13 +147,13 @@ def _universe(
     """The combinations of values that there are, which do not come to too many tasks."""
     origin = settings.query_origin
     relations = read_relations(description, dimensions, tables)
-    conditions = bind(parse_query(settings.query, origin), resolver(dimensions, origin), origin)
+    conditions = bind_conditions(parse_query(settings.query, origin), column_resolver(dimensions, origin), origin)
     universe = Universe(dimensions, relations, conditions, limit=settings.limit * _ROWS_PER_TASK, query_origin=origin)
     _check_count(description, universe, settings.limit)
     return universe
 
 
-def missing(pipeline: Pipeline, absent: Collection[str]) -> FilesError | None:
+def missing_files(pipeline: Pipeline, absent: Collection[str]) -> FilesError | None:
     """The error for external files that are not there; ``None`` if none of these is one."""
     for external in pipeline.external:
         gone = [path for path in external.paths if path in absent]
@@ -167,25 +167,27 @@ def missing(pipeline: Pipeline, absent: Collection[str]) -> FilesError | None:
     return None
 
 
-def _check_count(description: Description, universe: Universe, limit: int) -> None:
+def _check_count(description: PipelineDeclaration, universe: Universe, limit: int) -> None:
     """Refuse too many tasks before any is made."""
     total = 0
     for task in description.tasks.values():
         count = universe.count(task.dimensions)
         total += count
         if count > limit:
-            raise too_many(count, f"the task '{task.label}' by {' and '.join(task.dimensions)}", limit, task.origin)
+            raise too_many_combinations(
+                count, f"the task '{task.label}' by {' and '.join(task.dimensions)}", limit, task.origin
+            )
     if total > limit:
-        raise too_many(total, "all tasks together", limit)
+        raise too_many_combinations(total, "all tasks together", limit)
 
 
 # ------------------------------------------------------------------------------------------------------------ the graph
 
 
 def _pipeline(
-    description: Description,
+    description: PipelineDeclaration,
     universe: Universe,
-    kinds: Sequence[TasksOfLabel],
+    kinds: Sequence[LabelTasks],
     templates: Mapping[str, PathTemplate],
     settings: PipelineSettings,
 ) -> Pipeline:
@@ -239,7 +241,7 @@ def _unique(names: list[str]) -> list[str]:
 
 
 def _makers(
-    tasks: Sequence[Task], kinds: Sequence[TasksOfLabel], templates: Mapping[str, PathTemplate]
+    tasks: Sequence[Task], kinds: Sequence[LabelTasks], templates: Mapping[str, PathTemplate]
 ) -> dict[str, int]:
     """Position of the task that makes a file, per path.
 
@@ -310,7 +312,7 @@ def _edges_by_files(tasks: Sequence[Task], makers: Mapping[str, int]) -> Iterato
             yield maker, position
 
 
-def _edges_by_order(kinds: Sequence[TasksOfLabel], universe: Universe) -> Iterator[tuple[int, int]]:
+def _edges_by_order(kinds: Sequence[LabelTasks], universe: Universe) -> Iterator[tuple[int, int]]:
     """``after``: the tasks of a label come before those of another that their values join."""
     positions: dict[str, dict[Row, int]] = {}
     begins = 0
@@ -323,17 +325,17 @@ def _edges_by_order(kinds: Sequence[TasksOfLabel], universe: Universe) -> Iterat
         for parent in kind.entry.after:
             both = tuple(dict.fromkeys((*own, *dimensions[parent])))
             rows = universe.rows(both, f"tasks '{child}' after tasks '{parent}'")
-            parents = map(positions[parent].__getitem__, map(picker(both, dimensions[parent]), rows))
-            children = map(positions[child].__getitem__, map(picker(both, own), rows))
+            parents = map(positions[parent].__getitem__, map(row_projection(both, dimensions[parent]), rows))
+            children = map(positions[child].__getitem__, map(row_projection(both, own), rows))
             yield from zip(parents, children, strict=True)
 
 
 def _external(
-    kinds: Sequence[TasksOfLabel],
+    kinds: Sequence[LabelTasks],
     names: Sequence[str],
     makers: Mapping[str, int],
     templates: Mapping[str, PathTemplate],
-) -> list[External]:
+) -> list[ExternalFiles]:
     made = {dataset for kind in kinds for dataset in kind.outputs}
     found: dict[str, dict[str, str]] = {}
     begins = 0
@@ -348,7 +350,7 @@ def _external(
                         readers.setdefault(path, name)
         begins += len(kind.rows)
     return [
-        External(dataset=dataset, paths=paths, origin=templates[dataset].origin)
+        ExternalFiles(dataset=dataset, paths=paths, origin=templates[dataset].origin)
         for dataset, paths in found.items()
         if paths
     ]

@@ -14,7 +14,7 @@ from longshore.model.suggestions import did_you_mean
 ROOT = "data"
 """Folder of the run directory where tasks find their inputs and leave their outputs."""
 
-MOST = 2**63 - 1
+LARGEST_AMOUNT = 2**63 - 1
 """No amount is larger than what a system can count."""
 
 SCALES: Mapping[str, float] = {"timeScale": 0.01, "memoryScale": 0, "outputScale": 0.001}
@@ -27,7 +27,7 @@ _LONGEST_COMMAND_B = 100_000
 """What is longer goes into a file: Linux takes 128 KiB for one word, and a wrapper may make one of a whole line."""
 
 
-class Replay(msgspec.Struct, frozen=True, kw_only=True):
+class ReplaySettings(msgspec.Struct, frozen=True, kw_only=True):
     """How tasks are replayed: the ``replay`` map of the configuration, checked."""
 
     python: str
@@ -60,7 +60,7 @@ class Replay(msgspec.Struct, frozen=True, kw_only=True):
         words_file
             Path of that file, relative to the run directory.
         """
-        seconds = min(max(run_s or 0.0, 0.0) * self.time_scale, float(MOST))
+        seconds = min(max(run_s or 0.0, 0.0) * self.time_scale, float(LARGEST_AMOUNT))
         cpu = min(max(cpu_percent or 0.0, 0.0) / 100, 1.0)
         memory = _scaled(memory_b or 0.0, self.memory_scale)
         words = ["--name", name, "--seconds", _plain(seconds), "--cpu", _plain(cpu)]
@@ -77,7 +77,7 @@ class Replay(msgspec.Struct, frozen=True, kw_only=True):
         return (*program, f"@{words_file}"), {words_file: text + "\n"}
 
 
-def read_replay(settings: Mapping[str, Any]) -> Replay:
+def read_replay_settings(settings: Mapping[str, Any]) -> ReplaySettings:
     """Check a ``replay`` map.
 
     Raises
@@ -90,7 +90,7 @@ def read_replay(settings: Mapping[str, Any]) -> Replay:
         if key not in known:
             hint = did_you_mean(str(key), known) or f"There are {', '.join(SCALES)}."
             raise ConfigError(f"there is no 'replay.{key}'", hint=hint)
-    return Replay(
+    return ReplaySettings(
         python=str(settings.get("python", PROGRAMS["python"])),
         program=str(settings.get("program", PROGRAMS["program"])),
         time_scale=_scale(settings, "timeScale"),
@@ -116,7 +116,7 @@ def _scale(settings: Mapping[str, Any], key: str) -> float:
 
 
 def _scaled(amount: float, scale: float) -> int:
-    exact = min(max(amount, 0) * scale, float(MOST))
+    exact = min(max(amount, 0) * scale, float(LARGEST_AMOUNT))
     nearest = round(exact)
     # 100 * 0.07 is 7.000000000000001, and still means 7.
     return nearest if math.isclose(exact, nearest, rel_tol=1e-12) else math.ceil(exact)

@@ -19,7 +19,7 @@ Value: TypeAlias = int | float | str
 """What a dimension can be."""
 
 
-class Kind(StrEnum):
+class ValueKind(StrEnum):
     """What all values of a dimension or column are."""
 
     NUMBER = "numbers"
@@ -66,16 +66,16 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
         """
         cells = self.cells(name, origin)
         if self.untyped:
-            values = typed(set(map(str, cells)))
+            values = parse_numbers(set(map(str, cells)))
             return [values[str(cell)] for cell in cells]
-        kind: Kind | None = None
+        kind: ValueKind | None = None
         for row, cell in enumerate(cells):
-            if kind is not None and kind is not kind_of(cell):
+            if kind is not None and kind is not value_kind(cell):
                 message = (
                     f"the column '{name}' of '{self.name}' holds numbers and text; {shown(cell)} differs from before"
                 )
                 raise ConfigError(message, origin=self.place(row))
-            kind = kind_of(cell)
+            kind = value_kind(cell)
         return cells
 
     def cells(self, name: str, origin: Origin | None) -> list[Value]:
@@ -111,9 +111,9 @@ def is_value(value: object) -> bool:
     return isinstance(value, str) or abs(value) < _TOO_LARGE
 
 
-def kind_of(value: object) -> Kind:
+def value_kind(value: object) -> ValueKind:
     """Whether a value is a number or text."""
-    return Kind.TEXT if isinstance(value, str) else Kind.NUMBER
+    return ValueKind.TEXT if isinstance(value, str) else ValueKind.NUMBER
 
 
 # ------------------------------------------------------------------------------------------------------ text as numbers
@@ -122,7 +122,7 @@ _INTEGER = re.compile(r"0|-?[1-9][0-9]{0,17}")
 _DECIMAL = re.compile(r"-?(?:0|[1-9][0-9]{0,15})\.[0-9]{1,17}")
 
 
-def number(text: str) -> int | float | None:
+def parse_number(text: str) -> int | float | None:
     """The number that is written in exactly this way; ``None`` for any other text, such as ``007`` and ``1.50``."""
     if _INTEGER.fullmatch(text):
         return int(text)
@@ -131,11 +131,11 @@ def number(text: str) -> int | float | None:
     return None
 
 
-def typed(texts: Iterable[str]) -> dict[str, Value]:
+def parse_numbers(texts: Iterable[str]) -> dict[str, Value]:
     """Numbers for texts that are all written as numbers are, else the texts themselves."""
     values: dict[str, Value] = {}
     for text in texts:
-        value = number(text)
+        value = parse_number(text)
         if value is None:
             return {each: each for each in texts}
         values[text] = value
@@ -247,7 +247,7 @@ def parse_json_lines(text: str, origin: Origin) -> Table:
 _WILDCARD = re.compile(r"(\*\*/|\*+|\?)")
 
 
-def captured(pattern: str, origin: Origin | None = None) -> dict[str, str]:
+def captured_names(pattern: str, origin: Origin | None = None) -> dict[str, str]:
     """Names that a pattern captures, in its order, with their format specifications.
 
     Raises
@@ -279,12 +279,12 @@ def captured(pattern: str, origin: Origin | None = None) -> dict[str, str]:
     return names
 
 
-def wildcards(pattern: str) -> str:
+def glob_pattern(pattern: str) -> str:
     """The pattern as `glob.glob` wants it, with ``*`` for what is captured; it finds at least all that match."""
     return "".join("*" if isinstance(part, Field) else part.replace("[", "[[]") for part in parse(pattern))
 
 
-def match_glob(pattern: str, paths: Iterable[str], origin: Origin | None = None) -> Table:
+def capture_values(pattern: str, paths: Iterable[str], origin: Origin | None = None) -> Table:
     """Take the captured values out of the names of files.
 
     ``{name}`` is some text without a slash, as short as can be; the same name twice must be the same text. A format
@@ -295,7 +295,7 @@ def match_glob(pattern: str, paths: Iterable[str], origin: Origin | None = None)
     pattern
         The pattern.
     paths
-        What `wildcards` found, and perhaps more.
+        What `glob_pattern` found, and perhaps more.
     origin
         Where the pattern was written.
 
@@ -306,7 +306,7 @@ def match_glob(pattern: str, paths: Iterable[str], origin: Origin | None = None)
     GraphError
         Nothing matches.
     """
-    specs = captured(pattern, origin)
+    specs = captured_names(pattern, origin)
     for part in parse(pattern):
         if isinstance(part, Field) and part.name not in specs:
             raise ConfigError(f"the pattern {shown(pattern)} cannot capture '{part}'", origin=origin)
@@ -320,7 +320,7 @@ def match_glob(pattern: str, paths: Iterable[str], origin: Origin | None = None)
         )
     columns: dict[str, Sequence[Any]] = {}
     for (name, spec), cells in zip(specs.items(), zip(*rows, strict=True), strict=True):
-        values = {} if spec else typed(set(cells))
+        values = {} if spec else parse_numbers(set(cells))
         columns[name] = [values.get(cell, cell) for cell in cells]
     return Table(name=pattern, columns=columns, origin=origin)
 

@@ -11,15 +11,15 @@ import msgspec
 from longshore.config.interpolate import Field, Template, format_value, parse, shown, unparse
 from longshore.config.merge import Node, plain
 from longshore.errors import ConfigError
-from longshore.graph.description import Description, TaskEntry, unknown
+from longshore.graph.description import PipelineDeclaration, TaskEntry, unknown_name
 from longshore.graph.dimensions import Dimension
 from longshore.origin import Origin
 
-Expand: TypeAlias = Callable[[Node, frozenset[str]], Template]
+ExpandTemplate: TypeAlias = Callable[[Node, frozenset[str]], Template]
 """Makes a template of a text, in which the names given stay fields and everything else is filled in."""
 
 
-def only_parse(node: Node, _names: frozenset[str]) -> Template:
+def parse_template(node: Node, _names: frozenset[str]) -> Template:
     """A template of a text in which nothing is filled in."""
     return Template(parse(str(node.value)), node.origin)
 
@@ -94,7 +94,7 @@ def path_template(dataset: str, template: Template, dimensions: Collection[str])
         if isinstance(part, Field):
             where = f"the path of the dataset '{dataset}'"
             if part.name not in dimensions:
-                raise unknown("dimension", part.name, dimensions, origin, where)
+                raise unknown_name("dimension", part.name, dimensions, origin, where)
             if "/" in part.spec:
                 raise ConfigError(f"{where} has a slash in the format '{part}'", origin=origin)
     # One path for all ways to spell it, so that two tasks that write one file are seen to.
@@ -110,7 +110,7 @@ def path_template(dataset: str, template: Template, dimensions: Collection[str])
     )
 
 
-def check_commands(description: Description, uses: Mapping[str, Collection[str]]) -> None:
+def check_commands(description: PipelineDeclaration, uses: Mapping[str, Collection[str]]) -> None:
     """Refuse commands that name a dimension or dataset which their task does not have.
 
     Parameters
@@ -147,7 +147,7 @@ def _words(task: TaskEntry) -> Sequence[Node]:
 
 
 def _check_field(
-    description: Description, task: TaskEntry, word: Node, field: Field, uses: Mapping[str, Collection[str]]
+    description: PipelineDeclaration, task: TaskEntry, word: Node, field: Field, uses: Mapping[str, Collection[str]]
 ) -> None:
     name = field.name
     what = f"the command of the task '{task.label}' uses '{{{name}}}'"

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from longshore.errors import GraphError
-from longshore.graph.conditions import Condition, Pair
+from longshore.graph.conditions import ColumnComparison, Condition
 from longshore.graph.dimensions import Dimension, Relation, Row
 from longshore.origin import Origin
 
@@ -102,7 +102,7 @@ class Universe:
         rows = parts[0].rows
         for part in parts[1:]:
             rows = [left + right for left in rows for right in part.rows]
-        rows = list(map(picker([name for part in parts for name in part.dimensions], dimensions), rows))
+        rows = list(map(row_projection([name for part in parts for name in part.dimensions], dimensions), rows))
         rows.sort()
         return rows
 
@@ -115,7 +115,7 @@ class Universe:
 
     def _limit(self, count: int, what: str) -> None:
         if count > self.limit:
-            raise too_many(count, what, self.limit)
+            raise too_many_combinations(count, what, self.limit)
 
     def _parts(self, dimensions: Collection[str]) -> Iterator[Factor]:
         wanted = set(dimensions)
@@ -154,7 +154,7 @@ class Universe:
             raise self._nothing_left(f"{relation.name} has no row that satisfies it")
         return Factor(relation.dimensions, rows, (relation.name,))
 
-    def _equal(self, pair: Pair) -> Factor:
+    def _equal(self, pair: ColumnComparison) -> Factor:
         """What is equal in two dimensions, as rows."""
         left, right = pair.left, pair.right
         codes: dict[Any, list[int]] = {}
@@ -269,8 +269,8 @@ class Universe:
         if not shared:
             self._limit(len(left.rows) * len(right.rows), what)
             return Factor(dimensions, [one + other for one, other in product(left.rows, right.rows)], names)
-        key, other_key = picker(left.dimensions, shared), picker(right.dimensions, shared)
-        rest = picker(right.dimensions, further)
+        key, other_key = row_projection(left.dimensions, shared), row_projection(right.dimensions, shared)
+        rest = row_projection(right.dimensions, further)
         if len(left.rows) * len(right.rows) > self.limit:
             counts = Counter(map(other_key, right.rows))
             self._limit(sum(map(counts.__getitem__, map(key, left.rows))), what)
@@ -284,7 +284,7 @@ class Universe:
         return Factor(dimensions, rows, names)
 
 
-def too_many(count: int, what: str, limit: int, origin: Origin | None = None) -> GraphError:
+def too_many_combinations(count: int, what: str, limit: int, origin: Origin | None = None) -> GraphError:
     """The error for more combinations than are allowed."""
     return GraphError(
         f"{what}: {count:,} combinations, more than the limit of {limit:,}",
@@ -301,11 +301,11 @@ def _distinct(factor: Factor, dimensions: Sequence[str]) -> list[Row]:
     """The rows over some of the dimensions, in this order, each once."""
     if tuple(dimensions) == factor.dimensions:
         return factor.rows
-    rows = map(picker(factor.dimensions, dimensions), factor.rows)
+    rows = map(row_projection(factor.dimensions, dimensions), factor.rows)
     return list(rows) if len(dimensions) == len(factor.dimensions) else list(dict.fromkeys(rows))
 
 
-def picker(dimensions: Sequence[str], wanted: Sequence[str]) -> Callable[[Row], Row]:
+def row_projection(dimensions: Sequence[str], wanted: Sequence[str]) -> Callable[[Row], Row]:
     """What takes the wanted dimensions, in their order, out of a row."""
     places = [dimensions.index(name) for name in wanted]
     if places == list(range(len(dimensions))):

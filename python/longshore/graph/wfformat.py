@@ -10,7 +10,7 @@ from typing import Annotated, Any, TypeAlias
 import msgspec
 
 from longshore.errors import CycleError, GraphError
-from longshore.graph.replay import MOST, ROOT, read_replay
+from longshore.graph.replay import LARGEST_AMOUNT, ROOT, read_replay_settings
 from longshore.model.dag import Dag
 from longshore.model.file import File
 from longshore.model.suggestions import did_you_mean
@@ -24,7 +24,7 @@ _BATCH = 4096
 """Bits of one number; more would take too much memory in a large graph."""
 
 _Text: TypeAlias = Annotated[str, msgspec.Meta(min_length=1)]
-_Amount: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=MOST)]
+_Amount: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=LARGEST_AMOUNT)]
 
 
 class _Version(msgspec.Struct):
@@ -96,7 +96,7 @@ def read_wfformat(text: bytes, settings: Mapping[str, Any], origin: Origin) -> T
     CycleError
         Tasks wait for each other.
     """
-    replay = read_replay(settings)
+    replay = read_replay_settings(settings)
     place = Origin(origin.file, layer=origin.layer)
     document = _decode(text.removeprefix(codecs.BOM_UTF8), place)
     specification, execution = document.workflow.specification, document.workflow.execution

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-THREADS: Final = (
+THREAD_VARIABLES: Final = (
     "OMP_NUM_THREADS",
     "OPENBLAS_NUM_THREADS",
     "MKL_NUM_THREADS",
@@ -16,9 +16,9 @@ THREADS: Final = (
     "NUMBA_NUM_THREADS",
 )
 """Variables that libraries read for how many threads to make; without them each makes one per processor it sees."""
-GPUS: Final = ("gpus", "gpu")
+GPU_RESOURCES: Final = ("gpus", "gpu")
 """Names of resources that are GPUs."""
-VISIBLE: Final = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
+GPU_VARIABLES: Final = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
 """Variables that show a process some GPUs only.
 
 Not ``ROCR_VISIBLE_DEVICES``: beneath it the others count anew from 0, so that of both together nothing is left.
@@ -27,7 +27,7 @@ Not ``ROCR_VISIBLE_DEVICES``: beneath it the others count anew from 0, so that o
 
 def thread_variables(cpus: int) -> dict[str, str]:
     """The variables that hold libraries to a number of threads."""
-    return dict.fromkeys(THREADS, str(cpus))
+    return dict.fromkeys(THREAD_VARIABLES, str(cpus))
 
 
 def identity_variables(identities: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
@@ -35,12 +35,12 @@ def identity_variables(identities: Mapping[str, tuple[str, ...]]) -> dict[str, s
     variables = {}
     for name, these in identities.items():
         words = ",".join(these)
-        variables[f"LONGSHORE_JOB_RESOURCE_{variable_name(name)}_IDS"] = words
-        if name in GPUS:
-            variables |= dict.fromkeys(VISIBLE, words)
+        variables[f"LONGSHORE_JOB_RESOURCE_{resource_variable(name)}_IDS"] = words
+        if name in GPU_RESOURCES:
+            variables |= dict.fromkeys(GPU_VARIABLES, words)
     return variables
 
 
-def variable_name(name: str) -> str:
+def resource_variable(name: str) -> str:
     """The name of a resource as part of a variable's."""
     return re.sub(r"\W", "_", name, flags=re.ASCII).upper()

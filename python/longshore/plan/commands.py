@@ -11,7 +11,7 @@ from typing import Final
 from longshore.model.job import JobSettings
 from longshore.model.request import MIB, Request
 from longshore.model.task import Command
-from longshore.plan.allotment import variable_name
+from longshore.plan.allotment import resource_variable
 
 SHELL: Final = "/bin/sh"
 
@@ -35,7 +35,7 @@ _BUILT_IN: Final = re.compile(
 """Words that only a shell understands, or in its own way (POSIX 2.4, 2.14 and 1.6; in mksh `r` repeats a command)."""
 
 
-def argv_of(command: Command) -> tuple[str, ...]:
+def command_argv(command: Command) -> tuple[str, ...]:
     """The words to execute for a command.
 
     A line in which nothing needs a shell is split at its blanks and executed as it is, which is the same and faster.
@@ -49,7 +49,7 @@ def argv_of(command: Command) -> tuple[str, ...]:
     return (SHELL, "-c", command)
 
 
-def as_line(command: Command) -> str:
+def shell_line(command: Command) -> str:
     """A command as one line for a POSIX shell."""
     if isinstance(command, str):
         return command
@@ -61,7 +61,7 @@ def as_line(command: Command) -> str:
     return f"''{line}" if command and "=" in command[0] else line
 
 
-def exact_line(command: Command) -> str:
+def exact_shell_line(command: Command) -> str:
     """A command as one line for a POSIX shell, in which every word is just what it is."""
     if isinstance(command, str):
         return command
@@ -71,13 +71,15 @@ def exact_line(command: Command) -> str:
     return f"''{line}" if command and "=" in command[0] and line[0] not in "'\"" else line
 
 
-def with_files(command: Command, paths: Mapping[str, str]) -> Command:
+def substitute_files(command: Command, paths: Mapping[str, str]) -> Command:
     """A command with each ``<FILE:x>`` replaced by the path of the workflow's file of that name.
 
     A path that is not absolute lies in the run directory, which the job knows.
     """
     if isinstance(command, str):
-        return _FILE.sub(lambda found: as_line((_placed(paths, found),)), command) if _FILE_MARK in command else command
+        return (
+            _FILE.sub(lambda found: shell_line((_placed(paths, found),)), command) if _FILE_MARK in command else command
+        )
     if not any(_FILE_MARK in word for word in command):
         return command
     return tuple(_FILE.sub(lambda found: _placed(paths, found), word) for word in command)
@@ -90,7 +92,7 @@ def _placed(paths: Mapping[str, str], found: re.Match[str]) -> str:
     return path if path.startswith("/") else f"<ENV:LONGSHORE_JOB_RUN_DIR>/{path}"
 
 
-def with_variables(command: Command, environment: Mapping[str, str]) -> Command:
+def substitute_variables(command: Command, environment: Mapping[str, str]) -> Command:
     """A command with each ``<ENV:X>`` replaced by the job's own variable, and by nothing where it has none.
 
     A line for the shell has none of them: there it is ``${X}``, and the shell's affair.
@@ -100,7 +102,7 @@ def with_variables(command: Command, environment: Mapping[str, str]) -> Command:
     return tuple(_filled(word, environment) for word in command)
 
 
-def with_inherited(environment: Mapping[str, str], inherited: Mapping[str, str]) -> dict[str, str]:
+def substitute_inherited(environment: Mapping[str, str], inherited: Mapping[str, str]) -> dict[str, str]:
     """Variables of a job with each ``<ENV:X>`` in their values replaced by what the job inherits, or by nothing.
 
     One that names itself, as ``PATH`` does in ``PATH: "$HOME/bin:${PATH}"``, means the inherited one, too.
@@ -108,7 +110,7 @@ def with_inherited(environment: Mapping[str, str], inherited: Mapping[str, str])
     return {name: _filled(value, inherited) if _MARK in value else value for name, value in environment.items()}
 
 
-def as_assignment(name: str, value: str, known: Mapping[str, str]) -> str:
+def shell_assignment(name: str, value: str, known: Mapping[str, str]) -> str:
     """``NAME=VALUE`` as one word for a POSIX shell, which fills in each ``<ENV:X>`` of the value that is not known."""
     first, *others = _DELAYED.split(value)
     turns = [f"{name}={first}"]
@@ -124,24 +126,24 @@ def _filled(text: str, environment: Mapping[str, str]) -> str:
     return _DELAYED.sub(lambda found: environment.get(found[1], ""), text)
 
 
-def marks_in(text: str) -> int:
+def count_placeholders(text: str) -> int:
     """How often a text names what is filled in later."""
     return len(_DELAYED.findall(text)) + len(_FILE.findall(text)) if _MARK in text or _FILE_MARK in text else 0
 
 
-def exactly(text: str) -> str:
+def quote_literal(text: str) -> str:
     """A text as one word for a POSIX shell, in which nothing is filled in later either."""
     # In single quotes, for there is a sign in it that needs them.
     return shlex.quote(text).replace(_FILE_MARK, "<''FILE:")
 
 
-def to_be_filled(text: str) -> str:
+def quote_template(text: str) -> str:
     """A text as one word for a POSIX shell, in which what it names is filled in."""
     pieces = _FILE_WHOLE.split(text)
     return "".join(piece if number % 2 else _quoted(piece) for number, piece in enumerate(pieces) if piece)
 
 
-def with_launcher(command: Command, launcher: str) -> Command:
+def add_launcher(command: Command, launcher: str) -> Command:
     """A command behind a line of shell that starts it, as one line for a POSIX shell."""
     if not launcher:
         return command
@@ -149,18 +151,18 @@ def with_launcher(command: Command, launcher: str) -> Command:
     return (
         f"{launcher} {SHELL} -c {shlex.quote(command)}"
         if isinstance(command, str)
-        else f"{launcher} {as_line(command)}"
+        else f"{launcher} {shell_line(command)}"
     )
 
 
-def with_setup(command: Command, lines: Sequence[str]) -> Command:
+def add_setup(command: Command, lines: Sequence[str]) -> Command:
     """A command as a script that first runs some lines in the same shell, so that what they set counts."""
     if not lines:
         return command
-    return "\n".join([*lines, command if isinstance(command, str) else f"exec {as_line(command)}"])
+    return "\n".join([*lines, command if isinstance(command, str) else f"exec {shell_line(command)}"])
 
 
-def with_own_lines(command: Command, before: str, after: str) -> Command:
+def add_user_lines(command: Command, before: str, after: str) -> Command:
     """A command as a script with a line before it and one after it, in the shell that the lines share.
 
     Parameters
@@ -176,28 +178,28 @@ def with_own_lines(command: Command, before: str, after: str) -> Command:
         return command
     lines = [before, '_status=$?; [ "$_status" -eq 0 ] || exit "$_status"'] if before else []
     if not after:
-        return "\n".join([*lines, command if isinstance(command, str) else f"exec {as_line(command)}"])
+        return "\n".join([*lines, command if isinstance(command, str) else f"exec {shell_line(command)}"])
     # In a shell of its own: an `exit` in it must not keep the line after it from being run.
-    lines += ["(", as_line(command), ")", "_status=$?", after]
+    lines += ["(", shell_line(command), ")", "_status=$?", after]
     return "\n".join([*lines, '_after=$?; [ "$_status" -eq 0 ] || exit "$_status"; exit "$_after"'])
 
 
-def in_full(command: Command, settings: JobSettings) -> Command:
+def full_command(command: Command, settings: JobSettings) -> Command:
     """A command with all that a job runs around it: its launcher, the user's lines before and after it, the set-up."""
     before, after = (str(settings.attributes.get(key, "")) for key in ("preCmdline", "postCmdline"))
-    return with_setup(with_own_lines(with_launcher(command, settings.launcher), before, after), settings.setup)
+    return add_setup(add_user_lines(add_launcher(command, settings.launcher), before, after), settings.setup)
 
 
-def program_of(command: Command) -> str | None:
+def command_program(command: Command) -> str | None:
     """The program a command starts, where that can be told without a shell."""
     if not isinstance(command, str):
         return command[0]
     if _NEEDS_SHELL.search(command):
         return None
-    # The same as the first word of `argv_of`, of which there may be hundreds of thousands.
+    # The same as the first word of `command_argv`, of which there may be hundreds of thousands.
     word = command.replace("\t", " ").lstrip(" ").partition(" ")[0]
     if word == SHELL:
-        return None if argv_of(command)[:2] == (SHELL, "-c") else word
+        return None if command_argv(command)[:2] == (SHELL, "-c") else word
     return word if word and not _BUILT_IN.fullmatch(word) else None
 
 
@@ -215,7 +217,7 @@ def job_variables(*, name: str, label: str, attempt: int, request: Request, run_
     if request.disk_b is not None:
         variables["LONGSHORE_JOB_DISK_MB"] = str(request.disk_b // MIB)
     for resource, amount in request.resources.items():
-        variables[f"LONGSHORE_JOB_RESOURCE_{variable_name(resource)}"] = str(amount)
+        variables[f"LONGSHORE_JOB_RESOURCE_{resource_variable(resource)}"] = str(amount)
     return variables
 
 

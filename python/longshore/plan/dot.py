@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from longshore.model.workflow import Workflow
 
 
-def dot_of_clusters(clustered: ClusteredGraph) -> Iterator[bytes]:
+def cluster_dot(clustered: ClusteredGraph) -> Iterator[bytes]:
     """The lines of a graph of clusters, each with its label and the number of its tasks."""
     nodes = clustered.dag.nodes
     boxes = ((cluster.name, (cluster.label, _counted(len(cluster.tasks)))) for cluster in clustered.dag)
@@ -19,14 +19,14 @@ def dot_of_clusters(clustered: ClusteredGraph) -> Iterator[bytes]:
     yield from _lines(clustered.name, boxes, arrows)
 
 
-def dot_of_jobs(workflow: Workflow) -> Iterator[bytes]:
+def workflow_dot(workflow: Workflow) -> Iterator[bytes]:
     """The lines of a workflow, each job with its label; the final job is behind all that nothing else waits for."""
     graph = workflow.graph
     boxes = ((job.name, (job.label,)) for job in workflow)
     yield from _lines(workflow.name, boxes, graph.edges, _last(workflow))
 
 
-def escaped(text: str) -> str:
+def escape_dot(text: str) -> str:
     """Text as it stands between the quotation marks of a string for Graphviz."""
     return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", " ")
 
@@ -37,9 +37,9 @@ def _lines(
     arrows: Iterable[tuple[str, str]],
     dashed: Iterable[tuple[str, str]] = (),
 ) -> Iterator[bytes]:
-    yield f'digraph "{escaped(title)}" {{\n  node [shape=box];\n'.encode()
+    yield f'digraph "{escape_dot(title)}" {{\n  node [shape=box];\n'.encode()
     for name, more in boxes:
-        text = r"\n".join(map(escaped, dict.fromkeys((name, *more))))
+        text = r"\n".join(map(escape_dot, dict.fromkeys((name, *more))))
         yield f'  "{_name(name)}" [label="{text}"];\n'.encode()
     for start, end in arrows:
         yield f'  "{_name(start)}" -> "{_name(end)}";\n'.encode()
@@ -50,7 +50,7 @@ def _lines(
 
 def _name(text: str) -> str:
     """The name of a box: unlike what stands in it, it must stay another than all others."""
-    return r"\n".join(map(escaped, text.split("\n")))
+    return r"\n".join(map(escape_dot, text.split("\n")))
 
 
 def _last(workflow: Workflow) -> Iterator[tuple[str, str]]:

@@ -18,7 +18,7 @@ _FIELDS: Final = {
 """Resource name and field of the request, per configuration key."""
 
 
-def fitted(settings: JobSettings, capacity: Mapping[str, int]) -> tuple[JobSettings, list[str]]:
+def lower_to_capacity(settings: JobSettings, capacity: Mapping[str, int]) -> tuple[JobSettings, list[str]]:
     """Lower what only the package's defaults ask for, and say so.
 
     A request of the user's is never touched: when it cannot be granted, that is an error of the service's check.

@@ -9,7 +9,7 @@ from longshore.contract.context import file_name, log_path
 from longshore.model.task import DataId
 
 
-def log_place(template: str, index: int, name: str, label: str, attempt: int, *, tags: DataId) -> str:
+def attempt_log_path(template: str, index: int, name: str, label: str, attempt: int, *, tags: DataId) -> str:
     """Path of an attempt's log, relative to the run directory.
 
     Parameters

@@ -18,7 +18,7 @@ _Key: TypeAlias = tuple[Scalar, ...]
 _Place: TypeAlias = list[tuple[int, float, str]]
 
 
-def unknown_labels(rules: Iterable[OrderingRule], labels: Iterable[str]) -> Iterator[str]:
+def unknown_label_notes(rules: Iterable[OrderingRule], labels: Iterable[str]) -> Iterator[str]:
     """A note per rule that names labels of which there are no jobs."""
     known = set(labels)
     for rule in rules:
@@ -28,7 +28,7 @@ def unknown_labels(rules: Iterable[OrderingRule], labels: Iterable[str]) -> Iter
             yield f"{rule.origin}: 'ordering.{rule.name}.labels' has {words}, of which there are no jobs{nothing}"
 
 
-def orderings_of(rules: Sequence[OrderingRule], dag: Dag[Cluster]) -> tuple[Ordering, ...]:
+def make_orderings(rules: Sequence[OrderingRule], dag: Dag[Cluster]) -> tuple[Ordering, ...]:
     """The groups of each rule, in the order in which they run.
 
     Parameters
@@ -167,7 +167,7 @@ def barrier_names(orderings: Iterable[Ordering]) -> dict[str, str]:
     return {ordering.node_name(group): ordering.name for ordering in orderings for group in ordering.groups}
 
 
-def explained(error: CycleError, rules: Iterable[OrderingRule], nodes: Mapping[str, str]) -> CycleError:
+def explain_ring(error: CycleError, rules: Iterable[OrderingRule], nodes: Mapping[str, str]) -> CycleError:
     """The error of a ring in which orders have a part, with the order and the way out.
 
     Parameters

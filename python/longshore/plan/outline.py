@@ -11,11 +11,11 @@ import msgspec
 from longshore.model.picture import Arrow, Box, Picture
 from longshore.model.state import JobState
 
-MOST: Final = 12
+MAX_DRAWN: Final = 12
 """Parents or children of one label that are drawn of a job; the others are counted."""
 
 
-class Outline(msgspec.Struct, frozen=True, kw_only=True):
+class JobOutline(msgspec.Struct, frozen=True, kw_only=True):
     """A graph of jobs, as far as a picture needs it.
 
     Attributes
@@ -36,7 +36,7 @@ class Outline(msgspec.Struct, frozen=True, kw_only=True):
     labels: Sequence[str]
 
 
-def of_labels(outline: Outline, counts: Mapping[str, Mapping[JobState, int]] | None = None) -> Picture:
+def draw_labels(outline: JobOutline, counts: Mapping[str, Mapping[JobState, int]] | None = None) -> Picture:
     """A box for each label, in the order in which their first jobs can run.
 
     Parameters
@@ -69,7 +69,7 @@ def of_labels(outline: Outline, counts: Mapping[str, Mapping[JobState, int]] | N
     )
 
 
-class Near(msgspec.Struct, frozen=True, kw_only=True):
+class Neighborhood(msgspec.Struct, frozen=True, kw_only=True):
     """What is near a job.
 
     Attributes
@@ -87,8 +87,8 @@ class Near(msgspec.Struct, frozen=True, kw_only=True):
     arrows: tuple[tuple[int, int], ...]
 
 
-def around(outline: Outline, job: int, depth: int) -> Near:
-    """The jobs up to some steps before and after one, at most `MOST` of each step of each other job and label.
+def find_neighborhood(outline: JobOutline, job: int, depth: int) -> Neighborhood:
+    """The jobs up to some steps before and after one, at most `MAX_DRAWN` of each step of each other job and label.
 
     Parameters
     ----------
@@ -113,18 +113,18 @@ def around(outline: Outline, job: int, depth: int) -> Near:
                 for other in others:
                     label = outline.label_of[other]
                     seen[label] += 1
-                    if seen[label] <= MOST or other in shown:
+                    if seen[label] <= MAX_DRAWN or other in shown:
                         following[other] = None
                         arrows[(other, each) if before else (each, other)] = None
                     else:
                         left_out[each, before, label] = left_out.get((each, before, label), 0) + 1
             layer = [other for other in following if other not in shown]
             shown.update(dict.fromkeys(layer))
-    return Near(jobs=tuple(sorted(shown)), left_out=left_out, arrows=tuple(sorted(arrows)))
+    return Neighborhood(jobs=tuple(sorted(shown)), left_out=left_out, arrows=tuple(sorted(arrows)))
 
 
-def of_jobs(
-    outline: Outline, near: Near, job: int, names: Mapping[int, str], states: Mapping[int, JobState]
+def draw_neighborhood(
+    outline: JobOutline, near: Neighborhood, job: int, names: Mapping[int, str], states: Mapping[int, JobState]
 ) -> Picture:
     """A box for each job near another, and one for those of a label that there are too many of.
 
@@ -158,7 +158,7 @@ def of_jobs(
     return Picture(title=f"{outline.title}: {names[job]}", boxes=tuple(boxes), arrows=tuple(arrows))
 
 
-def _children(outline: Outline, job: int, depth: int) -> dict[int, list[int]]:
+def _children(outline: JobOutline, job: int, depth: int) -> dict[int, list[int]]:
     """Children of a job and of what comes after it, up to some steps."""
     # One pass over all jobs is enough: parents come first.
     steps = {job: 0}

@@ -10,13 +10,13 @@ from typing import Final
 import msgspec
 
 from longshore.model.task import Command
-from longshore.plan.commands import SHELL, argv_of, as_line
+from longshore.plan.commands import SHELL, command_argv, shell_line
 
 _DELAYED: Final = re.compile(r"<ENV:[A-Za-z_]\w*>", re.ASCII)
 _VARIABLE: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
 
-class ByHand(msgspec.Struct, frozen=True, kw_only=True):
+class JobScript(msgspec.Struct, frozen=True, kw_only=True):
     """All that such a script is made of.
 
     Attributes
@@ -41,7 +41,7 @@ class ByHand(msgspec.Struct, frozen=True, kw_only=True):
     umask: int | None = None
 
 
-def script(job: ByHand) -> str:
+def render_job_script(job: JobScript) -> str:
     """The script's text.
 
     Like the job, the command reads nothing and has a temporary directory of its own; its output goes where the script's
@@ -90,11 +90,11 @@ def _assignment(name: str, value: str, hidden: Iterable[str]) -> str:
 
 def _words(command: Command) -> str:
     """What env is to start: the words themselves where a kernel would get them, a line for a shell elsewhere."""
-    words = argv_of(command)
+    words = command_argv(command)
     if not words:
         return "''"
     delayed = not isinstance(command, str) and any(map(_DELAYED.search, words))
     # A first word with '=' would be a variable to env.
     if not delayed and "=" not in words[0]:
         return " ".join(map(shlex.quote, words))
-    return f"{SHELL} -c {shlex.quote(f'exec {as_line(command)}')}"
+    return f"{SHELL} -c {shlex.quote(f'exec {shell_line(command)}')}"

@@ -10,8 +10,8 @@ from longshore.config.profile import JobProfile
 from longshore.errors import PreparationError
 from longshore.model.job import Job
 
-INIT: Final = "pipetaskInit"
-FINAL: Final = "finalJob"
+INIT_LABEL: Final = "pipetaskInit"
+FINAL_LABEL: Final = "finalJob"
 FINAL_SCRIPT: Final = "final_job.bash"
 """Where the final job's script lies, relative to the run directory."""
 
@@ -50,16 +50,16 @@ def init_job(profile: JobProfile, inputs: tuple[str, ...] = ()) -> Job:
     PreparationError
         It has no command.
     """
-    values = {"label": INIT, "jobName": INIT, "jobLabel": INIT}
+    values = {"label": INIT_LABEL, "jobName": INIT_LABEL, "jobLabel": INIT_LABEL}
     template = profile.command
     if template is None:
         raise PreparationError(
             "'runInit' asks for an init job, which has no command",
-            hint=f"Give it one: pipetask: {{{INIT}: {{runQuantumCommand: ...}}}}; or say 'runInit: false'.",
+            hint=f"Give it one: pipetask: {{{INIT_LABEL}: {{runQuantumCommand: ...}}}}; or say 'runInit: false'.",
         )
     if isinstance(template, tuple):
-        return _job(INIT, profile, tuple(word.render(values) for word in template), inputs)
-    return _job(INIT, profile, template.render(values), inputs)
+        return _job(INIT_LABEL, profile, tuple(word.render(values) for word in template), inputs)
+    return _job(INIT_LABEL, profile, template.render(values), inputs)
 
 
 def final_job(profile: JobProfile, arguments: Sequence[tuple[str, str]] = (), inputs: tuple[str, ...] = ()) -> Job:
@@ -75,7 +75,7 @@ def final_job(profile: JobProfile, arguments: Sequence[tuple[str, str]] = (), in
         Names of the workflow's files that it reads.
     """
     script = f"<ENV:LONGSHORE_JOB_RUN_DIR>/{FINAL_SCRIPT}"
-    return _job(FINAL, profile, ("/bin/bash", script, *(value for _, value in arguments)), inputs)
+    return _job(FINAL_LABEL, profile, ("/bin/bash", script, *(value for _, value in arguments)), inputs)
 
 
 def final_script(commands: Sequence[str], arguments: Sequence[str] = ()) -> str:

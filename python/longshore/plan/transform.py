@@ -18,19 +18,19 @@ from longshore.model.dag import Dag
 from longshore.model.job import Job, JobSettings
 from longshore.model.task import Command, Task
 from longshore.model.workflow import Workflow
-from longshore.plan.commands import exactly, marks_in, to_be_filled
-from longshore.plan.ordering import barrier_names, explained, orderings_of
+from longshore.plan.commands import count_placeholders, quote_literal, quote_template
+from longshore.plan.ordering import barrier_names, explain_ring, make_orderings
 from longshore.plan.special import SpecialJobs
-from longshore.plan.tasks import joined
+from longshore.plan.tasks import join_commands
 
-Shared: TypeAlias = dict[tuple[object, ...], JobSettings]
+SharedSettings: TypeAlias = dict[tuple[object, ...], JobSettings]
 _Values: TypeAlias = dict[str, Any]
 
 PER_JOB = frozenset({"label", "jobName", "jobLabel"})
 """Names whose values every job has of its own, beside the dimensions of its data ID."""
 NODE_ID = "qgraphNodeId"
 """Name, in a command, of the ids that the source gave a job's tasks, sorted and with commas between (BPS)."""
-MOST_NODES = 2000
+MAX_NODE_IDS = 2000
 """Ids in one command: Linux takes no argument longer than 128 KiB."""
 
 
@@ -70,7 +70,7 @@ def compositions(clusters: Iterable[Cluster]) -> Iterator[Composition]:
         yield found
 
 
-def profiles_of(
+def compile_profiles(
     clustered: ClusteredGraph, compiled: Callable[[Member, frozenset[str]], JobProfile]
 ) -> dict[Composition, ClusterProfile]:
     """The profile of each kind of clusters; what it costs grows with these, and not with clusters.
@@ -133,14 +133,14 @@ def transform(
     ConfigError
         With the values of some job, a request is not right, or its tasks do not agree on a value.
     """
-    shared: Shared = {}
+    shared: SharedSettings = {}
     nodes = clustered.dag.nodes
     directory = clustered.source.directory
     kinds = compositions(nodes)
     jobs = (
         make_job(cluster, kind, profiles[kind], shared, directory) for cluster, kind in zip(nodes, kinds, strict=True)
     )
-    ordered = orderings_of(orderings, clustered.dag) if orderings else ()
+    ordered = make_orderings(orderings, clustered.dag) if orderings else ()
     try:
         return Workflow(
             name,
@@ -152,7 +152,7 @@ def transform(
             log_folders=log_folders,
         )
     except CycleError as error:
-        raise explained(error, orderings, barrier_names(ordered)) from None
+        raise explain_ring(error, orderings, barrier_names(ordered)) from None
 
 
 def _graph(clusters: Dag[Cluster], jobs: Iterable[Job], special: SpecialJobs) -> Dag[Job]:
@@ -169,7 +169,9 @@ def _graph(clusters: Dag[Cluster], jobs: Iterable[Job], special: SpecialJobs) ->
     return Dag(chain(filter(None, [special.init]), jobs, filter(None, [special.last])), parents=parents)
 
 
-def make_job(cluster: Cluster, kind: Composition, profile: ClusterProfile, shared: Shared, directory: str) -> Job:
+def make_job(
+    cluster: Cluster, kind: Composition, profile: ClusterProfile, shared: SharedSettings, directory: str
+) -> Job:
     """The job of a cluster.
 
     Parameters
@@ -236,7 +238,7 @@ def _environment(
     return profile.environment_of(seen)
 
 
-def _once_each(usual: JobSettings, own: JobSettings, shared: Shared) -> JobSettings:
+def _once_each(usual: JobSettings, own: JobSettings, shared: SharedSettings) -> JobSettings:
     """The settings of a job; jobs that have the same keep sharing one object."""
     # The rest is that of the usual settings, which stay alive as long as the profile.
     key = (
@@ -258,7 +260,7 @@ def _command(cluster: Cluster, profile: ClusterProfile, values: Sequence[_Values
         for task, own, many in _at_once(tasks, values, profile, directory)
     ]
     # One failing task ends the job: those after it may need what it did not make.
-    return joined(steps) if steps[1:] else steps[0][0]
+    return join_commands(steps) if steps[1:] else steps[0][0]
 
 
 def _at_once(
@@ -279,7 +281,7 @@ def _at_once(
             yield task, own, 1
             continue
         but_for_id = _command_of(task, profile.parts[task.label], {**own, NODE_ID: ""}, directory)
-        if but_for_id != command or len(same) == MOST_NODES:
+        if but_for_id != command or len(same) == MAX_NODE_IDS:
             yield from _as_one(same)
             same, command = [], but_for_id
         same.append((task, own))
@@ -343,9 +345,9 @@ def _words(word: Template, values: Mapping[str, Any]) -> Sequence[str]:
 
 def _gains_marks(template: Sequence[Template], words: Sequence[str]) -> bool:
     """Whether values bring in, or make with what is beside them, what looks as if it were to be filled in later."""
-    found = sum(map(marks_in, words))
+    found = sum(map(count_placeholders, words))
     return bool(found) and found > sum(
-        marks_in(part) for word in template for part in word.parts if isinstance(part, str)
+        count_placeholders(part) for word in template for part in word.parts if isinstance(part, str)
     )
 
 
@@ -354,9 +356,9 @@ def _exact_line(template: Sequence[Template], values: Mapping[str, Any]) -> str:
     line = []
     for word in template:
         pieces = (
-            to_be_filled(part)
+            quote_template(part)
             if isinstance(part, str)
-            else " ".join(map(exactly, _words(Template((part,), word.origin), values)))
+            else " ".join(map(quote_literal, _words(Template((part,), word.origin), values)))
             for part in word.parts
         )
         line.append("".join(pieces) or "''")
@@ -375,7 +377,7 @@ class _Quoted(str):
 
 def _for_shell(value: Any) -> Any:
     """A value of a line for the shell: several files are several words."""
-    return _Quoted(" ".join(map(exactly, value))) if isinstance(value, tuple) else value
+    return _Quoted(" ".join(map(quote_literal, value))) if isinstance(value, tuple) else value
 
 
 def _quote(text: str) -> str:
@@ -383,7 +385,7 @@ def _quote(text: str) -> str:
     return text if isinstance(text, _Quoted) else _quoted(text)
 
 
-_quoted = lru_cache(maxsize=4096)(exactly)
+_quoted = lru_cache(maxsize=4096)(quote_literal)
 """Jobs of one dimension or another have most of their values in common."""
 
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from longshore.model.workflow import Workflow
 
 
-def unheeded(workflow: Workflow, keys: Iterable[str], service: str) -> Iterator[Problem]:
+def ignored_requests(workflow: Workflow, keys: Iterable[str], service: str) -> Iterator[Problem]:
     """Note what jobs ask for in vain, once for all of them: their user meant something by it.
 
     Parameters

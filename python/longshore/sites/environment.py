@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 from typing import Final, TypeAlias
 
-Rule: TypeAlias = "str | Sequence[str]"
+InheritRule: TypeAlias = "str | Sequence[str]"
 """``all``, ``none``, or patterns of names."""
 
 _LOGIN: Final = frozenset({"HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TZ", "USER"})
@@ -26,7 +26,7 @@ _PLACES: Final = re.compile(r"_(FILE|PATH|DIR)S?$")
 """A name that ends so has the place of a secret for its value, and no secret."""
 
 
-def is_left_out(name: str) -> bool:
+def is_excluded(name: str) -> bool:
     """Whether a name looks like a secret, or is a scheduler's own."""
     return bool(_SCHEDULERS.match(name.upper())) or is_secret(name)
 
@@ -37,7 +37,7 @@ def is_secret(name: str) -> bool:
     return bool(_SECRETS.search(name) and not _PLACES.search(name))
 
 
-def inherited(names: Iterable[str], rule: Rule) -> tuple[set[str], list[str]]:
+def select_inherited(names: Iterable[str], rule: InheritRule) -> tuple[set[str], list[str]]:
     """Which variables are inherited, and which would be if they did not look like secrets or belong to a scheduler.
 
     Parameters
@@ -51,13 +51,13 @@ def inherited(names: Iterable[str], rule: Rule) -> tuple[set[str], list[str]]:
     if rule == "none":
         return {name for name in names if name in _LOGIN}, []
     patterns = ("*",) if rule == "all" else (rule,) if isinstance(rule, str) else tuple(rule)
-    meant = tuple(pattern for pattern in patterns if is_left_out(pattern))
+    meant = tuple(pattern for pattern in patterns if is_excluded(pattern))
     kept: set[str] = set()
     left_out: list[str] = []
     for name in sorted(names):
         if not _fits(name, patterns):
             continue
-        if is_left_out(name) and not _fits(name, meant):
+        if is_excluded(name) and not _fits(name, meant):
             left_out.append(name)
         else:
             kept.add(name)

@@ -17,7 +17,7 @@ from longshore.model.request import MIB, Request
 from longshore.origin import Origin
 
 
-class Limit(msgspec.Struct, frozen=True, kw_only=True):
+class SiteLimit(msgspec.Struct, frozen=True, kw_only=True):
     """One ceiling (for ``pollFloor``, a floor).
 
     Attributes
@@ -33,7 +33,7 @@ class Limit(msgspec.Struct, frozen=True, kw_only=True):
     origin: Origin
 
 
-Limits = dict[str, Limit]
+SiteLimits = dict[str, SiteLimit]
 """Ceiling per key of ``limits``."""
 
 _RATE = re.compile(r"\s*(\d{1,9}(?:\.\d{1,9})?)\s*(?:/\s*(\d{0,6})\s*(s|sec|second|min|minute|m|h|hour))?\s*", re.ASCII)
@@ -46,7 +46,7 @@ _REQUESTED: Final = {
 """Configuration key and field of the request, per ceiling of one job."""
 
 
-def read_limits(node: Node | None) -> Limits:
+def read_limits(node: Node | None) -> SiteLimits:
     """The ceilings that a map ``limits`` sets.
 
     Raises
@@ -58,7 +58,7 @@ def read_limits(node: Node | None) -> Limits:
         return {}
     if not isinstance(node.value, dict):
         raise ConfigError(f"'limits' must be a map, not {shown(node.value)}", origin=node.origin)
-    found: Limits = {}
+    found: SiteLimits = {}
     for name, item in node.value.items():
         read = _READERS.get(name)
         if read is None:
@@ -67,11 +67,11 @@ def read_limits(node: Node | None) -> Limits:
             )
         if item.value is not None:
             amount = float(read(item.value, f"limits.{name}", item.origin))
-            found[name] = Limit(amount=amount, written=str(item.value), origin=item.origin)
+            found[name] = SiteLimit(amount=amount, written=str(item.value), origin=item.origin)
     return found
 
 
-def submit_rate(value: Any, key: str, origin: Origin | None = None) -> float:
+def parse_rate(value: Any, key: str, origin: Origin | None = None) -> float:
     """Submissions per second: a number, or such as ``10/s``, ``30/min``, ``10/5s``.
 
     Raises
@@ -101,12 +101,12 @@ _READERS: Final[dict[str, Callable[[Any, str, Origin | None], float]]] = {
     "queued": _whole,
     "running": _whole,
     "arraySize": _whole,
-    "submitRate": submit_rate,
+    "submitRate": parse_rate,
     "pollFloor": walltime,
 }
 
 
-AS_GUEST: Final = {
+EXECUTOR_FIELDS: Final = {
     "queued": "max_waiting",
     "running": "max_active",
     "arraySize": "max_batch",
@@ -116,16 +116,16 @@ AS_GUEST: Final = {
 """Field of `longshore.contract.executor.Limits` per ceiling of a run."""
 
 
-def as_guest(limits: Limits) -> dict[str, float]:
+def executor_limits(limits: SiteLimits) -> dict[str, float]:
     """The ceilings of a run, by the fields of an executor's limits; for the settings of an executor."""
     return {
         field: limits[name].amount if name in {"submitRate", "pollFloor"} else int(limits[name].amount)
-        for name, field in AS_GUEST.items()
+        for name, field in EXECUTOR_FIELDS.items()
         if name in limits
     }
 
 
-def lowered(ceilings: Limits, own: Limits, site: str) -> tuple[Limits, list[str]]:
+def lower_limits(ceilings: SiteLimits, own: SiteLimits, site: str) -> tuple[SiteLimits, list[str]]:
     """The ceilings that hold once a user has lowered some, and a note per one that was to be raised."""
     notes = []
     held = dict(ceilings)
@@ -145,7 +145,9 @@ def lowered(ceilings: Limits, own: Limits, site: str) -> tuple[Limits, list[str]
     return held, notes
 
 
-def within(settings: JobSettings, limits: Limits, free: Collection[str], site: str) -> tuple[JobSettings, list[str]]:
+def lower_to_limits(
+    settings: JobSettings, limits: SiteLimits, free: Collection[str], site: str
+) -> tuple[JobSettings, list[str]]:
     """Lower what no user asked for to the ceilings, and say so; memory never grows beyond its ceiling.
 
     Parameters
@@ -196,7 +198,7 @@ def _walltime_within(settings: JobSettings, most_s: float) -> JobSettings:
     return msgspec.structs.replace(settings, rules=msgspec.structs.replace(settings.rules, growth=grown))
 
 
-def beyond(request: Request, limits: Limits) -> Iterable[tuple[str, str, str, Limit]]:
+def exceeded_limits(request: Request, limits: SiteLimits) -> Iterable[tuple[str, str, str, SiteLimit]]:
     """What of a request lies beyond the ceilings: name, configuration key, amount for people, and the ceiling."""
     for name, (key, attribute) in _REQUESTED.items():
         asked, limit = getattr(request, attribute), limits.get(name)

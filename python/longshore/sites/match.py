@@ -8,13 +8,13 @@ from fnmatch import fnmatchcase
 from longshore.errors import ConfigError
 
 
-def belongs(host: str, patterns: Iterable[str]) -> bool:
+def host_matches(host: str, patterns: Iterable[str]) -> bool:
     """Whether a host is meant by any of some patterns (``login*``, ``*.campus.edu``), with or without its domain."""
     names = {host.lower(), host.lower().partition(".")[0]}
     return any(fnmatchcase(name, pattern.lower()) for name in names for pattern in patterns)
 
 
-def the_one(host: str, sites: Iterable[tuple[str, str]]) -> str | None:
+def only_site(host: str, sites: Iterable[tuple[str, str]]) -> str | None:
     """The site among those whose patterns match a host; ``None`` where there is none.
 
     Parameters

@@ -10,7 +10,7 @@ from longshore.config.search import Config
 from longshore.origin import Origin
 
 
-def description(config: Config, site: str, keys: Iterable[str]) -> Node:
+def site_description(config: Config, site: str, keys: Iterable[str]) -> Node:
     """All that is said of a site, under the keys of a profile; the user's section for it wins over the root.
 
     Maps such as ``slurm`` are merged and not searched: a part of one would be as good as none.
@@ -36,7 +36,7 @@ def description(config: Config, site: str, keys: Iterable[str]) -> Node:
     return Node(found, section.origin if section else Origin(""))
 
 
-def fitting(found: Node, wrong: Mapping[str, Any]) -> Node:
+def drop_invalid(found: Node, wrong: Mapping[str, Any]) -> Node:
     """The description without what is wrong in it and was not meant for it.
 
     To BPS, a key at the root such as ``setup`` or ``group`` is a variable of the user's, of any type.

@@ -12,17 +12,17 @@ from longshore.config.merge import Node, overlay, without_deleted
 from longshore.errors import ConfigError
 from longshore.origin import Origin
 
-ABOUT: Final = frozenset({"inherits", "hosts", "title", "limits"})
+PROFILE_ONLY_KEYS: Final = frozenset({"inherits", "hosts", "title", "limits"})
 """Keys that say something of the profile itself, or that nobody may override, and so enter no layer."""
 
-RENAMED: Final = {"service": "wmsServiceClass", "account": "accountingGroup"}
+RENAMED_KEYS: Final = {"service": "wmsServiceClass", "account": "accountingGroup"}
 """Keys of a profile that are defaults of keys with another name in BPS."""
 
 _OWN: Final = ("hosts", "title")
 """Keys that are not inherited: with them, a profile and its heirs would be taken for each other."""
 
 
-class Profile(msgspec.Struct, frozen=True, kw_only=True):
+class SiteProfile(msgspec.Struct, frozen=True, kw_only=True):
     """One profile as it is written.
 
     Attributes
@@ -40,7 +40,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     personal: bool = False
 
 
-class ResolvedProfile(msgspec.Struct, frozen=True, kw_only=True):
+class ResolvedSiteProfile(msgspec.Struct, frozen=True, kw_only=True):
     """A profile with all it inherits.
 
     Attributes
@@ -56,7 +56,7 @@ class ResolvedProfile(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     root: Node
     marked: Node
-    chain: tuple[Profile, ...]
+    chain: tuple[SiteProfile, ...]
 
     def limits(self, *, personal: bool) -> Node | None:
         """The merged ``limits`` of the personal profiles of the chain, or of the others."""
@@ -68,7 +68,7 @@ class ResolvedProfile(msgspec.Struct, frozen=True, kw_only=True):
         return without_deleted(merged) if merged else None
 
 
-def resolve_profile(profile: Profile, find: Callable[[str, Origin], Profile]) -> ResolvedProfile:
+def resolve_profile(profile: SiteProfile, find: Callable[[str, Origin], SiteProfile]) -> ResolvedSiteProfile:
     """Bring a profile and all it inherits together.
 
     Parameters
@@ -88,13 +88,15 @@ def resolve_profile(profile: Profile, find: Callable[[str, Origin], Profile]) ->
     for part in chain:
         kept = {key: node for key, node in _map(part.root).items() if part is profile or key not in _OWN}
         root = overlay(root, Node(kept, part.root.origin))
-    return ResolvedProfile(name=profile.name, root=without_deleted(root), marked=root, chain=chain)
+    return ResolvedSiteProfile(name=profile.name, root=without_deleted(root), marked=root, chain=chain)
 
 
-def _chain(profile: Profile, find: Callable[[str, Origin], Profile], heirs: tuple[str, ...]) -> Iterator[Profile]:
+def _chain(
+    profile: SiteProfile, find: Callable[[str, Origin], SiteProfile], heirs: tuple[str, ...]
+) -> Iterator[SiteProfile]:
     node = _map(profile.root).get("inherits")
     ring = (*heirs, profile.name)
-    for parent in parents(node):
+    for parent in parent_names(node):
         if parent in ring:
             whole = " -> ".join((*ring[ring.index(parent) :], parent))
             raise ConfigError(f"the site '{parent}' inherits itself: {whole}", origin=node.origin if node else None)
@@ -103,7 +105,7 @@ def _chain(profile: Profile, find: Callable[[str, Origin], Profile], heirs: tupl
     yield profile
 
 
-def parents(node: Node | None) -> tuple[str, ...]:
+def parent_names(node: Node | None) -> tuple[str, ...]:
     """The names under ``inherits``, the weakest first.
 
     Raises
@@ -122,16 +124,18 @@ def parents(node: Node | None) -> tuple[str, ...]:
     return tuple(str(name.value) for name in names)
 
 
-def layer_root(root: Node) -> Node:
+def profile_layer(root: Node) -> Node:
     """What enters the layers of configuration, under the names that BPS has for it."""
-    entries = {key: node for key, node in _map(root).items() if key not in ABOUT and key not in RENAMED}
-    return Node(renamed(root) | entries, root.origin)
+    entries = {
+        key: node for key, node in _map(root).items() if key not in PROFILE_ONLY_KEYS and key not in RENAMED_KEYS
+    }
+    return Node(rename_keys(root) | entries, root.origin)
 
 
-def renamed(root: Node) -> dict[str, Node]:
+def rename_keys(root: Node) -> dict[str, Node]:
     """The keys of a profile, or of a section, that have another name in BPS, under that."""
     given = _map(root)
-    return {name: given[key] for key, name in RENAMED.items() if key in given and given[key].value is not None}
+    return {name: given[key] for key, name in RENAMED_KEYS.items() if key in given and given[key].value is not None}
 
 
 def _map(node: Node) -> dict[str, Node]:

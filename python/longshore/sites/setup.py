@@ -15,7 +15,7 @@ def setup_lines(site: str, lines: Iterable[str], modules: Iterable[str]) -> tupl
     return tuple(_or_say(site, line) for line in [*([_FIND_MODULE] if wanted else []), *wanted, *lines])
 
 
-def in_front(launcher: str, container: str | Sequence[str] | None) -> str:
+def launch_line(launcher: str, container: str | Sequence[str] | None) -> str:
     """The line of shell in front of a command: what starts it, and the container in which it is started."""
     inside = container if isinstance(container, str) else shlex.join(map(str, container or ()))
     return " ".join(part for part in (launcher.strip(), inside.strip()) if part)

@@ -17,7 +17,7 @@ import yaml
 from longshore.config.merge import LayerRank, Node, overlay, plain, without_deleted
 from longshore.errors import ConfigError
 from longshore.origin import Origin
-from longshore.sites.profile import Profile
+from longshore.sites.profile import SiteProfile
 from longshore.world.plugins import SERVICES, SITES, Plugin, built_in, registered
 from longshore.world.yamlfile import FileRead, load_layers
 
@@ -104,7 +104,7 @@ class SitePath:
                 found.setdefault(name, SiteFile(name=name, path=folder / file, place=place))
         return dict(sorted(found.items()))
 
-    def profile(self, file: SiteFile) -> Profile:
+    def profile(self, file: SiteFile) -> SiteProfile:
         """Read a profile, with what it includes; keys to delete are still marked, for they may be inherited.
 
         Raises
@@ -120,7 +120,7 @@ class SitePath:
             self._read[file.path] = root, loaded.files
             if file.place is not Place.PACKAGE:
                 self.files |= {each.path: each for each in loaded.files}
-        return Profile(name=file.name, root=self._read[file.path][0], personal=file.personal)
+        return SiteProfile(name=file.name, root=self._read[file.path][0], personal=file.personal)
 
     def hosts(self, file: SiteFile) -> tuple[str, ...]:
         """The patterns of hosts in a profile; one that has none is hardly looked at.

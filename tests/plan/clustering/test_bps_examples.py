@@ -14,9 +14,9 @@ from longshore.model.cluster import ClusteredGraph
 from longshore.model.dag import Dag
 from longshore.model.task import Task, TaskGraph
 from longshore.origin import Origin
-from longshore.plan.clustering.dimension import by_dimension
-from longshore.plan.clustering.single import single_task
-from longshore.plan.clustering.validate import validate
+from longshore.plan.clustering.dimension import cluster_by_dimension
+from longshore.plan.clustering.single import cluster_single_tasks
+from longshore.plan.clustering.validate import check_clusters
 
 WRITTEN = Origin("run.yaml", 7, 3)
 
@@ -28,8 +28,8 @@ def rule(label: str, tasks: str, dimensions: str = "", **more: Any) -> ClusterRu
 
 
 def packed(*rules: ClusterRule, of: TaskGraph | None = None, **more: Any) -> ClusteredGraph:
-    clustered = by_dimension(of or graph(), ClusteringSettings(rules=rules, **more))
-    validate(clustered)
+    clustered = cluster_by_dimension(of or graph(), ClusteringSettings(rules=rules, **more))
+    check_clusters(clustered)
     return clustered
 
 
@@ -44,15 +44,15 @@ def named_edges(clustered: ClusteredGraph) -> set[tuple[str, str]]:
 
 def test_names_of_single_tasks_are_label_and_template_without_blanks() -> None:
     settings = ClusteringSettings(name_template="{D1}_{D2}_{D3}", node_ids=False)
-    clustered = single_task(graph(), settings)
+    clustered = cluster_single_tasks(graph(), settings)
     assert [cluster.name for cluster in clustered.dag.nodes][:4] == ["T1_1_2_", "T1_1_4_", "T1_3_4_", "T2_1_2_"]
     assert (len(clustered.dag), len(list(clustered.dag.edges()))) == (18, 12)
-    with_ids = single_task(graph(), ClusteringSettings(name_template="{D1}_{D2}"))
+    with_ids = cluster_single_tasks(graph(), ClusteringSettings(name_template="{D1}_{D2}"))
     assert with_ids.dag.nodes[0].name == "id0_T1_1_2"
 
 
 def test_without_a_template_tasks_keep_their_names() -> None:
-    assert [*contents(single_task(graph(), ClusteringSettings()))][:2] == ["T1-1-2", "T1-1-4"]
+    assert [*contents(cluster_single_tasks(graph(), ClusteringSettings()))][:2] == ["T1-1-2", "T1-1-4"]
 
 
 def test_dimensions_make_clusters() -> None:

@@ -13,10 +13,10 @@ from longshore.errors import GraphError
 from longshore.model.cluster import Cluster, ClusteredGraph
 from longshore.model.dag import Dag
 from longshore.model.task import Task, TaskGraph
-from longshore.plan.clustering.chain import by_chain
-from longshore.plan.clustering.runtime import by_run_time
-from longshore.plan.clustering.single import single_task
-from longshore.plan.clustering.validate import validate
+from longshore.plan.clustering.chain import cluster_chains
+from longshore.plan.clustering.runtime import cluster_by_run_time
+from longshore.plan.clustering.single import cluster_single_tasks
+from longshore.plan.clustering.validate import check_clusters
 
 
 def graph(edges: list[tuple[str, str]], *names: str) -> TaskGraph:
@@ -25,13 +25,13 @@ def graph(edges: list[tuple[str, str]], *names: str) -> TaskGraph:
 
 
 def contents(clustered: ClusteredGraph) -> dict[str, list[str]]:
-    validate(clustered)
+    check_clusters(clustered)
     return {cluster.name: [task.name for task in cluster.tasks] for cluster in clustered.dag.nodes}
 
 
 def test_a_chain_ends_where_there_is_something_beside_it() -> None:
     edges = [("a1", "b1"), ("b1", "c1"), ("c1", "d1"), ("a2", "b2"), ("b2", "d1"), ("d1", "e1"), ("e1", "e2")]
-    clustered = by_chain(graph(edges, "a1", "b1", "c1", "a2", "b2", "d1", "e1", "e2"), ClusteringSettings())
+    clustered = cluster_chains(graph(edges, "a1", "b1", "c1", "a2", "b2", "d1", "e1", "e2"), ClusteringSettings())
     assert contents(clustered) == {"a1": ["a1", "b1", "c1"], "a2": ["a2", "b2"], "d1": ["d1", "e1", "e2"]}
     assert [cluster.label for cluster in clustered.dag.nodes] == ["a-b-c", "a-b", "d-e"]
     assert [cluster.tags for cluster in clustered.dag.nodes] == [{"n": 1}, {"n": 2}, {}]
@@ -42,7 +42,7 @@ def test_tasks_of_one_depth_are_packed_up_to_the_target() -> None:
     edges = [(f"a{number}", f"b{number}") for number in range(7)]
     known = {"a": 20.0, "b": 100.0}
     settings = ClusteringSettings(target_s=60.0, run_s=lambda task: known[task.label])
-    clustered = by_run_time(graph(edges, *names), settings)
+    clustered = cluster_by_run_time(graph(edges, *names), settings)
     assert contents(clustered) == {
         "a0": ["a0", "a1", "a2"],
         "a3": ["a3", "a4", "a5"],
@@ -53,7 +53,7 @@ def test_tasks_of_one_depth_are_packed_up_to_the_target() -> None:
 
 
 def test_tasks_of_which_nobody_knows_how_long_they_run_are_jobs_of_their_own() -> None:
-    clustered = by_run_time(graph([], "a1", "a2"), ClusteringSettings())
+    clustered = cluster_by_run_time(graph([], "a1", "a2"), ClusteringSettings())
     assert contents(clustered) == {"a1": ["a1"], "a2": ["a2"]}
 
 
@@ -74,16 +74,16 @@ def test_nothing_is_lost_and_nothing_waits_in_a_ring(
     tasks = [Task(name=f"t{number}", label=labels[number]) for number in range(size)]
     source = TaskGraph(name="g", dag=Dag(tasks, sorted(edges)))
     settings = ClusteringSettings(target_s=target_s, run_s=lambda task: {"a": 1.0, "b": 4.0}.get(task.label))
-    for algorithm in (by_chain, by_run_time, single_task):
-        validate(algorithm(source, settings))
-    for cluster in by_run_time(source, settings).dag.nodes:
+    for algorithm in (cluster_chains, cluster_by_run_time, cluster_single_tasks):
+        check_clusters(algorithm(source, settings))
+    for cluster in cluster_by_run_time(source, settings).dag.nodes:
         spent = [settings.run_s(task) or 0.0 for task in cluster.tasks]
         assert len(spent) == 1 or sum(spent) <= target_s
 
 
 def test_two_tasks_that_a_template_does_not_tell_apart_are_refused() -> None:
     with pytest.raises(GraphError, match="the tasks 'a1' and 'a2' would both be named 'a_all'"):
-        single_task(graph([], "a1", "a2"), ClusteringSettings(name_template="all"))
+        cluster_single_tasks(graph([], "a1", "a2"), ClusteringSettings(name_template="all"))
 
 
 @pytest.mark.parametrize(
@@ -105,5 +105,5 @@ def test_what_is_wrong_with_clusters_is_said(
         for names in clusters
     ]
     with pytest.raises(GraphError) as caught:
-        validate(ClusteredGraph(name="g", dag=Dag(made, edges), source=source))
+        check_clusters(ClusteredGraph(name="g", dag=Dag(made, edges), source=source))
     assert words in str(caught.value)

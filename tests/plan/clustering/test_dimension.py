@@ -12,9 +12,9 @@ from longshore.contract.clustering import ClusteringSettings, ClusterRule, Parti
 from longshore.errors import CycleError, GraphError
 from longshore.model.dag import Dag
 from longshore.model.task import DataId, Task, TaskGraph
-from longshore.plan.clustering.dimension import by_dimension
-from longshore.plan.clustering.partition import parts_of
-from longshore.plan.clustering.validate import validate
+from longshore.plan.clustering.dimension import cluster_by_dimension
+from longshore.plan.clustering.partition import assign_parts
+from longshore.plan.clustering.validate import check_clusters
 
 
 def task(name: str, **data_id: str | int) -> Task:
@@ -34,7 +34,7 @@ LABELLED = (("a", "group"), ("b", "visit"), ("c", "visit"))
 @pytest.mark.parametrize(("start", "dimension"), [(Start.SINK, "visit"), (Start.SOURCE, "group")])
 def test_tasks_without_the_dimensions_go_where_those_go_they_hang_on(start: Start, dimension: str) -> None:
     rule = ClusterRule(label="cl", tasks=("a", "b", "c"), dimensions=(dimension,), start=start)
-    clustered = by_dimension(visits(), ClusteringSettings(rules=(rule,)))
+    clustered = cluster_by_dimension(visits(), ClusteringSettings(rules=(rule,)))
     assert {cluster.name: [task.name for task in cluster.tasks] for cluster in clustered.dag.nodes} == {
         f"cl_{10 * number}": [f"a{number}", f"b{number}", f"c{number}"] for number in range(3)
     }
@@ -43,7 +43,7 @@ def test_tasks_without_the_dimensions_go_where_those_go_they_hang_on(start: Star
 def test_without_a_method_such_a_task_is_refused_and_told_of_it() -> None:
     rule = ClusterRule(label="cl", tasks=("a", "b", "c"), dimensions=("visit",))
     with pytest.raises(GraphError, match=r"the task 'a0' of 'a' .* lacks 'visit'") as caught:
-        by_dimension(visits(), ClusteringSettings(rules=(rule,)))
+        cluster_by_dimension(visits(), ClusteringSettings(rules=(rule,)))
     assert "findDependencyMethod" in caught.value.hint
 
 
@@ -55,14 +55,14 @@ def test_a_task_that_hangs_on_two_clusters_is_refused() -> None:
     with pytest.raises(
         GraphError, match="the task 'a' of 'a' would be in two clusters of 'cl': with 'b1' and with 'b2'"
     ):
-        by_dimension(graph, ClusteringSettings(rules=(rule,)))
+        cluster_by_dimension(graph, ClusteringSettings(rules=(rule,)))
 
 
 def test_a_task_that_nothing_leads_to_is_refused() -> None:
     rule = ClusterRule(label="cl", tasks=("a", "b"), dimensions=("v",), start=Start.SOURCE)
     graph = TaskGraph(name="g", dag=Dag([task("b1", v=1), task("a")], []))
     with pytest.raises(GraphError, match=r"the task 'a' of 'a' .no dimensions. lacks 'v'") as caught:
-        by_dimension(graph, ClusteringSettings(rules=(rule,)))
+        cluster_by_dimension(graph, ClusteringSettings(rules=(rule,)))
     assert "come before it" in caught.value.hint
 
 
@@ -70,13 +70,13 @@ def test_clusters_that_a_template_does_not_tell_apart_are_refused() -> None:
     graph = TaskGraph(name="g", dag=Dag([task("b1", v=1), task("b2", v=2)], []))
     rule = ClusterRule(label="cl", tasks=("b",), dimensions=("v",), template="{label}-all")
     with pytest.raises(GraphError, match="two clusters would be named 'cl-all': of 'b1' and of 'b2'") as caught:
-        by_dimension(graph, ClusteringSettings(rules=(rule,)))
+        cluster_by_dimension(graph, ClusteringSettings(rules=(rule,)))
     assert "clusterTemplate" in caught.value.hint
 
 
 def test_a_slash_in_a_value_is_none_in_a_name() -> None:
     graph = TaskGraph(name="g", dag=Dag([task("b1", v="x/y")], []))
-    clustered = by_dimension(
+    clustered = cluster_by_dimension(
         graph, ClusteringSettings(rules=(ClusterRule(label="cl", tasks=("b",), dimensions=("v",)),))
     )
     assert [cluster.name for cluster in clustered.dag.nodes] == ["cl_x_y"]
@@ -85,11 +85,11 @@ def test_a_slash_in_a_value_is_none_in_a_name() -> None:
 @given(st.sets(st.one_of(st.integers(-50, 50), st.text("ab9", max_size=3)), min_size=1, max_size=30), st.integers(1, 9))
 def test_parts_hold_all_values_in_order_and_are_nearly_of_one_size(values: set[int | str], most: int) -> None:
     wanted = [(value,) for value in values]
-    by_count = parts_of(wanted, Partition(dimensions=("d",), most_clusters=most), 1, label="c", origin=None)
+    by_count = assign_parts(wanted, Partition(dimensions=("d",), most_clusters=most), 1, label="c", origin=None)
     sizes = [[*by_count.values()].count(number) for number in sorted(set(by_count.values()))]
     assert len(sizes) == min(most, len(values))
     assert max(sizes) - min(sizes) <= 1
-    by_size = parts_of(wanted, Partition(dimensions=("d",), most_values=most), 1, label="c", origin=None)
+    by_size = assign_parts(wanted, Partition(dimensions=("d",), most_values=most), 1, label="c", origin=None)
     assert max([*by_size.values()].count(number) for number in by_size.values()) <= most
     for parts in (by_count, by_size):
         assert len(parts) == len(wanted)
@@ -118,14 +118,14 @@ def test_every_task_is_in_one_cluster_or_it_is_said_why_not(
     if data.draw(st.booleans()):
         rules.append(ClusterRule(label="two", tasks=("b", "c"), dimensions=("y",), start=start))
     try:
-        clustered = by_dimension(graph, ClusteringSettings(rules=tuple(rules)))
+        clustered = cluster_by_dimension(graph, ClusteringSettings(rules=tuple(rules)))
     except CycleError as error:
         said = (*error.ring[:1], *error.ring[-1:], error.hint)
     except GraphError as error:
         said = (str(error),)
     else:
         said = ()
-        validate(clustered)
+        check_clusters(clustered)
         for cluster in clustered.dag.nodes:
             for held in cluster.tasks:
                 assert all(held.data_id.get(name, value) == value for name, value in cluster.tags.items())
@@ -142,7 +142,7 @@ def test_a_task_is_not_put_where_another_value_of_its_own_is(start: Start, edge:
     tasks = [Task(name=f"n{number}", label="a", data_id=each) for number, each in enumerate(ids)]
     rule = ClusterRule(label="cl", tasks=("a",), dimensions=("visit", "band"), start=start)
     with pytest.raises(GraphError, match=r"'n1' of 'a' \(visit: 2\) lacks 'band'"):
-        by_dimension(TaskGraph(name="g", dag=Dag(tasks, [edge])), ClusteringSettings(rules=(rule,)))
+        cluster_by_dimension(TaskGraph(name="g", dag=Dag(tasks, [edge])), ClusteringSettings(rules=(rule,)))
 
 
 def test_dimensions_that_follow_from_a_data_id_will_do() -> None:
@@ -152,6 +152,6 @@ def test_dimensions_that_follow_from_a_data_id_will_do() -> None:
     ]
     graph = TaskGraph(name="g", dag=Dag(tasks, []))
     rule = ClusterRule(label="cl", tasks=("a",), dimensions=("band",), template="by_{band}")
-    clustered = by_dimension(graph, ClusteringSettings(rules=(rule,)))
+    clustered = cluster_by_dimension(graph, ClusteringSettings(rules=(rule,)))
     assert {cluster.name: len(cluster.tasks) for cluster in clustered.dag.nodes} == {"by_r": 2, "by_i": 1}
     assert [dict(cluster.tags) for cluster in clustered.dag.nodes] == [{"band": "r"}, {"band": "i"}]

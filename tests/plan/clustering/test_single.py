@@ -5,13 +5,13 @@ from __future__ import annotations
 from longshore.contract.clustering import ClusteringSettings
 from longshore.model.dag import Dag
 from longshore.model.task import Task, TaskGraph
-from longshore.plan.clustering.single import single_task
+from longshore.plan.clustering.single import cluster_single_tasks
 
 
 def test_every_task_is_a_cluster_by_itself() -> None:
     tasks = [Task(name=f"t{number}", label=f"l{number % 2}", data_id={"visit": number}) for number in range(4)]
     graph = TaskGraph(name="g", dag=Dag(tasks, [(0, 2), (1, 2), (2, 3)]))
-    clustered = single_task(graph, ClusteringSettings())
+    clustered = cluster_single_tasks(graph, ClusteringSettings())
     assert clustered.name == "g"
     assert clustered.source is graph
     assert [cluster.tasks for cluster in clustered.dag.nodes] == [(task,) for task in tasks]
@@ -22,4 +22,4 @@ def test_every_task_is_a_cluster_by_itself() -> None:
 
 
 def test_no_tasks_make_no_clusters() -> None:
-    assert len(single_task(TaskGraph(name="g", dag=Dag([], [])), ClusteringSettings()).dag) == 0
+    assert len(cluster_single_tasks(TaskGraph(name="g", dag=Dag([], [])), ClusteringSettings()).dag) == 0

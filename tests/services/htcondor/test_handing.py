@@ -16,7 +16,7 @@ from longshore.model.codec import workflow_lines
 from longshore.model.event import Restarted
 from longshore.model.submission import RunCard
 from longshore.model.workflow import Workflow
-from longshore.plan.tasks import record_of
+from longshore.plan.tasks import task_record_path
 from longshore.services.htcondor.books import read_book, write_book
 from longshore.services.htcondor.client import CondorClient, Dagman
 from longshore.services.htcondor.handing import Again, hand_over
@@ -82,7 +82,7 @@ def again(**more: Any) -> Again:
 
 
 def test_jobs_that_begin_anew_forget_which_of_their_tasks_were_done(run: RunPaths) -> None:
-    records = [run.root / record_of(number) for number in range(2)]
+    records = [run.root / task_record_path(number) for number in range(2)]
     for record in records:
         record.parent.mkdir(parents=True, exist_ok=True)
         record.write_text("1\n2\n", "utf-8")

@@ -13,7 +13,7 @@ from longshore.model.job import Job, JobSettings
 from longshore.model.rules import Backoff, JobRules
 from longshore.model.state import JobState
 from longshore.model.workflow import Workflow
-from longshore.plan.tasks import joined
+from longshore.plan.tasks import join_commands
 from longshore.services.local.service import LocalService
 from longshore.testing.conformance import ServiceConformance
 
@@ -30,7 +30,7 @@ def a_job(note: Path, cure: Path, rules: JobRules) -> Job:
     return Job(
         name="pack_1",
         label="pack",
-        command=joined((command, 1) for command in commands),
+        command=join_commands((command, 1) for command in commands),
         settings=JobSettings(label="pack", number_of_retries=1, rules=rules),
         tasks=3,
     )

@@ -7,10 +7,10 @@ import subprocess
 import pytest
 
 from longshore.errors import ConfigError
-from longshore.plan.commands import with_launcher, with_setup
+from longshore.plan.commands import add_launcher, add_setup
 from longshore.services.slurm.launch import launcher_line
 from longshore.services.slurm.service import SlurmService
-from longshore.sites.setup import in_front
+from longshore.sites.setup import launch_line
 
 
 def test_none_is_none() -> None:
@@ -36,14 +36,14 @@ def test_anything_else_is_refused(launcher: object) -> None:
 
 @pytest.mark.parametrize("command", ["echo \"$LINES\" 'a  b'; exit 3", ("sh", "-c", "echo \"$LINES\" 'a  b'; exit 3")])
 def test_a_command_runs_behind_launcher_and_container(command: str | tuple[str, ...]) -> None:
-    line = in_front("env LINES=7", ["env", "--"])
+    line = launch_line("env LINES=7", ["env", "--"])
     assert line == "env LINES=7 env --"
-    whole = with_setup(with_launcher(command, line), ["echo first"])
+    whole = add_setup(add_launcher(command, line), ["echo first"])
     assert isinstance(whole, str)
     done = subprocess.run(["/bin/sh", "-c", whole], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (3, "first\n7 a  b\n")
 
 
 def test_without_either_a_command_is_left_alone() -> None:
-    assert in_front("", None) == ""
-    assert with_launcher(("true",), "") == ("true",)
+    assert launch_line("", None) == ""
+    assert add_launcher(("true",), "") == ("true",)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from longshore.contract.clustering import ClusteringSettings
 from longshore.model.cluster import Cluster, ClusteredGraph
 from longshore.model.task import Task, TaskGraph
-from longshore.plan.clustering.gather import gathered
-from longshore.plan.clustering.single import own_names
+from longshore.plan.clustering.gather import make_cluster_graph
+from longshore.plan.clustering.single import task_job_names
 
 
-def by_chain(graph: TaskGraph, settings: ClusteringSettings) -> ClusteredGraph:
+def cluster_chains(graph: TaskGraph, settings: ClusteringSettings) -> ClusteredGraph:
     """Every longest row of tasks each of which has one parent and one child there.
 
     A cluster has the name of its first task; its label joins those of its tasks by ``-``.
@@ -32,9 +32,9 @@ def by_chain(graph: TaskGraph, settings: ClusteringSettings) -> ClusteredGraph:
             rows.append([index])
         row_of[index] = number
     tasks = graph.dag.nodes
-    names = own_names([tasks[row[0]] for row in rows], settings)
+    names = task_job_names([tasks[row[0]] for row in rows], settings)
     clusters = [_cluster(name, tuple(tasks[index] for index in row)) for name, row in zip(names, rows, strict=True)]
-    return gathered(graph, clusters, row_of)
+    return make_cluster_graph(graph, clusters, row_of)
 
 
 def _cluster(name: str, tasks: tuple[Task, ...]) -> Cluster:

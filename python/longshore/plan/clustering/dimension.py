@@ -12,17 +12,17 @@ from longshore.contract.clustering import ClusteringSettings, ClusterRule, Start
 from longshore.errors import GraphError
 from longshore.model.cluster import Cluster, ClusteredGraph
 from longshore.model.task import DataId, Scalar, Task, TaskGraph
-from longshore.plan.clustering.gather import gathered
-from longshore.plan.clustering.partition import parts_of
-from longshore.plan.clustering.single import own_names
+from longshore.plan.clustering.gather import make_cluster_graph
+from longshore.plan.clustering.partition import assign_parts
+from longshore.plan.clustering.single import task_job_names
 
-Place: TypeAlias = tuple[Scalar, ...]
+ClusterKey: TypeAlias = tuple[Scalar, ...]
 """Values of a rule's dimensions, and after them those by which its clusters are cut into parts."""
 
 _BLANKS = re.compile("__+")
 
 
-def by_dimension(graph: TaskGraph, settings: ClusteringSettings) -> ClusteredGraph:
+def cluster_by_dimension(graph: TaskGraph, settings: ClusteringSettings) -> ClusteredGraph:
     """Clusters as the sections of ``cluster`` say; tasks that none of them names are jobs of their own.
 
     Raises
@@ -36,7 +36,7 @@ def by_dimension(graph: TaskGraph, settings: ClusteringSettings) -> ClusteredGra
         made = _Group(rule, graph)
         group_of.update(dict.fromkeys(made.places, made))
     alone = [index for index in graph.dag.order if index not in group_of]
-    name_of = dict(zip(alone, own_names([tasks[index] for index in alone], settings), strict=True))
+    name_of = dict(zip(alone, task_job_names([tasks[index] for index in alone], settings), strict=True))
     drafts: dict[Hashable, _Draft] = {}
     cluster_of = [0] * len(tasks)
     for index in graph.dag.order:
@@ -53,7 +53,7 @@ def by_dimension(graph: TaskGraph, settings: ClusteringSettings) -> ClusteredGra
         draft.tasks.append(task)
         cluster_of[index] = draft.number
     _refuse_same_names(drafts.values(), settings)
-    return gathered(graph, [draft.cluster() for draft in drafts.values()], cluster_of)
+    return make_cluster_graph(graph, [draft.cluster() for draft in drafts.values()], cluster_of)
 
 
 @dataclass(slots=True)
@@ -95,11 +95,11 @@ class _Group:
         self._template = Template(parse(rule.template))
         labels = frozenset(rule.tasks)
         members = [index for index in graph.dag.order if self._tasks[index].label in labels]
-        self.places: dict[int, Place] = self._followed(graph, members) if rule.start else self._own(members)
+        self.places: dict[int, ClusterKey] = self._followed(graph, members) if rule.start else self._own(members)
         """Where each of its tasks belongs."""
-        self._parts: dict[Place, int] = {}
+        self._parts: dict[ClusterKey, int] = {}
         if rule.partition and members:
-            self._parts = parts_of(
+            self._parts = assign_parts(
                 (place[self._size :] for place in self.places.values()),
                 rule.partition,
                 len({place[: self._size] for place in self.places.values()}),
@@ -128,9 +128,9 @@ class _Group:
         """What all tasks of a task's cluster share."""
         return dict(zip(self.rule.dimensions, self.places[index], strict=False))
 
-    def _own(self, members: list[int]) -> dict[int, Place]:
+    def _own(self, members: list[int]) -> dict[int, ClusterKey]:
         """The tasks where their own dimensions say."""
-        places: dict[int, Place] = {}
+        places: dict[int, ClusterKey] = {}
         for index in members:
             place = self._place(index)
             if place is None:
@@ -138,11 +138,11 @@ class _Group:
             places[index] = place
         return places
 
-    def _followed(self, graph: TaskGraph, members: list[int]) -> dict[int, Place]:
+    def _followed(self, graph: TaskGraph, members: list[int]) -> dict[int, ClusterKey]:
         """The tasks where their own dimensions say, else with those that come before them (or after)."""
         first = self.rule.start is Start.SOURCE
         neighbours = graph.dag.parents if first else graph.dag.children
-        places: dict[int, Place] = {}
+        places: dict[int, ClusterKey] = {}
         for index in members if first else reversed(members):
             place = self._place(index)
             if place is None:
@@ -159,12 +159,12 @@ class _Group:
             places[index] = place
         return places
 
-    def _place(self, index: int) -> Place | None:
+    def _place(self, index: int) -> ClusterKey | None:
         """Where a task belongs by its own dimensions; ``None`` where it lacks one."""
         own = [self._value(index, names) for _, names in self._wanted]
         return None if None in own else tuple(value for value in own if value is not None)
 
-    def _agrees(self, index: int, place: Place) -> bool:
+    def _agrees(self, index: int, place: ClusterKey) -> bool:
         """Whether a task that lacks some dimensions has those of a place in the others."""
         own = (self._value(index, names) for _, names in self._wanted)
         return all(value is None or value == there for value, there in zip(own, place, strict=True))

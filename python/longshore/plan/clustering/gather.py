@@ -11,7 +11,7 @@ from longshore.model.dag import Dag
 from longshore.model.task import TaskGraph
 
 
-def gathered(graph: TaskGraph, clusters: Sequence[Cluster], cluster_of: Sequence[int]) -> ClusteredGraph:
+def make_cluster_graph(graph: TaskGraph, clusters: Sequence[Cluster], cluster_of: Sequence[int]) -> ClusteredGraph:
     """The clusters, in the order that follows from that of their tasks.
 
     Parameters

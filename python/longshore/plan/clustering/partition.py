@@ -9,12 +9,12 @@ from longshore.contract.clustering import Partition
 from longshore.errors import GraphError
 from longshore.origin import Origin
 
-Values = tuple[str | int | float | bool, ...]
+PartitionValues = tuple[str | int | float | bool, ...]
 
 
-def parts_of(
-    values: Iterable[Values], partition: Partition, clusters: int, *, label: str, origin: Origin | None
-) -> dict[Values, int]:
+def assign_parts(
+    values: Iterable[PartitionValues], partition: Partition, clusters: int, *, label: str, origin: Origin | None
+) -> dict[PartitionValues, int]:
     """Number of its part, from 1, per combination of values.
 
     All values are put in order, numbers as numbers, and cut into pieces of nearly one size.

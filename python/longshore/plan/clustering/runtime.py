@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from longshore.contract.clustering import ClusteringSettings
 from longshore.model.cluster import Cluster, ClusteredGraph
 from longshore.model.task import TaskGraph
-from longshore.plan.clustering.gather import gathered
-from longshore.plan.clustering.single import own_names
+from longshore.plan.clustering.gather import make_cluster_graph
+from longshore.plan.clustering.single import task_job_names
 
 
-def by_run_time(graph: TaskGraph, settings: ClusteringSettings) -> ClusteredGraph:
+def cluster_by_run_time(graph: TaskGraph, settings: ClusteringSettings) -> ClusteredGraph:
     """Tasks of one label and one depth, in the order of the graph, up to the target; the others by themselves.
 
     Tasks of one depth never wait for each other, so that clusters of them cannot either. A task of which nobody knows
@@ -33,7 +33,7 @@ def by_run_time(graph: TaskGraph, settings: ClusteringSettings) -> ClusteredGrap
     for number, pack in enumerate(packs):
         for index in pack:
             cluster_of[index] = number
-    names = own_names([tasks[pack[0]] for pack in packs], settings)
+    names = task_job_names([tasks[pack[0]] for pack in packs], settings)
     clusters = [
         Cluster(
             name=name,
@@ -43,7 +43,7 @@ def by_run_time(graph: TaskGraph, settings: ClusteringSettings) -> ClusteredGrap
         )
         for name, pack in zip(names, packs, strict=True)
     ]
-    return gathered(graph, clusters, cluster_of)
+    return make_cluster_graph(graph, clusters, cluster_of)
 
 
 def _packs(members: list[int], graph: TaskGraph, settings: ClusteringSettings) -> Iterator[list[int]]:

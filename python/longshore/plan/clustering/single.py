@@ -14,7 +14,7 @@ from longshore.model.task import Task, TaskGraph
 _BLANKS = re.compile("__+")
 
 
-def single_task(graph: TaskGraph, settings: ClusteringSettings) -> ClusteredGraph:
+def cluster_single_tasks(graph: TaskGraph, settings: ClusteringSettings) -> ClusteredGraph:
     """Every task by itself.
 
     Raises
@@ -22,7 +22,7 @@ def single_task(graph: TaskGraph, settings: ClusteringSettings) -> ClusteredGrap
     GraphError
         Two tasks come to the same name.
     """
-    names = own_names(graph.dag.nodes, settings)
+    names = task_job_names(graph.dag.nodes, settings)
     clusters = (
         Cluster(name=name, label=task.label, tags=task.data_id, tasks=(task,))
         for name, task in zip(names, graph.dag.nodes, strict=True)
@@ -30,7 +30,7 @@ def single_task(graph: TaskGraph, settings: ClusteringSettings) -> ClusteredGrap
     return ClusteredGraph(name=graph.name, dag=graph.dag.alike(clusters), source=graph)
 
 
-def own_names(tasks: Iterable[Task], settings: ClusteringSettings) -> Iterator[str]:
+def task_job_names(tasks: Iterable[Task], settings: ClusteringSettings) -> Iterator[str]:
     """The name of each task's own job.
 
     A task keeps its name unless a template says otherwise: then it is the id that the source gave it, its label, and

@@ -8,7 +8,7 @@ from longshore.errors import GraphError
 from longshore.model.cluster import ClusteredGraph
 
 
-def validate(clustered: ClusteredGraph) -> None:
+def check_clusters(clustered: ClusteredGraph) -> None:
     """Refuse clusters that do not hold every task once, in an order that its parents allow.
 
     Raises

@@ -12,7 +12,7 @@ from longshore.contract.context import Context
 from longshore.engine.policy import RetryRules, rules_of
 from longshore.model.job import JobSettings
 from longshore.model.request import MIB, Request
-from longshore.plan.allotment import GPUS, thread_variables
+from longshore.plan.allotment import GPU_RESOURCES, thread_variables
 from longshore.plan.commands import job_variables
 from longshore.services.htcondor import joblog, quoting
 from longshore.services.htcondor.kinds import Text
@@ -186,7 +186,7 @@ def _request(settings: JobSettings, ctx: Context, words: JobWords) -> Iterator[t
     if DISK in first:
         yield "request_disk", f"$({DISK}:{first[DISK]})M"
     for name, amount in sorted(request.resources.items()):
-        yield f"request_{'gpus' if name in GPUS else name}", str(amount)
+        yield f"request_{'gpus' if name in GPU_RESOURCES else name}", str(amount)
     if TIME in first:
         yield "allowed_execute_duration", walltime(f"$({TIME}:{first[TIME]})", rules)
     yield from commands(attempts)

@@ -13,16 +13,16 @@ from longshore.model.job import Job, JobSettings
 from longshore.model.request import Request
 from longshore.model.task import Command
 from longshore.plan.commands import (
-    argv_of,
-    as_assignment,
-    as_line,
-    exact_line,
-    with_files,
-    with_launcher,
-    with_own_lines,
-    with_setup,
+    add_launcher,
+    add_setup,
+    add_user_lines,
+    command_argv,
+    exact_shell_line,
+    shell_assignment,
+    shell_line,
+    substitute_files,
 )
-from longshore.plan.tasks import VARIABLE, record_of
+from longshore.plan.tasks import TASKS_DONE_VARIABLE, task_record_path
 from longshore.services.htcondor import joblog, quoting, transfer
 from longshore.services.htcondor.transfer import Carried
 
@@ -198,16 +198,16 @@ class Sorter:
 
     def _exports(self, variables: Mapping[str, str]) -> list[str]:
         known = {"LONGSHORE_JOB_RUN_DIR": self._run_dir}
-        return [f"export {as_assignment(name, value, known)}" for name, value in variables.items()]
+        return [f"export {shell_assignment(name, value, known)}" for name, value in variables.items()]
 
     def _own(self, index: int, job: Job, front: Front) -> tuple[str, frozenset[str], Command, frozenset[str]]:
         """Own variables of a job, their names, its command, and the names of the variables that the command sets."""
         own = dict(job.environment)
         if job.tasks > 1 and front.tasks:
-            own[VARIABLE] = f"{self._run_dir}/{record_of(index)}"
+            own[TASKS_DONE_VARIABLE] = f"{self._run_dir}/{task_record_path(index)}"
         given = {name: value for name, value in own.items() if _can_be_given(value)}
         unfit = {name: value for name, value in own.items() if name not in given}
-        command = with_setup(job.command, self._exports(unfit)) if unfit else job.command
+        command = add_setup(job.command, self._exports(unfit)) if unfit else job.command
         return quoting.environment(given), frozenset(given), command, front.exported | frozenset(unfit)
 
     # -------------------------------------------------------------------------------------------------- the commands
@@ -245,8 +245,8 @@ class Sorter:
 
     def _line(self, command: Command, front: Front) -> str:
         """Program and arguments in HTCondor's syntax."""
-        placed = with_launcher(self._known(with_files(command, self._paths)), front.launcher)
-        return program_line(with_setup(with_own_lines(placed, front.before, front.after), front.lines))
+        placed = add_launcher(self._known(substitute_files(command, self._paths)), front.launcher)
+        return program_line(add_setup(add_user_lines(placed, front.before, front.after), front.lines))
 
     def _known(self, command: Command) -> Command:
         """The command with the run directory in the place of its variable."""
@@ -306,9 +306,9 @@ def _can_be_given(value: str) -> bool:
 def program_line(command: Command) -> str:
     """Program and arguments in HTCondor's syntax, for a command with anything in it."""
     if not isinstance(command, str) and any(_DELAYED in word for word in command):
-        command = f"exec {as_line(command)}"
-    words = argv_of(command)
+        command = f"exec {shell_line(command)}"
+    words = command_argv(command)
     if not all(map(quoting.fits, words)) or "=" in words[0]:
-        line = command if isinstance(command, str) else f"exec {exact_line(command)}"
+        line = command if isinstance(command, str) else f"exec {exact_shell_line(command)}"
         words = quoting.packed(line)
     return quoting.arguments(words)

@@ -15,7 +15,7 @@ from longshore.errors import ConfigError
 from longshore.model.job import JobSettings
 from longshore.model.suggestions import did_you_mean
 from longshore.services.htcondor import quoting
-from longshore.sites.environment import is_left_out
+from longshore.sites.environment import is_excluded
 
 OWN_MAP: Final = "htcondor"
 """Key of the service's own map."""
@@ -318,6 +318,6 @@ def getenv(ctx: Context) -> str:
         return ", ".join((*(f"!{pattern}" for pattern in _NEVER), "*"))
     patterns = [rule] if isinstance(rule, str) else list(map(str, rule))
     # A pattern that itself looks like what is left out means it.
-    meant = [pattern for pattern in patterns if is_left_out(pattern)]
+    meant = [pattern for pattern in patterns if is_excluded(pattern)]
     never = (name for name in _NEVER if not any(fnmatchcase(pattern, name) for pattern in meant))
     return ", ".join((*(f"!{name}" for name in never), *patterns))

@@ -26,7 +26,7 @@ from longshore.services.local.parse import EndRecord, Never, StartRecord, ended,
 from longshore.services.local.places import copy_whole, encoded, mark_of, temporary_prefix
 from longshore.services.local.records import Attempt, KeeperFile, keeper_files, taken_of
 from longshore.services.local.signals import signal_group, signal_process
-from longshore.sites.environment import Rule, inherited
+from longshore.sites.environment import InheritRule, select_inherited
 from longshore.world.host import descendants, host_name, is_same_process, process_name, processes_with
 from longshore.world.presence import is_surely_local
 
@@ -53,12 +53,12 @@ class LocalClient:
     life
         Number of the engine's life; a keeper's file is named by it.
     rule
-        Which variables of the engine's environment jobs inherit; see `inherited`.
+        Which variables of the engine's environment jobs inherit; see `select_inherited`.
     scratch
         Where attempts get their temporary directories; ``None`` is where this machine has such.
     """
 
-    def __init__(self, run: RunPaths, life: int, *, rule: Rule = "all", scratch: str | None = None) -> None:
+    def __init__(self, run: RunPaths, life: int, *, rule: InheritRule = "all", scratch: str | None = None) -> None:
         self._run = run
         self._life = life
         self._rule = rule
@@ -284,7 +284,7 @@ class LocalClient:
             self._forget_keeper()
             Path(tmp).rmdir()
             raise OSError(f"it ended before it began; its words are in '{self._run.engine_log}'")
-        kept, _ = inherited(os.environ, self._rule)
+        kept, _ = select_inherited(os.environ, self._rule)
         environment = {name: value for name, value in os.environ.items() if name in kept}
         self._told = 0
         self._write(encoded({"o": "env", "id": 0, "env": environment}) + b"\n")

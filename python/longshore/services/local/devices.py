@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
-from longshore.plan.allotment import GPUS
+from longshore.plan.allotment import GPU_RESOURCES
 
 _NONE: Final = {"", "-1", "none", "void", "NoDevFiles"}
 """What stands for no GPU at all in the variables of CUDA and containers."""
@@ -29,12 +29,12 @@ def members_of(
         Where ``/dev`` and ``/sys`` lie.
     """
     members = {name: tuple(there) for name, there in pool.items() if not isinstance(there, int)}
-    for name in GPUS:
+    for name in GPU_RESOURCES:
         there = pool.get(name)
         if isinstance(there, int):
             seen = _shown(env) or ()
             members[name] = seen[:there] if len(seen) >= there else tuple(map(str, range(there)))
-    if not any(name in pool for name in GPUS) and (found := detected_gpus(env, root=root)):
+    if not any(name in pool for name in GPU_RESOURCES) and (found := detected_gpus(env, root=root)):
         members["gpus"] = found
     return members
 

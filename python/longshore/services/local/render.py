@@ -13,8 +13,8 @@ import msgspec
 from longshore.contract.context import Context, RenderedFile
 from longshore.model.job import Job
 from longshore.plan.allotment import thread_variables
-from longshore.plan.commands import as_assignment, as_line, in_full, job_variables, with_files
-from longshore.plan.logfolders import log_place
+from longshore.plan.commands import full_command, job_variables, shell_assignment, shell_line, substitute_files
+from longshore.plan.logfolders import attempt_log_path
 
 if TYPE_CHECKING:
     from longshore.model.workflow import Workflow
@@ -50,9 +50,9 @@ def table(workflow: Workflow, ctx: Context) -> Iterator[str]:
             surroundings = shared[key] = _surroundings(job, run_dir)
         around = None if job.environment else surroundings.around_name
         before, after = around or _around_name(job, run_dir)
-        command = in_full(with_files(job.command, paths), job.settings)
-        name, line = _one_line(job.name), _one_line(as_line(command))
-        log = _one_line(folders + log_place(workflow.log_folders, number, job.name, job.label, 1, tags=job.tags))
+        command = full_command(substitute_files(job.command, paths), job.settings)
+        name, line = _one_line(job.name), _one_line(shell_line(command))
+        log = _one_line(folders + attempt_log_path(workflow.log_folders, number, job.name, job.label, 1, tags=job.tags))
         own = _one_line(shlex.quote(f"{_NAME}={job.name}"))
         yield f"{number}\t{name}\t1\t{surroundings.folder}\t{log}\t{before}{own}{after}\t{line}\n"
 
@@ -86,7 +86,7 @@ def _around_name(job: Job, run_dir: str) -> tuple[str, str]:
     threads = thread_variables(job.settings.request.cpus) if job.settings.limit_threads else {}
     environment = {**threads, **job.settings.environment, **job.environment}
     # What is the job's own is known here; what it inherits is known where it runs.
-    before = [as_assignment(name, value, variables) for name, value in environment.items() if name not in variables]
+    before = [shell_assignment(name, value, variables) for name, value in environment.items() if name not in variables]
     after = [shlex.quote(f"{name}={value}") for name, value in variables.items() if name != _NAME]
     return "".join(f"{_one_line(word)} " for word in before), "".join(f" {_one_line(word)}" for word in after)
 

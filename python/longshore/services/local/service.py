@@ -27,9 +27,9 @@ from longshore.contract.intervention import CancelOutcome
 from longshore.contract.service import ServiceTraits
 from longshore.engine.concurrency import unbounded
 from longshore.engine.service import EngineService
-from longshore.plan.allotment import GPUS, VISIBLE
-from longshore.plan.commands import argv_of
-from longshore.plan.unheeded import unheeded
+from longshore.plan.allotment import GPU_RESOURCES, GPU_VARIABLES
+from longshore.plan.commands import command_argv
+from longshore.plan.unheeded import ignored_requests
 from longshore.services.local import render
 from longshore.services.local.client import LocalClient
 from longshore.services.local.devices import members_of
@@ -68,7 +68,7 @@ class LocalExecutor(Executor, ResourceProbe, NewsWait, ProcessCleanup, HostBound
             max_batch=1, max_active=settings.get("limits", {}).get("max_active"), look_ahead_s=_LOOK_AHEAD_S
         )
         # Where somebody says which GPUs there are, who asks for none gets none.
-        self._hidden = VISIBLE if any(name in settings.get("pool", {}) for name in GPUS) else ()
+        self._hidden = GPU_VARIABLES if any(name in settings.get("pool", {}) for name in GPU_RESOURCES) else ()
         self._client: LocalClient | None = None
         self._run: RunPaths | None = None
         self._polls = 0
@@ -115,7 +115,7 @@ class LocalExecutor(Executor, ResourceProbe, NewsWait, ProcessCleanup, HostBound
         order = {
             "j": member.job,
             "a": member.attempt,
-            "argv": argv_of(member.command),
+            "argv": command_argv(member.command),
             "e": client.environment(shared) if shared else 0,
             "v": own | client.marks(member.job, member.attempt),
             "cwd": member.working_directory,
@@ -208,7 +208,7 @@ class LocalService(EngineService):
         capacity = ctx.probe.capacity if ctx.probe else None
         problems = [
             *_unused(ctx.site),
-            *unheeded(workflow, _UNHEEDED, "the local service"),
+            *ignored_requests(workflow, _UNHEEDED, "the local service"),
             *unbounded(workflow, ctx.settings),
         ]
         if capacity is None:

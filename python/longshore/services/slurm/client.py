@@ -14,7 +14,7 @@ from typing import Any, Final
 from longshore.contract.context import Unreachable
 from longshore.services.slurm import parse
 from longshore.services.slurm.parse import AccountRow, ClusterFacts, TaskId
-from longshore.sites.environment import Rule, inherited
+from longshore.sites.environment import InheritRule, select_inherited
 from longshore.world.host import user_name
 from longshore.world.newest import Told, newest
 from longshore.world.registry import state_folder
@@ -49,7 +49,7 @@ class SlurmClient:
     setup
         Lines of shell that run before each program, such as ``module load slurm``.
     inherit
-        Which variables jobs inherit; see `longshore.sites.environment.inherited`.
+        Which variables jobs inherit; see `longshore.sites.environment.select_inherited`.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class SlurmClient:
         *,
         shell: Shell | None = None,
         setup: Sequence[str] = (),
-        inherit: Rule = "all",
+        inherit: InheritRule = "all",
     ) -> None:
         self._shell = shell or SystemShell()
         self._setup = tuple(setup)
@@ -68,7 +68,7 @@ class SlurmClient:
             self._env["SLURM_CONF"] = str(settings["config"])
         self._kept: tuple[str, ...] | None = None
         """Fields of accounting that are kept, of those that this version has; ``None`` until it was asked."""
-        names, _ = inherited(self._env, inherit)
+        names, _ = select_inherited(self._env, inherit)
         # Without these two, sbatch would not even be found, or find its cluster.
         self._to_submit = {name: self._env[name] for name in self._env if name in names or name in NEEDED}
         self.calls: dict[str, int] = {}

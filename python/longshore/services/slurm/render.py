@@ -14,7 +14,7 @@ import msgspec
 from longshore.contract.batch import BatchMember
 from longshore.contract.context import RunPaths
 from longshore.errors import ConfigError
-from longshore.plan.commands import exact_line
+from longshore.plan.commands import exact_shell_line
 from longshore.services.slurm.asked import Component
 
 _ILLEGAL: Final = re.compile(r"[^A-Za-z0-9._:-]+")
@@ -171,7 +171,7 @@ def table(members: Sequence[BatchMember], paths: RunPaths) -> Iterator[str]:
             member.working_directory,
             log,
             words,
-            exact_line(member.command),
+            exact_shell_line(member.command),
             "" if isinstance(member.command, str) else "words",
         )
         yield "\t".join(map(_one_line, fields)) + "\n"

@@ -23,7 +23,7 @@ from longshore.model.codec import encode_line
 from longshore.model.event import Event
 from longshore.model.state import JobState
 from longshore.model.submission import Submission
-from longshore.plan.unheeded import unheeded
+from longshore.plan.unheeded import ignored_requests
 from longshore.services.slurm.asked import component_count
 from longshore.services.slurm.backend import backend_values
 from longshore.services.slurm.check import OWN_MAP, UNHEEDED, needs_engine, of_site, of_the_site, too_large, unfit
@@ -73,7 +73,7 @@ class SlurmService(EngineService, Recoverable, PartialJournal, LauncherLine, Bac
         if not any(problem.fatal for problem in problems):
             problems += unfit(workflow, ctx)
         problems += needs_engine(workflow, ctx)
-        problems += unheeded(workflow, UNHEEDED, "Slurm")
+        problems += ignored_requests(workflow, UNHEEDED, "Slurm")
         problems += unbounded(workflow, ctx.settings)
         problems += too_large(workflow, (ctx.probe.capacity if ctx.probe else None) or {})
         return problems
