@@ -7,10 +7,10 @@ import signal
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Final
+from typing import Final
 
 from longshore.world.files import open_to_append
 
@@ -41,31 +41,32 @@ def run_to_file(words: Sequence[str], output: Path, *, env: Mapping[str, str]) -
     OSError
         It cannot be started, or the file cannot be written.
     """
-    with open_to_append(output) as said, ThreadPoolExecutor(1) as starter:
-        # Python interrupts its first thread only. Were the program started there, an interrupt between its start and
-        # Popen's return would leave it to run with nobody who knows of it.
-        starting = starter.submit(_start, words, said, env)
+    started: list[subprocess.Popen[bytes]] = []
+    with open_to_append(output) as log, ThreadPoolExecutor(1) as starter:
+
+        def start() -> None:
+            # In a session of its own: an interrupt reaches us alone, and what it starts is ended with it.
+            started.append(
+                subprocess.Popen(
+                    words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=env, start_new_session=True
+                )
+            )
+
         try:
-            status = starting.result().wait()
+            # Python interrupts its first thread only. Were the program started there, an interrupt between its start
+            # and Popen's return would leave it to run with nobody who knows of it.
+            starter.submit(start).result()
+            status = started[0].wait()
         except BaseException:
-            _end(starting)
+            starter.shutdown()
+            for process in started:
+                _end(process)
             raise
     return 128 - status if status < 0 else status
 
 
-def _start(words: Sequence[str], said: IO[bytes], env: Mapping[str, str]) -> subprocess.Popen[bytes]:
-    """Start a program in a session of its own: an interrupt reaches us alone, and what it starts is ended with it."""
-    return subprocess.Popen(
-        list(words), stdin=subprocess.DEVNULL, stdout=said, stderr=said, env=dict(env), start_new_session=True
-    )
-
-
-def _end(starting: Future[subprocess.Popen[bytes]]) -> None:
-    """End a program and all it started, if it could be started: ask first."""
-    wait([starting])
-    if starting.exception() is not None:
-        return
-    process = starting.result()
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a program and all it started: ask first."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGTERM)
     latest = time.monotonic() + _GRACE_S
