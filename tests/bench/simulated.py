@@ -21,14 +21,14 @@ from tests.bench.processes import peak_mb
 
 from longshore.contract.batch import Limits
 from longshore.engine.apply_event import apply_event
-from longshore.engine.decide import Scheduler
+from longshore.engine.decide import Scheduler, SchedulerProfile
 from longshore.engine.job_codes import Code
+from longshore.engine.lanes import Lanes
 from longshore.engine.policy import RetryRules
 from longshore.engine.pool import Pool
 from longshore.engine.run_state import RunState
 from longshore.model.codec import decode_event, encode_line
 from longshore.model.event import Ended, Event, Started, Submitted
-from longshore.model.request import Request
 from longshore.model.state import Cause
 
 _MEMBERS = 64
@@ -65,10 +65,9 @@ class Simulation:
             apply_event(self.state, decode_event(line))
         self.scheduler = Scheduler(
             self.state,
-            requests=[Request()],
-            rules=[RetryRules(retries=20)],
-            profile_of=bytes(len(self.parents)),
-            pool=Pool({"cpus": self.slots}),
+            [SchedulerProfile(rules=RetryRules(retries=20))],
+            bytes(len(self.parents)),
+            lanes=Lanes(Pool({"cpus": self.slots})),
             limits=Limits(max_batch=_MEMBERS),
             tag=f"s{len(self.journal)}",
         )

@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
+from tests.engine.schedulers import make_scheduler
 
 from longshore.contract.batch import Limits
 from longshore.engine.apply_event import apply_event
 from longshore.engine.concurrency import Bounds, unbounded
-from longshore.engine.decide import Scheduler
-from longshore.engine.policy import RetryRules
+from longshore.engine.decide import Scheduler, SchedulerProfile
 from longshore.engine.pool import Pool
 from longshore.engine.run_state import RunState
 from longshore.engine.settings import EngineSettings
 from longshore.model.event import Ended
 from longshore.model.job import Job, JobSettings, named_limits
-from longshore.model.request import Request
 from longshore.model.workflow import Workflow
 
 PROFILES = [
@@ -49,17 +48,17 @@ def test_what_names_no_limit(text: str) -> None:
 
 def scheduler(profile_of: Sequence[int], *, pool: Pool | None, waiting: int | None = None) -> tuple[Scheduler, Bounds]:
     bounds = Bounds(SETTINGS, PROFILES)
-    made = Scheduler(
+    profiles = [
+        SchedulerProfile(takes=takes, kind=profile.label if pool is None else None)
+        for profile, takes in zip(PROFILES, bounds.takes, strict=True)
+    ]
+    made = make_scheduler(
         RunState([()] * len(profile_of), list(profile_of)),
-        requests=[Request()] * len(PROFILES),
-        rules=[RetryRules()] * len(PROFILES),
-        profile_of=profile_of,
+        profiles,
+        profile_of,
         pool=pool,
-        limits=Limits(max_batch=10 if pool is None else 1, max_waiting=waiting),
-        tag="t",
-        takes=bounds.takes,
         bounds=bounds.pools,
-        kinds=[profile.label for profile in PROFILES] if pool is None else (),
+        limits=Limits(max_batch=10 if pool is None else 1, max_waiting=waiting),
     )
     return made, bounds
 
@@ -127,16 +126,14 @@ def test_a_later_life_counts_what_runs_already() -> None:
     for batch in made.starts(0.0):
         apply_event(state, batch)
     bounds = Bounds(SETTINGS, PROFILES)
-    again = Scheduler(
+    again = make_scheduler(
         state,
-        requests=[Request()] * len(PROFILES),
-        rules=[RetryRules()] * len(PROFILES),
-        profile_of=[1] * 5,
+        [SchedulerProfile(takes=takes) for takes in bounds.takes],
+        [1] * 5,
         pool=Pool({"cpus": 99}),
+        bounds=bounds.pools,
         limits=Limits(max_batch=1),
         tag="u",
-        takes=bounds.takes,
-        bounds=bounds.pools,
     )
     assert bounds.limits.taken == {"db_limit": 3}
     assert started(again) == []

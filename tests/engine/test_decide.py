@@ -9,10 +9,11 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.engine.schedulers import make_scheduler
 
 from longshore.contract.batch import Limits
 from longshore.engine.apply_event import apply_event
-from longshore.engine.decide import Scheduler
+from longshore.engine.decide import Scheduler, SchedulerProfile
 from longshore.engine.job_codes import Code
 from longshore.engine.policy import RetryRules
 from longshore.engine.pool import Pool
@@ -34,13 +35,12 @@ def scheduler(
     capacity: dict[str, int] | None = None,
     limits: Limits | None = None,
 ) -> Scheduler:
-    return Scheduler(
+    return make_scheduler(
         state,
-        requests=requests,
-        rules=[rules] * len(requests),
-        profile_of=profile_of or [0] * state.size,
+        [SchedulerProfile(request=request, rules=rules) for request in requests],
+        profile_of,
         pool=None if capacity is None else Pool(capacity),
-        limits=limits or Limits(),
+        limits=limits,
         tag="r-1",
     )
 

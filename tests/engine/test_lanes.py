@@ -12,10 +12,11 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.engine.schedulers import make_scheduler
 
 from longshore.contract.batch import Limits
 from longshore.engine.apply_event import apply_event
-from longshore.engine.decide import Scheduler
+from longshore.engine.decide import SchedulerProfile
 from longshore.engine.keeper.attempts import Attempts
 from longshore.engine.keeper.processes import Processes
 from longshore.engine.keeper.records import Records
@@ -136,11 +137,10 @@ class Play:
     ) -> None:
         self.state = RunState(parents, [0] * len(parents))
         self.requests, self.profile_of, self.capacity = requests, profile_of, capacity
-        self.scheduler = Scheduler(
+        self.scheduler = make_scheduler(
             self.state,
-            requests=requests,
-            rules=[RetryRules(retries=99)] * len(requests),
-            profile_of=profile_of,
+            [SchedulerProfile(request=request, rules=RetryRules(retries=99)) for request in requests],
+            profile_of,
             pool=Pool(capacity),
             limits=Limits(look_ahead_s=0.05),
             tag="p",
@@ -281,14 +281,8 @@ def test_a_life_that_begins_counts_what_it_finds_until_it_is_over() -> None:
     state = RunState([()] * 3, [0] * 3)
     apply_event(state, Submitting(b="x", tag="x", jobs=((0, 1), (1, 1)), request=Request(cpus=2)))
     pool = Pool({"cpus": 2})
-    chooser = Scheduler(
-        state,
-        requests=[Request(cpus=2)],
-        rules=[RetryRules()],
-        profile_of=[0] * 3,
-        pool=pool,
-        limits=Limits(look_ahead_s=0.05),
-        tag="y",
+    chooser = make_scheduler(
+        state, [SchedulerProfile(request=Request(cpus=2))], pool=pool, limits=Limits(look_ahead_s=0.05), tag="y"
     )
     assert chooser.starts(0.0) == []
     apply_event(state, Refused(b="x", why="it never started", jobs=((1, 1),)))

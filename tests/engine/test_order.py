@@ -8,13 +8,13 @@ from heapq import heappop, heappush
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.engine.schedulers import make_scheduler
 
 from longshore.contract.batch import Limits
 from longshore.engine.apply_event import apply_event
-from longshore.engine.decide import Scheduler
+from longshore.engine.decide import Scheduler, SchedulerProfile
 from longshore.engine.estimates import Estimates
 from longshore.engine.job_codes import Code
-from longshore.engine.policy import RetryRules
 from longshore.engine.pool import Pool
 from longshore.engine.queue import pressures
 from longshore.engine.run_state import RunState
@@ -34,16 +34,19 @@ def scheduler(
     priorities: Sequence[float] = (),
 ) -> Scheduler:
     """A scheduler to which every job is of a profile of its own, and known to run so long."""
-    return Scheduler(
+    profiles = [SchedulerProfile(request=request) for request in requests]
+    if priorities:
+        profiles = [
+            SchedulerProfile(request=request, priority=priority)
+            for request, priority in zip(requests, priorities, strict=True)
+        ]
+    return make_scheduler(
         state,
-        requests=requests,
-        rules=[RetryRules()] * state.size,
-        profile_of=range(state.size),
+        profiles,
+        range(state.size),
         pool=None if capacity is None else Pool(capacity),
-        limits=limits or Limits(),
-        tag="r-1",
+        limits=limits,
         estimates=Estimates(state.labels, (), dict(enumerate(run_s))),
-        priorities=priorities,
     )
 
 
@@ -165,15 +168,7 @@ def test_the_run_that_ends_first_has_the_only_processor() -> None:
 def test_what_a_run_learns_changes_its_order() -> None:
     # Labels 0 and 1 are alike at first; the first of each shows that label 1 takes long.
     state = RunState([()] * 6, [0, 1, 0, 0, 1, 1])
-    chooser = Scheduler(
-        state,
-        requests=[Request()],
-        rules=[RetryRules()],
-        profile_of=[0] * 6,
-        pool=Pool({"cpus": 2}),
-        limits=Limits(),
-        tag="r-1",
-    )
+    chooser = make_scheduler(state, pool=Pool({"cpus": 2}))
     assert [job for batch in chooser.starts(0.0) for job in submitted(state, batch)] == [0, 1]
     for job, run_s in ((0, 1.0), (1, 60.0)):
         apply_event(state, Ended(j=job, a=1, exit=0))

@@ -96,7 +96,7 @@ def test_all_is_given_and_nothing_twice_whoever_works_it_out(claims: list[Claim]
 
 @given(parties(), st.lists(st.tuples(st.integers(0, 4), st.randoms(use_true_random=False)), max_size=40))
 def test_claims_never_come_to_more_than_there_is(claims: list[Claim], turns: list[tuple[int, Any]]) -> None:
-    """Each in its turn, with jobs that end or not in between, as `Tenant` does it."""
+    """Each in its turn, with jobs that end or not in between, as `PoolShare` does it."""
     table = {claim.run: claim for claim in claims}
     for number, dice in turns:
         own = claims[number % len(claims)].run

@@ -9,17 +9,16 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.engine.schedulers import make_scheduler
 from tests.engine.simulation import CHAIN, Hooked, Simulation, answers, fails
 from tests.engine.states import codes, run_job
 
-from longshore.contract.batch import Limits
 from longshore.engine import orders
 from longshore.engine.apply_event import apply_event
 from longshore.engine.changes import SETTABLE, changed
-from longshore.engine.decide import Scheduler
+from longshore.engine.decide import Scheduler, SchedulerProfile
 from longshore.engine.job_table import JobTable
 from longshore.engine.obeying import events_of
-from longshore.engine.policy import RetryRules
 from longshore.engine.pool import Pool
 from longshore.engine.run_state import RunState
 from longshore.engine.steering import WHOLE_RUN, throttled
@@ -40,18 +39,6 @@ def steer(act: str, jobs: tuple[int, ...] | None = None, **more: Any) -> Steer:
 
 def begin(parents: Sequence[Sequence[int]] = FORK, *, final: bool = False) -> RunState:
     return RunState(parents, [0, *[1] * (len(parents) - 1)], final=final)
-
-
-def scheduler(state: RunState, **more: Any) -> Scheduler:
-    values: dict[str, Any] = {
-        "requests": [Request()],
-        "rules": [RetryRules()],
-        "profile_of": [0] * state.size,
-        "pool": None,
-        "limits": Limits(),
-        "tag": "t",
-    }
-    return Scheduler(state, **{**values, **more})
 
 
 def started(made: Scheduler, now: float = 0.0) -> list[int]:
@@ -159,7 +146,7 @@ def test_whatever_is_said_the_numbers_add_up_and_every_run_can_be_brought_to_its
     ]
     final = data.draw(st.booleans())
     state = RunState([*parents, ()] if final else parents, [job % 2 for job in range(size + final)], final=final)
-    made = scheduler(state, pool=Pool({"cpus": 2}))
+    made = make_scheduler(state, pool=Pool({"cpus": 2}))
     for _ in range(data.draw(st.integers(0, 25))):
         act = data.draw(ACTS)
         jobs = data.draw(st.none() | st.lists(st.integers(0, state.size - 1), max_size=3).map(tuple))
@@ -195,7 +182,7 @@ def test_whatever_is_said_the_numbers_add_up_and_every_run_can_be_brought_to_its
 
 def test_nothing_starts_while_a_run_is_paused() -> None:
     state = RunState([()] * 5, [0] * 5)
-    made = scheduler(state)
+    made = make_scheduler(state)
     apply_event(state, steer("pause"))
     assert started(made) == []
     assert not made.more, "the engine naps"
@@ -205,7 +192,7 @@ def test_nothing_starts_while_a_run_is_paused() -> None:
 
 def test_a_throttled_label_lets_others_pass() -> None:
     state = RunState([()] * 8, [job % 2 for job in range(8)])
-    made = scheduler(state)
+    made = make_scheduler(state)
     apply_event(state, steer("throttle", set={"max": "1"}, labels=(1,)))
     assert started(made) == [0, 1, 2, 4, 6]
     assert started(made) == []
@@ -217,7 +204,7 @@ def test_a_throttled_label_lets_others_pass() -> None:
 
 def test_a_throttled_run_is_as_narrow_as_was_said() -> None:
     state = RunState([()] * 5, [0] * 5)
-    made = scheduler(state)
+    made = make_scheduler(state)
     apply_event(state, steer("throttle", set={"max": "2"}))
     assert state.throttles == {WHOLE_RUN: 2}
     assert started(made) == [0, 1]
@@ -230,7 +217,9 @@ def test_a_throttled_run_is_as_narrow_as_was_said() -> None:
 
 def test_a_changed_request_is_what_is_started() -> None:
     state = RunState([()] * 3, [0] * 3)
-    made = scheduler(state, requests=[Request(memory_b=MIB)], pool=Pool({"cpus": 8, "memory": 4 * MIB}))
+    made = make_scheduler(
+        state, [SchedulerProfile(request=Request(memory_b=MIB))], pool=Pool({"cpus": 8, "memory": 4 * MIB})
+    )
     apply_event(state, steer("set", (1,), set={"requestMemory": "4"}, request=Request(memory_b=4 * MIB)))
     batches = made.starts(0.0)
     assert {job: batch.request.memory_b for batch in batches if batch.request for job, _ in batch.jobs} == {
@@ -249,7 +238,7 @@ def test_what_a_retry_raised_stays_raised_unless_that_is_set() -> None:
     state = RunState([()], [0])
     run_job(state, 0, exit_code=1)
     apply_event(state, Retry(j=0, a=2, cause=Cause.OOM, request=Request(memory_b=8 * MIB)))
-    made = scheduler(state, requests=[Request(memory_b=4 * MIB)])
+    made = make_scheduler(state, [SchedulerProfile(request=Request(memory_b=4 * MIB))])
     apply_event(state, steer("set", (0,), set={"requestCpus": "2"}, request=Request(cpus=2, memory_b=4 * MIB)))
     assert made.first_request_of(0) == Request(cpus=2, memory_b=4 * MIB)
     assert made.request_of(0) == Request(cpus=2, memory_b=8 * MIB)
@@ -261,9 +250,9 @@ def test_what_is_set_of_a_job_that_runs_counts_from_its_next_attempt() -> None:
     """A next life must go on counting what the job has of the machine, not what it will ask for."""
     state = RunState([(), ()], [0, 0])
     pool = {"cpus": 4}
-    assert started(scheduler(state, requests=[Request(cpus=4)], pool=Pool(pool))) == [0]
+    assert started(make_scheduler(state, [SchedulerProfile(request=Request(cpus=4))], pool=Pool(pool))) == [0]
     apply_event(state, steer("set", (0,), set={"requestCpus": "1"}, request=Request(cpus=1)))
-    made = scheduler(state, requests=[Request(cpus=4)], pool=Pool(pool))
+    made = make_scheduler(state, [SchedulerProfile(request=Request(cpus=4))], pool=Pool(pool))
     assert started(made) == [], "the job that runs has all there is"
     apply_event(state, Ended(j=0, a=1, exit=1, cause=Cause.EXIT))
     apply_event(state, Retry(j=0, a=2, cause=Cause.EXIT))
@@ -273,7 +262,9 @@ def test_what_is_set_of_a_job_that_runs_counts_from_its_next_attempt() -> None:
 def test_what_is_set_one_after_another_of_a_job_that_runs_counts_all_together(tmp_path: Path) -> None:
     jobs = JobTable(write_run(tmp_path / "run", {"a_1": ()}))
     state = RunState([()], [0])
-    made = scheduler(state, requests=[Request(cpus=1, memory_b=MIB)], pool=Pool({"cpus": 4, "memory": 9 * MIB}))
+    made = make_scheduler(
+        state, [SchedulerProfile(request=Request(cpus=1, memory_b=MIB))], pool=Pool({"cpus": 4, "memory": 9 * MIB})
+    )
     assert started(made) == [0]
     for key, value in (("requestCpus", "2"), ("requestMemory", "3"), ("requestWalltime", "60")):
         order = orders.Order(who="me", act="set", set={key: value})
@@ -289,7 +280,7 @@ def test_a_retry_waits_no_longer_than_was_meant_when_the_clock_is_set_back() -> 
     state = RunState([()], [0])
     run_job(state, 0, exit_code=1)
     apply_event(state, Retry(t=1e9, j=0, a=2, cause=Cause.EXIT, not_before=1e9 + 30.0))
-    made = scheduler(state)
+    made = make_scheduler(state)
     assert started(made, now=5e8) == []
     assert made.next_wake() == 5e8 + 30.0
     assert started(made, now=5e8 + 30.0) == [0]

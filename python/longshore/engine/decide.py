@@ -39,64 +39,59 @@ class _Asked(msgspec.Struct, frozen=True, gc=False):
     """The jobs of just this request that are handed over, and what each of them takes from the pool."""
 
 
+class SchedulerProfile(msgspec.Struct, frozen=True, kw_only=True):
+    """What the scheduler knows of the jobs of one profile."""
+
+    request: Request = Request()
+    rules: RetryRules = RetryRules()
+    priority: float = 0.0
+    """Goes before the length of what waits behind a job."""
+    kind: Hashable = None
+    """What must be the same for all jobs of a batch, beside the request."""
+    takes: Mapping[str, int] = NOTHING
+    """What a job takes of limits and categories."""
+    max_batch: Callable[[], int] | None = None
+    """Members of one batch; ``None`` is as many as the executor's limits say."""
+
+
 class Scheduler:
-    """Chooses what starts, within a pool and limits.
+    """Chooses what starts, within pools and limits.
 
     Parameters
     ----------
     state
         The state of the run; changed by nobody but its owner, who applies what is decided here as events.
-    requests
-        Request per profile.
-    rules
-        Retry rules per profile.
+    profiles
+        The profiles of the jobs.
     profile_of
         Index of the profile per job.
-    pool
-        What may be taken at once; ``None`` where the workload manager keeps count.
+    lanes
+        The pools, and the jobs that take from them.
     limits
         How many may be handed over.
     tag
         Unique beginning of the tags of this life's batches.
     estimates
         How long jobs are expected to run; without it, all alike.
-    kinds
-        Per profile, what must be the same for all jobs of a batch beside the request; without it, nothing must.
-    most_in_batch
-        Members of one batch, per profile; without it, as many as the limits say.
-    takes
-        What a job takes from each of the other pools, per profile; without it, nothing.
-    bounds
-        Those pools: limits and categories.
-    priorities
-        Priority per profile, which goes before the length of what waits behind a job; without it, all alike.
     """
 
     def __init__(
         self,
         state: RunState,
-        *,
-        requests: Sequence[Request],
-        rules: Sequence[RetryRules],
+        profiles: Sequence[SchedulerProfile],
         profile_of: Sequence[int],
-        pool: Pool | None,
+        *,
+        lanes: Lanes,
         limits: Limits,
         tag: str,
         estimates: Estimates | None = None,
-        priorities: Sequence[float] = (),
-        kinds: Sequence[Hashable] = (),
-        most_in_batch: Callable[[int], int] | None = None,
-        takes: Sequence[Mapping[str, int]] = (),
-        bounds: Sequence[Pool] = (),
     ) -> None:
         self.state = state
-        self.pool = pool
-        self._requests = requests
-        self._rules = rules
+        self.pool = lanes.pool
+        self._profiles = profiles
         self._profile_of = profile_of
         self.limits = limits
         """What the manager takes; its owner changes it as the manager's mind changes."""
-        self._most_in_batch = most_in_batch or (lambda _profile: self.limits.max_batch)
         self._tag = tag
         self._batches = 0
         self._waiting = 0
@@ -106,22 +101,23 @@ class Scheduler:
         self.estimates = estimates or Estimates(state.labels)
         self._queue = ReadyQueue(
             pressures(state.children, self.estimates.expected_s, state.barriers),
-            (lambda job: priorities[profile_of[job]]) if any(priorities) else None,
+            (lambda job: self._profile(job).priority) if any(each.priority for each in profiles) else None,
         )
         self._later: list[tuple[float, int]] = []
         self._reads_history = True
         """Whether what became ready did so in an earlier life."""
         self._valve = Valve(state, state.labels)
-        self._lanes = Lanes(pool, bounds)
+        self._lanes = lanes
         self._asked: dict[Hashable, _Asked] = {}
-        self._kinds = kinds or [None] * len(requests)
-        self._takes = takes or [NOTHING] * len(requests)
-        self._by_profile = [self._learn(request, profile) for profile, request in enumerate(requests)]
+        self._by_profile = [self._learn(profile.request, profile) for profile in profiles]
         self._waiting_alike: Counter[Hashable] = Counter()
         """As `_waiting`, per bucket; counted only where there is a limit to it."""
         state.newly_inactive = []
         for job in state.active:
             self._lanes.inherit(job, self._asked_of(job).lane, state.identities.get(job, NO_IDENTITIES))
+
+    def _profile(self, job: int) -> SchedulerProfile:
+        return self._profiles[self._profile_of[job]]
 
     def request_of(self, job: int) -> Request:
         """The request of a job's next attempt."""
@@ -129,7 +125,7 @@ class Scheduler:
 
     def first_request_of(self, job: int) -> Request:
         """The request of a job's first attempt: what somebody set, else that of its profile."""
-        return self.state.set_requests.get(job) or self._requests[self._profile_of[job]]
+        return self.state.set_requests.get(job) or self._profile(job).request
 
     def coming_request_of(self, job: int) -> Request:
         """What somebody changes who sets something of a job: what others have set counts, from whenever it holds."""
@@ -151,7 +147,7 @@ class Scheduler:
         ]
 
     def _rules_of(self, job: int) -> RetryRules:
-        rules = self._rules[self._profile_of[job]]
+        rules = self._profile(job).rules
         retries = self.state.set_retries.get(job)
         return rules if retries is None else msgspec.structs.replace(rules, retries=retries)
 
@@ -198,7 +194,7 @@ class Scheduler:
 
     def lane(self, request: Request, job: int) -> tuple[str | None, int]:
         """The name of the lane of a job with a request and its slots; no name where nothing is handed over ahead."""
-        lane = self._learn(request, self._profile_of[job]).lane
+        lane = self._learn(request, self._profile(job)).lane
         return (lane.name, lane.slots) if self.limits.look_ahead_s and lane.ahead else (None, 0)
 
     def pressure_of(self, job: int) -> float:
@@ -269,7 +265,8 @@ class Scheduler:
         if job is None:
             return None
         asked = self._asked_of(job)
-        most = self._most_in_batch(self._profile_of[job]) - 1
+        max_batch = self._profile(job).max_batch
+        most = (max_batch() if max_batch else self.limits.max_batch) - 1
         jobs = [job, *self._pop_alike(asked, most)] if most else [job]
         return self._batch_of(jobs, asked)
 
@@ -399,13 +396,11 @@ class Scheduler:
     def _asked_of(self, job: int) -> _Asked:
         state = self.state
         changed = state.requests.get(job) or state.set_requests.get(job)
-        profile = self._profile_of[job]
-        return self._learn(changed, profile) if changed else self._by_profile[profile]
+        return self._learn(changed, self._profile(job)) if changed else self._by_profile[self._profile_of[job]]
 
-    def _learn(self, request: Request, profile: int) -> _Asked:
-        kind = self._kinds[profile]
-        lane = self._lanes.learn(request, self._takes[profile])
-        key = (request.key(), kind, lane.name)
+    def _learn(self, request: Request, profile: SchedulerProfile) -> _Asked:
+        lane = self._lanes.learn(request, profile.takes)
+        key = (request.key(), profile.kind, lane.name)
         if (known := self._asked.get(key)) is not None:
             return known
         # Jobs that wait for a limit must not hide others behind them.
@@ -417,6 +412,6 @@ class Scheduler:
         else:
             # A manager that keeps count takes arrays of jobs, whose time is the same as well.
             rough = ((name, rounded(amount)) for name, amount in lane.amounts.items())
-            bucket = (kind, *rough, request.walltime_s, *bounds)
+            bucket = (profile.kind, *rough, request.walltime_s, *bounds)
         self._asked[key] = asked = _Asked(request, bucket, lane)
         return asked

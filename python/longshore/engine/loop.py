@@ -21,14 +21,12 @@ from longshore.contract.context import Mark, RunPaths, Unreachable
 from longshore.contract.executor import Executor
 from longshore.engine import orders
 from longshore.engine.apply_event import apply_event
-from longshore.engine.assembly import scheduler_of
 from longshore.engine.concurrency import Bounds
 from longshore.engine.evidence import Evidence, forget_tasks
 from longshore.engine.executor_capabilities import (
     discard_ends,
     end_leftovers,
     free_submissions,
-    probe_resources,
     reprioritise,
     wait_for_news,
 )
@@ -37,6 +35,7 @@ from longshore.engine.history import RunHistory
 from longshore.engine.job_codes import OVER
 from longshore.engine.job_table import JobTable
 from longshore.engine.journal import Journal, next_life, read_events
+from longshore.engine.make_scheduler import make_scheduler
 from longshore.engine.members import MemberBuilder
 from longshore.engine.notes import Notes
 from longshore.engine.obeying import described, events_of, restarted
@@ -51,6 +50,7 @@ from longshore.engine.steering import throttled
 from longshore.engine.urgency import Urgencies
 from longshore.engine.waiting import WaitingJobs
 from longshore.errors import RunUnreadableError
+from longshore.model.claim import Claim
 from longshore.model.event import (
     FORMAT,
     Deleted,
@@ -124,7 +124,7 @@ class Engine:
         for event in read_events(run.journal, seal=seal):
             apply_event(self.state, event)
             self._guard.take(event)
-        self._evidence = Evidence(run, self._jobs, say)
+        self._evidence = Evidence(run, jobs, say)
         self._began = clock.elapsed()
         self._unsettled: list[tuple[int, int]] = []
         """Attempts whose ends were told, and perhaps are not durable yet."""
@@ -150,24 +150,16 @@ class Engine:
         """When orders were last looked for."""
         self._snapshots = Snapshots(run, self._journal, clock)
         executor.open(run, number)
-        probe = probe_resources(executor)
-        mark = read_card(run).mark
-        self._history = RunHistory(settings.history, self._jobs, clock=clock, say=say)
+        self._history = history = RunHistory(settings.history, jobs, clock=clock, say=say)
         bounds = Bounds(settings, jobs.header.settings)
-        self._scheduler = scheduler_of(
-            self.state,
-            jobs,
-            bounds,
-            settings,
-            executor=executor,
-            probe=probe,
-            estimates=self._history.estimates,
-            tag=f"{mark}-{number}",
+        claim = Claim(run=read_card(run).mark, keeper=str(run.keeper))
+        tag = f"{claim.run}-{number}"
+        self._scheduler = scheduler = make_scheduler(
+            self.state, jobs, bounds, settings, executor=executor, estimates=history.estimates, tag=tag
         )
-        self._urgencies = Urgencies(self.state, self._scheduler.pressure_of, self._rest_s)
-        self._sharing = Sharing(
-            run, mark, self._scheduler, bounds, self._history, machine=settings.share_machine, clock=clock, say=say
-        )
+        self._urgencies = Urgencies(self.state, scheduler.pressure_of, self._rest_s)
+        machine = settings.share_machine
+        self._sharing = Sharing(claim, scheduler, bounds, history, machine=machine, clock=clock, say=say)
 
     def run(self) -> JobState:
         """Work until nothing of the run can move any more, and return the run's state.

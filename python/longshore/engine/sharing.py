@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Final
 
-from longshore.contract.context import RunPaths
 from longshore.engine.concurrency import Bounds
 from longshore.engine.decide import Scheduler
 from longshore.engine.history import RunHistory
-from longshore.engine.tenant import Tenant, Wishes, wishes_of
-from longshore.world.claims import limits_folder
+from longshore.engine.pool_share import Demand, PoolShare, demand_of, job_limits, this_machine
+from longshore.model.claim import Claim
 from longshore.world.clock import Clock
-
-_LIMITS_S: Final = 0.25
-"""Time between two looks at who has how much of a limit: a job that ends should not be followed by a long pause."""
 
 
 class Sharing:
@@ -22,10 +17,8 @@ class Sharing:
 
     Parameters
     ----------
-    run
-        The run directory.
-    mark
-        The run's mark.
+    claim
+        The run's mark and keeper.
     scheduler
         What starts its jobs.
     bounds
@@ -42,8 +35,7 @@ class Sharing:
 
     def __init__(
         self,
-        run: RunPaths,
-        mark: str,
+        claim: Claim,
         scheduler: Scheduler,
         bounds: Bounds,
         history: RunHistory,
@@ -56,47 +48,36 @@ class Sharing:
         self._bounds = bounds
         self._history = history
         self._clock = clock
-        self._machine: Tenant | None = None
-        self._limits: Tenant | None = None
+        self._machine: PoolShare | None = None
+        self._limits: PoolShare | None = None
         if machine and scheduler.pool:
-            self._machine = Tenant(mark, run.keeper, scheduler.pool, clock=clock, say=say)
+            self._machine = PoolShare(claim, scheduler.pool, this_machine(), clock=clock, say=say)
         if bounds.limits.capacity:
-            self._limits = Tenant(
-                mark,
-                run.keeper,
-                bounds.limits,
-                clock=clock,
-                say=say,
-                what="limits on jobs that run at once are",
-                folder=limits_folder(),
-                every_s=_LIMITS_S,
-            )
+            self._limits = PoolShare(claim, bounds.limits, job_limits(), clock=clock, say=say)
 
     def turn(self) -> Iterator[str]:
         """Agree with the others on who has how much; yield why jobs wait because of it."""
         if self._machine:
-            self._machine.turn(lambda: wishes_of(self._scheduler, self._history, self._clock.now()))
+            self._machine.turn(lambda: demand_of(self._scheduler, self._history, self._clock.now()))
             if self._machine.idle:
                 yield "other runs of yours have this machine"
         if self._limits:
-            self._limits.turn(self._wishes)
+            self._limits.turn(self._demand)
         if self._bounds.pools:
             yield from self._bounds.full(self._scheduler.kept_back())
 
-    def _wishes(self) -> Wishes:
+    def _demand(self) -> Demand:
         scheduler = self._scheduler
         wants, following = scheduler.wanted_of(self._bounds.limits, self._clock.now())
         rest_s = self._history.rest_s(scheduler.state, max(1, len(scheduler.state.active)))
-        return Wishes(wants=wants, next=following, rest_s=rest_s)
+        return Demand(wants=wants, next=following, rest_s=rest_s)
 
     def note_starts(self) -> None:
         """Say, before they start, what jobs will hold."""
-        for tenant in (self._machine, self._limits):
-            if tenant:
-                tenant.note_starts()
+        for share in filter(None, (self._machine, self._limits)):
+            share.note_starts()
 
     def release(self) -> None:
         """Leave everything to the others."""
-        for tenant in (self._machine, self._limits):
-            if tenant:
-                tenant.release()
+        for share in filter(None, (self._machine, self._limits)):
+            share.release()

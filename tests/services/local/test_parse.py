@@ -16,7 +16,6 @@ from longshore.services.local.parse import (
     StartRecord,
     decode_record,
     ended,
-    ended_with_status,
     started,
 )
 
@@ -37,20 +36,20 @@ def test_a_success() -> None:
 
 
 def test_what_is_not_known_stays_unknown() -> None:
-    event = ended_with_status(1, 1, 0, host="here", end=5.0)
+    event = ended(EndRecord(j=1, a=1, t=5.0, s=0), host="here")
     assert (event.start, event.run_s, event.cpu_s, event.rss_b) == (None, None, None, None)
 
 
 @given(st.integers(0, 255))
 def test_every_exit_code(code: int) -> None:
-    event = ended_with_status(1, 1, code << 8, host="here", end=0.0)
+    event = ended(EndRecord(j=1, a=1, t=0.0, s=code << 8), host="here")
     assert (event.exit, event.signal) == (code, None)
     assert event.cause == (Cause.EXIT if code else None)
 
 
 @given(st.integers(1, 64), st.booleans())
 def test_every_signal(number: int, dumped: bool) -> None:
-    event = ended_with_status(1, 1, number | (0x80 if dumped else 0), host="here", end=0.0)
+    event = ended(EndRecord(j=1, a=1, t=0.0, s=number | (0x80 if dumped else 0)), host="here")
     assert (event.exit, event.signal, event.cause) == (None, number, Cause.SIGNAL)
     assert event.reason == f"killed by {signal_name(number)}"
 

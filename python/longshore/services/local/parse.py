@@ -107,11 +107,10 @@ def started(record: StartRecord, *, host: str) -> Started:
 def ended(record: EndRecord, *, host: str) -> Ended:
     """The event of an end."""
     if record.s is None:
-        code = _NOT_FOUND if record.no == errno.ENOENT else _NOT_RUNNABLE
         return Ended(
             j=record.j,
             a=record.a,
-            exit=code,
+            exit=_NOT_FOUND if record.no == errno.ENOENT else _NOT_RUNNABLE,
             cause=Cause.EXIT,
             reason=record.err,
             host=host,
@@ -119,60 +118,28 @@ def ended(record: EndRecord, *, host: str) -> Ended:
             # A command that is none, or longer than the kernel takes, is the same next time.
             hopeless=record.no in (None, errno.E2BIG),
         )
-    event = ended_with_status(
-        record.j,
-        record.a,
-        record.s,
-        host=host,
-        end=record.t,
-        run_s=record.run,
-        cpu_s=record.cpu,
-        rss_b=record.rss,
-    )
-    return _with_limits(event, record) if record.why or record.tmp else event
-
-
-def _with_limits(event: Ended, record: EndRecord) -> Ended:
-    """The end of an attempt that went beyond a limit, or whose temporary directory was kept."""
+    number = os.WTERMSIG(record.s) if os.WIFSIGNALED(record.s) else None
+    code = os.waitstatus_to_exitcode(record.s) if number is None else None
+    cause: Cause | None
     if record.why:
-        event = msgspec.structs.replace(event, cause=Cause(record.why), reason=record.say)
-    return msgspec.structs.replace(event, extra={"tmp": record.tmp}) if record.tmp else event
-
-
-def ended_with_status(
-    job: int,
-    attempt: int,
-    status: int,
-    *,
-    host: str,
-    end: float,
-    run_s: float | None = None,
-    cpu_s: float | None = None,
-    rss_b: int | None = None,
-) -> Ended:
-    """The event of an end from a wait status."""
-    code: int | None = None
-    number: int | None = None
-    cause: Cause | None = None
-    reason: str | None = None
-    if os.WIFSIGNALED(status):
-        number = os.WTERMSIG(status)
-        cause = Cause.SIGNAL
-        reason = f"killed by {signal_name(number)}"
+        # It went beyond a limit.
+        cause, reason = Cause(record.why), record.say
+    elif number is not None:
+        cause, reason = Cause.SIGNAL, f"killed by {signal_name(number)}"
     else:
-        code = os.waitstatus_to_exitcode(status)
-        cause = Cause.EXIT if code else None
+        cause, reason = Cause.EXIT if code else None, None
     return Ended(
-        j=job,
-        a=attempt,
+        j=record.j,
+        a=record.a,
         exit=code,
         signal=number,
         cause=cause,
         reason=reason,
         host=host,
-        start=end - run_s if run_s is not None else None,
-        end=end,
-        run_s=run_s,
-        cpu_s=cpu_s,
-        rss_b=rss_b,
+        start=None if record.run is None else record.t - record.run,
+        end=record.t,
+        run_s=record.run,
+        cpu_s=record.cpu,
+        rss_b=record.rss,
+        extra={"tmp": record.tmp} if record.tmp else {},
     )

@@ -9,7 +9,8 @@ from random import Random
 import pytest
 
 from longshore.engine.pool import Identities, Pool
-from longshore.engine.tenant import Tenant, Wishes
+from longshore.engine.pool_share import Demand, PoolShare, this_machine
+from longshore.model.claim import Claim
 from longshore.testing.fakes import FakeClock
 from longshore.world.claims import claims_folder
 
@@ -25,22 +26,24 @@ class Run:
         self.left = left
         self.jobs: list[tuple[dict[str, int], Identities]] = []
         self.clock = clock
-        self.tenant = Tenant(name, tmp_path / name, self.pool, clock=clock, say=self.said.append)
+        self.share = PoolShare(
+            Claim(run=name, keeper=str(tmp_path / name)), self.pool, this_machine(), clock=clock, say=self.said.append
+        )
 
-    def wishes(self) -> Wishes:
+    def demand(self) -> Demand:
         wants = {name: min(most, amount + self.left) for (name, amount), most in self._amounts()}
-        return Wishes(wants=wants, next={"cpus": 1} if self.left else {}, rest_s=float(self.left))
+        return Demand(wants=wants, next={"cpus": 1} if self.left else {}, rest_s=float(self.left))
 
     def _amounts(self) -> list[tuple[tuple[str, int], int]]:
         return [((name, amount), self.pool.capacity[name]) for name, amount in self.pool.taken.items()]
 
     def turn(self, gpus: int = 0) -> None:
-        self.tenant.turn(self.wishes)
+        self.share.turn(self.demand)
         asked = {"cpus": 1, "gpus": gpus}
         while self.left and self.pool.fits(asked):
             self.jobs.append((asked, self.pool.take(asked)))
             self.left -= 1
-        self.tenant.note_starts()
+        self.share.note_starts()
 
     def end(self, dice: Random) -> None:
         if self.jobs:
@@ -74,7 +77,7 @@ def test_together_they_never_have_more_than_there_is_and_all_finish(seed: int, t
             if dice.random() < 0.4:
                 run.end(dice)
             if not run.left and not run.jobs:
-                run.tenant.release()
+                run.share.release()
         clock.advance(dice.choice([0.1, 0.3, 1.1]))
         if len(runs) == 4 and not any(run.left or run.jobs for run in runs):
             break
@@ -89,7 +92,7 @@ def test_the_other_gets_all_when_one_ends(tmp_path: Path) -> None:
     first.turn()
     second.turn()
     assert (len(first.jobs), len(second.jobs)) == (6, 0)
-    assert second.tenant.idle
+    assert second.share.idle
     for _ in range(6):
         first.end(Random(1))
         clock.advance(1.1)
@@ -101,7 +104,7 @@ def test_the_other_gets_all_when_one_ends(tmp_path: Path) -> None:
         second.end(Random(1))
         clock.advance(1.1)
         second.turn()
-    second.tenant.release()
+    second.share.release()
     clock.advance(1.1)
     first.turn()
     assert len(first.jobs) == 6
@@ -135,8 +138,8 @@ def test_jobs_of_an_engine_that_was_killed_keep_what_they_hold(tmp_path: Path) -
     keeper.mkdir()
     records = os.open(keeper / "0001.1.jsonl", os.O_RDWR | os.O_CREAT)
     fcntl.flock(records, fcntl.LOCK_EX)
-    assert dead.tenant._file
-    os.close(dead.tenant._file._lock.file)
+    assert dead.share._file
+    os.close(dead.share._file._lock.file)
     other = Run("other", clock, tmp_path, left=9)
     other.turn()
     assert len(other.jobs) == 2
@@ -151,12 +154,12 @@ def test_shares_are_worked_out_once_a_second(tmp_path: Path) -> None:
     run = Run("a", clock, tmp_path, left=1)
     asked: list[float] = []
 
-    def wishes() -> Wishes:
+    def demand() -> Demand:
         asked.append(clock.elapsed())
-        return run.wishes()
+        return run.demand()
 
     for _ in range(50):
-        run.tenant.turn(wishes)
+        run.share.turn(demand)
         clock.advance(0.1)
     assert len(asked) == 5
 

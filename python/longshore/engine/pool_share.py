@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -15,16 +15,14 @@ from longshore.engine.eta import told_anew
 from longshore.engine.history import RunHistory
 from longshore.engine.pool import Pool
 from longshore.model.claim import Claim
-from longshore.world.claims import ClaimFile, claims_folder, lock_claims, other_claims
+from longshore.world.claims import ClaimFile, claims_folder, limits_folder, lock_claims, other_claims
 from longshore.world.clock import Clock
 
-_TURN_S: Final = 1.0
-"""Time between two negotiations, at least."""
 _FRESH_S: Final = 10.0
 """Time after which a claim that has not changed is written again, so that nobody takes its engine for stopped."""
 
 
-class Wishes(msgspec.Struct, frozen=True, kw_only=True):
+class Demand(msgspec.Struct, frozen=True, kw_only=True):
     """What a run would like.
 
     Attributes
@@ -42,72 +40,76 @@ class Wishes(msgspec.Struct, frozen=True, kw_only=True):
     rest_s: float
 
 
-def wishes_of(scheduler: Scheduler, history: RunHistory, now: float) -> Wishes:
+def demand_of(scheduler: Scheduler, history: RunHistory, now: float) -> Demand:
     """What a run would like, as its scheduler and its history see it."""
     cpus = scheduler.pool.capacity.get("cpus", 1) if scheduler.pool else 1
-    return Wishes(
+    return Demand(
         wants=scheduler.wanted(now), next=scheduler.next_wanted(now), rest_s=history.rest_s(scheduler.state, cpus)
     )
 
 
-class Tenant:
-    """A run among those that share a machine.
+class SharedPlace(NamedTuple):
+    """Where runs agree on who has how much."""
+
+    folder: Path
+    """The folder of all claims."""
+    words: str
+    """What is shared, with its verb."""
+    every_s: float
+    """Time between two negotiations, at least."""
+
+
+def this_machine() -> SharedPlace:
+    """Where the runs of this host share its resources."""
+    return SharedPlace(claims_folder(), "this machine is", 1.0)
+
+
+def job_limits() -> SharedPlace:
+    """Where runs share limits; a job that ends should not be followed by a long pause."""
+    return SharedPlace(limits_folder(), "limits on jobs that run at once are", 0.25)
+
+
+class PoolShare:
+    """The share of one run in what all runs share.
 
     Parameters
     ----------
-    run
-        The run's mark.
-    keeper
-        Folder of what its keepers write.
+    claim
+        The run's mark and keeper.
     pool
         What its jobs take from; kept to the run's share.
+    place
+        Where runs agree.
     clock
         The time.
     say
         Takes a line for the engine's log.
-    what
-        What is shared, in words, with its verb.
-    folder
-        The folder of all claims; ``None`` is that of the machine's.
-    every_s
-        Time between two negotiations, at least.
     """
 
     def __init__(
-        self,
-        run: str,
-        keeper: Path,
-        pool: Pool,
-        *,
-        clock: Clock,
-        say: Callable[[str], None],
-        what: str = "this machine is",
-        folder: Path | None = None,
-        every_s: float = _TURN_S,
+        self, claim: Claim, pool: Pool, place: SharedPlace, *, clock: Clock, say: Callable[[str], None]
     ) -> None:
         self._pool = pool
-        self._what = what
-        self._every_s = every_s
+        self._folder, self._what, self._every_s = place
         self._clock = clock
         self._say = say
         self._due = 0.0
         self._most: dict[str, int] = {}
         """The most that was taken of each resource since the claim was last made anew."""
-        self._claim = Claim(run=run, keeper=str(keeper), capacity=pool.capacity)
+        self._claim = msgspec.structs.replace(claim, capacity=pool.capacity)
         self._written = -_FRESH_S
         self.others = 0
         """Runs that share the machine, beside this one."""
         self._file: ClaimFile | None = None
-        self._folder = folder or claims_folder()
         try:
-            self._file = ClaimFile(self._folder, run)
+            self._file = ClaimFile(self._folder, claim.run)
         except OSError as error:
             self._share_nothing(error)
         else:
             # Nothing is anybody's before it is claimed.
             pool.resize({})
 
-    def turn(self, wishes: Callable[[], Wishes]) -> None:
+    def turn(self, demand: Callable[[], Demand]) -> None:
         """Once a second: take part in dividing the machine, and keep the pool to what comes of it."""
         if self._file is None:
             return
@@ -117,7 +119,7 @@ class Tenant:
             return
         try:
             with lock_claims(self._folder):
-                self._negotiate(self._file, wishes(), now)
+                self._negotiate(self._file, demand(), now)
                 self._due = now + self._every_s
         except BlockingIOError:
             # Another run negotiates.
@@ -150,10 +152,10 @@ class Tenant:
             self._file.release()
             self._file = None
 
-    def _negotiate(self, file: ClaimFile, wishes: Wishes, now: float) -> None:
+    def _negotiate(self, file: ClaimFile, demand: Demand, now: float) -> None:
         others = other_claims(self._folder, self._claim.run, now=now)
         held = self._pool.taken
-        claim = self._wished(wishes, held, now)
+        claim = self._claim_for(demand, held, now)
         part = shares.shares([*others, claim], now)[claim.run]
         most = shares.room(others, claim)
         due = {name: min(part.get(name, 0), most[name]) for name in claim.capacity}
@@ -173,19 +175,19 @@ class Tenant:
         self._pool.resize(due, members)
         self._tell(len(others))
 
-    def _wished(self, wishes: Wishes, held: Mapping[str, int], now: float) -> Claim:
+    def _claim_for(self, demand: Demand, held: Mapping[str, int], now: float) -> Claim:
         claim = self._claim
-        busy = any(held.values()) or not wishes.next
-        end_at = now + wishes.rest_s
+        busy = any(held.values()) or not demand.next
+        end_at = now + demand.rest_s
         # What was taken at any time of the last second is wanted on: a job that ends is often followed by another.
-        wants = {name: max(amount, self._most.get(name, 0)) for name, amount in wishes.wants.items()}
+        wants = {name: max(amount, self._most.get(name, 0)) for name, amount in demand.wants.items()}
         return msgspec.structs.replace(
             claim,
             at=now,
             holds=dict(held),
             held={name: these for name, these in self._pool.had.items() if these},
             wants=wants,
-            next=dict(wishes.next),
+            next=dict(demand.next),
             end_at=end_at if told_anew(claim.end_at or None, end_at, at=now) else claim.end_at,
             idle_since=None if busy else claim.idle_since if claim.idle_since is not None else now,
         )

@@ -1,0 +1,37 @@
+"""Schedulers with what a test does not care about filled in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from longshore.contract.batch import Limits
+from longshore.engine.decide import Scheduler, SchedulerProfile
+from longshore.engine.estimates import Estimates
+from longshore.engine.lanes import Lanes
+from longshore.engine.pool import Pool
+from longshore.engine.run_state import RunState
+
+ANY = (SchedulerProfile(),)
+
+
+def make_scheduler(
+    state: RunState,
+    profiles: Sequence[SchedulerProfile] = ANY,
+    profile_of: Sequence[int] | None = None,
+    *,
+    pool: Pool | None = None,
+    bounds: Sequence[Pool] = (),
+    limits: Limits | None = None,
+    tag: str = "t",
+    estimates: Estimates | None = None,
+) -> Scheduler:
+    """A scheduler; all jobs are of the first profile unless told otherwise."""
+    return Scheduler(
+        state,
+        profiles,
+        [0] * state.size if profile_of is None else profile_of,
+        lanes=Lanes(pool, bounds),
+        limits=limits or Limits(),
+        tag=tag,
+        estimates=estimates,
+    )
