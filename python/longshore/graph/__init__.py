@@ -1,1 +1,1 @@
-"""Kinds of payloads: each module turns the text of one kind into a graph of tasks."""
+"""Graphs of tasks, read from pipelines, graph files, recorded workflows and quantum graphs (pure)."""

@@ -1,4 +1,4 @@
-"""Turns a range of a pipeline's labels into the tasks that lie between its ends."""
+"""Selects the labels of a range ``BEGIN..END`` of a pipeline."""
 
 from __future__ import annotations
 
@@ -14,24 +14,13 @@ RANGE_SIGN: Final = ".."
 
 
 def range_labels(written: str, tasks: Mapping[str, Node], origin: Origin | None) -> list[str]:
-    """The labels of the tasks on every way from one task to another, both included.
+    """Labels of the tasks on all paths from one task to another, both included.
 
-    LSST's ranges are parts of the order in which a pipeline's labels happen to be sorted, which for one that is no
-    chain may be this or that. What lies between two tasks is the same wherever they stand; in a chain both are one.
+    An LSST range is a slice of the sorted labels, which depends on the sort order if the pipeline is not a chain. This
+    range depends on the graph only; for a chain both are equal. Without ``BEGIN``, the range is all ancestors of
+    ``END``; without ``END``, all descendants of ``BEGIN``.
 
-    Parameters
-    ----------
-    written
-        ``BEGIN..END``. Without a beginning it is all that the end needs, without an end all that needs the beginning.
-    tasks
-        The tasks of the pipeline.
-    origin
-        Where it was written.
-
-    Raises
-    ------
-    ConfigError
-        A label is not there, or there is no way from one to the other.
+    Raises `ConfigError` if a label is unknown or no path connects the two.
     """
     begin, _, end = written.partition(RANGE_SIGN)
     for label in (begin, end):
@@ -57,7 +46,7 @@ def range_labels(written: str, tasks: Mapping[str, Node], origin: Origin | None)
 
 
 def _parents(tasks: Mapping[str, Node]) -> dict[str, set[str]]:
-    """The tasks that each comes after: those that make what it reads, and those it names."""
+    """Parents of each label: the producers of its inputs, and the labels in ``after``."""
     made_by: dict[str, set[str]] = {}
     for label, task in tasks.items():
         for dataset in _named(label, task, "outputs"):
@@ -79,7 +68,7 @@ def _named(label: str, task: Node, section: str) -> list[str]:
 
 
 def _reached(start: str, links: Mapping[str, set[str]]) -> set[str]:
-    """A task, and all that can be reached from it."""
+    """A label and all labels reachable from it."""
     found, stack = {start}, [start]
     while stack:
         new = links[stack.pop()] - found

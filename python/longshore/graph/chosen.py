@@ -1,4 +1,4 @@
-"""Tells whose pipeline a YAML is, which files it needs, and takes a part of it."""
+"""Detects the kind of a pipeline, lists the files it needs, and selects some of its tasks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from longshore.origin import Origin
 
 
 class PipelineKind(StrEnum):
-    """Who can read a pipeline."""
+    """Kind of a pipeline."""
 
     COMMANDS = "commands"
     """Every task has a command: this package reads it."""
@@ -23,12 +23,9 @@ class PipelineKind(StrEnum):
 
 
 def pipeline_kind(node: Node) -> PipelineKind:
-    """Whose pipeline this is.
+    """Kind of a pipeline.
 
-    Raises
-    ------
-    ConfigError
-        It is neither kind, or both at once.
+    Raises `ConfigError` if the pipeline is of neither kind, or of both.
     """
     top = map_items(without_deleted(node), "the pipeline")
     tasks = map_items(top.get("tasks"), "'tasks'")
@@ -61,32 +58,16 @@ def _has(task: Node, key: str) -> bool:
 
 
 def needed_files(node: Node) -> list[NeededFile]:
-    """Tables to read and patterns to find files for, each once.
-
-    Raises
-    ------
-    ConfigError
-        The pipeline is not as it must be.
-    """
+    """Tables to read and glob patterns to list, each once."""
     return read_declaration(node).files
 
 
 def select_tasks(node: Node, names: Iterable[str], origin: Origin | None = None) -> Node:
-    """The pipeline with some of its tasks; what the others would make must be there already.
+    """Select tasks of a pipeline; the outputs of the others must exist already.
 
-    Parameters
-    ----------
-    node
-        The pipeline.
-    names
-        Labels of tasks, or names in ``subsets``; or one range of labels, ``BEGIN..END``.
-    origin
-        Where they were asked for.
+    `names` are labels, names in ``subsets``, or one range of labels, ``BEGIN..END``.
 
-    Raises
-    ------
-    ConfigError
-        There is no such label or subset, or a range beside something else.
+    Raises `ConfigError` if a label or subset is unknown, or a range is not the only name.
     """
     node = without_deleted(node)
     top = map_items(node, "the pipeline")
@@ -119,7 +100,7 @@ def select_tasks(node: Node, names: Iterable[str], origin: Origin | None = None)
 
 
 def subset_labels(name: str, node: Node, tasks: Iterable[str]) -> list[str]:
-    """The labels of a subset, each of which is there."""
+    """Labels of a subset, each checked to exist."""
     # LSST's own form is a map with the labels under `subset`.
     items = node.value if isinstance(node.value, dict) else {"subset": node}
     if "subset" not in items:
@@ -132,7 +113,7 @@ def subset_labels(name: str, node: Node, tasks: Iterable[str]) -> list[str]:
 
 
 def inline_datasets(task: Node) -> Iterable[tuple[str, Node]]:
-    """Datasets that a task defines where it names them."""
+    """Datasets that a task defines in its ``inputs`` and ``outputs``."""
     items = task.value if isinstance(task.value, dict) else {}
     for section in ("inputs", "outputs"):
         defined = items[section].value if section in items else None
@@ -141,7 +122,7 @@ def inline_datasets(task: Node) -> Iterable[tuple[str, Node]]:
 
 
 def drop_parents(task: Node, dropped: set[str]) -> Node:
-    """A task that no longer waits for those that were dropped."""
+    """Remove dropped labels from the ``after`` of a task."""
     if not isinstance(task.value, dict) or "after" not in task.value:
         return task
     after = task.value["after"]

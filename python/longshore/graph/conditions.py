@@ -1,4 +1,4 @@
-"""Turns a parsed ``dataQuery`` and the values of its columns into conditions that are tested column by column."""
+"""Binds a parsed ``dataQuery`` to the values of dimensions: conditions that are tested column by column."""
 
 from __future__ import annotations
 
@@ -39,27 +39,18 @@ _FLIPPED: Final = bytes([1, 0]) + bytes(range(2, 256))
 
 
 class ColumnValues(msgspec.Struct, frozen=True):
-    """What a column of a query stands for: a value for each value of a dimension.
-
-    Attributes
-    ----------
-    dimension
-        The dimension.
-    values
-        By the number of the dimension's value.
-    kind
-        What they all are.
-    """
+    """Values of a column of a query, one for each value of a dimension."""
 
     dimension: str
     values: Sequence[Value]
+    """Indexed by the code of the dimension's value."""
     kind: ValueKind
 
 
 ColumnResolver: TypeAlias = Callable[[Column], ColumnValues]
-"""Finds a column, or raises `ConfigError`."""
+"""Resolves a column, or raises `ConfigError`."""
 Codes: TypeAlias = Mapping[str, Sequence[int]]
-"""Of some rows, the number of each dimension's value: a sequence per dimension."""
+"""Per dimension, the code of its value in each row."""
 
 
 class Mask(msgspec.Struct, frozen=True):
@@ -78,7 +69,7 @@ class ColumnComparison(msgspec.Struct, frozen=True):
 
 
 class Constant(msgspec.Struct, frozen=True):
-    """A test of no dimension."""
+    """A test that depends on no dimension."""
 
     passes: bool
 
@@ -87,27 +78,20 @@ Step: TypeAlias = Mask | ColumnComparison | Constant | Connective
 
 
 class Condition(msgspec.Struct, frozen=True):
-    """One of the conditions that must all hold.
-
-    Attributes
-    ----------
-    dimensions
-        What it depends on.
-    steps
-        Tests and connectives in postfix order, without any NOT.
-    """
+    """One of the conditions of a query; all must hold."""
 
     dimensions: frozenset[str]
     steps: tuple[Step, ...]
+    """Tests and connectives in postfix order, without NOT."""
 
     @property
     def equality(self) -> ColumnComparison | None:
-        """The comparison, if the condition is that two columns are equal and nothing else."""
+        """The comparison, if the condition is only that two columns are equal."""
         step = self.steps[0]
         return step if len(self.steps) == 1 and isinstance(step, ColumnComparison) and step.operator == "=" else None
 
     def passes(self, codes: Codes, rows: int) -> bytes:
-        """1 for each row that satisfies the condition, else 0."""
+        """Test rows: 1 for each row that satisfies the condition, else 0."""
         # One large integer holds a byte per row: a connective is one step for all rows.
         stack: list[int] = []
         for step in self.steps:
@@ -132,21 +116,9 @@ def _tested(step: Step, codes: Codes, rows: int) -> bytes:
 
 
 def bind_conditions(expression: Expression, resolve: ColumnResolver, origin: Origin | None = None) -> list[Condition]:
-    """Conditions that must all hold for a query to hold.
+    """Conditions of a query, joined by AND.
 
-    Parameters
-    ----------
-    expression
-        The query.
-    resolve
-        Finds its columns.
-    origin
-        Where it was written.
-
-    Raises
-    ------
-    ConfigError
-        A column is not known, or a number is compared with a text.
+    Raises `ConfigError` if a column is unknown, or a number is compared with text.
     """
     if not expression:
         return []
@@ -169,7 +141,7 @@ def _condition(steps: Sequence[Step]) -> Condition:
 
 
 def _without_not(steps: Sequence[Step]) -> list[Step]:
-    """The same condition with each NOT carried down to the tests."""
+    """Push each NOT down to the tests."""
     done: list[Step] = []
     negated = [False]
     # From the end, that is from the top: whether what comes next is negated is known by then.
@@ -195,7 +167,7 @@ def _negated(test: Mask | ColumnComparison | Constant) -> Step:
 
 
 def _conjuncts(steps: Sequence[Step]) -> list[Sequence[Step]]:
-    """The parts that the ANDs at the top join."""
+    """Split an expression at its topmost ANDs."""
     begins: list[int] = []
     """Where the expression that ends at each step begins."""
     for position, step in enumerate(steps):
@@ -215,14 +187,14 @@ def _conjuncts(steps: Sequence[Step]) -> list[Sequence[Step]]:
 
 
 class _Binder:
-    """Turns tests of a query into steps."""
+    """Binds the tests of a query to the values of columns."""
 
     def __init__(self, resolve: ColumnResolver, origin: Origin | None) -> None:
         self.resolve = resolve
         self.origin = origin
 
     def step(self, test: Test) -> Mask | ColumnComparison | Constant:
-        """A test with its columns found, worked out for each of their values where there is one column."""
+        """Resolve the columns of a test; a test of one column is evaluated for all its values."""
         if isinstance(test, Comparison):
             return self._comparison(test)
         side = self._side(test.operand)
@@ -295,7 +267,7 @@ def _in_ranges(value: Value, ranges: Iterable[range]) -> bool:
 
 
 def _expression(pattern: str) -> str:
-    """The regular expression of a pattern with ``*``, ``?`` and backslashes."""
+    """Regular expression of a glob with ``*``, ``?`` and backslashes."""
     expression: list[str] = []
     opened = False
     for piece in re.findall(r"\*+|\?|\\.|[^*?\\]+|\\", pattern, re.DOTALL):

@@ -1,4 +1,4 @@
-"""Turns the YAML of a pipeline into what it declares: dimensions, relations, datasets and tasks."""
+"""Reads the YAML of a pipeline into declarations: dimensions, relations, datasets and tasks."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _LABEL = re.compile(r"[^\s/,#\x00-\x1f\x7f]+")
 
 
 class FileKind(StrEnum):
-    """How the content of a file becomes values."""
+    """How a file yields values: as a table, or by its name."""
 
     TABLE = "table"
     GLOB = "glob"
 
 
 class NeededFile(msgspec.Struct, frozen=True):
-    """A file that must be read, or a pattern whose files must be found, before the pipeline can be."""
+    """A table to read, or a glob pattern to list, before the pipeline is read."""
 
     kind: FileKind
     name: str
@@ -42,7 +42,7 @@ class NeededFile(msgspec.Struct, frozen=True):
 
 
 class DimensionEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """A dimension and where its values are: in the YAML, in a range (both ends included, and a step), or in a file."""
+    """A dimension and the source of its values: the YAML, a range (both ends included, and a step), or a file."""
 
     name: str
     origin: Origin
@@ -55,7 +55,7 @@ class DimensionEntry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RelationEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """A table that joins dimensions; its columns by dimension, or ``None`` where all columns are dimensions."""
+    """A table that joins dimensions; columns by dimension, or ``None`` if every column is a dimension."""
 
     name: str
     origin: Origin
@@ -72,7 +72,7 @@ class DatasetEntry(msgspec.Struct, frozen=True):
 
 
 class TaskEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """A kind of task. Names have the places where they were written."""
+    """Tasks of one label. Each name has its origin."""
 
     label: str
     origin: Origin
@@ -84,7 +84,7 @@ class TaskEntry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PipelineDeclaration(msgspec.Struct, frozen=True, kw_only=True):
-    """What a pipeline declares, all names checked but those inside of templates."""
+    """Declarations of a pipeline; all names are checked but those in templates."""
 
     origin: Origin
     dimensions: Mapping[str, DimensionEntry]
@@ -94,25 +94,20 @@ class PipelineDeclaration(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def makers(self) -> dict[str, str]:
-        """Label of the tasks that make a dataset, per dataset that is made."""
+        """Per dataset, the label of the tasks that produce it."""
         return {dataset: task.label for task in self.tasks.values() for dataset in task.outputs}
 
     @property
     def files(self) -> list[NeededFile]:
-        """Files and patterns, each once."""
+        """Needed files and patterns, each once."""
         named = [entry.file for entry in self.dimensions.values()] + [entry.file for entry in self.relations.values()]
         return list({(file.kind, file.name): file for file in named if file}.values())
 
 
 def read_declaration(node: Node) -> PipelineDeclaration:
-    """Read what a pipeline declares.
+    """Read the declarations of a pipeline.
 
-    Raises
-    ------
-    ConfigError
-        Something is not as it must be, or names what is not there.
-    CycleError
-        Labels wait for each other.
+    Raises `ConfigError` if a declaration is malformed or a name unknown, and `CycleError` if labels form a cycle.
     """
     top = map_items(without_deleted(node), "the pipeline")
     check_keys(top, _TOP, "a pipeline")
@@ -141,7 +136,7 @@ def read_declaration(node: Node) -> PipelineDeclaration:
 
 
 def map_items(node: Node | None, what: str) -> dict[str, Node]:
-    """The items of a map; none where there is nothing."""
+    """Items of a map; none for an absent node."""
     if node is None or node.value is None:
         return {}
     if not isinstance(node.value, dict):
@@ -150,7 +145,7 @@ def map_items(node: Node | None, what: str) -> dict[str, Node]:
 
 
 def read_names(node: Node | None, what: str) -> dict[str, Origin]:
-    """Texts of a list, or a single one, with their places; none where there is nothing."""
+    """Names in a list, or a single name, with their origins; none for an absent node."""
     if node is None or node.value is None:
         return {}
     found: dict[str, Origin] = {}
@@ -164,14 +159,14 @@ def read_names(node: Node | None, what: str) -> dict[str, Origin]:
 
 
 def read_text(node: Node, what: str) -> str:
-    """A text that is not empty."""
+    """Text that is not blank."""
     if not isinstance(node.value, str) or not node.value.strip() or "\0" in node.value:
         raise ConfigError(f"{what} must be text, not {shown(plain(node))}", origin=node.origin)
     return node.value
 
 
 def check_keys(items: Mapping[str, Node], known: Collection[str], what: str, hint: str = "") -> None:
-    """Refuse keys that nobody reads."""
+    """Refuse unknown keys."""
     for key, item in items.items():
         if key not in known:
             otherwise = hint or f"Known are {', '.join(known)}."
@@ -186,13 +181,7 @@ def _named(node: Node | None, section: str) -> Iterator[tuple[str, Node]]:
 
 
 def check_identifier(name: str, section: str, origin: Origin) -> str:
-    """A name that commands and paths can use.
-
-    Raises
-    ------
-    ConfigError
-        It is none.
-    """
+    """Refuse a name that commands and paths cannot use."""
     if not _IDENTIFIER.fullmatch(name):
         hint = "Names are letters, digits and underscores, and do not begin with a digit."
         raise ConfigError(f"{shown(name)} cannot be a name in '{section}'", origin=origin, hint=hint)
@@ -202,7 +191,7 @@ def check_identifier(name: str, section: str, origin: Origin) -> str:
 
 
 def unknown_name(kind: str, name: str, known: Iterable[str], origin: Origin | None, where: str) -> ConfigError:
-    """The error for a name that is not there."""
+    """Error for an unknown name."""
     known = list(known)
     hint = did_you_mean(name, known) or (f"There are {', '.join(known[:20])}." if known else "There are none.")
     return ConfigError(f"{where} names the {kind} {shown(name)}, which is not there", origin=origin, hint=hint)
@@ -324,7 +313,7 @@ def _path(name: str, node: Node) -> Node:
 
 
 def _defined_in_place(label: str, node: Node, datasets: Mapping[str, DatasetEntry]) -> dict[str, DatasetEntry]:
-    """Datasets that a task defines where it names them."""
+    """Datasets that a task defines in its ``inputs`` and ``outputs``, checked for conflicting paths."""
     items = map_items(node, f"the task '{label}'")
     found: dict[str, DatasetEntry] = {}
     for section in ("inputs", "outputs"):
@@ -388,7 +377,7 @@ def _checked(node: Node | None, kind: str, known: Collection[str], where: str) -
 
 
 def _check_order(description: PipelineDeclaration) -> None:
-    """Refuse two makers of a dataset, and labels that wait for each other."""
+    """Refuse two producers of a dataset, and cycles of labels."""
     makers: dict[str, str] = {}
     for label, task in description.tasks.items():
         for name, origin in task.outputs.items():

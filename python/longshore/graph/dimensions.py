@@ -1,4 +1,4 @@
-"""Turns what a pipeline declares of its dimensions, and the tables it needs, into values and rows of their numbers."""
+"""Reads the values of dimensions and the rows of relations from declarations and tables."""
 
 from __future__ import annotations
 
@@ -28,51 +28,27 @@ Row = tuple[int, ...]
 
 
 class Dimension(msgspec.Struct, frozen=True, kw_only=True):
-    """A dimension and its values.
-
-    Attributes
-    ----------
-    name
-        Its name.
-    values
-        Each once, in order; a value's position is its number.
-    codes
-        Number per value.
-    kind
-        What all of them are.
-    origin
-        Where it was declared.
-    table, column
-        The table that it was read from, and its column there, if it was.
-    """
+    """A dimension and its values."""
 
     name: str
     values: tuple[Value, ...]
+    """Distinct and sorted; the position of a value is its code."""
     codes: Mapping[Value, int]
     kind: ValueKind
     origin: Origin
     table: Table | None = None
     column: str = ""
+    """Column of `table` that holds the values."""
 
 
 class Relation(msgspec.Struct, frozen=True):
-    """Rows that join dimensions.
-
-    Attributes
-    ----------
-    name
-        What errors call it.
-    dimensions
-        What its columns are.
-    rows
-        Numbers of values, each row once.
-    origin
-        Where it was declared.
-    """
+    """Rows that join dimensions."""
 
     name: str
+    """The relation, as errors name it."""
     dimensions: tuple[str, ...]
     rows: list[Row]
+    """Codes of the values, each row once."""
     origin: Origin | None = None
 
 
@@ -82,23 +58,9 @@ class Relation(msgspec.Struct, frozen=True):
 def read_dimensions(
     description: PipelineDeclaration, tables: Mapping[str, Table], *, limit: int
 ) -> dict[str, Dimension]:
-    """The values of all dimensions.
+    """Values of all dimensions, at most `limit` each.
 
-    Parameters
-    ----------
-    description
-        What is declared.
-    tables
-        Table per path or pattern.
-    limit
-        How many values a dimension may have.
-
-    Raises
-    ------
-    ConfigError
-        Values are not as they must be.
-    GraphError
-        There are too many.
+    Raises `ConfigError` if values are invalid, and `GraphError` if there are too many.
     """
     used = {name for task in description.tasks.values() for name in task.dimensions}
     used.update(name for relation in description.relations.values() for name in relation.columns or ())
@@ -110,7 +72,7 @@ def read_dimensions(
 
 
 def _filled_in(entry: DimensionEntry, tables: Mapping[str, Table]) -> bool:
-    """Whether a field of a pattern was no dimension but a variable, which the caller has put in."""
+    """Whether a field of a pattern is a variable, which the caller has replaced, and not a dimension."""
     return bool(entry.implied and entry.file and entry.name not in find_table(tables, entry.file).columns)
 
 
@@ -166,7 +128,7 @@ def _listed(entry: DimensionEntry, what: str) -> list[Value]:
 
 
 def node_value(node: Node, what: str) -> Value:
-    """A value that stands in the YAML."""
+    """Value of a YAML node."""
     if not is_value(node.value):
         hint = "Words such as true, no and null must be quoted in YAML to be text."
         message = f"{what} cannot have the value {shown(plain(node))}: values are numbers or text"
@@ -176,7 +138,7 @@ def node_value(node: Node, what: str) -> Value:
 
 
 def _check_text(values: Sequence[Value], what: str, origin: Origin) -> None:
-    """Refuse what no command and no file name can hold."""
+    """Refuse values that no command or file name can hold."""
     if not isinstance(values[0], str):
         return
     joined = "".join(map(str, values))
@@ -194,14 +156,9 @@ def _check_text(values: Sequence[Value], what: str, origin: Origin) -> None:
 def read_relations(
     description: PipelineDeclaration, dimensions: Mapping[str, Dimension], tables: Mapping[str, Table]
 ) -> list[Relation]:
-    """The rows of all relations, among them the patterns that capture several dimensions.
+    """Rows of all relations, including patterns that capture several dimensions.
 
-    Raises
-    ------
-    ConfigError
-        A relation is not as it must be.
-    GraphError
-        It joins nothing.
+    Raises `ConfigError` if a relation is invalid, and `GraphError` if it joins nothing.
     """
     found = [_relation(entry, dimensions, tables) for entry in description.relations.values()]
     patterns = {
@@ -249,7 +206,7 @@ def _inline(entry: RelationEntry, what: str, names: Sequence[str]) -> Table:
 def _joined(
     what: str, table: Table, columns: Mapping[str, str], dimensions: Mapping[str, Dimension], origin: Origin
 ) -> Relation:
-    """A relation with the numbers of its values; rows with a value that its dimension lacks are left out."""
+    """Relation with the codes of its values; rows with a value that its dimension lacks are dropped."""
     coded = [_codes(dimensions[name], table, column, origin) for name, column in columns.items()]
     rows = list(zip(*coded, strict=True))
     distinct = dict.fromkeys(rows)
@@ -291,7 +248,7 @@ def _codes(dimension: Dimension, table: Table, column: str, origin: Origin) -> l
 
 
 def _refuse_twice(what: str, table: Table, columns: Mapping[str, str]) -> None:
-    """Refuse a row that stands twice in a whole table: one of the two is likely to be wrong."""
+    """Refuse a duplicate row if the relation uses all columns: one of the two is likely to be wrong."""
     rows = list(zip(*(table.columns[column] for column in columns.values()), strict=True))
     if len(set(rows)) == len(rows):
         return
@@ -312,12 +269,9 @@ def _refuse_twice(what: str, table: Table, columns: Mapping[str, str]) -> None:
 
 
 def resolve_column(column: Column, *, dimensions: Mapping[str, Dimension], origin: Origin | None) -> ColumnValues:
-    """What a name in a query stands for: a dimension, or a further column of the table that it comes from.
+    """Resolve a name in a query: a dimension, or another column of the dimension's table.
 
-    Raises
-    ------
-    ConfigError
-        There is no such name.
+    Raises `ConfigError` if the name is unknown.
     """
     name, _, attribute = column.name.partition(".")
     if name not in dimensions:
@@ -349,5 +303,5 @@ def _attribute(
 
 
 def column_resolver(dimensions: Mapping[str, Dimension], origin: Origin | None) -> partial[ColumnValues]:
-    """What `longshore.graph.conditions.bind_conditions` finds columns with."""
+    """Resolver of columns for `longshore.graph.conditions.bind_conditions`."""
     return partial(resolve_column, dimensions=dimensions, origin=origin)

@@ -1,4 +1,4 @@
-"""Turns the lines of a graph file into a graph of tasks, a batch of lines at a time."""
+"""Reads a graph file into a graph of tasks, a batch of lines at a time."""
 
 from __future__ import annotations
 
@@ -21,37 +21,26 @@ _data_id: Final = msgspec.json.Decoder(dict[str, Scalar]).decode
 
 
 class _Start(msgspec.Struct, frozen=True):
-    """The little of a header that tells whether the rest can be read."""
+    """Start of a header, which tells whether the rest can be read."""
 
     kind: Any = None
     version: Any = None
 
 
 class GraphFile(msgspec.Struct, frozen=True, kw_only=True):
-    """What a graph file holds.
-
-    Attributes
-    ----------
-    graph
-        The tasks.
-    commands
-        What tasks run that have no command of their own, per label.
-    values
-        What further names stand for in commands.
-    """
+    """Content of a graph file."""
 
     graph: TaskGraph
     commands: Mapping[str, Command]
+    """Per label, the command of tasks without one of their own."""
     values: Mapping[str, str]
+    """Values of further names in commands."""
 
 
 def read_header(line: bytes, origin: Origin) -> GraphHeader:
-    """The header of a graph file, from its first line.
+    """Read the header of a graph file from its first line.
 
-    Raises
-    ------
-    GraphError
-        It is none, or of a newer version.
+    Raises `GraphError` if the line is not a header, or of a newer version.
     """
     line = line.removeprefix(codecs.BOM_UTF8)
     place = Origin(origin.file, 1, 1)
@@ -75,21 +64,10 @@ def read_header(line: bytes, origin: Origin) -> GraphHeader:
 
 
 def read_graph_file(lines: Iterable[bytes], origin: Origin) -> GraphFile:
-    """Read a graph file.
+    """Read a graph file from its lines, each with its line feed; ``origin.file`` is the file's path.
 
-    Parameters
-    ----------
-    lines
-        Its lines, each with its line feed.
-    origin
-        Its ``file`` is the file's path.
-
-    Raises
-    ------
-    GraphError
-        It is no graph file, one of a newer version, or wrong; the error names the line.
-    CycleError
-        Tasks wait for each other.
+    Raises `GraphError` with the line if the file is not a graph file, of a newer version, or invalid, and `CycleError`
+    if tasks wait for each other.
     """
     lines = iter(lines)
     with collection_paused():
@@ -152,7 +130,7 @@ def _tasks(reader: LineReader, header: GraphHeader, files: Sequence[str]) -> tup
 
 
 class _Builder:
-    """Makes tasks of their lines, in which equal things become one."""
+    """Builds tasks from their lines; equal values become one object."""
 
     def __init__(self, count: int, files: Sequence[str]) -> None:
         self._count = count
@@ -166,7 +144,7 @@ class _Builder:
         self._no_paths: Mapping[str, tuple[str, ...]] = {}
 
     def expect(self, tasks: int) -> None:
-        """Take note that so many tasks more are there; what the header counts need not be true."""
+        """Announce further tasks; the header's count may be wrong."""
         self._numbers.extend(range(len(self._numbers), len(self._numbers) + tasks))
 
     def task(self, stored: TaskLine) -> Task:
@@ -246,7 +224,7 @@ class _Builder:
 
 
 def _dag(tasks: list[Task], parents: list[list[int]], header: GraphHeader, origin: Origin) -> Dag[Task]:
-    """The graph, once it is certain that it is whole."""
+    """Build the graph, after a check that the file is complete."""
     edges = sum(map(len, parents))
     if header.edges is not None and edges != header.edges:
         raise GraphError(

@@ -1,4 +1,4 @@
-"""Turns a graph of tasks into the lines of a graph file: a header, then files, tasks and programs, one a line."""
+"""Writes a graph of tasks as the lines of a graph file: a header, then files, tasks and programs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from longshore.model.file import File
 from longshore.model.task import Command, DataId, Task, TaskGraph
 
 GRAPH_KIND: Final = "longshore-graph"
-"""What the header says it is."""
+"""Kind of the file, as its header states it."""
 GRAPH_VERSION: Final = 1
 """Version of the graph file."""
 
@@ -23,39 +23,28 @@ _Text = Annotated[str, msgspec.Meta(min_length=1)]
 
 
 class GraphHeader(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """First line of a graph file.
-
-    Attributes
-    ----------
-    kind, version
-        What the file is.
-    name
-        Name of the payload.
-    tasks, edges, files, programs
-        How many there are; of edges ``None`` where whoever wrote it did not count them.
-    directory, directories
-        As in `TaskGraph`.
-    commands
-        What the tasks of a label run that have no command of their own, with names in braces to be filled in.
-    values
-        What further names stand for in commands.
-    """
+    """First line of a graph file."""
 
     kind: str
     version: int
     name: str = ""
+    """Name of the payload."""
     tasks: _Count
     edges: _Count | None = None
     files: _Count = 0
     programs: _Count = 0
+    """Number of lines per kind; `edges` is ``None`` if the writer did not count them."""
     directory: str = ""
     directories: tuple[_Text, ...] = ()
+    """As in `TaskGraph`."""
     commands: Mapping[str, Command] = msgspec.field(default_factory=dict)
+    """Per label, the command of tasks without one of their own, with names in braces."""
     values: Mapping[str, str] = msgspec.field(default_factory=dict)
+    """Values of further names in commands."""
 
 
 class FileLine(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True, forbid_unknown_fields=True):
-    """A file as it stands in its line."""
+    """Line of a file."""
 
     name: _Text
     path: str = ""
@@ -66,7 +55,7 @@ class FileLine(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_default
 
 
 class TaskLine(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True, forbid_unknown_fields=True):
-    """A task as it stands in its line; maps of dimensions stay text, for many tasks have the same."""
+    """Line of a task. Data IDs stay text, because many tasks share them."""
 
     name: _Text
     label: _Text
@@ -84,7 +73,7 @@ class TaskLine(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_default
 
 
 class ProgramLine(msgspec.Struct, frozen=True, kw_only=True, gc=False, forbid_unknown_fields=True):
-    """A program as it stands in its line."""
+    """Line of a program."""
 
     path: _Text
     text: str
@@ -96,27 +85,18 @@ LINE_KEYS: Final[Mapping[str, tuple[str, ...]]] = {
     "task": TaskLine.__struct_fields__,
     "program": ProgramLine.__struct_fields__,
 }
-"""Keys that each kind of line may have."""
+"""Known keys per kind of line."""
 
 
 def graph_lines(
     graph: TaskGraph, *, commands: Mapping[str, Command] | None = None, values: Mapping[str, str] | None = None
 ) -> Iterator[bytes]:
-    """The lines of a graph file; the same graph always gives the same bytes.
+    """Lines of a graph file; equal graphs give equal bytes.
 
-    Parameters
-    ----------
-    graph
-        The graph.
-    commands
-        What tasks run that have no command of their own, per label.
-    values
-        What further names stand for in commands.
+    `commands` are, per label, the commands of tasks without one of their own; `values` are the values of further names
+    in commands.
 
-    Raises
-    ------
-    GraphError
-        It has a value that JSON cannot hold.
+    Raises `GraphError` if JSON cannot hold a value.
     """
     dag = graph.dag
     header = GraphHeader(
@@ -177,7 +157,7 @@ def _stored_task(task: Task, parents: list[int], number: Mapping[str, int]) -> T
 
 
 def _as_json(task: Task, values: DataId) -> msgspec.Raw | msgspec.UnsetType:
-    """The text of a map of dimensions; nothing for an empty one."""
+    """JSON text of a data ID; unset if it is empty."""
     if not values:
         return msgspec.UNSET
     for name, value in values.items():

@@ -1,4 +1,4 @@
-"""Joins a pipeline with those it imports, and puts its parameters in: what comes out is a pipeline without either."""
+"""Merges a pipeline with its imports and substitutes its parameters."""
 
 from __future__ import annotations
 
@@ -21,32 +21,19 @@ _SECTIONS: Final = ("dimensions", "relations", "datasets", "parameters", "subset
 
 
 class Import(msgspec.Struct, frozen=True, kw_only=True):
-    """A pipeline that another one imports.
-
-    Attributes
-    ----------
-    location
-        Path of its file.
-    include, exclude
-        Labels or subsets that are taken, or left out, with where they are written; ``None`` where nothing is said.
-    edits
-        Whether subsets lose the labels that are left out; else they are left out with them.
-    """
+    """A pipeline that another one imports."""
 
     location: Node
+    """Path of the pipeline's file."""
     include: Mapping[str, Origin] | None = None
     exclude: Mapping[str, Origin] | None = None
+    """Labels or subsets to take, or to leave out, with their origins; ``None`` if not given."""
     edits: bool = False
+    """Whether subsets lose the labels that are left out; otherwise such subsets are dropped."""
 
 
 def read_imports(node: Node) -> list[Import]:
-    """What a pipeline imports, in its order.
-
-    Raises
-    ------
-    ConfigError
-        It is not written as it must be.
-    """
+    """Imports of a pipeline, in their order."""
     items = map_items(without_deleted(node), "the pipeline").get("imports")
     if items is None or items.value is None:
         return []
@@ -85,14 +72,11 @@ def _edits(items: Mapping[str, Node]) -> bool:
 
 
 def select_imported(node: Node, item: Import) -> tuple[Node, frozenset[str]]:
-    """The part of an imported pipeline, itself without imports, that is asked for, and the labels that are left out.
+    """Part of an imported pipeline that the import selects, and the labels that it leaves out.
 
-    What tasks that are left out would make stays known as datasets.
+    Outputs of the tasks that are left out stay known as datasets. The pipeline must have no imports of its own.
 
-    Raises
-    ------
-    ConfigError
-        It has no such label or subset.
+    Raises `ConfigError` if a label or subset is unknown.
     """
     top = map_items(without_deleted(node), "the pipeline")
     tasks = map_items(top.get("tasks"), "'tasks'")
@@ -126,7 +110,7 @@ def select_imported(node: Node, item: Import) -> tuple[Node, frozenset[str]]:
 def _subsets_of(
     subsets: Mapping[str, Node], members: Mapping[str, Sequence[str]], kept: Collection[str], *, edits: bool
 ) -> Iterable[tuple[str, Node]]:
-    """The subsets that are left, with the labels that are left of each."""
+    """Subsets that remain, with their remaining labels."""
     for name, node in subsets.items():
         left = [label for label in members[name] if label in kept]
         if len(left) == len(members[name]):
@@ -136,19 +120,11 @@ def _subsets_of(
 
 
 def merge_imports(node: Node, imported: Sequence[tuple[Node, frozenset[str]]]) -> Node:
-    """A pipeline with all that it imports, whose own definitions win.
+    """Merge a pipeline with its imports; the pipeline's own definitions win.
 
-    Parameters
-    ----------
-    node
-        The pipeline.
-    imported
-        What it imports, each with the labels that are left out: tasks that came after these wait for them no longer.
+    Each import comes with the labels that it leaves out: no task waits for these any more.
 
-    Raises
-    ------
-    ConfigError
-        Two imported pipelines define one name in different ways, and this one does not.
+    Raises `ConfigError` if two imports define one name differently and the pipeline does not define it.
     """
     top = map_items(without_deleted(node), "the pipeline")
     others = [map_items(without_deleted(each), "the pipeline") for each, _ in imported]
@@ -182,7 +158,7 @@ def _two(section: str, name: str, first: Node, second: Node) -> ConfigError:
 
 
 def _over(imported: Node | None, own: Node, section: str) -> Node:
-    """A definition of the importing pipeline; of a task it need only say what is different."""
+    """Definition of the importing pipeline; for a task, merged over the imported one."""
     if section != "tasks" or imported is None:
         return own
     if not isinstance(imported.value, dict) or not isinstance(own.value, dict):
@@ -194,14 +170,11 @@ def _over(imported: Node | None, own: Node, section: str) -> Node:
 
 
 def substitute_parameters(node: Node) -> Node:
-    """A pipeline with the values of its parameters in place of their names.
+    """Replace the names of parameters by their values.
 
-    A text that is nothing but the name of one becomes its value, whatever that is; within a text it is put in as text.
+    A text that is only a parameter's name becomes its value, of any type; within a text, the value is inserted as text.
 
-    Raises
-    ------
-    ConfigError
-        A parameter has no value or a wrong name, or a value that is no text stands within one.
+    Raises `ConfigError` if a parameter has no value or an invalid name, or a map or list would stand within a text.
     """
     top = map_items(without_deleted(node), "the pipeline")
     parameters = map_items(top.get("parameters"), "'parameters'")

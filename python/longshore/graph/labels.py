@@ -1,4 +1,4 @@
-"""Turns what one label of a pipeline declares into its tasks, and the files of each."""
+"""Makes the tasks of one label, with the paths of their files."""
 
 from __future__ import annotations
 
@@ -14,32 +14,17 @@ from longshore.model.task import DataId, Task
 
 
 class LabelTasks:
-    """The tasks of a label, column by column.
-
-    Parameters
-    ----------
-    entry
-        What is declared of them.
-    universe
-        The combinations of values that there are.
-    templates
-        Template of the path per dataset.
-
-    Attributes
-    ----------
-    rows
-        Numbers of the values of each data ID, in order.
-    inputs, outputs
-        Per dataset, the paths for each data ID.
-    """
+    """Tasks of one label, column by column."""
 
     def __init__(self, entry: TaskEntry, universe: Universe, templates: Mapping[str, PathTemplate]) -> None:
         self.entry = entry
         self.universe = universe
         self.rows = universe.rows(entry.dimensions, f"data IDs of the task '{entry.label}'")
+        """Codes of the values of each data ID, sorted."""
         self._codes = _by_dimension(entry.dimensions, self.rows)
         self.inputs = {name: self._paths(templates[name]) for name in entry.inputs}
         self.outputs = {name: self._paths(templates[name]) for name in entry.outputs}
+        """Paths per dataset and task."""
 
     def _paths(self, template: PathTemplate) -> list[tuple[str, ...]]:
         """Paths of a dataset, per task."""
@@ -58,13 +43,13 @@ class LabelTasks:
         return [tuple(dict.fromkeys(these)) for these in found.values()]
 
     def names(self) -> list[str]:
-        """The label and all values."""
+        """Names of the tasks: the label and all values."""
         texts = self._columns(lambda dimension: [str(value).replace("/", "_") for value in dimension.values])
         pattern = self.entry.label.replace("%", "%%") + "_%s" * len(texts)
         return list(map(pattern.__mod__, zip(*texts, strict=True))) if texts else [self.entry.label]
 
     def tasks(self, names: Sequence[str]) -> Iterator[Task]:
-        """The tasks, given their names."""
+        """Tasks with the given names."""
         own = self.entry.dimensions
         values = zip(*self._columns(lambda dimension: dimension.values), strict=True) if own else [()]
         label = self.entry.label
@@ -85,7 +70,7 @@ class LabelTasks:
             )
 
     def _columns(self, table: Callable[[Dimension], Sequence[Any]]) -> list[Iterator[Any]]:
-        """For each dimension, what its values are in a table, per task."""
+        """Per dimension, the entries of a lookup table for the values of each task."""
         return [
             map(table(self.universe.dimensions[name]).__getitem__, self._codes[name]) for name in self.entry.dimensions
         ]
@@ -96,7 +81,7 @@ def _by_dimension(dimensions: Sequence[str], rows: Sequence[Row]) -> dict[str, S
 
 
 def _flat(columns: Sequence[Sequence[tuple[str, ...]]], rows: int) -> Iterable[tuple[str, ...]]:
-    """All paths of each row, each once."""
+    """Paths of each row, each once."""
     if not columns:
         return repeat((), rows)
     if len(columns) == 1:

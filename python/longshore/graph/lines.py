@@ -1,4 +1,4 @@
-"""Turns lines of JSON into records, a batch at a time, and says which line is wrong."""
+"""Decodes lines of JSON into records, a batch at a time, with the line number of each error."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _BATCH: Final = 4096
 """Lines that are taken together: enough that Python's own work per line does not count."""
 _NUL: Final = b"\\u0000"
 COPY_HINT: Final = "Copy or make it again."
-"""The way out where a file is damaged."""
+"""Hint for a damaged file."""
 
 T = TypeVar("T", bound=msgspec.Struct)
 
 
 class LineReader:
-    """Lines of a file, taken a batch at a time, of which it is known where they are."""
+    """Reads records from the lines of a file and counts the lines."""
 
     def __init__(self, lines: Iterable[bytes], origin: Origin, line: int = 1) -> None:
         self.lines = iter(lines)
@@ -34,11 +34,11 @@ class LineReader:
         self.next = line
 
     def of(self, what: str, count: int, kind: type[T]) -> list[T]:
-        """That many records."""
+        """Read `count` records."""
         return [record for batch in self.batches(what, count, kind) for record in batch]
 
     def batches(self, what: str, count: int, kind: type[T]) -> Iterator[list[T]]:
-        """That many records, in batches."""
+        """Read `count` records, in batches."""
         decoder = msgspec.json.Decoder(kind)
         taken = 0
         while taken < count:
@@ -82,7 +82,7 @@ class LineReader:
         return record
 
     def _refuse(self, what: str, error: str, number: int) -> NoReturn:
-        """JSON, but no such record."""
+        """Report JSON that is not a record of this kind."""
         hint = ""
         if found := re.fullmatch(r"Object contains unknown field `(.*)`", error):
             known = LINE_KEYS[what]
@@ -91,7 +91,7 @@ class LineReader:
         raise GraphError(message, origin=Origin(self.file, number, 1), hint=hint)
 
     def _malformed(self, what: str, line: bytes, error: str, number: int) -> NoReturn:
-        """No JSON."""
+        """Report text that is not JSON."""
         if not line.strip():
             message = f"this line is empty, and should be a {what}"
             raise GraphError(message, origin=Origin(self.file, number, 1), hint="Take it out.")
@@ -106,7 +106,7 @@ class LineReader:
         )
 
     def refuse_more(self, header: GraphHeader) -> None:
-        """Refuse lines that the header does not count."""
+        """Refuse lines beyond the header's count."""
         self.line = self.next
         for line in self.lines:
             if line.strip():
@@ -119,7 +119,7 @@ class LineReader:
 
 
 def _not_utf8(line: bytes) -> int:
-    """The column of the first byte that is no UTF-8."""
+    """Column of the first byte that is not UTF-8."""
     try:
         line.decode()
     except UnicodeDecodeError as error:
@@ -128,7 +128,7 @@ def _not_utf8(line: bytes) -> int:
 
 
 def decode_reason(error: str) -> str:
-    """What msgspec says is wrong, the place in front."""
+    """Reason of a decoding error, with the JSON path in front."""
     reason, _, where = error.replace("`", "'").partition(" - at '$")
     where = where.removesuffix("'").removeprefix(".")
     return (f"'{where}': " if where else "") + reason[:1].lower() + reason[1:]

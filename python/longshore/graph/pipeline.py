@@ -1,4 +1,4 @@
-"""Turns a pipeline in YAML, its tables and a ``dataQuery`` into a graph of tasks."""
+"""Builds a graph of tasks from a pipeline in YAML, its tables and a ``dataQuery``."""
 
 from __future__ import annotations
 
@@ -32,89 +32,47 @@ _ROWS_PER_TASK: Final = 10
 
 
 class ExternalFiles(msgspec.Struct, frozen=True, kw_only=True):
-    """Files of a dataset that no task makes, and so must be there.
-
-    Attributes
-    ----------
-    dataset
-        The dataset's name.
-    paths
-        The files, each with the name of the first task that reads it.
-    origin
-        Where the dataset's path was written.
-    """
+    """Files of a dataset that no task produces; they must exist."""
 
     dataset: str
     paths: Mapping[str, str]
+    """Per path, the first task that reads it."""
     origin: Origin
+    """Origin of the dataset's path."""
 
 
 class Pipeline(msgspec.Struct, frozen=True, kw_only=True):
-    """What becomes of a pipeline.
-
-    Attributes
-    ----------
-    graph
-        Its tasks, without commands.
-    commands
-        Per label, what its tasks run: text or a list of texts as it was written, in which names of dimensions and
-        datasets are still to be filled in from `Task.data_id` and `Task.paths`.
-    external
-        Files that must be there.
-    """
+    """Tasks of a pipeline, their commands and their external files."""
 
     graph: TaskGraph
+    """The tasks, without commands."""
     commands: Mapping[str, Node]
+    """Per label, the command as written: text or a list of texts. `Task.data_id` and `Task.paths` fill in its names."""
     external: Sequence[ExternalFiles]
 
 
 class PipelineSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What else a graph is made by.
-
-    Attributes
-    ----------
-    query
-        The ``dataQuery``; nothing lets everything pass.
-    query_origin
-        Where that was written.
-    limit
-        How many tasks there may be.
-    name
-        The graph's name.
-    directory
-        The directory that relative paths are seen from. Without it they stay relative, and no directories are named.
-    expand
-        Makes templates of paths; it can fill in what is not a dimension.
-    """
+    """Settings of a task graph beside the pipeline itself."""
 
     query: str = ""
+    """The ``dataQuery``; an empty one selects everything."""
     query_origin: Origin | None = None
     limit: int = DEFAULT_LIMIT
+    """Maximum number of tasks."""
     name: str = "pipeline"
     directory: str = ""
+    """Base of relative paths. Without it, paths stay relative and no directories are listed."""
     expand: ExpandTemplate = parse_template
+    """Parses templates of paths; fills in variables that are not dimensions."""
 
 
 def read_pipeline(node: Node, tables: Mapping[str, Table], settings: PipelineSettings | None = None) -> Pipeline:
-    """Make the task graph of a pipeline.
+    """Build the task graph of a pipeline.
 
-    Parameters
-    ----------
-    node
-        The pipeline.
-    tables
-        The table of each of the pipeline's needed files, per path or pattern as it was written.
-    settings
-        What else the graph is made by.
+    `tables` holds a table per needed file, by the path or pattern as written.
 
-    Raises
-    ------
-    ConfigError
-        The pipeline, a table or the query is wrong.
-    GraphError
-        It comes to nothing, to too much, or to tasks that write one file.
-    CycleError
-        Tasks wait for each other.
+    Raises `ConfigError` if the pipeline, a table or the query is invalid, `GraphError` if the graph has no tasks, too
+    many tasks, or two tasks that write one file, and `CycleError` if tasks wait for each other.
     """
     settings = settings or PipelineSettings()
     description = read_declaration(node)
@@ -144,7 +102,7 @@ def _universe(
     tables: Mapping[str, Table],
     settings: PipelineSettings,
 ) -> Universe:
-    """The combinations of values that there are, which do not come to too many tasks."""
+    """Combinations of values, after a check of the number of tasks."""
     origin = settings.query_origin
     relations = read_relations(description, dimensions, tables)
     conditions = bind_conditions(parse_query(settings.query, origin), column_resolver(dimensions, origin), origin)
@@ -154,7 +112,7 @@ def _universe(
 
 
 def missing_files(pipeline: Pipeline, absent: Collection[str]) -> FilesError | None:
-    """The error for external files that are not there; ``None`` if none of these is one."""
+    """Error for external files that are absent; ``None`` if none is."""
     for external in pipeline.external:
         gone = [path for path in external.paths if path in absent]
         if gone:
@@ -217,7 +175,7 @@ def _pipeline(
 
 
 def _unique(names: list[str]) -> list[str]:
-    """The names; where two are equal, the later one with a number behind it."""
+    """Make names unique: a repeated name gets a number at its end."""
     taken = set(names)
     if len(taken) == len(names):
         return names
@@ -243,12 +201,9 @@ def _unique(names: list[str]) -> list[str]:
 def _makers(
     tasks: Sequence[Task], kinds: Sequence[LabelTasks], templates: Mapping[str, PathTemplate]
 ) -> dict[str, int]:
-    """Position of the task that makes a file, per path.
+    """Per path, the position of the task that produces it.
 
-    Raises
-    ------
-    GraphError
-        A file is written twice, or would have to be a folder.
+    Raises `GraphError` if two tasks write one file, or a file would have to be a folder.
     """
     makers: dict[str, int] = {}
     begins = 0
@@ -277,7 +232,7 @@ def _written_twice(path: str, one: Task, other: Task, template: PathTemplate) ->
 
 
 def _refuse_folders(makers: Mapping[str, int], tasks: Sequence[Task]) -> None:
-    """Refuse files that lie in a file."""
+    """Refuse files whose folder is itself an output file."""
     seen: set[str] = set()
     for path in makers:
         folder = path.rpartition("/")[0]
@@ -293,14 +248,14 @@ def _refuse_folders(makers: Mapping[str, int], tasks: Sequence[Task]) -> None:
 
 
 def _folders(paths: Iterable[str], prefix: str) -> list[str]:
-    """Folders of files, without those that others lie in."""
+    """Folders of files, without those that are parents of others."""
     folders = {path.rpartition("/")[0] for path in paths} - {""}
     above = {folder.rpartition("/")[0] for folder in folders}
     return sorted(folder if folder.startswith("/") else prefix + folder for folder in folders - above)
 
 
 def _edges_by_files(tasks: Sequence[Task], makers: Mapping[str, int]) -> Iterator[tuple[int, int]]:
-    """A task that makes a file comes before those that read it."""
+    """Edges from the producer of a file to its readers."""
     for position, task in enumerate(tasks):
         for path in task.inputs:
             maker = makers.get(path)
@@ -313,7 +268,7 @@ def _edges_by_files(tasks: Sequence[Task], makers: Mapping[str, int]) -> Iterato
 
 
 def _edges_by_order(kinds: Sequence[LabelTasks], universe: Universe) -> Iterator[tuple[int, int]]:
-    """``after``: the tasks of a label come before those of another that their values join."""
+    """Edges of ``after``: from the tasks of a label to those of another with joined values."""
     positions: dict[str, dict[Row, int]] = {}
     begins = 0
     for kind in kinds:

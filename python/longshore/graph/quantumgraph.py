@@ -1,4 +1,4 @@
-"""Turns what a quantum graph of LSST's holds, as plain records, into a graph of tasks."""
+"""Builds a graph of tasks from the plain records of an LSST quantum graph."""
 
 from __future__ import annotations
 
@@ -22,59 +22,33 @@ Quantum: TypeAlias = tuple[str, tuple[Scalar, ...]]
 
 
 class LabelQuanta(msgspec.Struct, frozen=True, kw_only=True):
-    """The quanta of one label.
-
-    Attributes
-    ----------
-    required
-        Names of the dimensions that tell its quanta apart.
-    implied
-        Names of the dimensions that follow from these, as the band does from a visit.
-    quanta
-        Its quanta; values of the required dimensions come first.
-    """
+    """Quanta of one label."""
 
     required: tuple[str, ...]
+    """Dimensions that distinguish the quanta."""
     implied: tuple[str, ...] = ()
+    """Dimensions that follow from the required ones, as the band follows from a visit."""
     quanta: Sequence[Quantum] = ()
+    """Values of the required dimensions come first."""
 
 
 class QuantumGraphRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """What is read of a quantum graph: labels, data IDs and order, and nothing that only a task could understand.
-
-    Attributes
-    ----------
-    labels
-        The quanta per label.
-    edges
-        Pairs of UUIDs: of the quantum that makes something, and of the one that needs it.
-    graph_id
-        What the file calls itself, where it does (graphs in the older format do).
-    """
+    """Labels, data IDs and edges of a quantum graph."""
 
     labels: Mapping[str, LabelQuanta]
     edges: Sequence[tuple[str, str]] = ()
+    """Pairs of UUIDs: producer, then consumer."""
     graph_id: str = ""
+    """Id that the file states; graphs in the older format have one."""
 
 
 def task_graph(record: QuantumGraphRecord, *, name: str, file: File, origin: Origin) -> TaskGraph:
-    """The tasks of a quantum graph; the name and node ID of each is its quantum's UUID.
+    """Tasks of a quantum graph; the UUID of a quantum is the name and node ID of its task.
 
-    Parameters
-    ----------
-    record
-        The graph as it was read.
-    name
-        Name of the payload.
-    file
-        The graph's file, which every task reads.
-    origin
-        The file it was read from, for messages.
+    Every task reads `file`, the graph's own file.
 
-    Raises
-    ------
-    GraphError
-        It has no quanta, quanta of one UUID, an edge that leads to nowhere, values without a dimension, or a ring.
+    Raises `GraphError` if the graph is empty or damaged: two quanta of one UUID, an edge to an unknown quantum, values
+    without a dimension, or (as `CycleError`) a cycle.
     """
     with collection_paused():
         try:
@@ -130,6 +104,6 @@ def _data_id(
 
 
 def _told(ring: Sequence[str], record: QuantumGraphRecord) -> list[str]:
-    """The quanta of a ring with their labels, for a UUID alone says nothing to anybody."""
+    """Quanta of a cycle with their labels: a UUID alone means little to a reader."""
     label_of = {uuid: label for label, of_label in record.labels.items() for uuid, _ in of_label.quanta}
     return [f"{label_of[uuid]} {uuid}" for uuid in ring]

@@ -1,4 +1,4 @@
-"""Turns the text of a ``dataQuery``, in the Butler's spelling, into tests and connectives in postfix order."""
+"""Parses a ``dataQuery``, in the Butler's syntax, into tests and connectives in postfix order."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from longshore.origin import Origin
 
 COMPARISONS: Final = frozenset({"=", "!=", "<", "<=", ">", ">="})
 RESERVED: Final = frozenset({"AND", "OR", "NOT", "IN", "GLOB", "OVERLAPS"})
-"""Words, in capitals, that cannot be names of columns."""
+"""Reserved words, in capitals; columns cannot have these names."""
 
 _LONGEST_NUMBER: Final = 300
 """Characters of a number; Python refuses to read very long ones."""
 _LISTED: Final = 100_000
-"""Numbers of ranges that are listed one by one, so that many ranges are looked through in one step."""
+"""Maximum numbers of ranges in the set of a membership, so that many ranges are one lookup."""
 
 _TOKEN = re.compile(
     r"\s*(?:"
@@ -35,7 +35,7 @@ _BLANK = re.compile(r"\s*", re.ASCII)
 
 
 class Column(msgspec.Struct, frozen=True, gc=False):
-    """A dimension or a column of its table, by name; `at` counts characters of the query from 1."""
+    """A dimension or a column of its table, by name; `at` is the column of the query, from 1."""
 
     name: str
     at: int
@@ -52,7 +52,7 @@ Operand: TypeAlias = Column | Literal
 
 
 class Comparison(msgspec.Struct, frozen=True):
-    """Two values beside one of `COMPARISONS`."""
+    """A comparison of two operands by one of `COMPARISONS`."""
 
     operator: str
     left: Operand
@@ -61,7 +61,7 @@ class Comparison(msgspec.Struct, frozen=True):
 
 
 class Membership(msgspec.Struct, frozen=True):
-    """A value and the numbers and texts it may be."""
+    """A test of whether an operand is among numbers and texts."""
 
     operand: Operand
     values: frozenset[int | float | str]
@@ -71,7 +71,7 @@ class Membership(msgspec.Struct, frozen=True):
 
 
 class Glob(msgspec.Struct, frozen=True):
-    """A value and a pattern with ``*``, ``?`` and backslashes for it."""
+    """A match of an operand with a pattern of ``*``, ``?`` and backslashes."""
 
     operand: Operand
     pattern: str
@@ -79,7 +79,7 @@ class Glob(msgspec.Struct, frozen=True):
 
 
 class Connective(StrEnum):
-    """What makes one condition of one or two others."""
+    """A logical operator on one or two conditions."""
 
     AND = "AND"
     OR = "OR"
@@ -88,21 +88,18 @@ class Connective(StrEnum):
 
 Test: TypeAlias = Comparison | Membership | Glob
 Expression: TypeAlias = tuple[Test | Connective, ...]
-"""Postfix: the operands of a connective stand before it. Nothing in it is nested, so nothing is too deep."""
+"""Postfix: the operands of a connective precede it. It is flat, so depth is unlimited."""
 
 
 def query_error(message: str, at: int, origin: Origin | None, hint: str = "") -> ConfigError:
-    """The error for a character of the query, counted from 1."""
+    """Error at a character of the query, counted from 1."""
     return ConfigError(f"{message}, at column {at} of the query", origin=origin, hint=hint)
 
 
 def parse_query(text: str, origin: Origin | None = None) -> Expression:
-    """Read a query; an empty one has no tests and lets everything pass.
+    """Parse a query; an empty one selects everything.
 
-    Raises
-    ------
-    ConfigError
-        It is not understood; the message names the column.
+    Raises `ConfigError` with the column of the syntax error.
     """
     return _Parser(text, origin).expression()
 
@@ -158,7 +155,7 @@ def _unreadable(text: str, place: int, origin: Origin | None) -> ConfigError:
 
 
 class _Binds(IntEnum):
-    """How closely an operator that waits for its right side binds."""
+    """Precedence of an operator on the stack."""
 
     PARENTHESIS = 0
     OR = 1
@@ -173,7 +170,7 @@ class _Waiting(NamedTuple):
 
 
 class _Parser:
-    """Reads by precedence with stacks of its own, so that parentheses may be nested to any depth."""
+    """Operator-precedence parser with explicit stacks, so that parentheses nest to any depth."""
 
     def __init__(self, text: str, origin: Origin | None) -> None:
         self.origin = origin
@@ -185,7 +182,7 @@ class _Parser:
         self._done: list[Test | Connective] = []
 
     def expression(self) -> Expression:
-        """The whole query."""
+        """Parse the whole query."""
         if self._next.kind == "end":
             return ()
         self._operand()
@@ -232,7 +229,7 @@ class _Parser:
     # ---------------------------------------------------------------------------------------------------- operands
 
     def _operand(self) -> None:
-        """What stands in front of an operator: a value, or a call of GLOB."""
+        """Parse an operand: a value, or a call of GLOB."""
         while self._next.kind in {"(", "NOT"}:
             token = self._take()
             self._waiting.append(_Waiting(_Binds.NOT if token.kind == "NOT" else _Binds.PARENTHESIS, token))
@@ -287,7 +284,7 @@ class _Parser:
     # --------------------------------------------------------------------------------------------------- operators
 
     def _operator(self) -> None:
-        """What joins the operand before it with the next, once those that bind more closely are done."""
+        """Push an operator, after those of higher precedence are reduced."""
         token = self._next
         if token.kind in COMPARISONS:
             binds = _Binds.COMPARISON
@@ -300,7 +297,7 @@ class _Parser:
         self._waiting.append(_Waiting(binds, token))
 
     def _predicate(self) -> None:
-        """``IN (...)`` or ``GLOB '...'`` behind a value, perhaps with NOT in front."""
+        """Parse ``IN (...)`` or ``GLOB '...'`` after a value, perhaps with NOT in front."""
         negation = self._take() if self._next.kind == "NOT" else None
         token = self._next
         if token.kind not in {"IN", "GLOB"}:
@@ -318,7 +315,7 @@ class _Parser:
         self._operands.append(None)
 
     def _members(self, operand: Operand) -> None:
-        """The list of IN; a column in it is compared by itself."""
+        """Parse the list of IN; each column in it becomes a comparison."""
         self._expect("(", "'('")
         literals: list[Literal] = []
         columns: list[Column] = []
@@ -347,7 +344,7 @@ class _Parser:
             self._done += [Comparison("=", operand, column, column.at), Connective.OR]
 
     def _range(self, first: Literal) -> tuple[range, int]:
-        """``first..last:step``, both ends included, and how many numbers that is."""
+        """Parse ``first..last:step``, both ends included; returns the range and its length."""
         self._take()
         last = self._literal()
         step = self._step() if self._next.kind == ":" else 1
@@ -375,7 +372,7 @@ class _Parser:
         self._waiting.pop()
 
     def _reduce(self, binds: _Binds) -> None:
-        """Finish the operators that wait and bind at least as closely."""
+        """Reduce the operators on the stack of at least this precedence."""
         while self._waiting and self._waiting[-1].binds >= binds:
             kind, token = self._waiting.pop()
             if kind is _Binds.COMPARISON:

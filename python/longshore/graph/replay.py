@@ -1,4 +1,4 @@
-"""What was recorded of a task, scaled, into the command line of the replay program (``bin/replay.py``)."""
+"""Builds the command line of the replay program (``bin/replay.py``) from a recorded task, scaled."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from longshore.errors import ConfigError
 from longshore.model.suggestions import did_you_mean
 
 ROOT = "data"
-"""Folder of the run directory where tasks find their inputs and leave their outputs."""
+"""Folder of the run directory for the inputs and outputs of replayed tasks."""
 
 LARGEST_AMOUNT = 2**63 - 1
-"""No amount is larger than what a system can count."""
+"""Upper bound of amounts: the largest signed 64-bit integer."""
 
 SCALES: Mapping[str, float] = {"timeScale": 0.01, "memoryScale": 0, "outputScale": 0.001}
 """Defaults of the numbers that the recorded amounts are multiplied by, per key of the ``replay`` map."""
 
 PROGRAMS: Mapping[str, str] = {"python": "python3", "program": "replay.py"}
-"""Defaults of the interpreter and of the replay program's path; whoever prepares a run knows better ones."""
+"""Default interpreter and path of the replay program; the caller usually replaces both."""
 
 _LONGEST_COMMAND_B = 100_000
-"""What is longer goes into a file: Linux takes 128 KiB for one word, and a wrapper may make one of a whole line."""
+"""Longer commands go into a file: Linux limits one word to 128 KiB, and a wrapper may make the line one word."""
 
 
 class ReplaySettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How tasks are replayed: the ``replay`` map of the configuration, checked."""
+    """Settings of the replay: the ``replay`` map of the configuration, checked."""
 
     python: str
     program: str
@@ -47,18 +47,11 @@ class ReplaySettings(msgspec.Struct, frozen=True, kw_only=True):
         outputs: Iterable[tuple[str, int]],
         words_file: str,
     ) -> tuple[tuple[str, ...], dict[str, str]]:
-        """Words that repeat a task, and the text of the file that holds them where they are too many.
+        """Command that repeats a task, and the argument file if the command is too long.
 
-        Parameters
-        ----------
-        name
-            What the program calls the task in messages.
-        run_s, cpu_percent, memory_b
-            What was recorded; ``None`` where it was not.
-        inputs, outputs
-            Path relative to `ROOT` and recorded size in bytes, of each file to check and to make.
-        words_file
-            Path of that file, relative to the run directory.
+        Recorded amounts are ``None`` if unknown. `inputs` and `outputs` are paths relative to `ROOT` with recorded
+        sizes in bytes; the command checks the first and makes the second. `words_file` is the path of the argument
+        file, relative to the run directory.
         """
         seconds = min(max(run_s or 0.0, 0.0) * self.time_scale, float(LARGEST_AMOUNT))
         cpu = min(max(cpu_percent or 0.0, 0.0) / 100, 1.0)
@@ -80,10 +73,7 @@ class ReplaySettings(msgspec.Struct, frozen=True, kw_only=True):
 def read_replay_settings(settings: Mapping[str, Any]) -> ReplaySettings:
     """Check a ``replay`` map.
 
-    Raises
-    ------
-    ConfigError
-        It has a key that is unknown, or a scale that is none.
+    Raises `ConfigError` if a key is unknown or a scale is not a number of at least 0.
     """
     known = [*SCALES, *PROGRAMS]
     for key in settings:

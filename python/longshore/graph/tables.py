@@ -1,4 +1,4 @@
-"""Turns the text of tables, and the names of files that match a pattern, into columns of values."""
+"""Reads tables (CSV, JSON Lines) and names of files that match a pattern into columns of values."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from longshore.model.suggestions import did_you_mean
 from longshore.origin import Origin
 
 Value: TypeAlias = int | float | str
-"""What a dimension can be."""
+"""Value of a dimension."""
 
 
 class ValueKind(StrEnum):
-    """What all values of a dimension or column are."""
+    """Type of all values of a dimension or column."""
 
     NUMBER = "numbers"
     TEXT = "text"
@@ -30,39 +30,27 @@ _TOO_LARGE: Final = 10**300
 
 
 class Table(msgspec.Struct, frozen=True, kw_only=True):
-    """Columns of equal length.
-
-    Attributes
-    ----------
-    name
-        What errors call it: the path of its file, or the pattern that it comes from.
-    columns
-        Cells per column; anything that JSON has, ``None`` for a cell that is not there.
-    lines
-        Line of each row in the file; empty for a table that is in no file.
-    untyped
-        Whether all cells are text because its format knows nothing else.
-    origin
-        Where it was asked for, or begins.
-    """
+    """Columns of equal length."""
 
     name: str
+    """Path of the file, or the pattern, as errors name it."""
     columns: Mapping[str, Sequence[Any]]
+    """Cells per column: any JSON value, ``None`` for an absent cell."""
     lines: Sequence[int] = ()
+    """Line of each row in the file; empty for a table without a file."""
     untyped: bool = False
+    """Whether all cells are text because the format has no types."""
     origin: Origin | None = None
+    """Origin of the table, or of the request for it."""
 
     def place(self, row: int) -> Origin | None:
-        """Where a row stands."""
+        """Origin of a row."""
         return Origin(self.name, self.lines[row], 1) if self.lines else self.origin
 
     def column(self, name: str, origin: Origin | None) -> list[Value]:
-        """The values of a column, all numbers or all text.
+        """Values of a column, all numbers or all text.
 
-        Raises
-        ------
-        ConfigError
-            There is no such column, or a cell is empty, or holds what is neither text nor a number.
+        Raises `ConfigError` if the column is unknown, mixed, or has a cell that is neither text nor a number.
         """
         cells = self.cells(name, origin)
         if self.untyped:
@@ -79,12 +67,9 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
         return cells
 
     def cells(self, name: str, origin: Origin | None) -> list[Value]:
-        """The cells of a column, each of them text or a number.
+        """Cells of a column, each text or a number; numbers and text may be mixed.
 
-        Raises
-        ------
-        ConfigError
-            As for `column`, but numbers and text may be mixed.
+        Raises `ConfigError` if the column is unknown or has a cell that is neither.
         """
         if name not in self.columns:
             raise ConfigError(
@@ -104,7 +89,7 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def is_value(value: object) -> bool:
-    """Whether this can be the value of a dimension."""
+    """Whether a dimension can have this value."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return False
     # What is larger cannot be written out by Python; infinity and what is no number at all are no smaller.
@@ -123,7 +108,7 @@ _DECIMAL = re.compile(r"-?(?:0|[1-9][0-9]{0,15})\.[0-9]{1,17}")
 
 
 def parse_number(text: str) -> int | float | None:
-    """The number that is written in exactly this way; ``None`` for any other text, such as ``007`` and ``1.50``."""
+    """Number with exactly this spelling; ``None`` for any other text, such as ``007`` and ``1.50``."""
     if _INTEGER.fullmatch(text):
         return int(text)
     if _DECIMAL.fullmatch(text) and repr(float(text)) == text:
@@ -132,7 +117,7 @@ def parse_number(text: str) -> int | float | None:
 
 
 def parse_numbers(texts: Iterable[str]) -> dict[str, Value]:
-    """Numbers for texts that are all written as numbers are, else the texts themselves."""
+    """Numbers per text if every text is spelled as a number, else the texts themselves."""
     values: dict[str, Value] = {}
     for text in texts:
         value = parse_number(text)
@@ -147,27 +132,15 @@ def parse_numbers(texts: Iterable[str]) -> dict[str, Value]:
 
 
 def parse_table(text: str, origin: Origin) -> Table:
-    """Read JSON Lines where the name of the file says so (``.jsonl``, ``.ndjson``, ``.json``), else CSV."""
+    """Read a table: JSON Lines if its name ends so (``.jsonl``, ``.ndjson``, ``.json``), else CSV."""
     is_json = origin.file.lower().endswith((".jsonl", ".ndjson", ".json"))
     return parse_json_lines(text, origin) if is_json else parse_csv(text, origin)
 
 
 def parse_csv(text: str, origin: Origin) -> Table:
-    """Read comma-separated values whose first row names the columns.
+    """Read comma-separated values with a header. Blank lines, and blanks after a comma, do not count.
 
-    Blank lines are skipped, and blanks behind a comma do not count.
-
-    Parameters
-    ----------
-    text
-        The content of the file.
-    origin
-        Its ``file`` is the table's path.
-
-    Raises
-    ------
-    ConfigError
-        There is no header, or a row is not as long as the header.
+    Raises `ConfigError` if the header is absent, or the length of a row differs from it.
     """
     reader = csv.reader(text.removeprefix("\ufeff").splitlines(keepends=True), skipinitialspace=True, strict=True)
     rows: list[list[str]] = []
@@ -209,12 +182,9 @@ _decode_line = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 def parse_json_lines(text: str, origin: Origin) -> Table:
-    """Read a JSON object per line, whose keys are columns; blank lines are skipped.
+    """Read a JSON object per line, whose keys are columns; blank lines do not count.
 
-    Raises
-    ------
-    ConfigError
-        A line is no JSON object.
+    Raises `ConfigError` if a line is not a JSON object.
     """
     rows: list[dict[str, Any]] = []
     lines: list[int] = []
@@ -250,10 +220,7 @@ _WILDCARD = re.compile(r"(\*\*/|\*+|\?)")
 def captured_names(pattern: str, origin: Origin | None = None) -> dict[str, str]:
     """Names that a pattern captures, in its order, with their format specifications.
 
-    Raises
-    ------
-    ConfigError
-        Two captures touch, so that nobody could say where one ends; or a name has two formats.
+    Raises `ConfigError` if two captures touch, so that the end of the first is ambiguous, or a name has two formats.
     """
     names: dict[str, str] = {}
     before: object = ""
@@ -280,31 +247,18 @@ def captured_names(pattern: str, origin: Origin | None = None) -> dict[str, str]
 
 
 def glob_pattern(pattern: str) -> str:
-    """The pattern as `glob.glob` wants it, with ``*`` for what is captured; it finds at least all that match."""
+    """Pattern for `glob.glob`, with ``*`` for each capture; it finds at least all matches."""
     return "".join("*" if isinstance(part, Field) else part.replace("[", "[[]") for part in parse(pattern))
 
 
 def capture_values(pattern: str, paths: Iterable[str], origin: Origin | None = None) -> Table:
-    """Take the captured values out of the names of files.
+    """Capture values from the names of files.
 
-    ``{name}`` is some text without a slash, as short as can be; the same name twice must be the same text. A format
-    that writes numbers (``{exposure:06}``) makes a number of it. ``*``, ``?`` and ``**/`` are as in a shell.
+    ``{name}`` is a text without a slash, as short as possible; a repeated name must match the same text. A number
+    format (``{exposure:06}``) makes the value a number. ``*``, ``?`` and ``**/`` are as in a shell. `paths` are the
+    results of `glob_pattern`, and perhaps more.
 
-    Parameters
-    ----------
-    pattern
-        The pattern.
-    paths
-        What `glob_pattern` found, and perhaps more.
-    origin
-        Where the pattern was written.
-
-    Raises
-    ------
-    ConfigError
-        The pattern does not say clearly what it captures.
-    GraphError
-        Nothing matches.
+    Raises `ConfigError` if the captures are ambiguous, and `GraphError` if nothing matches.
     """
     specs = captured_names(pattern, origin)
     for part in parse(pattern):
@@ -326,7 +280,7 @@ def capture_values(pattern: str, paths: Iterable[str], origin: Origin | None = N
 
 
 def _row(found: re.Match[str], specs: Mapping[str, str]) -> tuple[Value, ...] | None:
-    """What a path captures; ``None`` if something is not written in the format that was given for it."""
+    """Values captured from a path; ``None`` if a text does not have its format."""
     values: list[Value] = []
     for name, spec in specs.items():
         text = found[name]
@@ -346,7 +300,7 @@ def _row(found: re.Match[str], specs: Mapping[str, str]) -> tuple[Value, ...] | 
 
 
 def _expression(parts: Parts) -> str:
-    """The regular expression of a pattern."""
+    """Regular expression of a pattern."""
     names = [part.name for part in parts if isinstance(part, Field)]
     pieces: list[str] = []
     open_group = False
@@ -369,7 +323,7 @@ def _capture(name: str) -> str:
 
 
 def _pieces(parts: Parts) -> Iterator[tuple[str, bool]]:
-    """Expressions of the parts, and whether each can be of any length."""
+    """Regular expression of each part, and whether its length varies."""
     seen: set[str] = set()
     for part in parts:
         if isinstance(part, Field):

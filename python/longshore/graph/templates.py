@@ -1,4 +1,4 @@
-"""Turns templates of paths into the paths of tasks, and holds commands to what their tasks have."""
+"""Fills in the path templates of datasets, and checks the names that commands use."""
 
 from __future__ import annotations
 
@@ -16,44 +16,29 @@ from longshore.graph.dimensions import Dimension
 from longshore.origin import Origin
 
 ExpandTemplate: TypeAlias = Callable[[Node, frozenset[str]], Template]
-"""Makes a template of a text, in which the names given stay fields and everything else is filled in."""
+"""Parses a text into a template; the given names stay fields, all others are filled in."""
 
 
 def parse_template(node: Node, _names: frozenset[str]) -> Template:
-    """A template of a text in which nothing is filled in."""
+    """Parse a text into a template without filling anything in."""
     return Template(parse(str(node.value)), node.origin)
 
 
 class PathTemplate(msgspec.Struct, frozen=True, kw_only=True):
-    """The template of a dataset's path.
-
-    Attributes
-    ----------
-    dataset
-        The dataset's name.
-    pattern
-        The text around the fields, with ``%s`` for each.
-    fields
-        The fields.
-    dimensions
-        The dimensions among them, each once, in the order of the path.
-    origin
-        Where it was written.
-    """
+    """Path template of a dataset."""
 
     dataset: str
     pattern: str
+    """The text around the fields, with ``%s`` for each field."""
     fields: tuple[Field, ...]
     dimensions: tuple[str, ...]
+    """Dimensions of the fields, each once, in the order of the path."""
     origin: Origin
 
     def texts(self, dimensions: Mapping[str, Dimension], wanted: Mapping[str, Collection[int]]) -> list[list[str]]:
-        """For each field, what stands for each value of its dimension; nothing for values that are not wanted.
+        """Per field, the text of each value of its dimension; empty for values that are not `wanted`.
 
-        Raises
-        ------
-        ConfigError
-            A value cannot be written in that way, or cannot be part of a name of a file.
+        Raises `ConfigError` if a value does not fit its format, or cannot be part of a file name.
         """
         return [self._texts(field, dimensions[field.name], wanted[field.name]) for field in self.fields]
 
@@ -74,7 +59,7 @@ class PathTemplate(msgspec.Struct, frozen=True, kw_only=True):
         return texts
 
     def paths(self, texts: Sequence[Sequence[str]], codes: Mapping[str, Sequence[int]], rows: int) -> list[str]:
-        """The path for each of some rows."""
+        """Path per row."""
         if not self.fields:
             return [self.pattern % ()] * rows
         columns = [map(these.__getitem__, codes[field.name]) for field, these in zip(self.fields, texts, strict=True)]
@@ -82,12 +67,9 @@ class PathTemplate(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def path_template(dataset: str, template: Template, dimensions: Collection[str]) -> PathTemplate:
-    """Make the template of a dataset's path.
+    """Parse the path template of a dataset.
 
-    Raises
-    ------
-    ConfigError
-        It has something in it that is no dimension.
+    Raises `ConfigError` if a field is not a dimension.
     """
     origin = template.origin or Origin("")
     for part in template.parts:
@@ -113,17 +95,8 @@ def path_template(dataset: str, template: Template, dimensions: Collection[str])
 def check_commands(description: PipelineDeclaration, uses: Mapping[str, Collection[str]]) -> None:
     """Refuse commands that name a dimension or dataset which their task does not have.
 
-    Parameters
-    ----------
-    description
-        The pipeline.
-    uses
-        Dimensions in the path of each dataset.
-
-    Raises
-    ------
-    ConfigError
-        A command cannot be filled in. Names that the pipeline does not know are left to the configuration.
+    `uses` holds the dimensions in the path of each dataset. Names that the pipeline does not know are left to the
+    configuration.
     """
     for task in description.tasks.values():
         for word in _words(task):

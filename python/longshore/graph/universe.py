@@ -1,4 +1,4 @@
-"""Joins dimensions, relations and a query, and projects what satisfies them all to the dimensions asked for."""
+"""Joins dimensions, relations and a query, and projects the joined rows to the dimensions of a task."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from longshore.origin import Origin
 
 
 class Factor(msgspec.Struct, frozen=True):
-    """Rows that join dimensions, and the names of what they were made of."""
+    """Rows over some dimensions, and the names of their sources."""
 
     dimensions: tuple[str, ...]
     rows: list[Row]
@@ -26,7 +26,7 @@ class Factor(msgspec.Struct, frozen=True):
 
 
 class _Component(msgspec.Struct, frozen=True):
-    """Dimensions that have to do with each other; no two components have."""
+    """Connected dimensions: no relation or condition links two components."""
 
     dimensions: tuple[str, ...]
     factors: tuple[Factor, ...]
@@ -35,25 +35,11 @@ class _Component(msgspec.Struct, frozen=True):
 
 
 class Universe:
-    """All combinations of values that relations and the query let pass.
+    """All combinations of values that satisfy the relations and the query.
 
-    Parameters
-    ----------
-    dimensions
-        The dimensions.
-    relations
-        Rows that join them.
-    conditions
-        Conditions that must all hold.
-    limit
-        How many rows any step may make.
-    query_origin
-        Where the query was written.
+    `limit` is the maximum number of rows in any step.
 
-    Raises
-    ------
-    GraphError
-        No combination is left, or there are too many.
+    Raises `GraphError` if no combination is left, or there are too many.
     """
 
     def __init__(
@@ -84,16 +70,13 @@ class Universe:
     # ------------------------------------------------------------------------------------------------------ questions
 
     def count(self, dimensions: Collection[str]) -> int:
-        """How many rows `rows` has; a product is counted, not built."""
+        """Number of rows of `rows`; a product is counted, not built."""
         return prod(len(part.rows) for part in self._parts(dimensions))
 
     def rows(self, dimensions: Sequence[str], what: str) -> list[Row]:
-        """The combinations of values of some dimensions, each once and in order; `what` says what they are for.
+        """Distinct combinations of values of some dimensions, sorted; `what` names their use in errors.
 
-        Raises
-        ------
-        GraphError
-            There are too many.
+        Raises `GraphError` if there are too many.
         """
         parts = list(self._parts(dimensions))
         self._limit(prod(len(part.rows) for part in parts), what)
@@ -107,7 +90,7 @@ class Universe:
         return rows
 
     def refuse_empty(self) -> None:
-        """Raise `GraphError` unless dimensions that nobody has asked for have values together as well."""
+        """Raise `GraphError` if dimensions that no task uses have no common values."""
         seen = {name for dimensions in self._known for name in dimensions}
         for component in self._components:
             if seen.isdisjoint(component.dimensions):
@@ -144,7 +127,7 @@ class Universe:
         return GraphError(f"the query leaves nothing: {why}", origin=self.query_origin)
 
     def _restricted(self, relation: Relation) -> Factor:
-        """A relation without the values that the query does not let pass."""
+        """Relation without the values that the query excludes."""
         rows = relation.rows
         for position, name in enumerate(relation.dimensions):
             if len(self.codes[name]) < len(self.dimensions[name].values):
@@ -155,7 +138,7 @@ class Universe:
         return Factor(relation.dimensions, rows, (relation.name,))
 
     def _equal(self, pair: ColumnComparison) -> Factor:
-        """What is equal in two dimensions, as rows."""
+        """Rows of the equality of two columns."""
         left, right = pair.left, pair.right
         codes: dict[Any, list[int]] = {}
         for code in self.codes[right.dimension]:
@@ -169,7 +152,7 @@ class Universe:
         return Factor((left.dimension, right.dimension), rows, ("the query",))
 
     def _decided(self, factor: Factor, conditions: Iterable[Condition]) -> Factor:
-        """A factor without the rows that a condition on its dimensions refuses."""
+        """Filter a factor by the conditions on its dimensions."""
         for condition in conditions:
             if condition.dimensions <= {*factor.dimensions}:
                 factor = self._satisfying(factor, condition)
@@ -183,7 +166,7 @@ class Universe:
         return Factor(factor.dimensions, rows, tuple(dict.fromkeys([*factor.names, "the query"])))
 
     def _divided(self, factors: Sequence[Factor], conditions: Sequence[Condition]) -> list[_Component]:
-        """Components, in the order of the first of their dimensions."""
+        """Split the dimensions into components, in the order of their first dimensions."""
         group = {name: {name} for name in self.dimensions}
         for links in [*(set(factor.dimensions) for factor in factors), *(each.dimensions for each in conditions)]:
             merged = set().union(*(group[name] for name in links))
@@ -201,7 +184,7 @@ class Universe:
     # -------------------------------------------------------------------------------------------------- the projection
 
     def _projected(self, component: _Component, wanted: tuple[str, ...]) -> Factor:
-        """The rows of a component, over the dimensions that are wanted."""
+        """Rows of a component, projected to the wanted dimensions."""
         key = frozenset(wanted)
         if key in self._known:
             return self._known[key]
@@ -227,7 +210,7 @@ class Universe:
     def _without(
         self, name: str, factors: Sequence[Factor], conditions: Sequence[Condition]
     ) -> tuple[list[Factor], list[Condition]]:
-        """The factors and conditions with all that involve a dimension made one factor, which lacks it."""
+        """Eliminate a dimension: join its factors and conditions, then project it out."""
         involved = [factor for factor in factors if name in factor.dimensions]
         deciding = [condition for condition in conditions if name in condition.dimensions]
         others = [factor for factor in factors if name not in factor.dimensions]
@@ -239,7 +222,7 @@ class Universe:
         return others, rest
 
     def _joined(self, factors: Sequence[Factor], conditions: Sequence[Condition], wanted: Collection[str]) -> Factor:
-        """One factor of several, over all their dimensions and those that are wanted, that satisfies the conditions."""
+        """Join factors over all their dimensions and the wanted ones, and apply the conditions."""
         left = sorted(factors, key=lambda factor: len(factor.rows))
         open_conditions = list(conditions)
         joined = left.pop(0) if left else Factor((), [()], ())
@@ -285,7 +268,7 @@ class Universe:
 
 
 def too_many_combinations(count: int, what: str, limit: int, origin: Origin | None = None) -> GraphError:
-    """The error for more combinations than are allowed."""
+    """Error for more combinations than the limit."""
     return GraphError(
         f"{what}: {count:,} combinations, more than the limit of {limit:,}",
         origin=origin,
@@ -298,7 +281,7 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def _distinct(factor: Factor, dimensions: Sequence[str]) -> list[Row]:
-    """The rows over some of the dimensions, in this order, each once."""
+    """Distinct rows over some dimensions, in this order."""
     if tuple(dimensions) == factor.dimensions:
         return factor.rows
     rows = map(row_projection(factor.dimensions, dimensions), factor.rows)
@@ -306,7 +289,7 @@ def _distinct(factor: Factor, dimensions: Sequence[str]) -> list[Row]:
 
 
 def row_projection(dimensions: Sequence[str], wanted: Sequence[str]) -> Callable[[Row], Row]:
-    """What takes the wanted dimensions, in their order, out of a row."""
+    """Function that projects a row to the wanted dimensions, in their order."""
     places = [dimensions.index(name) for name in wanted]
     if places == list(range(len(dimensions))):
         return _same

@@ -1,4 +1,4 @@
-"""WfFormat 1.5, the JSON of recorded workflows (WfCommons), into a graph of tasks that replay what was recorded."""
+"""Reads WfFormat 1.5, the JSON of recorded workflows (WfCommons), into a graph of replay tasks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from longshore.model.task import Task, TaskGraph
 from longshore.origin import Origin
 
 VERSION = "1.5"
-"""The version of WfFormat that is read."""
+"""Supported version of WfFormat."""
 
 _BATCH = 4096
 """Bits of one number; more would take too much memory in a large graph."""
@@ -77,24 +77,11 @@ class _Document(msgspec.Struct):
 def read_wfformat(text: bytes, settings: Mapping[str, Any], origin: Origin) -> TaskGraph:
     """Read a recorded workflow.
 
-    Parameters
-    ----------
-    text
-        The JSON document.
-    settings
-        The ``replay`` map: ``timeScale``, ``memoryScale`` and ``outputScale`` of the user's, and ``python`` and
-        ``program``, the interpreter and the absolute path of the replay program.
-    origin
-        Its ``file`` is the payload's path.
+    `settings` is the ``replay`` map: ``timeScale``, ``memoryScale``, ``outputScale``, and ``python`` and ``program``,
+    the interpreter and the absolute path of the replay program. ``origin.file`` is the payload's path.
 
-    Raises
-    ------
-    ConfigError
-        The ``replay`` map is wrong.
-    GraphError
-        The document is not WfFormat 1.5, or contradicts itself.
-    CycleError
-        Tasks wait for each other.
+    Raises `ConfigError` if the ``replay`` map is invalid, `GraphError` if the document is not valid WfFormat 1.5, and
+    `CycleError` if tasks wait for each other.
     """
     replay = read_replay_settings(settings)
     place = Origin(origin.file, layer=origin.layer)
@@ -135,7 +122,7 @@ def read_wfformat(text: bytes, settings: Mapping[str, Any], origin: Origin) -> T
 
 
 def _decode(text: bytes, place: Origin) -> _Document:
-    """The document, once it is certain that it is one of the version that is read."""
+    """Decode a document, after a check of its version."""
     try:
         text.decode()
         found = msgspec.json.decode(text, type=_Version).schema_version
@@ -167,7 +154,7 @@ def _another_version(found: object, place: Origin) -> GraphError:
 
 
 def _invalid(error: msgspec.ValidationError, place: Origin) -> GraphError:
-    """JSON, but not what WfFormat has at that place: the place is a path in the document, as msgspec knows no other."""
+    """Error for JSON that is not WfFormat; the place is a JSON path, because msgspec reports no other."""
     what, _, where = str(error).partition(" - at `$")
     where = where.strip("`.") or "the document"
     what = what.replace("`", "'")
@@ -175,7 +162,7 @@ def _invalid(error: msgspec.ValidationError, place: Origin) -> GraphError:
 
 
 def _malformed(error: msgspec.DecodeError, text: bytes, place: Origin) -> GraphError:
-    """No JSON: the place is a line and a column."""
+    """Error for text that is not JSON, with line and column."""
     if not text.strip():
         return GraphError("the file is empty", origin=place)
     if found := re.fullmatch(r"JSON is malformed: (.*) \(byte (\d+)\)", str(error)):
@@ -197,7 +184,7 @@ def _position(text: bytes, offset: int, place: Origin) -> Origin:
 
 
 def _order(tasks: Sequence[_RecordedTask], place: Origin) -> Dag[_RecordedTask]:
-    """The tasks in the order that parents and children, taken together, ask for."""
+    """Graph of the tasks, from parents and children together."""
     index: dict[str, int] = {}
     for position, task in enumerate(tasks):
         where = f"workflow.specification.tasks[{position}]"
@@ -231,7 +218,7 @@ def _nowhere(where: str, task: str, missing: str, index: Mapping[str, int], plac
 
 
 def _sizes(files: Sequence[_RecordedFile], place: Origin) -> dict[str, int]:
-    """Recorded size per file. Tasks may name files that are not listed, as many traces do: their size is not known."""
+    """Recorded size per file; unlisted files have no size."""
     sizes: dict[str, int] = {}
     for position, file in enumerate(files):
         if file.id in sizes:
@@ -242,7 +229,7 @@ def _sizes(files: Sequence[_RecordedFile], place: Origin) -> dict[str, int]:
 
 
 def _executions(records: Sequence[_Execution], index: Mapping[str, int], place: Origin) -> dict[str, _Execution]:
-    """What was recorded of each task."""
+    """Recorded execution per task."""
     executions: dict[str, _Execution] = {}
     for position, record in enumerate(records):
         where = f"workflow.execution.tasks[{position}]"
@@ -289,10 +276,10 @@ def _path(name: str, task: str, place: Origin) -> str:
 
 
 def _awaited_inputs(dag: Dag[_RecordedTask]) -> list[list[str]]:
-    """For each task, the inputs that are certain to be there when it may start, because an ancestor makes them.
+    """Per task, the inputs that an ancestor certainly makes before the task starts.
 
-    The replay checks for these, and so proves the order. It checks no others: files from outside are not at hand, and
-    tasks may update a file that a later task updates again.
+    The replay checks these, and so proves the order. It checks no others: external files are absent, and a task may
+    update a file that a later task updates again.
     """
     makers: dict[str, set[int]] = {}
     for position, task in enumerate(dag.nodes):
@@ -308,7 +295,7 @@ def _awaited_inputs(dag: Dag[_RecordedTask]) -> list[list[str]]:
 
 
 def _ancestors_among(dag: Dag[_RecordedTask], wanted: Sequence[set[int]]) -> list[set[int]]:
-    """For each node, those of the nodes `wanted` for it that must be done before it."""
+    """Per node, the wanted nodes that are its ancestors."""
     found = [these.intersection(parents) for these, parents in zip(wanted, dag.parents, strict=True)]
     # Few are left as a rule. A bit stands for each, and goes down the graph with all others of its batch at once.
     distant = {node: rest for node, these in enumerate(wanted) if (rest := these - found[node])}

@@ -1,1 +1,1 @@
-"""From tasks to jobs: packing, translating, ordering; all of it pure."""
+"""From tasks to jobs: clustering, commands, orderings and special jobs (pure)."""

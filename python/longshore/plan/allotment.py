@@ -1,4 +1,4 @@
-"""Tells a job in its environment's words what it was given: how many threads to make, and which GPUs are its own."""
+"""Environment variables that tell a job its resources: the number of threads, and its GPUs."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ THREAD_VARIABLES: Final = (
     "NUMEXPR_NUM_THREADS",
     "NUMBA_NUM_THREADS",
 )
-"""Variables that libraries read for how many threads to make; without them each makes one per processor it sees."""
+"""Variables that set the thread count of libraries; the default is a thread per visible processor."""
 GPU_RESOURCES: Final = ("gpus", "gpu")
 """Names of resources that are GPUs."""
 GPU_VARIABLES: Final = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
-"""Variables that show a process some GPUs only.
+"""Variables that restrict a process to some GPUs.
 
-Not ``ROCR_VISIBLE_DEVICES``: beneath it the others count anew from 0, so that of both together nothing is left.
+Not ``ROCR_VISIBLE_DEVICES``: it renumbers the GPUs from 0, so that both together would hide all.
 """
 
 
 def thread_variables(cpus: int) -> dict[str, str]:
-    """The variables that hold libraries to a number of threads."""
+    """Variables that set the thread count of libraries."""
     return dict.fromkeys(THREAD_VARIABLES, str(cpus))
 
 
 def identity_variables(identities: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
-    """The variables in which a job finds which members of each resource it was given."""
+    """Variables with the members of each resource that a job got."""
     variables = {}
     for name, these in identities.items():
         words = ",".join(these)
@@ -42,5 +42,5 @@ def identity_variables(identities: Mapping[str, tuple[str, ...]]) -> dict[str, s
 
 
 def resource_variable(name: str) -> str:
-    """The name of a resource as part of a variable's."""
+    """Name of a resource as part of a variable's name."""
     return re.sub(r"\W", "_", name, flags=re.ASCII).upper()

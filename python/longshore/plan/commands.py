@@ -1,4 +1,4 @@
-"""What a command is in words a kernel takes, and what a job finds in its environment."""
+"""Commands of jobs: as words for the kernel, as lines for a shell, with files and variables substituted."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ _BUILT_IN: Final = re.compile(
 
 
 def command_argv(command: Command) -> tuple[str, ...]:
-    """The words to execute for a command.
+    """Words to execute for a command.
 
-    A line in which nothing needs a shell is split at its blanks and executed as it is, which is the same and faster.
+    A line without shell syntax is split at blanks and executed directly, which is equivalent and faster.
     """
     if not isinstance(command, str):
         return command
@@ -50,7 +50,7 @@ def command_argv(command: Command) -> tuple[str, ...]:
 
 
 def shell_line(command: Command) -> str:
-    """A command as one line for a POSIX shell."""
+    """Command as one line for a POSIX shell."""
     if isinstance(command, str):
         return command
     line = " ".join(map(_quoted, command)) or "''"
@@ -62,7 +62,7 @@ def shell_line(command: Command) -> str:
 
 
 def exact_shell_line(command: Command) -> str:
-    """A command as one line for a POSIX shell, in which every word is just what it is."""
+    """Command as one line for a POSIX shell; each word is literal, placeholders too."""
     if isinstance(command, str):
         return command
     line = shlex.join(command) or "''"
@@ -72,9 +72,9 @@ def exact_shell_line(command: Command) -> str:
 
 
 def substitute_files(command: Command, paths: Mapping[str, str]) -> Command:
-    """A command with each ``<FILE:x>`` replaced by the path of the workflow's file of that name.
+    """Replace each ``<FILE:x>`` of a command by the path of the workflow's file ``x``.
 
-    A path that is not absolute lies in the run directory, which the job knows.
+    Relative paths start in the run directory, which the job knows.
     """
     if isinstance(command, str):
         return (
@@ -93,9 +93,9 @@ def _placed(paths: Mapping[str, str], found: re.Match[str]) -> str:
 
 
 def substitute_variables(command: Command, environment: Mapping[str, str]) -> Command:
-    """A command with each ``<ENV:X>`` replaced by the job's own variable, and by nothing where it has none.
+    """Replace each ``<ENV:X>`` of a command by the job's variable, or by nothing if it is not set.
 
-    A line for the shell has none of them: there it is ``${X}``, and the shell's affair.
+    Lines for a shell have no such placeholder: they use ``${X}``.
     """
     if isinstance(command, str) or not any(_MARK in word for word in command):
         return command
@@ -103,15 +103,15 @@ def substitute_variables(command: Command, environment: Mapping[str, str]) -> Co
 
 
 def substitute_inherited(environment: Mapping[str, str], inherited: Mapping[str, str]) -> dict[str, str]:
-    """Variables of a job with each ``<ENV:X>`` in their values replaced by what the job inherits, or by nothing.
+    """Replace each ``<ENV:X>`` in a job's variables by the inherited variable, or by nothing if it is not set.
 
-    One that names itself, as ``PATH`` does in ``PATH: "$HOME/bin:${PATH}"``, means the inherited one, too.
+    A variable that refers to itself, as in ``PATH: "$HOME/bin:${PATH}"``, means the inherited one.
     """
     return {name: _filled(value, inherited) if _MARK in value else value for name, value in environment.items()}
 
 
 def shell_assignment(name: str, value: str, known: Mapping[str, str]) -> str:
-    """``NAME=VALUE`` as one word for a POSIX shell, which fills in each ``<ENV:X>`` of the value that is not known."""
+    """``NAME=VALUE`` as one word for a POSIX shell, which substitutes each ``<ENV:X>`` that is not in `known`."""
     first, *others = _DELAYED.split(value)
     turns = [f"{name}={first}"]
     for variable, text in zip(others[::2], others[1::2], strict=True):
@@ -127,24 +127,24 @@ def _filled(text: str, environment: Mapping[str, str]) -> str:
 
 
 def count_placeholders(text: str) -> int:
-    """How often a text names what is filled in later."""
+    """Number of placeholders ``<ENV:X>`` and ``<FILE:x>`` in a text."""
     return len(_DELAYED.findall(text)) + len(_FILE.findall(text)) if _MARK in text or _FILE_MARK in text else 0
 
 
 def quote_literal(text: str) -> str:
-    """A text as one word for a POSIX shell, in which nothing is filled in later either."""
+    """Quote a text as one literal word for a POSIX shell; its placeholders are not substituted."""
     # In single quotes, for there is a sign in it that needs them.
     return shlex.quote(text).replace(_FILE_MARK, "<''FILE:")
 
 
 def quote_template(text: str) -> str:
-    """A text as one word for a POSIX shell, in which what it names is filled in."""
+    """Quote a text as one word for a POSIX shell; its placeholders are substituted later."""
     pieces = _FILE_WHOLE.split(text)
     return "".join(piece if number % 2 else _quoted(piece) for number, piece in enumerate(pieces) if piece)
 
 
 def add_launcher(command: Command, launcher: str) -> Command:
-    """A command behind a line of shell that starts it, as one line for a POSIX shell."""
+    """Put a launcher in front of a command, as one line for a POSIX shell."""
     if not launcher:
         return command
     # What starts programs knows of no shell: a line for one is a word of its own.
@@ -156,23 +156,17 @@ def add_launcher(command: Command, launcher: str) -> Command:
 
 
 def add_setup(command: Command, lines: Sequence[str]) -> Command:
-    """A command as a script that first runs some lines in the same shell, so that what they set counts."""
+    """Run setup lines before a command in the same shell, so that their variables are set."""
     if not lines:
         return command
     return "\n".join([*lines, command if isinstance(command, str) else f"exec {shell_line(command)}"])
 
 
 def add_user_lines(command: Command, before: str, after: str) -> Command:
-    """A command as a script with a line before it and one after it, in the shell that the lines share.
+    """Run a user's lines before and after a command, in one shell.
 
-    Parameters
-    ----------
-    command
-        The command.
-    before
-        Without its success the command is not run; what it sets is there for both.
-    after
-        Run whatever became of the command. How the script ends is said by the command, or by this if that succeeded.
+    If the line before fails, the command does not run. The line after runs whether or not the command succeeds. The
+    exit status is the command's, or that of the line after if the command succeeds.
     """
     if not before and not after:
         return command
@@ -185,13 +179,13 @@ def add_user_lines(command: Command, before: str, after: str) -> Command:
 
 
 def full_command(command: Command, settings: JobSettings) -> Command:
-    """A command with all that a job runs around it: its launcher, the user's lines before and after it, the set-up."""
+    """Command of a job with its launcher, the user's lines before and after it, and its setup."""
     before, after = (str(settings.attributes.get(key, "")) for key in ("preCmdline", "postCmdline"))
     return add_setup(add_user_lines(add_launcher(command, settings.launcher), before, after), settings.setup)
 
 
 def command_program(command: Command) -> str | None:
-    """The program a command starts, where that can be told without a shell."""
+    """Program of a command; ``None`` if only a shell can tell."""
     if not isinstance(command, str):
         return command[0]
     if _NEEDS_SHELL.search(command):
@@ -204,7 +198,7 @@ def command_program(command: Command) -> str | None:
 
 
 def job_variables(*, name: str, label: str, attempt: int, request: Request, run_dir: str) -> dict[str, str]:
-    """The variables in which a job finds its own values; absent where there is no value."""
+    """Variables that describe a job to itself; values that are unknown are absent."""
     variables = {
         "LONGSHORE_JOB_NAME": name,
         "LONGSHORE_JOB_LABEL": label,
@@ -222,13 +216,13 @@ def job_variables(*, name: str, label: str, attempt: int, request: Request, run_
 
 
 def _quoted(word: str) -> str:
-    """A word for a shell, its delayed variables left for that shell to fill in."""
+    """Quote a word for a shell, which substitutes its ``<ENV:X>``."""
     first, *others = _DELAYED.split(word)
     return _with_references(first, others)
 
 
 def _with_references(first: str, others: Sequence[str]) -> str:
-    """A word for a shell: a text, and by turns a variable and a text."""
+    """Quote a text followed by variables and texts in turn, as one word for a shell."""
     if not others:
         return shlex.quote(first)
     # With the dash, for a shell that was told so (set -u) refuses variables that are not set.

@@ -1,4 +1,4 @@
-"""Turns all of a graph of clusters or jobs into lines for Graphviz."""
+"""Writes a graph of clusters or jobs as DOT for Graphviz."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def cluster_dot(clustered: ClusteredGraph) -> Iterator[bytes]:
-    """The lines of a graph of clusters, each with its label and the number of its tasks."""
+    """DOT of a graph of clusters, each with its label and number of tasks."""
     nodes = clustered.dag.nodes
     boxes = ((cluster.name, (cluster.label, _counted(len(cluster.tasks)))) for cluster in clustered.dag)
     arrows = ((nodes[parent].name, nodes[child].name) for parent, child in clustered.dag.edges())
@@ -20,14 +20,14 @@ def cluster_dot(clustered: ClusteredGraph) -> Iterator[bytes]:
 
 
 def workflow_dot(workflow: Workflow) -> Iterator[bytes]:
-    """The lines of a workflow, each job with its label; the final job is behind all that nothing else waits for."""
+    """DOT of a workflow, each job with its label; dashed arrows lead to the final job."""
     graph = workflow.graph
     boxes = ((job.name, (job.label,)) for job in workflow)
     yield from _lines(workflow.name, boxes, graph.edges, _last(workflow))
 
 
 def escape_dot(text: str) -> str:
-    """Text as it stands between the quotation marks of a string for Graphviz."""
+    """Escape a text for a quoted string of DOT."""
     return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", " ")
 
 
@@ -49,12 +49,12 @@ def _lines(
 
 
 def _name(text: str) -> str:
-    """The name of a box: unlike what stands in it, it must stay another than all others."""
+    """Id of a node; unlike its label, it must stay unique."""
     return r"\n".join(map(escape_dot, text.split("\n")))
 
 
 def _last(workflow: Workflow) -> Iterator[tuple[str, str]]:
-    """What the final job waits for, as far as that waits for nothing else."""
+    """Edges to the final job, from the jobs without children."""
     if workflow.final is not None:
         yield from ((name, workflow.final.name) for name, degree in workflow.graph.out_degree if not degree)
 

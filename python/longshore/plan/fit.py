@@ -1,4 +1,4 @@
-"""Lowers requests that nobody made to what a service can give."""
+"""Lowers default requests to the capacity of a service."""
 
 from __future__ import annotations
 
@@ -19,21 +19,10 @@ _FIELDS: Final = {
 
 
 def lower_to_capacity(settings: JobSettings, capacity: Mapping[str, int]) -> tuple[JobSettings, list[str]]:
-    """Lower what only the package's defaults ask for, and say so.
+    """Lower the requests that come from defaults to the largest amounts that one job can have.
 
-    A request of the user's is never touched: when it cannot be granted, that is an error of the service's check.
-
-    Parameters
-    ----------
-    settings
-        Settings of a profile.
-    capacity
-        The largest amount of each resource one job can have.
-
-    Returns
-    -------
-    tuple
-        The settings, and a note per request that was lowered.
+    Returns the settings, and a note per lowered request. A user's own request never changes: if it cannot be granted,
+    the service's check reports an error.
     """
     notes = []
     lower: dict[str, int] = {}

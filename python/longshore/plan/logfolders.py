@@ -1,4 +1,4 @@
-"""Turns `subDirTemplate` and a job into the folder of its logs."""
+"""Paths of attempts' logs, by ``subDirTemplate``."""
 
 from __future__ import annotations
 
@@ -12,19 +12,9 @@ from longshore.model.task import DataId
 def attempt_log_path(template: str, index: int, name: str, label: str, attempt: int, *, tags: DataId) -> str:
     """Path of an attempt's log, relative to the run directory.
 
-    Parameters
-    ----------
-    template
-        What stands under ``subDirTemplate``; with an empty one, logs lie where they usually do.
-    index, name, label, tags
-        The job.
-    attempt
-        Number of the attempt.
+    `template` is ``subDirTemplate``; an empty one means the usual folder.
 
-    Raises
-    ------
-    ConfigError
-        A value does not suit its format in the template.
+    Raises `ConfigError` if a value does not fit its format in the template.
     """
     if not template:
         return log_path(index, name, label, attempt)

@@ -1,4 +1,4 @@
-"""Turns clusters and rules for their order into groups of jobs that run one after another."""
+"""Groups the jobs of ordering rules; the groups of a rule run one after another."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _Place: TypeAlias = list[tuple[int, float, str]]
 
 
 def unknown_label_notes(rules: Iterable[OrderingRule], labels: Iterable[str]) -> Iterator[str]:
-    """A note per rule that names labels of which there are no jobs."""
+    """Note per rule that names labels without jobs."""
     known = set(labels)
     for rule in rules:
         if missing := [label for label in rule.labels if label not in known]:
@@ -29,21 +29,9 @@ def unknown_label_notes(rules: Iterable[OrderingRule], labels: Iterable[str]) ->
 
 
 def make_orderings(rules: Sequence[OrderingRule], dag: Dag[Cluster]) -> tuple[Ordering, ...]:
-    """The groups of each rule, in the order in which they run.
+    """Groups of jobs per rule, in the order in which they run.
 
-    Parameters
-    ----------
-    rules
-        The rules.
-    dag
-        The clusters, each of which is a job.
-
-    Raises
-    ------
-    ConfigError
-        A label is in two orders.
-    PreparationError
-        A job lacks a dimension of its order.
+    Raises `ConfigError` if a label is in two rules, and `PreparationError` if a job lacks a dimension of its rule.
     """
     grouping = _Grouping(_rule_of(rules), dag)
     found = grouping.found()
@@ -64,15 +52,7 @@ def _rule_of(rules: Iterable[OrderingRule]) -> dict[str, OrderingRule]:
 
 
 class _Grouping:
-    """Finds the group of each job.
-
-    Parameters
-    ----------
-    rule_of
-        Rule per label.
-    dag
-        The clusters.
-    """
+    """Assigns each job to a group of its rule."""
 
     def __init__(self, rule_of: Mapping[str, OrderingRule], dag: Dag[Cluster]) -> None:
         self._dag = dag
@@ -80,7 +60,7 @@ class _Grouping:
         self._keys: list[_Key | None] = [None] * len(dag)
 
     def found(self) -> dict[str, dict[_Key, list[int]]]:
-        """The numbers of the jobs of each group, per rule."""
+        """Numbers of the jobs of each group, per rule."""
         order, dag = self._dag.order, self._dag
         for number in order:
             rule = self._rules[number]
@@ -99,14 +79,14 @@ class _Grouping:
         return found
 
     def _key(self, number: int, rule: OrderingRule, near: Sequence[Sequence[int]], choose: Callable[..., _Key]) -> _Key:
-        """The group of a job: that of those it hangs on in the same order; without any, that of its own values."""
+        """Key of a job's group: that of its neighbours under the same rule, else its own values."""
         keys = [key for each in near[number] if self._rules[each] is rule and (key := self._keys[each]) is not None]
         # Of several the one that keeps it behind all it waits for, or before all that wait for it.
         return choose(keys, key=_place) if keys else _own(self._dag, number, rule)
 
 
 def _own(dag: Dag[Cluster], number: int, rule: OrderingRule) -> _Key:
-    """The group of a job by its own values."""
+    """Key of a job's group by its own values."""
     cluster = dag.nodes[number]
     try:
         return tuple([cluster.tags[name] for name in rule.dimensions])
@@ -115,7 +95,7 @@ def _own(dag: Dag[Cluster], number: int, rule: OrderingRule) -> _Key:
 
 
 def _stood_for(cluster: Cluster, rule: OrderingRule) -> _Key:
-    """The values of a job of which not all are plainly there."""
+    """Values of a job that lacks a dimension, by equal dimensions and those of its task."""
     values: DataId = cluster.tags
     if len(cluster.tasks) == 1:
         task = cluster.tasks[0]
@@ -145,7 +125,7 @@ def _lacking(cluster: Cluster, rule: OrderingRule, missing: Sequence[str], value
 
 
 def _place(key: _Key) -> _Place:
-    """Where a group stands among others: numbers first, as numbers."""
+    """Sort key of a group: numbers first, in numeric order."""
     return [(0, float(value), "") if isinstance(value, int | float) else (1, 0.0, str(value)) for value in key]
 
 
@@ -163,22 +143,12 @@ def _ordering(rule: OrderingRule, found: Mapping[_Key, list[int]], clusters: Seq
 
 
 def barrier_names(orderings: Iterable[Ordering]) -> dict[str, str]:
-    """Name of the order per name of a barrier."""
+    """Name of the ordering per name of a barrier."""
     return {ordering.node_name(group): ordering.name for ordering in orderings for group in ordering.groups}
 
 
 def explain_ring(error: CycleError, rules: Iterable[OrderingRule], nodes: Mapping[str, str]) -> CycleError:
-    """The error of a ring in which orders have a part, with the order and the way out.
-
-    Parameters
-    ----------
-    error
-        The ring, in which the names of barriers stand among those of jobs.
-    rules
-        The rules.
-    nodes
-        Name of the rule per name of a barrier.
-    """
+    """Error for a cycle with barriers in it, with the rules at fault and a way out; `nodes` maps barriers to rules."""
     names = dict.fromkeys(nodes[name] for name in error.ring if name in nodes)
     involved = [rule for rule in rules if rule.name in names]
     if not involved:

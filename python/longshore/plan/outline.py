@@ -1,4 +1,4 @@
-"""Turns a graph of jobs into a picture that can be looked at: its labels, or what is near one job."""
+"""Draws a graph of jobs: all its labels, or the neighborhood of one job."""
 
 from __future__ import annotations
 
@@ -12,40 +12,22 @@ from longshore.model.picture import Arrow, Box, Picture
 from longshore.model.state import JobState
 
 MAX_DRAWN: Final = 12
-"""Parents or children of one label that are drawn of a job; the others are counted."""
+"""Maximum parents or children of one label that are drawn for a job; the rest are counted."""
 
 
 class JobOutline(msgspec.Struct, frozen=True, kw_only=True):
-    """A graph of jobs, as far as a picture needs it.
-
-    Attributes
-    ----------
-    title
-        What it is called.
-    parents
-        Indices of its parents per job, each less than the job's own.
-    label_of
-        Index of the label per job.
-    labels
-        Names of the labels.
-    """
+    """Shape of a graph of jobs: parents and labels."""
 
     title: str
     parents: Sequence[Sequence[int]]
+    """Per job, the indices of its parents; each index is less than the job's own."""
     label_of: Sequence[int]
+    """Per job, the index of its label."""
     labels: Sequence[str]
 
 
 def draw_labels(outline: JobOutline, counts: Mapping[str, Mapping[JobState, int]] | None = None) -> Picture:
-    """A box for each label, in the order in which their first jobs can run.
-
-    Parameters
-    ----------
-    outline
-        The jobs.
-    counts
-        Number of jobs per label and state, where that is known.
-    """
+    """Picture with a box per label, in the order in which their first jobs can run."""
     jobs: Counter[int] = Counter(outline.label_of)
     place = {label: number for number, label in enumerate(jobs)}
     pairs: Counter[tuple[int, int]] = Counter()
@@ -70,35 +52,17 @@ def draw_labels(outline: JobOutline, counts: Mapping[str, Mapping[JobState, int]
 
 
 class Neighborhood(msgspec.Struct, frozen=True, kw_only=True):
-    """What is near a job.
-
-    Attributes
-    ----------
-    jobs
-        The jobs that are shown.
-    left_out
-        Number of jobs that are not, per label, among those that a shown job waits for (the first) or is waited for by.
-    arrows
-        Pairs of shown jobs, of which the second waits for the first.
-    """
+    """Jobs near a job."""
 
     jobs: tuple[int, ...]
     left_out: Mapping[tuple[int, bool, int], int]
+    """Number of jobs not drawn, by a drawn job, whether they are its parents, and their label."""
     arrows: tuple[tuple[int, int], ...]
+    """Parent and child among the drawn jobs."""
 
 
 def find_neighborhood(outline: JobOutline, job: int, depth: int) -> Neighborhood:
-    """The jobs up to some steps before and after one, at most `MAX_DRAWN` of each step of each other job and label.
-
-    Parameters
-    ----------
-    outline
-        All jobs.
-    job
-        The one.
-    depth
-        Number of steps.
-    """
+    """Jobs up to `depth` steps before and after a job, at most `MAX_DRAWN` per step, job and label."""
     children = _children(outline, job, depth)
     shown = {job: None}
     left_out: dict[tuple[int, bool, int], int] = {}
@@ -126,19 +90,7 @@ def find_neighborhood(outline: JobOutline, job: int, depth: int) -> Neighborhood
 def draw_neighborhood(
     outline: JobOutline, near: Neighborhood, job: int, names: Mapping[int, str], states: Mapping[int, JobState]
 ) -> Picture:
-    """A box for each job near another, and one for those of a label that there are too many of.
-
-    Parameters
-    ----------
-    outline
-        All jobs.
-    near
-        Those to draw.
-    job
-        What the picture is about.
-    names, states
-        Name and state per job to draw; a state that is not there is not known.
-    """
+    """Picture of the jobs near a job, with one box for all further jobs of a label."""
     boxes = [
         Box(
             name=names[each],
@@ -159,7 +111,7 @@ def draw_neighborhood(
 
 
 def _children(outline: JobOutline, job: int, depth: int) -> dict[int, list[int]]:
-    """Children of a job and of what comes after it, up to some steps."""
+    """Children of a job and of its descendants, up to `depth` steps."""
     # One pass over all jobs is enough: parents come first.
     steps = {job: 0}
     children: dict[int, list[int]] = {}

@@ -1,4 +1,4 @@
-"""Turns an attempt of a job into a POSIX shell script that runs it by hand as its engine would."""
+"""Writes a POSIX shell script that runs an attempt of a job by hand."""
 
 from __future__ import annotations
 
@@ -17,35 +17,25 @@ _VARIABLE: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
 
 class JobScript(msgspec.Struct, frozen=True, kw_only=True):
-    """All that such a script is made of.
-
-    Attributes
-    ----------
-    title
-        What it runs, in a line.
-    command
-        The command, with its set-up and the paths of its files in place.
-    environment
-        The variables that the run sets.
-    hidden
-        Names of those whose values must not be shown: whoever runs the script sets them.
-    umask
-        Permissions that files of the run lack; ``None`` leaves that to the caller.
-    """
+    """Content of a script that runs a job by hand."""
 
     title: str
+    """The job, in one line."""
     command: Command
+    """The command with its setup and the paths of its files."""
     environment: Mapping[str, str]
     working_directory: str
     hidden: frozenset[str] = frozenset()
+    """Names of variables whose values are secret: the caller of the script sets them."""
     umask: int | None = None
+    """``None`` keeps the umask of the caller."""
 
 
 def render_job_script(job: JobScript) -> str:
-    """The script's text.
+    """Text of the script.
 
-    Like the job, the command reads nothing and has a temporary directory of its own; its output goes where the script's
-    goes. The script can be piped to a shell: what the command would read is not the rest of it.
+    As in the job, standard input is empty and the temporary directory is private; output goes where the script's goes.
+    A shell can read the script from a pipe: the command does not consume the rest of it.
     """
     lines = [
         f"#!{SHELL}",
@@ -89,7 +79,7 @@ def _assignment(name: str, value: str, hidden: Iterable[str]) -> str:
 
 
 def _words(command: Command) -> str:
-    """What env is to start: the words themselves where a kernel would get them, a line for a shell elsewhere."""
+    """Words for env: those of the command if no shell is needed, else a shell with the line."""
     words = command_argv(command)
     if not words:
         return "''"

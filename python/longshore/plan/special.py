@@ -1,4 +1,4 @@
-"""Makes the jobs that belong to no task: the one before all others, and the one after."""
+"""Makes the jobs without tasks: the init job and the final job."""
 
 from __future__ import annotations
 
@@ -13,42 +13,25 @@ from longshore.model.job import Job
 INIT_LABEL: Final = "pipetaskInit"
 FINAL_LABEL: Final = "finalJob"
 FINAL_SCRIPT: Final = "final_job.bash"
-"""Where the final job's script lies, relative to the run directory."""
+"""Path of the final job's script, relative to the run directory."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SpecialJobs:
-    """The jobs of a workflow that belong to no task, as far as there are any.
-
-    Attributes
-    ----------
-    init
-        Before all others.
-    last
-        After all others, if they succeed.
-    final
-        After all others, whatever becomes of them.
-    """
+    """Jobs of a workflow without tasks, each optional."""
 
     init: Job | None = None
+    """Job before all others."""
     last: Job | None = None
+    """Job after all others, if they succeed."""
     final: Job | None = None
+    """Job after all others, whether or not they succeed."""
 
 
 def init_job(profile: JobProfile, inputs: tuple[str, ...] = ()) -> Job:
-    """The job that runs before all others; its command is ``pipetask.pipetaskInit.runQuantumCommand``.
+    """Job that runs before all others; its command is ``pipetask.pipetaskInit.runQuantumCommand``.
 
-    Parameters
-    ----------
-    profile
-        What it is made from.
-    inputs
-        Names of the workflow's files that it reads.
-
-    Raises
-    ------
-    PreparationError
-        It has no command.
+    Raises `PreparationError` if it has no command.
     """
     values = {"label": INIT_LABEL, "jobName": INIT_LABEL, "jobLabel": INIT_LABEL}
     template = profile.command
@@ -63,31 +46,13 @@ def init_job(profile: JobProfile, inputs: tuple[str, ...] = ()) -> Job:
 
 
 def final_job(profile: JobProfile, arguments: Sequence[tuple[str, str]] = (), inputs: tuple[str, ...] = ()) -> Job:
-    """The job that runs the final script.
-
-    Parameters
-    ----------
-    profile
-        What it is made from.
-    arguments
-        Name and value of each argument of the script.
-    inputs
-        Names of the workflow's files that it reads.
-    """
+    """Job that runs the final script, with the values of `arguments` in their order."""
     script = f"<ENV:LONGSHORE_JOB_RUN_DIR>/{FINAL_SCRIPT}"
     return _job(FINAL_LABEL, profile, ("/bin/bash", script, *(value for _, value in arguments)), inputs)
 
 
 def final_script(commands: Sequence[str], arguments: Sequence[str] = ()) -> str:
-    """The final job's script: as in BPS it says each line before running it, and stops at the first that fails.
-
-    Parameters
-    ----------
-    commands
-        Its lines.
-    arguments
-        Names that these have for what it is called with.
-    """
+    """Script of the final job: as in BPS it prints each line before it runs, and stops at the first failure."""
     named = [f"{name}=${number}" for number, name in enumerate(arguments, 1)]
     return "\n".join(["#!/bin/bash", "", "set -e", "set -x", *named, *commands]) + "\n"
 

@@ -15,7 +15,7 @@ from longshore.model.task import Command
 from longshore.plan.commands import shell_line
 
 TASKS_DONE_VARIABLE: Final = "LONGSHORE_JOB_TASKS_DONE"
-"""The variable that names the file of the tasks that are done."""
+"""Variable with the path of the record of done tasks."""
 _FOLDER: Final = "tasks"
 _PER_FOLDER: Final = 1000
 
@@ -23,15 +23,10 @@ _LINE: Final = re.compile(rb"[1-9][0-9]*")
 
 
 def join_commands(steps: Iterable[tuple[Command, int]]) -> str:
-    """One line of shell that runs commands one after another, and ends with the first that fails.
+    """Line of shell that runs commands one after another, and stops at the first failure.
 
-    Each runs in a shell of its own, as it would if it were a job by itself: what one of them sets is not there for the
-    next, which may be run without it when the job is tried again.
-
-    Parameters
-    ----------
-    steps
-        The commands, each with the number of tasks that it runs.
+    Each command, given with its number of tasks, runs in a shell of its own, as in a job of its own: variables do not
+    pass to the next command, which a retry may run alone.
     """
     return "\n".join(_steps(steps))
 
@@ -54,16 +49,16 @@ def _steps(steps: Iterable[tuple[Command, int]]) -> Iterator[str]:
 
 
 def records_tasks(command: Command) -> bool:
-    """Whether a job's command remembers which of its tasks are done; one that runs them all at once does not."""
+    """Whether a job's command records its done tasks; one that runs them all at once does not."""
     return isinstance(command, str) and TASKS_DONE_VARIABLE in command
 
 
 def task_record_path(job: int) -> PurePosixPath:
-    """Path of the file that says which tasks of a job are done, relative to the run directory."""
+    """Path of a job's record of done tasks, relative to the run directory."""
     return PurePosixPath(_FOLDER, f"{job // _PER_FOLDER:02}", str(job))
 
 
 def count_done_tasks(text: bytes) -> int:
-    """How many tasks such a file says are done."""
+    """Number of tasks in a record of done tasks."""
     # A line that was cut off by a full disk or a power cut says nothing.
     return len({line for line in text.split(b"\n")[:-1] if _LINE.fullmatch(line)})

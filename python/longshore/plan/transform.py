@@ -1,4 +1,4 @@
-"""Turns clusters of tasks into the generic workflow: each cluster a job, made from the profiles of its labels."""
+"""Makes the workflow from clusters: each cluster becomes a job, by the profiles of its labels."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ SharedSettings: TypeAlias = dict[tuple[object, ...], JobSettings]
 _Values: TypeAlias = dict[str, Any]
 
 PER_JOB = frozenset({"label", "jobName", "jobLabel"})
-"""Names whose values every job has of its own, beside the dimensions of its data ID."""
+"""Names with a value per job, beside the dimensions of its data ID."""
 NODE_ID = "qgraphNodeId"
-"""Name, in a command, of the ids that the source gave a job's tasks, sorted and with commas between (BPS)."""
+"""Name, in a command, of the ids of a job's tasks in their source, sorted and joined by commas (BPS)."""
 MAX_NODE_IDS = 2000
-"""Ids in one command: Linux takes no argument longer than 128 KiB."""
+"""Maximum ids in one command: Linux limits an argument to 128 KiB."""
 
 
 def free_names(clustered: ClusteredGraph) -> dict[Member, frozenset[str]]:
-    """Names whose values are known per task only, per label of tasks in each kind of cluster."""
+    """Names with a value per task, for each label of tasks in each kind of cluster."""
     # Plain tuples, and no update that adds nothing: this is done for every task there is.
     names: dict[tuple[str, str, str], set[str]] = {}
     for cluster in clustered.dag.nodes:
@@ -56,7 +56,7 @@ def free_names(clustered: ClusteredGraph) -> dict[Member, frozenset[str]]:
 
 
 def compositions(clusters: Iterable[Cluster]) -> Iterator[Composition]:
-    """What each cluster consists of."""
+    """Composition of each cluster."""
     alone: dict[tuple[str, str | None, str], Composition] = {}
     for cluster in clusters:
         if len(cluster.tasks) > 1:
@@ -73,19 +73,11 @@ def compositions(clusters: Iterable[Cluster]) -> Iterator[Composition]:
 def compile_profiles(
     clustered: ClusteredGraph, compiled: Callable[[Member, frozenset[str]], JobProfile]
 ) -> dict[Composition, ClusterProfile]:
-    """The profile of each kind of clusters; what it costs grows with these, and not with clusters.
+    """Profile per composition of clusters; the cost grows with the compositions, not with the clusters.
 
-    Parameters
-    ----------
-    clustered
-        The clusters.
-    compiled
-        Compiles the profile of tasks of a label, given the names that stay free.
+    `compiled` compiles the profile of a label, given the names that stay free.
 
-    Raises
-    ------
-    ConfigError
-        A value is wrong, or the labels of a cluster do not agree on one.
+    Raises `ConfigError` if a value is invalid, or the labels of a cluster have different values.
     """
     members = {member: compiled(member, free) for member, free in free_names(clustered).items()}
     kinds = dict.fromkeys(compositions(clustered.dag.nodes))
@@ -109,29 +101,8 @@ def transform(
 ) -> Workflow:
     """Make the workflow.
 
-    Parameters
-    ----------
-    clustered
-        The clusters and their order.
-    profiles
-        Profile per kind of clusters.
-    name
-        The run's name.
-    attributes
-        What is known of the run as a whole.
-    special
-        The jobs that belong to no task.
-    orderings
-        Which groups of jobs run one after another.
-    log_folders
-        As the workflow has it.
-
-    Raises
-    ------
-    PreparationError
-        A task has no command, or (as `CycleError`) jobs cannot run in the order that is asked for.
-    ConfigError
-        With the values of some job, a request is not right, or its tasks do not agree on a value.
+    Raises `PreparationError` if a task has no command or (as `CycleError`) an ordering contradicts the graph, and
+    `ConfigError` if a job's request is invalid or its tasks have different values.
     """
     shared: SharedSettings = {}
     nodes = clustered.dag.nodes
@@ -156,7 +127,7 @@ def transform(
 
 
 def _graph(clusters: Dag[Cluster], jobs: Iterable[Job], special: SpecialJobs) -> Dag[Job]:
-    """The graph of jobs: the init job before all that wait for nothing, the last one after all nothing waits for."""
+    """Graph of jobs: the init job before all roots, the last job after all leaves."""
     if special.init is None and special.last is None:
         return clusters.alike(jobs)
     first = 0 if special.init is None else 1
@@ -172,21 +143,7 @@ def _graph(clusters: Dag[Cluster], jobs: Iterable[Job], special: SpecialJobs) ->
 def make_job(
     cluster: Cluster, kind: Composition, profile: ClusterProfile, shared: SharedSettings, directory: str
 ) -> Job:
-    """The job of a cluster.
-
-    Parameters
-    ----------
-    cluster
-        The cluster.
-    kind
-        What it consists of.
-    profile
-        What clusters of its kind are made from.
-    shared
-        Settings that jobs made so far share.
-    directory
-        Where the paths of tasks are seen from.
-    """
+    """Job of a cluster; `shared` holds the settings that jobs share, `directory` is the base of the tasks' paths."""
     values = [_values(cluster, task) for task in cluster.tasks]
     settings = profile.settings
     if profile.differs:
@@ -210,7 +167,7 @@ def _labelled(cluster: Cluster, values: Sequence[_Values]) -> list[tuple[str, _V
 
 
 def _values(cluster: Cluster, task: Task) -> _Values:
-    """The values of a task's free names, but for those that are paths."""
+    """Values of a task's free names, without paths."""
     own = cluster.tags if task.data_id is cluster.tags else {**cluster.tags, **task.data_id}
     values = {**own, "label": task.label, "jobName": cluster.name, "jobLabel": cluster.label}
     if task.node_id:
@@ -219,7 +176,7 @@ def _values(cluster: Cluster, task: Task) -> _Values:
 
 
 def _once(cluster: Cluster, side: str) -> tuple[str, ...]:
-    """Names of the files on one side of the tasks, each of them once."""
+    """Distinct names of the files on one side of the tasks."""
     tasks = cluster.tasks
     if len(tasks) == 1 and len(names := getattr(tasks[0], side)) < 2:
         return tuple(names)
@@ -229,7 +186,7 @@ def _once(cluster: Cluster, side: str) -> tuple[str, ...]:
 def _environment(
     cluster: Cluster, profile: ClusterProfile, values: Sequence[_Values], directory: str
 ) -> dict[str, str]:
-    """The variables that are a job's own; files of one kind stand in one variable, parted by blanks."""
+    """Variables with a value per job; the paths of a dataset are joined by blanks."""
     start = profile.settings.working_directory
     seen = []
     for task, (label, own) in zip(cluster.tasks, _labelled(cluster, values), strict=True):
@@ -239,7 +196,7 @@ def _environment(
 
 
 def _once_each(usual: JobSettings, own: JobSettings, shared: SharedSettings) -> JobSettings:
-    """The settings of a job; jobs that have the same keep sharing one object."""
+    """Settings of a job; jobs with equal settings share one object."""
     # The rest is that of the usual settings, which stay alive as long as the profile.
     key = (
         id(usual),
@@ -266,11 +223,9 @@ def _command(cluster: Cluster, profile: ClusterProfile, values: Sequence[_Values
 def _at_once(
     tasks: Sequence[Task], values: Sequence[_Values], profile: ClusterProfile, directory: str
 ) -> Iterator[tuple[Task, _Values, int]]:
-    """The tasks with their values, those beside each other as one whose commands differ in the ids of tasks alone.
+    """Tasks with their values; adjacent tasks whose commands differ only in the id are merged, and their number counted.
 
-    Each comes with the number of tasks that it stands for.
-
-    A command that takes ids takes many (BPS gives it all of a job's), and starts LSST's packages once for all of them.
+    A command that takes ids takes many (BPS passes all of a job's), and starts LSST's packages once for all of them.
     """
     same: list[tuple[Task, _Values]] = []
     command: Command = ()
@@ -320,14 +275,14 @@ def _command_of(task: Task, profile: JobProfile, values: _Values, directory: str
 def _seen_from(
     paths: Mapping[str, tuple[str, ...]], directory: str, start: str | None
 ) -> Mapping[str, tuple[str, ...]]:
-    """Paths as a command names them that starts in another directory than the one they are seen from."""
+    """Paths as a command in directory `start` names them."""
     if not directory or start == directory:
         return paths
     return {name: tuple(posixpath.join(directory, path) for path in these) for name, these in paths.items()}
 
 
 def _words(word: Template, values: Mapping[str, Any]) -> Sequence[str]:
-    """A word of a command: one, unless it stands for several files."""
+    """Words of a command for one template: one, unless it stands for several files."""
     name = word.parts[0].name if len(word.parts) == 1 and isinstance(word.parts[0], Field) else None
     if name is not None and isinstance(values.get(name), tuple):
         return tuple(values[name])
@@ -344,7 +299,7 @@ def _words(word: Template, values: Mapping[str, Any]) -> Sequence[str]:
 
 
 def _gains_marks(template: Sequence[Template], words: Sequence[str]) -> bool:
-    """Whether values bring in, or make with what is beside them, what looks as if it were to be filled in later."""
+    """Whether values add placeholders, by themselves or with the text beside them."""
     found = sum(map(count_placeholders, words))
     return bool(found) and found > sum(
         count_placeholders(part) for word in template for part in word.parts if isinstance(part, str)
@@ -352,7 +307,7 @@ def _gains_marks(template: Sequence[Template], words: Sequence[str]) -> bool:
 
 
 def _exact_line(template: Sequence[Template], values: Mapping[str, Any]) -> str:
-    """The words as a line for the shell, in which values are told apart from what is to be filled in."""
+    """Words as a line for the shell, in which values are literal and placeholders are substituted later."""
     line = []
     for word in template:
         pieces = (
@@ -366,7 +321,7 @@ def _exact_line(template: Sequence[Template], values: Mapping[str, Any]) -> str:
 
 
 class _Quoted(str):
-    """Text that already is as a shell must see it."""
+    """Text that is quoted for a shell already."""
 
     __slots__ = ()
 
@@ -376,7 +331,7 @@ class _Quoted(str):
 
 
 def _for_shell(value: Any) -> Any:
-    """A value of a line for the shell: several files are several words."""
+    """Value in a line for the shell: several files are several words."""
     return _Quoted(" ".join(map(quote_literal, value))) if isinstance(value, tuple) else value
 
 

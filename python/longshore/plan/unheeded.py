@@ -1,4 +1,4 @@
-"""Says what jobs ask for that their service takes no notice of."""
+"""Notes the attributes of jobs that a service ignores."""
 
 from __future__ import annotations
 
@@ -12,17 +12,7 @@ if TYPE_CHECKING:
 
 
 def ignored_requests(workflow: Workflow, keys: Iterable[str], service: str) -> Iterator[Problem]:
-    """Note what jobs ask for in vain, once for all of them: their user meant something by it.
-
-    Parameters
-    ----------
-    workflow
-        The jobs.
-    keys
-        Attributes of jobs that the service cannot do anything with.
-    service
-        The service, in words.
-    """
+    """Note the attributes among `keys` that jobs set and a service ignores, in one note for all jobs."""
     keys = tuple(keys)
     said: dict[str, None] = {}
     for settings in {id(job.settings): job.settings for job in workflow}.values():

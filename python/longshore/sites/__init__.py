@@ -1,1 +1,1 @@
-"""Where jobs run, as operators describe it (pure)."""
+"""Sites as operators describe them: profiles, limits, setup and inherited environment (pure)."""

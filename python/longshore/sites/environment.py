@@ -1,4 +1,4 @@
-"""Tells which variables of the environment of whoever submits a job inherits; values are never looked at."""
+"""Selects the environment variables that jobs inherit, by name; values are never read."""
 
 from __future__ import annotations
 
@@ -11,42 +11,37 @@ InheritRule: TypeAlias = "str | Sequence[str]"
 """``all``, ``none``, or patterns of names."""
 
 _LOGIN: Final = frozenset({"HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TZ", "USER"})
-"""What any login gives: with less, hardly a program starts."""
+"""Variables of any login shell: most programs need them."""
 
 _SCHEDULERS: Final = re.compile(
     r"(SLURM|SBATCH|SRUN|SALLOC|SQUEUE|PBS|SGE|LSB|LSF|OAR|COBALT|FLUX|PMI|PMIX|_CONDOR)_"
     r"|LS_(JOBPID|SUBCWD)$|JOB_(ID|NAME|SCRIPT)$|PE_HOSTFILE$|NSLOTS$|NHOSTS$|NQUEUES$"
 )
-"""Names that schedulers give to a job: to the next job they are a lie."""
+"""Names that schedulers set in a job: they would misinform the next job."""
 
 _SECRETS: Final = re.compile(
     r"SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|API_?KEYS?(?![A-Z])|(PRIVATE|ACCESS|ENCRYPTION)_?KEY|TOKENS?(?![A-Z])"
 )
 _PLACES: Final = re.compile(r"_(FILE|PATH|DIR)S?$")
-"""A name that ends so has the place of a secret for its value, and no secret."""
+"""Endings of names whose value is the path of a secret, not the secret."""
 
 
 def is_excluded(name: str) -> bool:
-    """Whether a name looks like a secret, or is a scheduler's own."""
+    """Whether a name looks like a secret, or belongs to a scheduler."""
     return bool(_SCHEDULERS.match(name.upper())) or is_secret(name)
 
 
 def is_secret(name: str) -> bool:
-    """Whether a name looks like that of a secret."""
+    """Whether a name looks like a secret."""
     name = name.upper()
     return bool(_SECRETS.search(name) and not _PLACES.search(name))
 
 
 def select_inherited(names: Iterable[str], rule: InheritRule) -> tuple[set[str], list[str]]:
-    """Which variables are inherited, and which would be if they did not look like secrets or belong to a scheduler.
+    """Names of variables that jobs inherit, and names that match the rule but are excluded.
 
-    Parameters
-    ----------
-    names
-        What there is.
-    rule
-        ``all``, ``none`` (beside what any login gives), or patterns. A pattern that itself looks like what is left out
-        (``GITHUB_TOKEN``, ``SLURM_*``) means it.
+    Secrets and variables of schedulers are excluded, unless a pattern itself looks like one (``GITHUB_TOKEN``,
+    ``SLURM_*``).
     """
     if rule == "none":
         return {name for name in names if name in _LOGIN}, []

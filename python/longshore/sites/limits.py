@@ -1,4 +1,4 @@
-"""Holds runs and jobs to the ceilings of a site, which its operator sets and users can only lower."""
+"""Limits of a site on runs and jobs: operators set them, users can only lower them."""
 
 from __future__ import annotations
 
@@ -18,23 +18,17 @@ from longshore.origin import Origin
 
 
 class SiteLimit(msgspec.Struct, frozen=True, kw_only=True):
-    """One ceiling (for ``pollFloor``, a floor).
-
-    Attributes
-    ----------
-    amount
-        Bytes, seconds, a number, or a number per second.
-    written
-        As it was written.
-    """
+    """One limit; ``pollFloor`` is a minimum, all others are maxima."""
 
     amount: float
+    """Bytes, seconds, a count, or a count per second."""
     written: str
+    """The amount as written in the profile."""
     origin: Origin
 
 
 SiteLimits = dict[str, SiteLimit]
-"""Ceiling per key of ``limits``."""
+"""Limit per key of ``limits``."""
 
 _RATE = re.compile(r"\s*(\d{1,9}(?:\.\d{1,9})?)\s*(?:/\s*(\d{0,6})\s*(s|sec|second|min|minute|m|h|hour))?\s*", re.ASCII)
 _RATE_UNITS: Final = {"s": 1, "m": 60, "h": 3600}
@@ -43,16 +37,13 @@ _REQUESTED: Final = {
     "memory": ("requestMemory", "memory_b"),
     "walltime": ("requestWalltime", "walltime_s"),
 }
-"""Configuration key and field of the request, per ceiling of one job."""
+"""Configuration key and field of the request, per limit of one job."""
 
 
 def read_limits(node: Node | None) -> SiteLimits:
-    """The ceilings that a map ``limits`` sets.
+    """Read a map ``limits``.
 
-    Raises
-    ------
-    ConfigError
-        One of them is not right.
+    Raises `ConfigError` if a limit is unknown or invalid.
     """
     if node is None or node.value is None:
         return {}
@@ -74,10 +65,7 @@ def read_limits(node: Node | None) -> SiteLimits:
 def parse_rate(value: Any, key: str, origin: Origin | None = None) -> float:
     """Submissions per second: a number, or such as ``10/s``, ``30/min``, ``10/5s``.
 
-    Raises
-    ------
-    ConfigError
-        It is none.
+    Raises `ConfigError` if the text is not a rate.
     """
     found = None if isinstance(value, bool) else _RATE.fullmatch(str(value))
     seconds = int(found[2] or 1) * _RATE_UNITS[found[3][0]] if found and found[3] else 1
@@ -113,11 +101,11 @@ EXECUTOR_FIELDS: Final = {
     "submitRate": "submit_per_s",
     "pollFloor": "poll_floor_s",
 }
-"""Field of `longshore.contract.executor.Limits` per ceiling of a run."""
+"""Field of `longshore.contract.batch.Limits` per limit of a run."""
 
 
 def executor_limits(limits: SiteLimits) -> dict[str, float]:
-    """The ceilings of a run, by the fields of an executor's limits; for the settings of an executor."""
+    """Limits of a run, by the fields of an executor's limits."""
     return {
         field: limits[name].amount if name in {"submitRate", "pollFloor"} else int(limits[name].amount)
         for name, field in EXECUTOR_FIELDS.items()
@@ -126,7 +114,7 @@ def executor_limits(limits: SiteLimits) -> dict[str, float]:
 
 
 def lower_limits(ceilings: SiteLimits, own: SiteLimits, site: str) -> tuple[SiteLimits, list[str]]:
-    """The ceilings that hold once a user has lowered some, and a note per one that was to be raised."""
+    """Lower the limits of a site by a user's own; a note per limit that the user tried to raise."""
     notes = []
     held = dict(ceilings)
     for name, limit in own.items():
@@ -148,18 +136,9 @@ def lower_limits(ceilings: SiteLimits, own: SiteLimits, site: str) -> tuple[Site
 def lower_to_limits(
     settings: JobSettings, limits: SiteLimits, free: Collection[str], site: str
 ) -> tuple[JobSettings, list[str]]:
-    """Lower what no user asked for to the ceilings, and say so; memory never grows beyond its ceiling.
+    """Lower the requests that no user chose to the limits, with a note each; memory never grows beyond its limit.
 
-    Parameters
-    ----------
-    settings
-        Settings of a profile.
-    limits
-        The ceilings.
-    free
-        Configuration keys of the request that no user chose.
-    site
-        Name of the site.
+    `free` holds the configuration keys of the request that no user chose.
     """
     notes = []
     lower: dict[str, Any] = {}
@@ -189,7 +168,7 @@ def lower_to_limits(
 
 
 def _walltime_within(settings: JobSettings, most_s: float) -> JobSettings:
-    """The settings, in which time never grows beyond a ceiling."""
+    """Cap the growth of run time."""
     growth = settings.rules.growth
     if growth.walltime is None:
         return settings
@@ -199,7 +178,7 @@ def _walltime_within(settings: JobSettings, most_s: float) -> JobSettings:
 
 
 def exceeded_limits(request: Request, limits: SiteLimits) -> Iterable[tuple[str, str, str, SiteLimit]]:
-    """What of a request lies beyond the ceilings: name, configuration key, amount for people, and the ceiling."""
+    """Limits that a request exceeds: name, configuration key, amount as text, and the limit."""
     for name, (key, attribute) in _REQUESTED.items():
         asked, limit = getattr(request, attribute), limits.get(name)
         if asked is not None and limit is not None and asked > limit.amount:

@@ -1,4 +1,4 @@
-"""Finds the one site that a host belongs to, by the patterns of profiles."""
+"""Finds the site of a host, by the host patterns of profiles."""
 
 from __future__ import annotations
 
@@ -9,25 +9,15 @@ from longshore.errors import ConfigError
 
 
 def host_matches(host: str, patterns: Iterable[str]) -> bool:
-    """Whether a host is meant by any of some patterns (``login*``, ``*.campus.edu``), with or without its domain."""
+    """Whether a host, with or without its domain, matches a pattern (``login*``, ``*.campus.edu``)."""
     names = {host.lower(), host.lower().partition(".")[0]}
     return any(fnmatchcase(name, pattern.lower()) for name in names for pattern in patterns)
 
 
 def only_site(host: str, sites: Iterable[tuple[str, str]]) -> str | None:
-    """The site among those whose patterns match a host; ``None`` where there is none.
+    """The matching site, given pairs of site and profile file; ``None`` without a match.
 
-    Parameters
-    ----------
-    host
-        Name of the host.
-    sites
-        Name of each, and the file that says so.
-
-    Raises
-    ------
-    ConfigError
-        There are several.
+    Raises `ConfigError` if there are several.
     """
     found = sorted(sites)
     if len(found) > 1:

@@ -1,4 +1,4 @@
-"""Works out what holds at a site: its profile, what users say of sites at the root, and their section for this one."""
+"""Resolves the settings of a site: its profile, keys at the root, and the user's section for the site."""
 
 from __future__ import annotations
 
@@ -11,18 +11,9 @@ from longshore.origin import Origin
 
 
 def site_description(config: Config, site: str, keys: Iterable[str]) -> Node:
-    """All that is said of a site, under the keys of a profile; the user's section for it wins over the root.
+    """Settings of a site under the keys of a profile; the user's section for it wins over the root.
 
-    Maps such as ``slurm`` are merged and not searched: a part of one would be as good as none.
-
-    Parameters
-    ----------
-    config
-        The configuration with the site's own layer.
-    site
-        Its name.
-    keys
-        What can be said of a site.
+    Maps such as ``slurm`` are merged key by key, not searched.
     """
     section = config.at("site", site)
     own: Mapping[str, Node] = section.value if section and isinstance(section.value, dict) else {}
@@ -37,9 +28,9 @@ def site_description(config: Config, site: str, keys: Iterable[str]) -> Node:
 
 
 def drop_invalid(found: Node, wrong: Mapping[str, Any]) -> Node:
-    """The description without what is wrong in it and was not meant for it.
+    """Drop invalid keys of a description that were not meant for it.
 
-    To BPS, a key at the root such as ``setup`` or ``group`` is a variable of the user's, of any type.
+    In BPS, a key at the root such as ``setup`` or ``group`` is a user's variable, of any type.
     """
     assert isinstance(found.value, dict)
     return Node({key: node for key, node in found.value.items() if key not in wrong}, found.origin)

@@ -1,4 +1,4 @@
-"""Turns a site's profile, with all it inherits, into a layer of configuration and its operator's ceilings."""
+"""Resolves the inheritance of a site's profile into a layer of configuration and the operator's limits."""
 
 from __future__ import annotations
 
@@ -13,53 +13,38 @@ from longshore.errors import ConfigError
 from longshore.origin import Origin
 
 PROFILE_ONLY_KEYS: Final = frozenset({"inherits", "hosts", "title", "limits"})
-"""Keys that say something of the profile itself, or that nobody may override, and so enter no layer."""
+"""Keys about the profile itself, or that users cannot override; they enter no layer."""
 
 RENAMED_KEYS: Final = {"service": "wmsServiceClass", "account": "accountingGroup"}
 """Keys of a profile that are defaults of keys with another name in BPS."""
 
 _OWN: Final = ("hosts", "title")
-"""Keys that are not inherited: with them, a profile and its heirs would be taken for each other."""
+"""Keys that are not inherited, because they identify a profile."""
 
 
 class SiteProfile(msgspec.Struct, frozen=True, kw_only=True):
-    """One profile as it is written.
-
-    Attributes
-    ----------
-    name
-        Name of the site.
-    root
-        What stands in it.
-    personal
-        Whether it lies in a place where a user puts files, and not an operator.
-    """
+    """One profile as written."""
 
     name: str
     root: Node
+    """The profile's keys."""
     personal: bool = False
+    """Whether the file lies in a user's directory, not in an operator's."""
 
 
 class ResolvedSiteProfile(msgspec.Struct, frozen=True, kw_only=True):
-    """A profile with all it inherits.
-
-    Attributes
-    ----------
-    root
-        All of it merged; its own keys win.
-    marked
-        The same with the keys to delete still marked, for layers below may have them too.
-    chain
-        What it consists of, weakest first.
-    """
+    """A profile merged with all that it inherits."""
 
     name: str
     root: Node
+    """All profiles merged; the keys of the heir win."""
     marked: Node
+    """Like `root`, but keys to delete keep their marks, for the layers below."""
     chain: tuple[SiteProfile, ...]
+    """The merged profiles, weakest first."""
 
     def limits(self, *, personal: bool) -> Node | None:
-        """The merged ``limits`` of the personal profiles of the chain, or of the others."""
+        """Merged ``limits`` of the personal profiles of the chain, or of the others."""
         merged: Node | None = None
         for profile in self.chain:
             node = _map(profile.root).get("limits")
@@ -69,19 +54,9 @@ class ResolvedSiteProfile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def resolve_profile(profile: SiteProfile, find: Callable[[str, Origin], SiteProfile]) -> ResolvedSiteProfile:
-    """Bring a profile and all it inherits together.
+    """Merge a profile with all that it inherits; `find` finds a profile by name and origin, or raises.
 
-    Parameters
-    ----------
-    profile
-        The profile.
-    find
-        Finds another by its name, given where that is written, or raises.
-
-    Raises
-    ------
-    ConfigError
-        It inherits itself, or something that is not there.
+    Raises `ConfigError` if it inherits itself, or an unknown profile.
     """
     chain = tuple(_chain(profile, find, ()))
     root = Node({}, profile.root.origin)
@@ -106,12 +81,9 @@ def _chain(
 
 
 def parent_names(node: Node | None) -> tuple[str, ...]:
-    """The names under ``inherits``, the weakest first.
+    """Names under ``inherits``, weakest first.
 
-    Raises
-    ------
-    ConfigError
-        It is neither a name nor a list of names.
+    Raises `ConfigError` if the value is neither a name nor a list of names.
     """
     if node is None or node.value is None:
         return ()
@@ -125,7 +97,7 @@ def parent_names(node: Node | None) -> tuple[str, ...]:
 
 
 def profile_layer(root: Node) -> Node:
-    """What enters the layers of configuration, under the names that BPS has for it."""
+    """Layer of configuration from a profile, under the key names of BPS."""
     entries = {
         key: node for key, node in _map(root).items() if key not in PROFILE_ONLY_KEYS and key not in RENAMED_KEYS
     }
@@ -133,7 +105,7 @@ def profile_layer(root: Node) -> Node:
 
 
 def rename_keys(root: Node) -> dict[str, Node]:
-    """The keys of a profile, or of a section, that have another name in BPS, under that."""
+    """Keys of a profile or section with another name in BPS, under that name."""
     given = _map(root)
     return {name: given[key] for key, name in RENAMED_KEYS.items() if key in given and given[key].value is not None}
 

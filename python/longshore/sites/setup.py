@@ -1,4 +1,4 @@
-"""Turns what a site says about setting jobs up, and starting them, into lines for the job's shell."""
+"""Shell lines that set up and launch jobs at a site."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import shlex
 from collections.abc import Iterable, Sequence
 
 _FIND_MODULE = 'command -v module >/dev/null 2>&1 || . "${LMOD_PKG:-${MODULESHOME}}/init/sh"'
-"""A shell that is no login shell does not have the command, but Lmod and Environment Modules say where it is."""
+"""Only login shells have the command, but Lmod and Environment Modules set the path of its script."""
 
 
 def setup_lines(site: str, lines: Iterable[str], modules: Iterable[str]) -> tuple[str, ...]:
-    """The lines that run in a job before its command; one that fails ends the job, and is named."""
+    """Lines that run in a job before its command; a line that fails ends the job and is named."""
     wanted = [f"module load {shlex.quote(module)}" for module in modules]
     return tuple(_or_say(site, line) for line in [*([_FIND_MODULE] if wanted else []), *wanted, *lines])
 
 
 def launch_line(launcher: str, container: str | Sequence[str] | None) -> str:
-    """The line of shell in front of a command: what starts it, and the container in which it is started."""
+    """Line of shell in front of a command: the launcher, then the container."""
     inside = container if isinstance(container, str) else shlex.join(map(str, container or ()))
     return " ".join(part for part in (launcher.strip(), inside.strip()) if part)
 

@@ -1,1 +1,1 @@
-"""Ways to pack tasks into clusters, each of which becomes a job: all of them implement `ClusteringAlgorithm`."""
+"""Clustering algorithms, each an implementation of `ClusteringAlgorithm`."""

@@ -1,4 +1,4 @@
-"""Tasks that follow one another with nothing beside them: a job per row of them."""
+"""Clusters chains of tasks: each task has one parent and one child in the chain."""
 
 from __future__ import annotations
 
@@ -10,14 +10,11 @@ from longshore.plan.clustering.single import task_job_names
 
 
 def cluster_chains(graph: TaskGraph, settings: ClusteringSettings) -> ClusteredGraph:
-    """Every longest row of tasks each of which has one parent and one child there.
+    """Cluster each maximal chain of tasks.
 
     A cluster has the name of its first task; its label joins those of its tasks by ``-``.
 
-    Raises
-    ------
-    GraphError
-        Two tasks come to the same name.
+    Raises `GraphError` if two tasks would have the same name.
     """
     parents, children = graph.dag.parents, graph.dag.children
     rows: list[list[int]] = []

@@ -1,4 +1,4 @@
-"""Tasks of some labels that share the values of some dimensions: a job each."""
+"""Clusters tasks of some labels by the values of some dimensions."""
 
 from __future__ import annotations
 
@@ -17,18 +17,16 @@ from longshore.plan.clustering.partition import assign_parts
 from longshore.plan.clustering.single import task_job_names
 
 ClusterKey: TypeAlias = tuple[Scalar, ...]
-"""Values of a rule's dimensions, and after them those by which its clusters are cut into parts."""
+"""Values of a rule's dimensions, then those that divide its clusters into parts."""
 
 _BLANKS = re.compile("__+")
 
 
 def cluster_by_dimension(graph: TaskGraph, settings: ClusteringSettings) -> ClusteredGraph:
-    """Clusters as the sections of ``cluster`` say; tasks that none of them names are jobs of their own.
+    """Cluster tasks by the sections of ``cluster``; all other tasks are clusters of their own.
 
-    Raises
-    ------
-    GraphError
-        A task lacks a dimension, clusters come to the same name, or (as `CycleError`) would wait for each other.
+    Raises `GraphError` if a task lacks a dimension, two clusters have one name, or (as `CycleError`) clusters would
+    wait for each other.
     """
     tasks = graph.dag.nodes
     group_of: dict[int, _Group] = {}
@@ -58,7 +56,7 @@ def cluster_by_dimension(graph: TaskGraph, settings: ClusteringSettings) -> Clus
 
 @dataclass(slots=True)
 class _Draft:
-    """A cluster that is being filled."""
+    """A cluster under construction."""
 
     number: int
     name: str
@@ -71,19 +69,9 @@ class _Draft:
 
 
 class _Group:
-    """The tasks of one rule, and where each of them belongs.
+    """Tasks of one rule, and the key of each.
 
-    Parameters
-    ----------
-    rule
-        The rule.
-    graph
-        All tasks.
-
-    Raises
-    ------
-    GraphError
-        A task lacks a dimension, or there are more clusters than there may be.
+    Raises `GraphError` if a task lacks a dimension, or there are too many clusters.
     """
 
     def __init__(self, rule: ClusterRule, graph: TaskGraph) -> None:
@@ -108,7 +96,7 @@ class _Group:
             )
 
     def key(self, index: int) -> Hashable:
-        """What tells a task's cluster from all others."""
+        """Key of a task's cluster, unique among all rules."""
         place = self.places[index]
         return self.rule.label, place[: self._size], self._parts.get(place[self._size :])
 
@@ -125,11 +113,11 @@ class _Group:
         return name.replace("/", "_") + (f"_{part:03}" if part else "")
 
     def tags(self, index: int) -> Mapping[str, Scalar]:
-        """What all tasks of a task's cluster share."""
+        """Values that all tasks of a task's cluster share."""
         return dict(zip(self.rule.dimensions, self.places[index], strict=False))
 
     def _own(self, members: list[int]) -> dict[int, ClusterKey]:
-        """The tasks where their own dimensions say."""
+        """Keys of tasks by their own dimensions."""
         places: dict[int, ClusterKey] = {}
         for index in members:
             place = self._place(index)
@@ -139,7 +127,7 @@ class _Group:
         return places
 
     def _followed(self, graph: TaskGraph, members: list[int]) -> dict[int, ClusterKey]:
-        """The tasks where their own dimensions say, else with those that come before them (or after)."""
+        """Keys of tasks by their own dimensions, else by those of their parents (or children)."""
         first = self.rule.start is Start.SOURCE
         neighbours = graph.dag.parents if first else graph.dag.children
         places: dict[int, ClusterKey] = {}
@@ -160,17 +148,17 @@ class _Group:
         return places
 
     def _place(self, index: int) -> ClusterKey | None:
-        """Where a task belongs by its own dimensions; ``None`` where it lacks one."""
+        """Key of a task by its own dimensions; ``None`` if it lacks one."""
         own = [self._value(index, names) for _, names in self._wanted]
         return None if None in own else tuple(value for value in own if value is not None)
 
     def _agrees(self, index: int, place: ClusterKey) -> bool:
-        """Whether a task that lacks some dimensions has those of a place in the others."""
+        """Whether the dimensions that a task has agree with a key."""
         own = (self._value(index, names) for _, names in self._wanted)
         return all(value is None or value == there for value, there in zip(own, place, strict=True))
 
     def _value(self, index: int, names: tuple[str, ...]) -> Scalar | None:
-        """A task's value of a dimension, or of the first that is as good, if it has any."""
+        """Value of a dimension of a task, or of the first equal dimension that it has."""
         task = self._tasks[index]
         for name in names:
             value = task.data_id.get(name, task.implied.get(name))

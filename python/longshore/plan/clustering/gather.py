@@ -1,4 +1,4 @@
-"""Makes the graph of clusters from what each of them holds, and says why where that is no graph."""
+"""Makes the graph of clusters from the graph of their tasks, and explains cycles."""
 
 from __future__ import annotations
 
@@ -12,21 +12,9 @@ from longshore.model.task import TaskGraph
 
 
 def make_cluster_graph(graph: TaskGraph, clusters: Sequence[Cluster], cluster_of: Sequence[int]) -> ClusteredGraph:
-    """The clusters, in the order that follows from that of their tasks.
+    """Graph of clusters, with the edges of their tasks; `cluster_of` is the index of each task's cluster.
 
-    Parameters
-    ----------
-    graph
-        The tasks.
-    clusters
-        The clusters.
-    cluster_of
-        Index of its cluster per task.
-
-    Raises
-    ------
-    GraphError
-        Two clusters have one name, or (as `CycleError`) some would wait for each other.
+    Raises `GraphError` if two clusters have one name, or (as `CycleError`) clusters would wait for each other.
     """
     ends = ((cluster_of[parent], cluster_of[child]) for parent, child in graph.dag.edges())
     edges = {end for end in ends if end[0] != end[1]}
@@ -40,7 +28,7 @@ def make_cluster_graph(graph: TaskGraph, clusters: Sequence[Cluster], cluster_of
 def _explained(
     graph: TaskGraph, clusters: Sequence[Cluster], cluster_of: Sequence[int], error: CycleError
 ) -> CycleError:
-    """The error, with an example of two tasks for each step of the ring."""
+    """The error, with an example of two tasks for each edge of the cycle."""
     number = {cluster.name: index for index, cluster in enumerate(clusters)}
     ring = [number[name] for name in error.ring]
     wanted = set(pairwise(ring))

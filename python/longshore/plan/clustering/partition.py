@@ -1,4 +1,4 @@
-"""Cuts the clusters of a rule into parts, by the values of some of its dimensions."""
+"""Divides the clusters of a rule into parts, by the values of some dimensions."""
 
 from __future__ import annotations
 
@@ -15,25 +15,12 @@ PartitionValues = tuple[str | int | float | bool, ...]
 def assign_parts(
     values: Iterable[PartitionValues], partition: Partition, clusters: int, *, label: str, origin: Origin | None
 ) -> dict[PartitionValues, int]:
-    """Number of its part, from 1, per combination of values.
+    """Number of the part, from 1, per combination of values.
 
-    All values are put in order, numbers as numbers, and cut into pieces of nearly one size.
+    The values are sorted, numbers in numeric order, and cut into parts of nearly equal size. `clusters` is the number
+    of clusters before they are divided.
 
-    Parameters
-    ----------
-    values
-        The values that tasks of the rule have.
-    partition
-        How many parts there may be.
-    clusters
-        Number of clusters before they are cut.
-    label, origin
-        Those of the rule, for errors.
-
-    Raises
-    ------
-    GraphError
-        There are more clusters than there may be parts of them.
+    Raises `GraphError` if `partitionMaxClusters` is less than that number.
     """
     ordered = sorted(set(values), key=lambda these: [*map(_place, these)])
     numbers = chain.from_iterable(
@@ -59,7 +46,7 @@ def _sizes(values: int, partition: Partition, clusters: int, label: str, origin:
 
 
 def _place(value: object) -> tuple[int, float, str]:
-    """Where a value stands among others: numbers first, as numbers."""
+    """Sort key of a value: numbers first, in numeric order."""
     try:
         return 0, float(str(value)), str(value)
     except ValueError:

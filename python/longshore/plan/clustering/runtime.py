@@ -1,4 +1,4 @@
-"""Short tasks of a label packed together until they come to a target of wall time."""
+"""Clusters short tasks of a label up to a target run time."""
 
 from __future__ import annotations
 
@@ -12,15 +12,12 @@ from longshore.plan.clustering.single import task_job_names
 
 
 def cluster_by_run_time(graph: TaskGraph, settings: ClusteringSettings) -> ClusteredGraph:
-    """Tasks of one label and one depth, in the order of the graph, up to the target; the others by themselves.
+    """Cluster tasks of one label and depth, in the order of the graph, up to the target; others stay single.
 
-    Tasks of one depth never wait for each other, so that clusters of them cannot either. A task of which nobody knows
-    how long it runs is a job of its own.
+    Tasks of one depth never wait for each other, and so their clusters cannot. A task of unknown run time is a cluster
+    of its own.
 
-    Raises
-    ------
-    GraphError
-        Two tasks come to the same name.
+    Raises `GraphError` if two tasks would have the same name.
     """
     tasks = graph.dag.nodes
     depth = [0] * len(tasks)
@@ -47,7 +44,7 @@ def cluster_by_run_time(graph: TaskGraph, settings: ClusteringSettings) -> Clust
 
 
 def _packs(members: list[int], graph: TaskGraph, settings: ClusteringSettings) -> Iterator[list[int]]:
-    """Rows of tasks that together run for no longer than the target, or of one task."""
+    """Split tasks into packs whose run times add up to the target at most."""
     pack: list[int] = []
     full_s = 0.0
     for index in members:

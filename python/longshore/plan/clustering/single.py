@@ -1,4 +1,4 @@
-"""Every task a job of its own."""
+"""Makes each task a cluster of its own."""
 
 from __future__ import annotations
 
@@ -15,12 +15,9 @@ _BLANKS = re.compile("__+")
 
 
 def cluster_single_tasks(graph: TaskGraph, settings: ClusteringSettings) -> ClusteredGraph:
-    """Every task by itself.
+    """Make each task a cluster.
 
-    Raises
-    ------
-    GraphError
-        Two tasks come to the same name.
+    Raises `GraphError` if two tasks would have the same name.
     """
     names = task_job_names(graph.dag.nodes, settings)
     clusters = (
@@ -31,15 +28,12 @@ def cluster_single_tasks(graph: TaskGraph, settings: ClusteringSettings) -> Clus
 
 
 def task_job_names(tasks: Iterable[Task], settings: ClusteringSettings) -> Iterator[str]:
-    """The name of each task's own job.
+    """Names of single tasks' jobs.
 
-    A task keeps its name unless a template says otherwise: then it is the id that the source gave it, its label, and
-    the template with the task's dimensions; what it lacks leaves no trace.
+    Without a template it is the task's name. With one, it is the id from the source, the label, and the template with
+    the task's dimensions; absent dimensions are left out.
 
-    Raises
-    ------
-    GraphError
-        Two tasks come to the same name.
+    Raises `GraphError` if two tasks would have the same name.
     """
     if not settings.name_template:
         yield from (task.name for task in tasks)

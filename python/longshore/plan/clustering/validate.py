@@ -1,4 +1,4 @@
-"""Holds a graph of clusters to the tasks it was made from."""
+"""Checks a graph of clusters against the graph of its tasks."""
 
 from __future__ import annotations
 
@@ -11,10 +11,7 @@ from longshore.model.cluster import ClusteredGraph
 def check_clusters(clustered: ClusteredGraph) -> None:
     """Refuse clusters that do not hold every task once, in an order that its parents allow.
 
-    Raises
-    ------
-    GraphError
-        A task is missing, there twice, or a stranger; or one of its parents does not come before it.
+    Raises `GraphError` if a task is missing, repeated or unknown, or a parent does not precede it.
     """
     source = clustered.source.dag
     held = Counter(task.name for cluster in clustered.dag.nodes for task in cluster.tasks)
