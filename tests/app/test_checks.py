@@ -44,7 +44,7 @@ def job(name: str, *, reads: tuple[str, ...] = (), writes: tuple[str, ...] = ())
 def wrong(begun: ResolvedRun, *jobs: Job, files: Mapping[str, str] | None = None) -> list[str]:
     named = {name: File(name=name, path=path) for name, path in (files or {}).items()}
     try:
-        check(begun, Workflow("w", jobs, [], files=named), ProgressNotes())
+        check(begun, Workflow("w", Dag.by_name(jobs), files=named), ProgressNotes())
     except LongshoreError as error:
         return [fault.message for fault in error.faults]
     return []

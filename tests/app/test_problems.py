@@ -8,6 +8,7 @@ from tests.app.progress_notes import ProgressNotes
 from longshore.app.problems import MOST_ALIKE, gathered, refuse
 from longshore.contract.context import Problem
 from longshore.errors import FilesError, PreparationError, RequestError
+from longshore.model.dag import Dag
 from longshore.model.job import Job, JobSettings
 from longshore.model.workflow import Workflow
 from longshore.origin import Origin
@@ -19,7 +20,7 @@ def workflow(**jobs: int) -> Workflow:
     for label, number in jobs.items():
         settings = JobSettings(label=label)
         made += [Job(name=f"{label}{each}", label=label, command="true", settings=settings) for each in range(number)]
-    return Workflow("w", made, [])
+    return Workflow("w", Dag.by_name(made))
 
 
 def test_a_problem_of_settings_is_one_of_all_jobs_that_share_them() -> None:

@@ -19,6 +19,7 @@ from typing import Final
 from longshore.app.checks import check
 from longshore.app.resolved_run import resolve_run
 from longshore.errors import LongshoreError
+from longshore.model.dag import Dag
 from longshore.model.file import File
 from longshore.model.garbage import collection_paused
 from longshore.model.job import Job, JobSettings
@@ -58,7 +59,9 @@ def workflow(number: int, folder: Path, *, well: bool) -> Workflow:
 
     made = list(jobs())
     names = {name: f"{folder}/{name}" for job in made for name in (*job.inputs, *job.outputs)}
-    return Workflow("bench", made, [], files={name: File(name=name, path=path) for name, path in names.items()})
+    return Workflow(
+        "bench", Dag.by_name(made), files={name: File(name=name, path=path) for name, path in names.items()}
+    )
 
 
 def measured(number: int, folder: Path, *, well: bool) -> tuple[float, int]:

@@ -20,6 +20,7 @@ from tests.bench.processes import as_installed
 from longshore import __version__
 from longshore.contract.context import RunPaths
 from longshore.model.codec import encode_line, workflow_lines
+from longshore.model.dag import Dag
 from longshore.model.event import Ended, Event, Failed, Life, Retry, Started, Submitted, Submitting
 from longshore.model.job import Job, JobSettings
 from longshore.model.request import MIB, Request
@@ -57,7 +58,7 @@ def write_big_run(root: Path) -> RunPaths:
     edges = [(names[visit], names[VISITS + visit]) for visit in range(VISITS)]
     edges += [(names[VISITS + visit], f"stack_{visit % STACKS}") for visit in range(VISITS)]
     edges += [(f"stack_{number}", "publish_all") for number in range(STACKS)]
-    workflow = Workflow("big", jobs, edges)
+    workflow = Workflow("big", Dag.by_name(jobs, edges))
     create_file(run.workflow, workflow_lines(workflow))
     labels = {"calibrate": VISITS, "measure": VISITS, "stack": STACKS, "publish": 1}
     write_card(

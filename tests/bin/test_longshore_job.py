@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from longshore.contract.context import Context, RunPaths, Site
+from longshore.model.dag import Dag
 from longshore.model.job import Job, JobSettings
 from longshore.model.workflow import Workflow
 from longshore.services.local.render import table
@@ -40,7 +41,7 @@ def write(folder: Path, *jobs: Job) -> Path:
     """A table of jobs, as the local service renders it."""
     ctx = Context(settings={}, site=Site(name="here"), paths=RunPaths(folder), templates={})
     path = folder / "jobs.tsv"
-    path.write_text("".join(table(Workflow("w", jobs, []), ctx)), "utf-8", newline="")
+    path.write_text("".join(table(Workflow("w", Dag.by_name(jobs)), ctx)), "utf-8", newline="")
     return path
 
 

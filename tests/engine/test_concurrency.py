@@ -14,6 +14,7 @@ from longshore.engine.decide import Scheduler, SchedulerProfile
 from longshore.engine.pool import Pool
 from longshore.engine.run_state import RunState
 from longshore.engine.settings import EngineSettings
+from longshore.model.dag import Dag
 from longshore.model.event import Ended
 from longshore.model.job import Job, JobSettings, named_limits
 from longshore.model.workflow import Workflow
@@ -143,7 +144,8 @@ def test_a_later_life_counts_what_runs_already() -> None:
 
 def test_names_without_numbers_are_told_of_once_and_bps_own_default_is_not() -> None:
     jobs = [Job(name=f"{number}", label=each.label, command="x", settings=each) for number, each in enumerate(PROFILES)]
-    workflow = Workflow("w", [*jobs, Job(name="more", label="two", command="x", settings=PROFILES[2])])
+    more = Job(name="more", label="two", command="x", settings=PROFILES[2])
+    workflow = Workflow("w", Dag.by_name([*jobs, more]))
     assert [problem.message.partition("see ")[2] for problem in unbounded(workflow, {})] == [
         "'concurrencyLimits: {db_limit: N}'",
         "'concurrencyLimits: {tape: N}'",
@@ -151,4 +153,4 @@ def test_names_without_numbers_are_told_of_once_and_bps_own_default_is_not() -> 
     ]
     settings = {"concurrency_limits": {"db_limit": 1, "tape": 1}, "max_jobs": {"heavy": 1}}
     assert not list(unbounded(workflow, settings))
-    assert not list(unbounded(Workflow("w", jobs[3:]), {}))
+    assert not list(unbounded(Workflow("w", Dag.by_name(jobs[3:])), {}))

@@ -13,6 +13,7 @@ from longshore.engine import job_table
 from longshore.engine.job_table import Column, JobTable, read_header
 from longshore.errors import RunUnreadableError
 from longshore.model.codec import workflow_lines
+from longshore.model.dag import Dag
 from longshore.model.file import File
 from longshore.model.job import Job, JobSettings
 from longshore.model.ordering import Implementation, JobGroup, Ordering
@@ -65,8 +66,7 @@ def write_grid(root: Path, visits: int, *, ordering: bool = False) -> RunPaths:
     )
     workflow = Workflow(
         "grid",
-        jobs,
-        [(f"isr_{visit}", f"calibrate_{visit}") for visit in range(visits)],
+        Dag.by_name(jobs, [(f"isr_{visit}", f"calibrate_{visit}") for visit in range(visits)]),
         files={name: File(name=name, path=f"/data/{name}") for job in jobs for name in job.outputs},
         orderings=[by_visit] if ordering else [],
     )

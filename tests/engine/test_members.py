@@ -10,6 +10,7 @@ from longshore.contract.context import RunPaths
 from longshore.engine.job_table import JobTable
 from longshore.engine.members import MemberBuilder
 from longshore.model.codec import workflow_lines
+from longshore.model.dag import Dag
 from longshore.model.job import Job, JobSettings
 from longshore.model.request import MIB, Request
 from longshore.model.workflow import Workflow
@@ -19,7 +20,7 @@ from longshore.world.files import create_file
 def one_job(root: Path, job: Job) -> MemberBuilder:
     root.mkdir(exist_ok=True)
     run = RunPaths(root)
-    create_file(run.workflow, workflow_lines(Workflow("one", [job], [])))
+    create_file(run.workflow, workflow_lines(Workflow("one", Dag.by_name([job]))))
     return MemberBuilder(JobTable(run))
 
 

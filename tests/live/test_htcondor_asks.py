@@ -18,6 +18,7 @@ import pytest
 from tests.live.condor_pools import CondorPool
 
 from longshore.contract.context import Context, RunPaths, Site
+from longshore.model.dag import Dag
 from longshore.model.file import File
 from longshore.model.job import Job, JobSettings
 from longshore.model.ordering import Implementation, JobGroup, Ordering
@@ -152,7 +153,7 @@ def test_words_and_variables_arrive_as_they_are(condor_pool: CondorPool, tmp_pat
     )
     groups = tuple(JobGroup(key=(name,), jobs=(name,)) for name in ("short", "short_2"))
     ordering = Ordering(name="one_by_one", dimensions=("x",), implementation=Implementation.NOOP, groups=groups)
-    workflow = Workflow("words", jobs, [], orderings=[ordering])
+    workflow = Workflow("words", Dag.by_name(jobs), orderings=[ordering])
     handed = Handed(condor_pool, tmp_path / "run", workflow, site={"htcondor": {"maxJobs": {"few of them": 1}}})
     assert handed.submit({"TOLD": "yes", "LPLAIN": "kept", "L_TOKEN": "hidden"}).wait() == 0
     told = {job.name: json.loads(handed.logs(job.name)[0]) for job in jobs if job.label == "show"}
@@ -211,7 +212,7 @@ def test_attempts_follow_the_rules(condor_pool: CondorPool, tmp_path: Path) -> N
     after = Job(name="after", label="after", command="true", settings=JobSettings(label="after"))
     final = Job(name="finalJob", label="finalJob", command="echo last", settings=JobSettings(label="finalJob"))
     edges = [("fails", "after")]
-    handed = Handed(condor_pool, tmp_path / "run", Workflow("rules", [*jobs, after], edges, final=final))
+    handed = Handed(condor_pool, tmp_path / "run", Workflow("rules", Dag.by_name([*jobs, after], edges), final=final))
     # The final job succeeds, and does not hide that others did not.
     assert handed.submit().wait() == 1
     index = {job.name: number for number, job in enumerate(handed.workflow)}
@@ -270,7 +271,7 @@ def test_files_are_carried_and_machines_started_beside(condor_pool: CondorPool, 
     handed = Handed(
         condor_pool,
         root,
-        Workflow("carried", jobs, [], final=final, files=files),
+        Workflow("carried", Dag.by_name(jobs), final=final, files=files),
         site={"fileSystem": "transfer"},
         run={"provisionResources": True, "provisioning": started},
     )

@@ -40,7 +40,7 @@ def test_clusters() -> None:
 
 def workflow() -> Workflow:
     jobs = [job("x1", "x"), job('y"1', "y"), job("z", "z")]
-    return Workflow("w", jobs, [("x1", 'y"1')], final=job("finalJob", "finalJob"))
+    return Workflow("w", Dag.by_name(jobs, [("x1", 'y"1')]), final=job("finalJob", "finalJob"))
 
 
 def test_jobs_and_what_the_final_one_waits_for() -> None:
@@ -60,7 +60,7 @@ def test_jobs_and_what_the_final_one_waits_for() -> None:
 
 def test_names_that_differ_in_a_line_feed_alone_stay_apart() -> None:
     jobs = [job("a\nb", "l"), job("a b", "l"), job(r"a\nb", "l")]
-    lines = b"".join(workflow_dot(Workflow("w", jobs, []))).decode().splitlines()[2:-1]
+    lines = b"".join(workflow_dot(Workflow("w", Dag.by_name(jobs)))).decode().splitlines()[2:-1]
     assert [line.partition(" [")[0] for line in lines] == [r'  "a\nb"', '  "a b"', r'  "a\\nb"']
 
 

@@ -163,7 +163,7 @@ def test_a_ring_of_groups_is_named() -> None:
 
 def test_a_ring_that_orders_have_no_part_in_is_the_usual_error() -> None:
     with pytest.raises(CycleError) as caught:
-        Workflow("w", list(ordered(rule("T1", "D1")))[:2], [("T1_1_2", "T1_1_4"), ("T1_1_4", "T1_1_2")])
+        Workflow("w", Dag.by_name(list(ordered(rule("T1", "D1")))[:2], [("T1_1_2", "T1_1_4"), ("T1_1_4", "T1_1_2")]))
     assert caught.value.hint == ""
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
+from longshore.model.dag import Dag
 from longshore.model.job import Job, JobSettings
 from longshore.model.task import Scalar
 from longshore.model.workflow import Workflow
@@ -17,7 +18,7 @@ def notes(*attributes: Mapping[str, Scalar]) -> list[str]:
         Job(name=f"j{number}", label="a", command="true", settings=JobSettings(label="a", attributes=each))
         for number, each in enumerate(attributes)
     ]
-    found = list(ignored_requests(Workflow("w", jobs, []), ("queue", "mailTo"), "the service"))
+    found = list(ignored_requests(Workflow("w", Dag.by_name(jobs)), ("queue", "mailTo"), "the service"))
     assert not any(problem.fatal for problem in found)
     return [problem.message for problem in found]
 

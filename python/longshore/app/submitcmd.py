@@ -18,6 +18,7 @@ from longshore.app.transform import RunPlan, fitted_profile
 from longshore.config.merge import Node
 from longshore.config.search import Config, Expander
 from longshore.errors import ConfigError, FilesError
+from longshore.model.dag import Dag
 from longshore.model.file import File
 from longshore.model.job import Job
 from longshore.model.workflow import Workflow
@@ -84,8 +85,7 @@ def _plan_script(run: ResolvedRun, tell: Teller) -> RunPlan:
     )
     workflow = Workflow(
         run.configuration.text("uniqProcName"),
-        [job],
-        [],
+        Dag.by_name([job]),
         files={file.name: file for file in files},
         attributes=run_attributes(run.configuration) | {"bps_iscustom": "True"},
     )

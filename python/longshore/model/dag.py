@@ -59,7 +59,7 @@ class Dag(Generic[N]):
             raise CycleError([self.nodes[i].name for i in ring])
 
     @classmethod
-    def by_name(cls, nodes: Iterable[N], edges: Iterable[tuple[str, str]]) -> Dag[N]:
+    def by_name(cls, nodes: Iterable[N], edges: Iterable[tuple[str, str]] = ()) -> Dag[N]:
         """Build from edges given as pairs (parent name, child name).
 
         Raises

@@ -26,10 +26,8 @@ class Workflow:
     ----------
     name
         The run's name (BPS: ``uniqProcName``).
-    jobs
-        The jobs, without the final one, or a graph of them.
-    edges
-        Pairs (parent name, child name); none with a graph, which has its own.
+    dag
+        The graph of the jobs, without the final one.
     final
         A job that runs after all others, whatever became of them.
     files
@@ -52,8 +50,7 @@ class Workflow:
     def __init__(
         self,
         name: str,
-        jobs: Iterable[Job] | Dag[Job],
-        edges: Iterable[tuple[str, str]] = (),
+        dag: Dag[Job],
         *,
         final: Job | None = None,
         files: Mapping[str, File] | None = None,
@@ -61,7 +58,7 @@ class Workflow:
         orderings: Sequence[Ordering] = (),
         log_folders: str = "",
     ) -> None:
-        dag = self._dag = jobs if isinstance(jobs, Dag) else Dag.by_name(jobs, edges)
+        self._dag = dag
         if final and final.name in dag.index:
             raise GraphError(f"the final job and another are both named '{final.name}'")
         self.name = name

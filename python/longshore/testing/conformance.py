@@ -51,6 +51,7 @@ from longshore.engine.replay import replay
 from longshore.engine.run_state import RunState
 from longshore.errors import LongshoreError, SubmissionRefusedError
 from longshore.model.codec import workflow_lines
+from longshore.model.dag import Dag
 from longshore.model.event import Ended, Event, Finished, Lost, News, Started
 from longshore.model.job import Job, JobSettings
 from longshore.model.request import MIB, Request
@@ -655,7 +656,7 @@ class ServiceConformance:
 
         assert not fatal(_workflow({"small_1": ("true",)}))
         settings = JobSettings(label="big", request=self.too_much)
-        big = Workflow("big", [Job(name="big_1", label="big", command=("true",), settings=settings)], [])
+        big = Workflow("big", Dag.by_name([Job(name="big_1", label="big", command=("true",), settings=settings)]))
         if ctx.probe and ctx.probe.capacity is not None:
             problems = fatal(big)
             assert problems, f"{self.too_much} is not refused"
@@ -852,8 +853,7 @@ def _workflow(
 
     return Workflow(
         "conformance",
-        [job(name, command) for name, command in commands.items()],
-        edges or [],
+        Dag.by_name([job(name, command) for name, command in commands.items()], edges or []),
         final=job("final_1", final) if final else None,
     )
 

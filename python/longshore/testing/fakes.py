@@ -44,6 +44,7 @@ from longshore.contract.executor import Executor, NewsWait, ProcessCleanup, Reso
 from longshore.contract.intervention import CancelOutcome
 from longshore.engine import settings as engine_settings
 from longshore.model.codec import workflow_lines
+from longshore.model.dag import Dag
 from longshore.model.event import Ended, Lost, Started
 from longshore.model.job import Job, JobSettings
 from longshore.model.state import Cause
@@ -493,8 +494,7 @@ def write_run(
 
     workflow = Workflow(
         root.name,
-        map(job, parents),
-        [(parent, child) for child, these in parents.items() for parent in these],
+        Dag.by_name(map(job, parents), [(parent, child) for child, these in parents.items() for parent in these]),
         final=job(final) if final else None,
     )
     ctx = Context(settings=engine or {}, site=Site(name="fake"), paths=RunPaths(root), templates={})

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from longshore.contract.context import Context, RunPaths, Site
+from longshore.model.dag import Dag
 from longshore.model.file import File
 from longshore.model.job import Job, JobSettings
 from longshore.model.request import MIB, Request
@@ -78,8 +79,7 @@ def some_of_everything() -> Workflow:
     edges += [(f"calib_{visit}", "sum it's $(all)") for visit in (101, 102, 103)]
     return Workflow(
         "u_jdoe_run",
-        jobs,
-        edges,
+        Dag.by_name(jobs, edges),
         final=job("finalJob", ("final_job.bash",), number_of_retries=1),
         files={"repo": File(name="repo", path="/data/repo")},
         attributes={"bps_isjob": "True", "bps_operator": "jdoe", "bps_project": ""},

@@ -9,6 +9,7 @@ from tests.services.htcondor.rendering import context, job, rendered
 
 from longshore.config.profile import ATTRIBUTE_KEYS, REQUEST_KEYS
 from longshore.contract.context import Context, PingReport, Problem
+from longshore.model.dag import Dag
 from longshore.model.job import Job, JobSettings
 from longshore.model.request import MIB, Request
 from longshore.model.rules import Bounds, JobRules, Keep, RetryOn, SuccessIf
@@ -35,7 +36,7 @@ def test_of_every_key_of_a_job_something_is_known() -> None:
 
 
 def _problems(ctx: Context | None = None, **settings: Any) -> list[Problem]:
-    return check(Workflow("w", [job("a", **settings)], []), ctx or context())
+    return check(Workflow("w", Dag.by_name([job("a", **settings)])), ctx or context())
 
 
 def test_what_is_ordinary_is_no_problem() -> None:
@@ -107,7 +108,7 @@ def test_memory_that_grows_without_a_limit_is_told_once(probe: PingReport | None
     jobs += [job(name, **grows) for name in ("b", "c")]
     jobs.append(job("d", **grows | {"attributes": {"memoryMultiplier": 2.0, "requestMemoryMax": 2 * GIB}}))
     jobs.append(job("e", attributes={"memoryMultiplier": 2.0}))
-    found = check(Workflow("w", jobs, []), _with(probe))
+    found = check(Workflow("w", Dag.by_name(jobs)), _with(probe))
     assert [problem.fatal for problem in found] == ([False] if why else [])
     assert all("the memory of 'a' and of 2 other labels grows" in problem.message for problem in found)
     assert all(why in problem.message for problem in found)
@@ -119,7 +120,7 @@ def _with(probe: PingReport | None) -> Context:
 
 
 def test_logs_lie_where_they_lie() -> None:
-    workflow = Workflow("w", [job("a")], [], log_folders="{label}/{visit}")
+    workflow = Workflow("w", Dag.by_name([job("a")]), log_folders="{label}/{visit}")
     (problem,) = check(workflow, context())
     assert not problem.fatal
     assert "'subDirTemplate' has no effect here" in problem.message
@@ -136,7 +137,7 @@ def test_tasks_are_counted_by_their_labels() -> None:
             for many in (1, 5)
         ),
     ]
-    text = rendered(Workflow("w", jobs, []), context())["wms/run.dag"]
+    text = rendered(Workflow("w", Dag.by_name(jobs)), context())["wms/run.dag"]
     assert 'My.bps_job_quanta = "a:1"' in text
     assert 'My.bps_job_quanta = "x:$(q);y:2"' in text
     assert 'q="5"' in text
@@ -182,7 +183,7 @@ def test_numbers_of_jobs_of_a_category_are_numbers(given: Any) -> None:
 
 
 def _description(ctx: Context | None = None, **settings: Any) -> str:
-    return rendered(Workflow("w", [job("a", **settings)], []), ctx or context())["wms/run.dag"]
+    return rendered(Workflow("w", Dag.by_name([job("a", **settings)])), ctx or context())["wms/run.dag"]
 
 
 def test_own_words_come_last_and_so_win() -> None:

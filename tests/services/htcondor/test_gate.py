@@ -19,6 +19,7 @@ from tests.services.htcondor.rendering import context, job, rendered
 from longshore.engine.apply_event import apply_event
 from longshore.engine.job_codes import Code
 from longshore.engine.run_state import RunState
+from longshore.model.dag import Dag
 from longshore.model.event import Ended, Failed, Started, Submitted, Submitting
 from longshore.model.ordering import JobGroup, Ordering
 from longshore.model.state import Cause
@@ -161,8 +162,10 @@ def test_it_opens_when_the_engine_would_let_the_next_group_begin(data: st.DataOb
     )
     workflow = Workflow(
         "w",
-        [job(name, label="n") for name in (*names, "next")],
-        [(names[parent], names[child]) for parent, child in pairs if parent < child],
+        Dag.by_name(
+            [job(name, label="n") for name in (*names, "next")],
+            [(names[parent], names[child]) for parent, child in pairs if parent < child],
+        ),
         orderings=[Ordering(name="o", dimensions=("x",), groups=groups)],
     )
     order = order_of(workflow)

@@ -13,6 +13,7 @@ from tests.services.htcondor.rendering import context, job, rendered
 from longshore.contract.context import RunPaths
 from longshore.errors import SubmissionRefusedError, UnreachableError, UnsureError
 from longshore.model.codec import workflow_lines
+from longshore.model.dag import Dag
 from longshore.model.event import Restarted
 from longshore.model.submission import RunCard
 from longshore.model.workflow import Workflow
@@ -64,7 +65,7 @@ def run(tmp_path: Path) -> RunPaths:
     found = RunPaths(tmp_path)
     found.journal.mkdir()
     found.wms.mkdir()
-    workflow = Workflow("w", [job("a", tasks=5), job("b", tasks=5)], [("a", "b")])
+    workflow = Workflow("w", Dag.by_name([job("a", tasks=5), job("b", tasks=5)], [("a", "b")]))
     create_file(found.workflow, workflow_lines(workflow))
     for name, text in rendered(workflow, context()).items():
         (found.root / name).write_text(text, "utf-8")

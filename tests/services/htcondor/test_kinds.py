@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.services.htcondor.rendering import context, job
 
+from longshore.model.dag import Dag
 from longshore.model.workflow import Workflow
 from longshore.services.htcondor.kinds import Sorter, program_line
 
@@ -22,7 +23,7 @@ from longshore.services.htcondor.kinds import Sorter, program_line
 def test_commands_that_differ_in_a_sign_are_what_each_would_be_alone(words: tuple[str, ...]) -> None:
     commands = [("/bin/echo", *words, f"x{number}") for number in (1, 2)]
     jobs = [job(f"a{number}", command, label="a") for number, command in enumerate(commands)]
-    sorter = Sorter(Workflow("w", jobs, []), context())
+    sorter = Sorter(Workflow("w", Dag.by_name(jobs)), context())
     (kind,) = sorter.kinds()
     program, text = sorter.programs(kind)
     assert [f"{program} {text.before}{own}{text.after}" for own in text.own] == list(map(program_line, commands))

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.services.htcondor.rendering import context, job, rendered
 
+from longshore.model.dag import Dag
 from longshore.model.ordering import Implementation, JobGroup, Ordering
 from longshore.model.workflow import Workflow
 from longshore.services.htcondor.order import order_of
@@ -38,7 +39,7 @@ def _ancestors(workflow: Workflow) -> dict[str, set[str]]:
 @given(st.integers(2, 12).flatmap(lambda n: st.sets(st.tuples(st.integers(0, n - 2), st.integers(1, n - 1)))))
 def test_every_edge_is_there_and_no_other(pairs: set[tuple[int, int]]) -> None:
     edges = [(f"n{parent}", f"n{child}") for parent, child in pairs if parent < child]
-    workflow = Workflow("w", [job(f"n{number}", label="n") for number in range(12)], edges)
+    workflow = Workflow("w", Dag.by_name([job(f"n{number}", label="n") for number in range(12)], edges))
     expected: dict[str, set[str]] = defaultdict(set)
     for parent, child in edges:
         expected[child].add(parent)
@@ -49,12 +50,14 @@ def test_many_to_many_is_as_long_as_both_together() -> None:
     many = 400
     jobs = [job(f"{side}{number}", label=side) for side in "ab" for number in range(many)]
     edges = [(f"a{one}", f"b{other}") for one in range(many) for other in range(many)]
-    text = _text(Workflow("w", jobs, edges))
+    text = _text(Workflow("w", Dag.by_name(jobs, edges)))
     lines = [line for line in text.splitlines() if line.startswith("PARENT")]
     assert sum(map(len, lines)) < 20 * many
     assert "JOB g0 d_none NOOP" in text
     few = _text(
-        Workflow("w", jobs[:3] + jobs[many : many + 2], [("a0", "b0"), ("a1", "b0"), ("a0", "b1"), ("a1", "b1")])
+        Workflow(
+            "w", Dag.by_name(jobs[:3] + jobs[many : many + 2], [("a0", "b0"), ("a1", "b0"), ("a0", "b1"), ("a1", "b1")])
+        )
     )
     assert "PARENT j0 j1 CHILD j3 j4" in few
     assert "NOOP" not in few
@@ -64,7 +67,9 @@ def test_a_job_in_front_of_thousands_is_many_short_lines() -> None:
     jobs = [job(f"n{number}", label="n") for number in range(1201)]
     lines = [
         line
-        for line in _text(Workflow("w", jobs, [("n0", f"n{number}") for number in range(1, 1201)])).splitlines()
+        for line in _text(
+            Workflow("w", Dag.by_name(jobs, [("n0", f"n{number}") for number in range(1, 1201)]))
+        ).splitlines()
         if line.startswith("PARENT")
     ]
     assert len(lines) == 3
@@ -73,7 +78,7 @@ def test_a_job_in_front_of_thousands_is_many_short_lines() -> None:
 
 def test_the_longer_chain_goes_first_and_priorities_before_that() -> None:
     jobs = [job("a"), job("b"), job("c"), job("d", attributes={"priority": 1})]
-    workflow = Workflow("w", jobs, [("a", "b"), ("b", "c")])
+    workflow = Workflow("w", Dag.by_name(jobs, [("a", "b"), ("b", "c")]))
     order = order_of(workflow)
     ranks = dict(zip(workflow.graph, order.rank, strict=True))
     assert ranks == {"a": 2, "b": 1, "c": 0, "d": 0}
@@ -97,7 +102,9 @@ def test_groups_run_one_after_another(implementation: Implementation, blocking: 
         groups=tuple(JobGroup(key=(night,), jobs=(f"a{night}", f"b{night}")) for night in (1, 2, 3)),
     )
     jobs = [job(f"{side}{night}", label=side) for side in "ab" for night in (1, 2, 3)]
-    workflow = Workflow("w", jobs, [(f"a{night}", f"b{night}") for night in (1, 2, 3)], orderings=[ordering])
+    workflow = Workflow(
+        "w", Dag.by_name(jobs, [(f"a{night}", f"b{night}") for night in (1, 2, 3)]), orderings=[ordering]
+    )
     files = rendered(workflow, context())
     text = files["wms/run.dag"]
     assert text.count(" NOOP\n") == 2

@@ -15,6 +15,7 @@ from longshore.contract.context import RunPaths
 from longshore.contract.intervention import Intervention, JobSelection
 from longshore.errors import SubmissionRefusedError, UnreachableError
 from longshore.model.codec import workflow_lines
+from longshore.model.dag import Dag
 from longshore.model.event import FORMAT, Life, Steer
 from longshore.model.job import Job, JobSettings
 from longshore.model.workflow import Workflow
@@ -150,7 +151,7 @@ def half(run: RunPaths) -> RunPaths:
     """Of six jobs and a final one, DAGMan has submitted the first two; the last depends on the first."""
     names = ["a0", "b1", "b2", "b3", "c4", "b5", "f"]
     jobs = [Job(name=name, label=name[0], command=("true",), settings=JobSettings(label=name[0])) for name in names]
-    create_file(run.workflow, workflow_lines(Workflow("w", jobs[:6], [("b1", "b5")], final=jobs[6])))
+    create_file(run.workflow, workflow_lines(Workflow("w", Dag.by_name(jobs[:6], [("b1", "b5")]), final=jobs[6])))
     submitted = '000 (00{}.000.000) 2026-11-22 06:32:15 Job submitted: <x>\n    [ DAGNodeName = "j{}" ]\n...\n'
     (run.wms / "run.dag.nodes.log").write_text(submitted.format(8, 0) + submitted.format(9, 1), "utf-8")
     return run

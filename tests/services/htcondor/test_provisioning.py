@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from tests.services.htcondor.rendering import context, job, rendered
 
+from longshore.model.dag import Dag
 from longshore.model.workflow import Workflow
 from longshore.services.htcondor.check import check
 from longshore.services.htcondor.reparse import reparse
@@ -15,7 +16,7 @@ SCRIPT = "#!/bin/bash\nset -e\nwhile true; do allocate 10; sleep 600; done\n"
 
 
 def _files(**run: Any) -> dict[str, str]:
-    return rendered(Workflow("w", [job("a")], []), context(run=run))
+    return rendered(Workflow("w", Dag.by_name([job("a")])), context(run=run))
 
 
 def test_nothing_is_started_unless_asked() -> None:
@@ -67,6 +68,6 @@ def test_a_program_without_a_first_line_gets_one() -> None:
     ],
 )
 def test_what_is_missing_is_told(run: dict[str, Any], words: str) -> None:
-    (problem,) = check(Workflow("w", [job("a")], []), context(run=run))
+    (problem,) = check(Workflow("w", Dag.by_name([job("a")])), context(run=run))
     assert problem.fatal
     assert words in problem.message

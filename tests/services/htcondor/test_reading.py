@@ -18,6 +18,7 @@ from longshore.engine.job_codes import SHOWN
 from longshore.engine.job_table import JobTable
 from longshore.engine.replay import replay
 from longshore.model.codec import encode_line, workflow_lines
+from longshore.model.dag import Dag
 from longshore.model.event import FORMAT, Deleted, Event, Failed, Finished, Life, News, Passed, Restarted, Steer
 from longshore.model.job import Job, JobSettings
 from longshore.model.ordering import JobGroup, Ordering
@@ -65,7 +66,7 @@ def run(tmp_path: Path) -> RunPaths:
     found = RunPaths(tmp_path / "run")
     found.wms.mkdir(parents=True)
     found.journal.mkdir()
-    workflow = Workflow("w", [job(f"a{number}") for number in range(7)], [], final=job("f"))
+    workflow = Workflow("w", Dag.by_name([job(f"a{number}") for number in range(7)]), final=job("f"))
     create_file(found.workflow, workflow_lines(workflow))
     shutil.copy(DATA / "mixed.nodes.log", found.wms / "run.dag.nodes.log")
     (found.wms / "run.dag.dagman.log").write_text(OVER, "utf-8")
@@ -127,7 +128,7 @@ def test_bit_by_bit_is_the_same(run: RunPaths) -> None:
 @pytest.mark.parametrize("kept", [True, False])
 def test_what_was_pruned_was_not_cancelled(run: RunPaths, kept: bool) -> None:
     jobs = [job(name) for name in ("a0", "a1", "a2", "b0")]
-    workflow = Workflow("w", jobs, [("a0", "a1"), ("a1", "a2")])
+    workflow = Workflow("w", Dag.by_name(jobs, [("a0", "a1"), ("a1", "a2")]))
     write_atomically(run.workflow, b"".join(workflow_lines(workflow)))
     number = [each.name for each in workflow].index("a0")
     # Why DAGMan submitted nothing of the other label is not known: it was left.
@@ -226,7 +227,7 @@ def groups(run: RunPaths, *exits: int) -> list[str]:
     jobs = [job(name) for name in ("a0", "a1", "b0", "b1")]
     steps = (JobGroup(key=("1",), jobs=("a0", "a1")), JobGroup(key=("2",), jobs=("b0", "b1")))
     order = Ordering(name="o", dimensions=("visit",), groups=steps)
-    workflow = Workflow("w", jobs, [("a0", "a1"), ("b0", "b1")], orderings=(order,))
+    workflow = Workflow("w", Dag.by_name(jobs, [("a0", "a1"), ("b0", "b1")]), orderings=(order,))
     write_atomically(run.workflow, b"".join(workflow_lines(workflow)))
     (run.wms / "run.dag.nodes.log").write_text(
         "".join(

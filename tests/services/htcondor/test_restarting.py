@@ -12,6 +12,7 @@ from longshore.contract.context import RunPaths
 from longshore.contract.intervention import JobSelection, RestartChanges
 from longshore.errors import SubmissionRefusedError
 from longshore.model.codec import workflow_lines
+from longshore.model.dag import Dag
 from longshore.model.event import Ended, Event, Failed, Started, Steer, Submitted, Submitting
 from longshore.model.request import MIB, Request
 from longshore.model.state import Cause
@@ -32,7 +33,7 @@ def run(tmp_path: Path) -> RunPaths:
     found.wms.mkdir()
     asked = Request(memory_b=100 * MIB, walltime_s=60.0)
     jobs = [job("a", request=asked, tasks=5), job("c", tasks=5), job("b", tasks=5)]
-    workflow = Workflow("w", jobs, [("a", "b")], final=job("f", request=asked))
+    workflow = Workflow("w", Dag.by_name(jobs, [("a", "b")]), final=job("f", request=asked))
     create_file(found.workflow, workflow_lines(workflow))
     return found
 

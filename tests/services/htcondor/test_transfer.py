@@ -9,6 +9,7 @@ import pytest
 from tests.services.htcondor.rendering import context, rendered
 
 from longshore.contract.context import RunPaths
+from longshore.model.dag import Dag
 from longshore.model.file import File
 from longshore.model.job import Job, JobSettings
 from longshore.model.workflow import Workflow
@@ -30,7 +31,7 @@ def _job(number: int, *, inputs: tuple[str, ...] = ("graph", "there", "far")) ->
 
 
 def test_what_a_job_reads_and_writes_is_carried() -> None:
-    text = rendered(Workflow("w", [_job(1), _job(2)], [], files=FILES), context(SITE))["wms/run.dag"]
+    text = rendered(Workflow("w", Dag.by_name([_job(1), _job(2)]), files=FILES), context(SITE))["wms/run.dag"]
     lines = [line.strip() for line in text.splitlines()]
     assert "initialdir = /data/runs/one" in lines
     assert "should_transfer_files = YES" in lines
@@ -43,7 +44,7 @@ def test_what_a_job_reads_and_writes_is_carried() -> None:
 
 
 def test_without_that_nothing_is_carried() -> None:
-    text = rendered(Workflow("w", [_job(1)], [], files=FILES), context())["wms/run.dag"]
+    text = rendered(Workflow("w", Dag.by_name([_job(1)]), files=FILES), context())["wms/run.dag"]
     assert "should_transfer_files = NO" in text
     assert "transfer_input_files" not in text
     assert "/data/runs/one/graph.qg /cvmfs/x/table.csv /home/me/list.txt /data/runs/one/results/out1.fits" in text
@@ -56,7 +57,7 @@ def test_a_program_of_the_run_is_carried_and_nothing_back_that_is_no_output() ->
         command=("<ENV:LONGSHORE_JOB_RUN_DIR>/final_job.bash",),
         settings=JobSettings(label="finalJob"),
     )
-    text = rendered(Workflow("w", [], [], final=final), context(SITE))["wms/run.dag"]
+    text = rendered(Workflow("w", Dag.by_name([]), final=final), context(SITE))["wms/run.dag"]
     assert "transfer_input_files = /data/runs/one/final_job.bash\n" in text
     assert 'transfer_output_files = ""\n' in text
     assert "./final_job.bash" in text
@@ -64,25 +65,25 @@ def test_a_program_of_the_run_is_carried_and_nothing_back_that_is_no_output() ->
 
 def test_what_cannot_be_carried_is_told() -> None:
     files = {**FILES, "twin": File(name="twin", path="other/graph.qg")}
-    (problem,) = check(Workflow("w", [_job(1, inputs=("graph", "twin"))], [], files=files), context(SITE))
+    (problem,) = check(Workflow("w", Dag.by_name([_job(1, inputs=("graph", "twin"))]), files=files), context(SITE))
     assert "two files named 'graph.qg'" in problem.message
     odd = {**FILES, "odd": File(name="odd", path="a,b")}
-    (problem,) = check(Workflow("w", [_job(1)], [], files=odd), context(SITE))
+    (problem,) = check(Workflow("w", Dag.by_name([_job(1)]), files=odd), context(SITE))
     assert "'a,b' cannot be carried" in problem.message
-    assert check(Workflow("w", [_job(1)], [], files=odd), context()) == []
+    assert check(Workflow("w", Dag.by_name([_job(1)]), files=odd), context()) == []
 
 
 @pytest.mark.parametrize("sign", [",", ";", "=", " ", "$", '"'])
 def test_a_run_directory_whose_path_would_break_lists_of_files_is_told(sign: str) -> None:
     ctx = msgspec.structs.replace(context(SITE), paths=RunPaths(Path(f"/data/a{sign}b/one")))
-    (problem,) = check(Workflow("w", [_job(1)], [], files=FILES), ctx)
+    (problem,) = check(Workflow("w", Dag.by_name([_job(1)]), files=FILES), ctx)
     assert problem.fatal
     assert f"files in '/data/a{sign}b/one' cannot be carried" in problem.message
     assert "'submitPath'" in problem.hint
     program = ("<ENV:LONGSHORE_JOB_RUN_DIR>/final_job.bash",)
     final = Job(name="f", label="f", command=program, settings=JobSettings(label="f"))
-    assert [each.key for each in check(Workflow("w", [], [], final=final), ctx)] == ["submitPath"]
+    assert [each.key for each in check(Workflow("w", Dag.by_name([]), final=final), ctx)] == ["submitPath"]
     # Where nothing is carried from there or to it, its path is as good as any.
     far = {"far": FILES["far"]}
     alone = Job(name="a", label="a", command=("true",), settings=JobSettings(label="a"), inputs=("far",))
-    assert check(Workflow("w", [alone], [], files=far), ctx) == []
+    assert check(Workflow("w", Dag.by_name([alone]), files=far), ctx) == []

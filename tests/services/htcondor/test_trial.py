@@ -11,6 +11,7 @@ import pytest
 from tests.services.htcondor.rendering import context, job, rendered, some_of_everything
 
 from longshore.errors import SubmissionRefusedError
+from longshore.model.dag import Dag
 from longshore.model.request import MIB, Request
 from longshore.model.workflow import Workflow
 from longshore.services.htcondor.client import CondorClient
@@ -32,7 +33,9 @@ def _try(workflow: Workflow, more: str = "") -> None:
 
 
 def _one(**own: Any) -> Workflow:
-    return Workflow("w", [job("a", own=own, request=Request(memory_b=100 * MIB, disk_b=MIB), number_of_retries=1)], [])
+    return Workflow(
+        "w", Dag.by_name([job("a", own=own, request=Request(memory_b=100 * MIB, disk_b=MIB), number_of_retries=1)])
+    )
 
 
 def test_what_is_rendered_works() -> None:
@@ -61,7 +64,7 @@ def test_a_description_that_nobody_can_read_is_refused(own: dict[str, Any], word
 def test_a_directory_that_is_not_there_is_told_before_dagman_finds_out() -> None:
     nowhere = msgspec.structs.replace(job("a").settings, working_directory="/nowhere")
     with pytest.raises(SubmissionRefusedError, match="'d_a' are to run in '/nowhere', which is no directory here"):
-        _try(Workflow("w", [msgspec.structs.replace(job("a"), settings=nowhere)], []))
+        _try(Workflow("w", Dag.by_name([msgspec.structs.replace(job("a"), settings=nowhere)])))
 
 
 def test_a_dag_that_nobody_can_run_is_refused() -> None:

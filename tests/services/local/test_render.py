@@ -17,6 +17,7 @@ from longshore.contract.context import Context, RunPaths, Site
 from longshore.engine.job_table import JobTable
 from longshore.engine.members import MemberBuilder
 from longshore.model.codec import workflow_lines
+from longshore.model.dag import Dag
 from longshore.model.file import File
 from longshore.model.job import Job, JobSettings
 from longshore.model.request import MIB, Request
@@ -70,7 +71,7 @@ def test_jobs_of_the_same_settings_have_their_own_names_and_variables() -> None:
         Job(name="d", label="y", command="true", settings=plain, environment={"A": "3"}),
         Job(name="e", label="y", command="true", settings=plain),
     ]
-    lines = "".join(render.table(Workflow("w", jobs, []), context(Path("/r")))).splitlines()
+    lines = "".join(render.table(Workflow("w", Dag.by_name(jobs)), context(Path("/r")))).splitlines()
     variables = [line.split("\t")[5].partition(" LONGSHORE_JOB_LABEL=")[0] for line in lines]
     assert variables == [
         "'WHO=it is a' LONGSHORE_JOB_NAME=a",
@@ -92,7 +93,7 @@ def test_the_table_of_jobs() -> None:
         Job(name="a/1", label="brew", command=("pour", "it's", "<ENV:KIND>"), settings=brew),
         Job(name="b", label="drink", command="sip\t'a\nb' \\ <FILE:cup>", settings=settings("drink")),
     ]
-    workflow = Workflow("tea", jobs, [("a/1", "b")], files={"cup": File(name="cup", path="data/my cup")})
+    workflow = Workflow("tea", Dag.by_name(jobs, [("a/1", "b")]), files={"cup": File(name="cup", path="data/my cup")})
     text = "".join(render.table(workflow, context(Path("/runs/tea"))))
     first = (
         "0\ta/1\t1\t/pots\t/runs/tea/logs/brew/00/a_1.1.log\t"
@@ -112,7 +113,7 @@ def test_the_table_of_jobs() -> None:
 
 def test_the_files_and_their_modes() -> None:
     ctx = context(Path("/runs/tea"))
-    files = list(render.by_hand(Workflow("tea", [], []), ctx))
+    files = list(render.by_hand(Workflow("tea", Dag.by_name([])), ctx))
     assert [(str(file.path), file.mode) for file in files] == [
         ("wms/jobs.tsv", 0o644),
         ("wms/run-job", 0o755),
@@ -176,7 +177,7 @@ def workflow(root: Path) -> Workflow:
         Job(name="007", label="l", command=tell("007", "spy"), settings=settings("l")),
         Job(name="back\\slash\tand tab", label="l", command=tell("tab", "x"), settings=settings("l")),
     ]
-    return Workflow("small", jobs, [])
+    return Workflow("small", Dag.by_name(jobs))
 
 
 def collected(root: Path) -> dict[str, Any]:
@@ -239,7 +240,8 @@ def test_by_hand_a_job_runs_as_the_keeper_would_run_it(
 def test_the_program_beside_the_table_finds_it_from_anywhere(tmp_path: Path) -> None:
     run = RunPaths(tmp_path / "run")
     made = Workflow(
-        "w", [Job(name="hi", label="l", command="echo $LONGSHORE_JOB_NAME; exit 3", settings=settings("l"))], []
+        "w",
+        Dag.by_name([Job(name="hi", label="l", command="echo $LONGSHORE_JOB_NAME; exit 3", settings=settings("l"))]),
     )
     run.root.mkdir()
     write_rendered(run, render.by_hand(made, context(run.root)))

@@ -13,6 +13,7 @@ import pytest
 
 from longshore.contract.batch import Batch, BatchMember, Rejected
 from longshore.contract.context import Context, PingReport, RunPaths, Site
+from longshore.model.dag import Dag
 from longshore.model.job import Job, JobSettings
 from longshore.model.request import MIB, Request
 from longshore.model.workflow import Workflow
@@ -37,7 +38,7 @@ def workflow(*requests: Request) -> Workflow:
         Job(name=f"job_{number}", label=f"l{number}", command="true", settings=JobSettings(label="l", request=request))
         for number, request in enumerate(requests)
     ]
-    return Workflow("w", jobs, [])
+    return Workflow("w", Dag.by_name(jobs))
 
 
 def test_the_machine_is_the_pool() -> None:
@@ -80,7 +81,7 @@ def test_disk_that_is_not_counted_can_be_asked_for() -> None:
 def test_jobs_of_one_profile_are_judged_once() -> None:
     shared = JobSettings(label="l", request=Request(cpus=9))
     jobs = [Job(name=f"job_{number}", label="l", command="true", settings=shared) for number in range(5)]
-    assert len(LocalService().check(Workflow("w", jobs, []), with_capacity(cpus=4))) == 1
+    assert len(LocalService().check(Workflow("w", Dag.by_name(jobs)), with_capacity(cpus=4))) == 1
 
 
 def test_without_a_probe_nothing_can_be_judged() -> None:

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from longshore.contract.intervention import RestartChanges
 from longshore.engine.journal import read_events
+from longshore.model.dag import Dag
 from longshore.model.event import Ended
 from longshore.model.job import Job, JobSettings
 from longshore.model.rules import Backoff, JobRules
@@ -40,7 +41,7 @@ def run_twice(tmp_path: Path, rules: JobRules) -> tuple[list[str], list[Ended]]:
     """A job that fails twice, then restarted with what it lacked: what its tasks said, and its ends."""
     note, cure = tmp_path / "note", tmp_path / "cure"
     here, service = Here(), LocalService()
-    run = here.prepare(service, Workflow("w", [a_job(note, cure, rules)], []), tmp_path / "run")
+    run = here.prepare(service, Workflow("w", Dag.by_name([a_job(note, cure, rules)])), tmp_path / "run")
     service.submit(run)
     state = here.finished(service, run)
     assert state.finished
@@ -70,7 +71,7 @@ def test_what_is_named_begins_anew_even_where_all_its_tasks_are_done(tmp_path: P
     note, cure = tmp_path / "note", tmp_path / "cure"
     cure.touch()
     here, service = Here(), LocalService()
-    run = here.prepare(service, Workflow("w", [a_job(note, cure, JobRules())], []), tmp_path / "run")
+    run = here.prepare(service, Workflow("w", Dag.by_name([a_job(note, cure, JobRules())])), tmp_path / "run")
     service.submit(run)
     here.finished(service, run)
     service.restart(run, RestartChanges(from_labels=("pack",)))

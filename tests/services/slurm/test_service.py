@@ -15,6 +15,7 @@ from longshore.app.schemas import configuration_schema, site_schema
 from longshore.config.merge import plain
 from longshore.contract.context import Context, PingReport, Problem, RunPaths, Site
 from longshore.errors import ConfigError
+from longshore.model.dag import Dag
 from longshore.model.job import Job, JobSettings
 from longshore.model.ordering import JobGroup, Ordering
 from longshore.model.request import MIB, Request
@@ -41,7 +42,7 @@ def context(site: Mapping[str, Any] | None = None, root: str = "/data/run", **mo
 
 def problems(ctx: Context, **more: Any) -> list[Problem]:
     job = Job(name="job_1", label="a", command="true", settings=JobSettings(label="a", **more))
-    return SlurmService().check(Workflow("w", [job], [], attributes={}), ctx)
+    return SlurmService().check(Workflow("w", Dag.by_name([job]), attributes={}), ctx)
 
 
 def test_what_is_right_is_no_problem() -> None:
@@ -123,7 +124,7 @@ def test_an_engine_that_cannot_be(slurm: Mapping[str, Any], words: str) -> None:
 def test_a_native_run_cannot_obey_an_order() -> None:
     job = Job(name="a", label="a", command="true", settings=JobSettings(label="a"))
     ordering = Ordering(name="by_visit", dimensions=("visit",), groups=(JobGroup(key=(1,), jobs=("a",)),))
-    workflow = Workflow("w", [job], [], orderings=(ordering,))
+    workflow = Workflow("w", Dag.by_name([job]), orderings=(ordering,))
     (found,) = needs_engine(workflow, context({"slurm": {"mode": "native"}}))
     assert found.fatal
     assert "'ordering' wants ('by_visit')" in found.message
@@ -159,7 +160,7 @@ def test_jobs_of_one_profile_are_judged_once() -> None:
     jobs = [Job(name=f"job_{number}", label="a", command="true", settings=shared) for number in range(3)]
     probe = PingReport(service="slurm", ok=True, message="", capacity={"cpus": 4, "memory": MIB})
     ctx = msgspec.structs.replace(context({"setup": {"submit": ["module load slurm"]}}), probe=probe)
-    found = SlurmService().check(Workflow("w", jobs, [], attributes={}), ctx)
+    found = SlurmService().check(Workflow("w", Dag.by_name(jobs), attributes={}), ctx)
     assert [problem.key for problem in found] == ["slurm", "requestCpus"]
 
 
