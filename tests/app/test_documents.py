@@ -33,7 +33,7 @@ from longshore.app.documents.run import (
 )
 from longshore.app.documents.site import ping_document, site_profile_document, sites_document
 from longshore.app.lint import Linted
-from longshore.app.restart import Again
+from longshore.app.restart import RestartPlan
 from longshore.app.runs import OpenRun
 from longshore.app.site_list import Listed, Shown
 from longshore.app.stage_results import StageResult
@@ -267,7 +267,7 @@ def test_the_documents_of_the_other_verbs_are_what_their_schemas_say(
     run = opened(odd)
     check("cancel", cancel_document([report, report], as_of=NOON))
     check("resume_all", resume_all_document([resume_document(run, [odd], as_of=NOON)], as_of=NOON))
-    again = Again(
+    again = RestartPlan(
         labels={label: {JobState.FAILED: 1} for label in labels},
         reasons={label: dict.fromkeys(RestartReason, 1) for label in labels},
         unfinished=0,

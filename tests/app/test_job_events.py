@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
@@ -10,19 +9,20 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from longshore.app.job_events import JobEvents, event_lines, failed_once
+from longshore.app.attempts import attempts_of
+from longshore.app.event_source import event_blocks
+from longshore.app.job_events import active_requests, events_of_jobs, jobs_failed_once
 from longshore.app.runs import OpenRun
-from longshore.contract.context import RunPaths
-from longshore.engine.follow import JournalFollower
 from longshore.engine.job_codes import Code
 from longshore.engine.job_table import JobTable
-from longshore.engine.journal import read_events
 from longshore.engine.loop import Engine
+from longshore.engine.read_journal import read_events
 from longshore.engine.replay import replay
 from longshore.engine.settings import EngineSettings
-from longshore.errors import RunNotFoundError, RunUnreadableError
+from longshore.errors import RunUnreadableError
 from longshore.model.codec import encode_line
-from longshore.model.event import Life, Seal, Started, Submitting
+from longshore.model.event import Ended, Refused, Submitting
+from longshore.model.request import Request
 from longshore.testing.fakes import FakeClock, FakeExecutor, FakeManager, Outcome, write_run
 from longshore.world.rundir import read_card
 
@@ -54,13 +54,13 @@ def test_the_fold_of_a_part_is_that_of_the_whole(
 ) -> None:
     opened = a_run(tmp_path_factory.mktemp("part") / "run", Random(seed), final=final)
     table = JobTable(opened.run)
-    lines = event_lines(opened)
+    blocks = event_blocks(opened)
     whole = replay(table, read_events(opened.run.journal))
     for job in range(len(table)):
         line = table.ancestors(job)
-        read = JobEvents(lines, set(line))
-        part = replay(table, read.events, line)
-        attempts = read.attempts({job})
+        events = events_of_jobs(blocks, set(line))
+        part = replay(table, events, line)
+        attempts = attempts_of(table, {job}, events)
         for each in line:
             assert part.code[each] == whole.code[each]
             assert part.attempts[each] == whole.attempts[each]
@@ -70,61 +70,23 @@ def test_the_fold_of_a_part_is_that_of_the_whole(
         assert all(attempt.ended_at is not None for attempt in known)
         if known:
             assert (known[-1].cause is None) == (whole.code[job] == Code.SUCCEEDED)
-    assert set(failed_once(lines)) >= {job for job in range(len(table)) if whole.code[job] == Code.FAILED}
+    assert set(jobs_failed_once(blocks)) >= {job for job in range(len(table)) if whole.code[job] == Code.FAILED}
 
 
 def test_what_is_active_is_known(tmp_path: Path) -> None:
     opened = a_run(tmp_path / "run", Random(7), final=False)
-    lines = event_lines(opened)
-    assert JobEvents(lines, set()).active() == {}
-    handed = encode_line(Submitting(b="x", tag="x", jobs=((3, 9),)))
-    assert JobEvents([*lines, handed], set()).active().keys() == {3}
+    blocks = event_blocks(opened)
+    assert active_requests(blocks) == {}
+    handed = encode_line(Submitting(b="x", tag="x", jobs=((3, 9), (4, 2), (5, 1)), request=Request(cpus=2)))
+    blocks.append(handed + encode_line(Ended(j=4, a=2)))
+    assert active_requests(blocks) == {3: Request(cpus=2), 5: Request(cpus=2)}
+    blocks.append(encode_line(Refused(b="x", why="no room", jobs=((5, 1),))))
+    assert active_requests(blocks).keys() == {3}
+    blocks.append(encode_line(Refused(b="x", why="no room")))
+    assert active_requests(blocks) == {}
 
 
-def life(number: int, seals: Seal | None = None) -> Life:
-    return Life(v=1, life=number, t=1.0, host="h", pid=1, boot="b", by="submit", seals=seals)
-
-
-def started(number: int) -> Started:
-    return Started(n=number, t=2.0, j=0, a=number)
-
-
-@pytest.fixture
-def write(tmp_path: Path) -> Callable[[int, bytes], None]:
-    """Appends to the file of a life."""
-    RunPaths(tmp_path).journal.mkdir()
-
-    def append(number: int, text: bytes) -> None:
-        with (RunPaths(tmp_path).journal / f"{number:04}.jsonl").open("ab") as file:
-            file.write(text)
-
-    return append
-
-
-def test_following_reads_each_event_once_and_none_that_is_void(
-    tmp_path: Path, write: Callable[[int, bytes], None]
-) -> None:
-    follower = JournalFollower(RunPaths(tmp_path).journal)
-    assert follower.read() == []
-    first = encode_line(life(1)) + encode_line(started(1))
-    write(1, first + b'{"e":"started","n":2,')
-    assert follower.read() == [life(1), started(1)]
-    assert follower.read() == [], "the last line is not whole yet"
-    second = life(2, Seal(life=1, bytes=len(first)))
-    write(2, encode_line(second))
-    write(1, b'"t":2.0,"j":0,"a":2}\n')
-    assert follower.read() == [second], "what was written behind the seal is void"
-    write(2, encode_line(started(3)))
-    assert follower.read() == [started(3)]
-    write(2, b"nonsense\n")
-    with pytest.raises(RunUnreadableError, match="is no event"):
-        follower.read()
-
-
-def test_a_run_that_is_removed_while_it_is_followed(tmp_path: Path, write: Callable[[int, bytes], None]) -> None:
-    follower = JournalFollower(RunPaths(tmp_path).journal)
-    write(1, encode_line(life(1)))
-    follower.read()
-    (RunPaths(tmp_path).journal / "0001.jsonl").unlink()
-    with pytest.raises(RunNotFoundError, match="is gone"):
-        follower.read()
+def test_what_is_no_event_is_refused() -> None:
+    for line in (b"{\n", b"\n", b'{"e":"started","j":"x"}\n'):
+        with pytest.raises(RunUnreadableError, match="a line that is no event"):
+            events_of_jobs([encode_line(Submitting(b="x", tag="x", jobs=())) + line], {0})

@@ -26,7 +26,8 @@ from typing import Any
 from longshore.contract.context import RunPaths
 from longshore.engine import orders
 from longshore.engine.job_table import JobTable
-from longshore.engine.journal import Journal, read_events
+from longshore.engine.journal import Journal
+from longshore.engine.read_journal import read_events
 from longshore.engine.replay import replay
 from longshore.engine.run_state import RunState
 from longshore.model.state import JobState

@@ -17,7 +17,7 @@ import longshore
 from longshore.contract.context import RunPaths
 from longshore.engine.job_codes import Code
 from longshore.engine.job_table import JobTable
-from longshore.engine.journal import read_events
+from longshore.engine.read_journal import read_events
 from longshore.engine.replay import replay
 from longshore.model.event import Ended, Lost, Refused, Started, Submitting
 

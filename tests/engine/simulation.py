@@ -13,8 +13,8 @@ from longshore.contract.intervention import CancelOutcome
 from longshore.engine import orders
 from longshore.engine.job_codes import Code
 from longshore.engine.job_table import JobTable
-from longshore.engine.journal import read_events
 from longshore.engine.loop import Engine
+from longshore.engine.read_journal import read_events
 from longshore.engine.replay import replay
 from longshore.engine.run_state import RunState
 from longshore.engine.settings import read

@@ -7,8 +7,8 @@ from random import Random
 
 import pytest
 
-from longshore.engine.journal import read_events
 from longshore.engine.loop import Engine
+from longshore.engine.read_journal import read_events
 from longshore.engine.settings import read
 from longshore.model.event import Submitting
 from longshore.model.request import Request

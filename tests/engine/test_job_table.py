@@ -164,9 +164,10 @@ def test_a_workflow_cut_anywhere_is_refused(tmp_path: Path) -> None:
             JobTable(run)
 
 
-def test_a_line_that_is_no_job_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("line", [b'{"name": "a_1", "s": "none"}\n', b"\n", b"{\n", b'{"s":0}\n'])
+def test_a_line_that_is_no_job_is_refused(tmp_path: Path, line: bytes) -> None:
     run = write_run(tmp_path / "run", {"a_1": (), "a_2": ("a_1",)})
     lines = run.workflow.read_bytes().splitlines(keepends=True)
-    run.workflow.write_bytes(lines[0] + b'{"name": "a_1", "s": "none"}\n' + lines[2])
+    run.workflow.write_bytes(lines[0] + line + lines[2])
     with pytest.raises(RunUnreadableError, match="a line that is no job"):
-        JobTable(run)
+        JobTable(run, "names")

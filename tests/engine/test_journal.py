@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.disk import room_for
 
-from longshore.engine.journal import Journal, fruitless_lives, lives, next_life, read_events
+from longshore.engine.journal import Journal, fruitless_lives, lives, next_life
+from longshore.engine.read_journal import read_events
 from longshore.errors import RunUnreadableError, SubmissionRefusedError
 from longshore.model.codec import encode_line
 from longshore.model.event import FORMAT, Ended, Event, Life, Lost, Seal, Started

@@ -18,8 +18,8 @@ from longshore.contract.batch import (
 )
 from longshore.contract.context import Mark, RunPaths, Unreachable
 from longshore.contract.executor import Reprioritisable, SubmitWindow
-from longshore.engine.journal import read_events
 from longshore.engine.loop import Engine
+from longshore.engine.read_journal import read_events
 from longshore.engine.settings import EngineSettings
 from longshore.model.event import Failed
 from longshore.model.state import JobState

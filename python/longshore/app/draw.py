@@ -7,8 +7,9 @@ import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from longshore.app.event_source import event_blocks
 from longshore.app.find_jobs import find_job
-from longshore.app.job_events import JobEvents, event_lines
+from longshore.app.job_events import events_of_jobs
 from longshore.app.lsst import is_lsst, reads_graph_file
 from longshore.app.packing import ClusteredRun
 from longshore.app.resolved_run import resolve_run
@@ -113,6 +114,6 @@ def _states(opened: OpenRun, jobs: JobTable, shown: Iterable[int]) -> Mapping[in
     """How jobs stand, by the events of the run."""
     wanted = dict.fromkeys(shown)
     line = jobs.ancestors(*wanted)
-    read = JobEvents(event_lines(opened), range(len(jobs)) if len(line) == len(jobs) else set(line))
-    state = replay(jobs, read.events, line)
+    events = events_of_jobs(event_blocks(opened), range(len(jobs)) if len(line) == len(jobs) else set(line))
+    state = replay(jobs, events, line)
     return {each: SHOWN[state.code[each]] for each in wanted}

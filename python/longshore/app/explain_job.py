@@ -6,8 +6,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
+from longshore.app.attempts import AttemptRecords, attempts_of
+from longshore.app.event_source import event_blocks
 from longshore.app.find_jobs import find_job
-from longshore.app.job_events import Attempts, JobEvents, event_lines
+from longshore.app.job_events import active_requests, events_of_jobs
 from longshore.app.limits_taken import LimitTaken, limits_taken
 from longshore.app.runs import OpenRun, of_one_run
 from longshore.contract.executor import ResourceProbe
@@ -246,19 +248,19 @@ class _Look:
         self._job = job
         self._alive = alive
         line = table.ancestors(job)
-        lines = event_lines(opened)
-        everything = JobEvents(lines, range(len(table)) if len(line) == len(table) else set(line))
-        self._state = replay(table, everything.events, line)
+        self._blocks = event_blocks(opened)
+        events = events_of_jobs(self._blocks, range(len(table)) if len(line) == len(table) else set(line))
+        self._state = replay(table, events, line)
         self._causes = self._found_causes()
-        # A job may descend from all others, and only few of these are told of.
-        self._read = everything if len(line) < _FEW else JobEvents(lines, {job, *self._causes})
+        # A job may descend from all others, and only few of these are reported.
+        self._events = events if len(line) < _FEW else events_of_jobs(self._blocks, {job, *self._causes})
 
     def explained(self) -> Explained:
         table, job, state = self._table, self._job, self._state
         snapshot = read_snapshot(self._opened.run)
         waits_for = self._waits_for()
         causes = self._causes
-        attempts = self._read.attempts([job, *causes])
+        attempts = attempts_of(table, {job, *causes}, self._events)
         mine = attempts.of(job)
         settings = table.settings(job)
         code = state.code[job]
@@ -363,7 +365,7 @@ class _Look:
                     stack.append(parent)
         return sorted(found)
 
-    def _other(self, job: int, attempts: Attempts | None = None) -> Other:
+    def _other(self, job: int, attempts: AttemptRecords | None = None) -> Other:
         all_of_them = attempts.of(job) if attempts else []
         newest = all_of_them[-1] if all_of_them else None
         return Other(
@@ -381,7 +383,7 @@ class _Look:
         """The events that touched the job, each with its mark."""
         batches: set[str] = set()
         life, number = 0, 0
-        for event in self._read.events:
+        for event in self._events:
             if isinstance(event, Life):
                 life, number = event.life, 0
             else:
@@ -421,7 +423,7 @@ class _Look:
         if capacity is None:
             return None
         pool = Pool(capacity)
-        active = self._read.active()
+        active = active_requests(self._blocks)
         for taken in active.values():
             pool.take(pool.clamp(taken.amounts()))
         return Room(capacity=pool.capacity, free=pool.free, asked=pool.clamp(request.amounts()), active=len(active))

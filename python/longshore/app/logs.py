@@ -11,9 +11,9 @@ from typing import Final
 import msgspec
 
 from longshore.app.capabilities import log_locator
+from longshore.app.event_source import EventFollower, event_blocks
 from longshore.app.find_jobs import find_job, find_jobs_of_labels
-from longshore.app.following import Following
-from longshore.app.job_events import JobEvents, event_lines, failed_once
+from longshore.app.job_events import events_of_jobs, jobs_failed_once
 from longshore.app.log_text import begin_of_tail, open_log, pieces
 from longshore.app.runs import OpenRun, is_gone, of_one_run, readable
 from longshore.contract.capabilities import LogLocator
@@ -214,12 +214,12 @@ def _chosen(opened: OpenRun, table: JobTable, index: int, *, logs: Sequence[Log]
 
 def _failed(opened: OpenRun, table: JobTable, among: Sequence[int]) -> list[int]:
     """Those of some jobs that failed for good."""
-    lines = event_lines(opened)
+    blocks = event_blocks(opened)
     # Whoever failed once may have succeeded in a restart: the fold of those few tells.
-    once = failed_once(lines)
+    once = jobs_failed_once(blocks)
     with of_one_run(opened.run):
         jobs = table.ancestors(*once)
-        state = replay(table, JobEvents(lines, set(jobs)).events, jobs)
+        state = replay(table, events_of_jobs(blocks, set(jobs)), jobs)
     failed = {job for job in once if state.code[job] == Code.FAILED}
     return [job for job in among if job in failed]
 
@@ -251,8 +251,8 @@ class LogFollower:
     """
 
     def __init__(self, opened: OpenRun, job: str, *, tail: int | None = None) -> None:
-        self._following = Following(opened)
-        if not self._following.may_come:
+        self._follower = EventFollower(opened)
+        if not self._follower.may_come:
             raise UsageError(f"run '{opened.card.id}' was never handed over: there is nothing to follow")
         self._opened = opened
         self._table = JobTable(opened.run, "names", "parents")
@@ -319,8 +319,8 @@ class LogFollower:
         return initial_state(self._table, self._table.ancestors(self._index))
 
     def _take_events(self) -> None:
-        events = self._following.read()
-        if self._following.anew:
+        events = self._follower.read()
+        if self._follower.restarted:
             self._state, self._finished = self._before_all(), False
         for event in events:
             self._note(event)

@@ -1,34 +1,32 @@
-"""Sums a run up from its events and its engine's newest snapshot, for whoever asks for that run by itself."""
+"""Reports one run: its state, from a snapshot or a replay, and a summary of what happened."""
 
 from __future__ import annotations
 
+import dataclasses
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from itertools import chain
 
 from msgspec import structs
 
+from longshore.app.attempts import AttemptCollector
 from longshore.app.capabilities import status_lines
-from longshore.app.details import Details
-from longshore.app.digest import Failed, Read
-from longshore.app.insight import insight
-from longshore.app.kept import keep, read_kept
+from longshore.app.event_source import EventFollower
+from longshore.app.failure_groups import FailedJobs, ReadLogs
+from longshore.app.from_snapshot import RunStatus, is_current, report_of, silence_notes, status_of
+from longshore.app.job_reports import JobReports
+from longshore.app.replay import Replay
+from longshore.app.report_cache import cache_report, read_cached_report
+from longshore.app.run_summary import summarize_run
 from longshore.app.runs import OpenRun, of_one_run, readable
-from longshore.app.status import checked, is_news, silence
-from longshore.app.tally import Tally
-from longshore.app.whole import Whole
-from longshore.contract.context import Mark, Unreachable
-from longshore.contract.service import StaleMarkError
+from longshore.contract.context import Unreachable
 from longshore.engine.job_table import JobTable
 from longshore.engine.run_state import RunState
 from longshore.model.event import Event, Life
 from longshore.model.moment import moment
 from longshore.model.report import RunReport
 from longshore.model.snapshot import Snapshot
-from longshore.model.state import JobState
 from longshore.world.rundir import read_snapshot, read_submitting, read_waiting
-
-Counts = Mapping[JobState, int]
 
 
 def report_run(opened: OpenRun, *, details: bool, now: float | None = None) -> RunReport:
@@ -39,7 +37,7 @@ def report_run(opened: OpenRun, *, details: bool, now: float | None = None) -> R
     opened
         The run.
     details
-        Whether to say of every job where it stands.
+        Whether to report every job.
     now
         This moment, in seconds since the epoch; the clock's unless given.
 
@@ -50,36 +48,29 @@ def report_run(opened: OpenRun, *, details: bool, now: float | None = None) -> R
     RunNotFoundError
         It went away while it was read.
     """
-    return Reading(opened).look(time.time() if now is None else now, details=details)
+    return ReportBuilder(opened).build(time.time() if now is None else now, details=details)
 
 
-class Reading:
-    """A run that is looked at, perhaps again and again: what was read once is not read again.
+class ReportBuilder:
+    """Reports a run, perhaps again and again: what was read once is not read again.
 
-    While an engine lives, the states of jobs are those of its newest snapshot, and of the history only what the
-    snapshot knows of is counted, so that both always tell of the same moment. Without one, all is counted anew.
-
-    Parameters
-    ----------
-    opened
-        The run.
+    While an engine lives, the states of jobs are those of its newest snapshot, and of the events only those count that
+    the snapshot knows of, so that both are of the same moment. Without an engine, all events are replayed.
     """
 
     def __init__(self, opened: OpenRun) -> None:
         self._opened = opened
-        self._table: JobTable | None = None
-        self._read: Read = {}
-        self._forget()
+        self._jobs: JobTable | None = None
+        self._attempts: AttemptCollector | None = None
+        self._follower = EventFollower(opened)
+        self._read_logs: ReadLogs = {}
+        self._last = (0, 0)
+        """Life and number of the last event that was counted."""
+        self._later: list[Event] = []
+        """Events that no snapshot knows of yet."""
 
-    def look(self, now: float, *, details: bool = False) -> RunReport:
-        """The state of the run at this moment.
-
-        Parameters
-        ----------
-        now
-            This moment, in seconds since the epoch.
-        details
-            Whether to say of every job where it stands.
+    def build(self, now: float, *, details: bool = False) -> RunReport:
+        """The state of the run at this moment, and on demand of every job.
 
         Raises
         ------
@@ -93,40 +84,32 @@ class Reading:
             # Asked before anything is read: an engine that ends in between has written its last event by then.
             alive = self._opened.is_alive()
             snapshot = read_snapshot(run)
-            if alive is False and not details and (kept := read_kept(self._opened, snapshot)):
-                return structs.replace(kept.report, specifics=tuple(_specifics(self._opened, kept.life)))
-            if details or snapshot is None or not is_news(self._opened, snapshot, alive=alive):
-                return self._whole(now, alive=alive, snapshot=snapshot, details=details)
+            if alive is False and not details and (cached := read_cached_report(self._opened, snapshot)):
+                return structs.replace(cached.report, specifics=tuple(_specifics(self._opened, cached.life)))
+            if details or snapshot is None or not is_current(self._opened, snapshot, alive=alive):
+                return self._from_events(now, alive=alive, snapshot=snapshot, details=details)
             return self._as_of(snapshot, now)
 
-    def _forget(self) -> None:
-        self._tally: Tally | None = None
-        self._mark: Mark = ""
-        self._last = (0, 0)
-        self._later: list[Event] = []
-
     def _as_of(self, snapshot: Snapshot, now: float) -> RunReport:
-        jobs = self._table = self._table or JobTable(self._opened.run)
-        try:
-            answer = self._opened.events(self._mark)
-        except StaleMarkError:
-            self._forget()
-            answer = self._opened.events()
-        if isinstance(answer, Unreachable):
-            return self._whole(now, alive=True, snapshot=snapshot, details=False)
-        tally = self._tally = self._tally or Tally(jobs.label_of, len(jobs.labels))
-        events, self._mark = answer
+        """What the newest snapshot says, and the events that it knows of."""
+        jobs = self._jobs = self._jobs or JobTable(self._opened.run)
+        events = self._follower.read()
+        if self._follower.unreachable:
+            return self._from_events(now, alive=True, snapshot=snapshot, details=False)
+        if self._attempts is None or self._follower.restarted:
+            self._attempts, self._last, self._later = AttemptCollector(jobs.label_of, len(jobs.labels)), (0, 0), []
         earlier, self._later = self._later, []
-        tally.take(self._up_to(snapshot, chain(earlier, events)))
-        notes = [*([snapshot.note] if snapshot.note else []), *silence(self._opened, snapshot, now)]
-        if snapshot.finished:
-            notes += self._lacking(snapshot, self._last)
-        labels = {label: snapshot.labels.get(label, {}) for label in jobs.labels}
-        report = self._report(
-            jobs, tally, snapshot.state, snapshot.counts, labels, now=now, notes=notes, moves=not snapshot.finished
+        self._attempts.take(self._up_to(snapshot, chain(earlier, events)))
+        status = status_of(self._opened, snapshot, now)
+        status = dataclasses.replace(
+            status,
+            labels={label: status.labels.get(label, {}) for label in jobs.labels},
+            notes=(*status.notes, *(self._lacking(snapshot, self._last) if snapshot.finished else ())),
         )
+        report = self._report(jobs, self._attempts, status, now)
         if snapshot.finished and not self._later:
-            keep(self._opened, snapshot, mark=self._mark, life=tally.life, report=report)
+            life = self._attempts.life
+            cache_report(self._opened, snapshot, mark=self._follower.mark, life=life, report=report)
         return report
 
     def _up_to(self, snapshot: Snapshot, events: Iterator[Event]) -> Iterator[Event]:
@@ -140,93 +123,65 @@ class Reading:
             self._last = place
             yield event
 
-    def _whole(self, now: float, *, alive: bool | Unreachable, snapshot: Snapshot | None, details: bool) -> RunReport:
-        """All that happened, from the beginning."""
-        whole = Whole(self._opened, alive=alive, details=details)
-        labels = whole.labels
-        totals = {state: sum(row[state] for row in labels.values()) for state in JobState}
-        moves = not whole.unwatched and not whole.silent and not whole.state.finished
-        report = self._report(
-            whole.table,
-            whole.tally,
-            whole.overall(totals),
-            totals,
-            labels,
-            now=now,
-            notes=[
-                *_steered(whole.state),
-                *self._notes(whole, snapshot, alive=alive),
-                *(() if whole.unwatched or whole.state.finished else silence(self._opened, snapshot, now)),
-            ],
-            moves=moves,
-            details=whole.jobs,
+    def _from_events(
+        self, now: float, *, alive: bool | Unreachable, snapshot: Snapshot | None, details: bool
+    ) -> RunReport:
+        """What all events say, from the first one on."""
+        replay = Replay(self._opened, alive=alive, details=details)
+        silence = () if replay.unwatched or replay.state.finished else silence_notes(self._opened, snapshot, now)
+        status = replay.status(
+            [*_pause_notes(replay.state), *self._notes(replay, snapshot, alive=alive), *silence],
         )
-        if alive is False and whole.mark and not moves and not details:
-            keep(self._opened, snapshot, mark=whole.mark, life=whole.tally.life, report=report)
+        report = self._report(replay.jobs, replay.attempts, status, now, replay.job_reports)
+        if alive is False and replay.mark and not status.moves and not details:
+            cache_report(self._opened, snapshot, mark=replay.mark, life=replay.attempts.life, report=report)
         return report
 
     def _report(
         self,
         jobs: JobTable,
-        tally: Tally,
-        state: JobState,
-        counts: Counts,
-        labels: Mapping[str, Counts],
-        *,
+        attempts: AttemptCollector,
+        status: RunStatus,
         now: float,
-        notes: list[str],
-        moves: bool,
-        details: Details | None = None,
+        job_reports: JobReports | None = None,
     ) -> RunReport:
-        failed = Failed(
+        failed = FailedJobs(
             run=self._opened.run,
             log_of=self._opened.log_of,
             labels=jobs.labels,
             label_of=jobs.label_of,
-            jobs={job: tally.bad.get(job) for job in tally.failed},
-            held={job: tally.bad.get(job) for job in tally.holds if job not in tally.failed},
-            holds=tally.holds,
+            jobs={job: attempts.bad_ends.get(job) for job in attempts.failed},
+            held={job: attempts.bad_ends.get(job) for job in attempts.holds if job not in attempts.failed},
+            holds=attempts.holds,
             names_of=jobs.names_of,
-            read=self._read,
+            read=self._read_logs,
         )
-        return checked(
-            self._opened,
-            state,
-            counts,
-            labels,
-            notes=tuple(notes),
-            started_at=tally.first_start,
-            finished_at=tally.finished.t if tally.finished else None,
-            specifics=tuple(_specifics(self._opened, tally.life)),
-            jobs=details,
-            summary=insight(
-                tally=tally,
-                jobs=jobs,
-                failed=failed,
-                counts=counts,
-                labels=labels,
-                now=now,
-                moves=moves,
-                waiting=read_waiting(self._opened.run),
-            ),
+        waiting = read_waiting(self._opened.run)
+        return structs.replace(
+            report_of(self._opened, status),
+            started_at=attempts.first_start,
+            finished_at=attempts.finished.t if attempts.finished else None,
+            specifics=tuple(_specifics(self._opened, attempts.life)),
+            jobs=job_reports,
+            summary=summarize_run(jobs, attempts, failed, status, now=now, waiting=waiting),
         )
 
-    def _notes(self, whole: Whole, snapshot: Snapshot | None, *, alive: bool | Unreachable) -> Iterator[str]:
-        if whole.unreachable:
-            yield f"the workload manager does not answer: {whole.unreachable}"
+    def _notes(self, replay: Replay, snapshot: Snapshot | None, *, alive: bool | Unreachable) -> Iterator[str]:
+        if replay.unreachable:
+            yield f"the workload manager does not answer: {replay.unreachable}"
             return
-        if whole.silent:
+        if replay.silent:
             yield "it was handed over, and nothing is left that says what happened since"
             return
-        life = whole.tally.life
+        life = replay.attempts.life
         if life is None:
             yield "its engine has not begun" if alive is True else _never_begun(self._opened)
             return
-        if snapshot and alive is not True and (lacking := self._lacking(snapshot, whole.last)):
+        if snapshot and alive is not True and (lacking := self._lacking(snapshot, replay.last)):
             yield from lacking
-        elif whole.unwatched and isinstance(alive, Unreachable):
+        elif replay.unwatched and isinstance(alive, Unreachable):
             yield "whether it still runs cannot be told: the workload manager does not answer"
-        elif whole.unwatched:
+        elif replay.unwatched:
             since = snapshot.at if snapshot and snapshot.life == life.life else life.t
             yield f"engine not running since {moment(since)}: longshore resume {self._opened.card.id}"
         elif snapshot and snapshot.note and not snapshot.note.startswith("paused: "):
@@ -257,8 +212,8 @@ def _never_begun(opened: OpenRun) -> str:
     )
 
 
-def _steered(state: RunState) -> tuple[str, ...]:
-    """What somebody said that keeps jobs from starting, where the engine does not say it itself."""
+def _pause_notes(state: RunState) -> tuple[str, ...]:
+    """That the run is paused, where the engine does not say so itself."""
     return (f"paused: {state.paused}; 'longshore unpause' goes on",) if state.paused and not state.finished else ()
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from longshore.app.capabilities import recovered_submission, required
+from longshore.app.event_source import all_events
 from longshore.app.find_jobs import find_job, find_jobs_of_labels, first_names
 from longshore.app.handover import refuse_if_only_prepared
 from longshore.app.runs import OpenRun, of_one_run, readable
@@ -32,7 +33,7 @@ from longshore.world.rundir import read_card, write_card
 
 
 @dataclass(frozen=True, kw_only=True)
-class Again:
+class RestartPlan:
     """What a restart would run.
 
     Attributes
@@ -61,7 +62,7 @@ class Again:
         return sum(sum(counts.values()) for counts in self.labels.values())
 
 
-def what_to_restart(opened: OpenRun, changes: RestartChanges) -> Again:
+def plan_restart(opened: OpenRun, changes: RestartChanges) -> RestartPlan:
     """Find out what a restart would run, without running it.
 
     Parameters
@@ -96,7 +97,7 @@ def what_to_restart(opened: OpenRun, changes: RestartChanges) -> Again:
     meant = [job for job in (*chosen.jobs, *left) if selected is None or job in selected] if changes.set else []
     if changes.set and not meant:
         raise _nothing_to_set(opened, changes)
-    return Again(
+    return RestartPlan(
         labels=labels,
         reasons=reasons,
         unfinished=sum(state.code[job] != Code.HELD for job in left),
@@ -113,7 +114,7 @@ def restart(opened: OpenRun, changes: RestartChanges) -> tuple[RunCard, list[str
     opened
         The run.
     changes
-        What is done differently; see `Again.changes`.
+        What is done differently; see `RestartPlan.changes`.
 
     Returns
     -------
@@ -180,11 +181,8 @@ def _looked_up(
 
 
 def _state(opened: OpenRun, jobs: JobTable) -> RunState:
-    answer = opened.events()
-    if isinstance(answer, Unreachable):
-        raise UnreachableError(f"what happened in run '{opened.card.id}' cannot be asked for: {answer.why}")
     with of_one_run(opened.run):
-        return replay(jobs, answer[0])
+        return replay(jobs, all_events(opened))
 
 
 def _refuse_busy(opened: OpenRun, jobs: JobTable, chosen: RestartSelection) -> None:

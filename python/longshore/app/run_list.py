@@ -10,9 +10,10 @@ from typing import Final
 from msgspec.structs import replace
 
 from longshore.app.fields import Wanted
+from longshore.app.from_snapshot import END_STATES
 from longshore.app.remote_runs import merged
 from longshore.app.runs import OpenRun, is_gone
-from longshore.app.status import ENDS, status_run
+from longshore.app.status import status_run
 from longshore.contract.context import RunPaths
 from longshore.contract.search import RemoteRuns
 from longshore.errors import LongshoreError
@@ -71,10 +72,10 @@ def list_runs(
         reports = [report for report in reports if user in (report.user, report.operator)]
     if wanted:
         reports = [report for report in reports if wanted(report)]
-    live = [report for report in reports if report.state not in ENDS]
+    live = [report for report in reports if report.state not in END_STATES]
     if days is not None:
         since = now - days * _DAY_S
-        shown = [report for report in reports if report.state not in ENDS or (report.finished_at or 0.0) >= since]
+        shown = [report for report in reports if report.state not in END_STATES or (report.finished_at or 0.0) >= since]
     else:
         shown = reports if wanted or only_remote else live or reports[-_LAST:]
     there = {id(report) for report in shown}
@@ -137,7 +138,7 @@ def recorded(entry: Entry) -> RunReport | None:
     if card.id != entry.id:
         return None
     report = status_run(OpenRun(run=run, card=card))
-    if stamp and report.state in ENDS and report.finished_at is not None:
+    if stamp and report.state in END_STATES and report.finished_at is not None:
         kept = replace(
             report,
             counts=_without_zeros(report.counts),

@@ -7,8 +7,10 @@ from typing import Any
 
 import msgspec
 
+from longshore.app.attempts import attempts_of
+from longshore.app.event_source import event_blocks
 from longshore.app.find_jobs import find_job
-from longshore.app.job_events import JobEvents, event_lines
+from longshore.app.job_events import events_of_jobs
 from longshore.app.runs import OpenRun
 from longshore.config.secret import looks_secret
 from longshore.engine import settings as engine_settings
@@ -99,10 +101,10 @@ def show_job(opened: OpenRun, reference: str, *, attempt: int | None = None) -> 
     """
     table = JobTable(opened.run, "names", "parents")
     job = find_job(opened, table, reference)
-    read = JobEvents(event_lines(opened), {job})
-    known = read.attempts([job]).of(job)
+    events = events_of_jobs(event_blocks(opened), {job})
+    known = attempts_of(table, {job}, events).of(job)
     number = _chosen(table.names[job], known, attempt)
-    request = _request(read.events, job, number, known) or table.settings(job).request
+    request = _request(events, job, number, known) or table.settings(job).request
     return _shown(opened, table, job, number=number, request=request, attempts=len(known))
 
 

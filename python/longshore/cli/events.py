@@ -20,7 +20,7 @@ def command(ctx: click.Context, /, reference: str | None, run: str | None, **opt
     """Print all that happened in a run as JSON Lines, one event a line, in order."""
     from longshore.app.documents.document import to_line
     from longshore.app.documents.event import event_document
-    from longshore.app.events import RunEvents
+    from longshore.app.event_log import RunEvents
     from longshore.app.runs import of_one_run, open_run
     from longshore.cli.raw import Output
     from longshore.engine.job_table import JobTable

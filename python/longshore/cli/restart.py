@@ -11,7 +11,7 @@ import click
 from longshore.cli.options import JSON, RUN_ID, SERVICE, chosen_run, print_json
 
 if TYPE_CHECKING:
-    from longshore.app.restart import Again
+    from longshore.app.restart import RestartPlan
 
 
 @click.command(
@@ -55,7 +55,7 @@ def command(  # noqa: PLR0917 - click hands them over by keyword
 ) -> None:
     """Run again what did not succeed, in the same run directory. What succeeded is not run again, but for --from."""
     from longshore.app.documents.run import restart_document
-    from longshore.app.restart import restart, what_to_restart
+    from longshore.app.restart import plan_restart, restart
     from longshore.app.runs import open_run
     from longshore.app.steer import parsed
     from longshore.contract.intervention import JobSelection, RestartChanges
@@ -71,7 +71,7 @@ def command(  # noqa: PLR0917 - click hands them over by keyword
     selection = JobSelection(jobs=jobs, labels=labels)
     changes = RestartChanges(selection=selection, set=parsed(pairs), from_labels=tuple(dict.fromkeys(from_labels)))
     opened = open_run(chosen, service=wms_service_class)
-    again = what_to_restart(opened, changes)
+    again = plan_restart(opened, changes)
     notes: list[str] = []
     submitted = bool(again.total or again.unfinished) and not dry_run
     if not as_json:
@@ -88,7 +88,7 @@ def command(  # noqa: PLR0917 - click hands them over by keyword
         click.echo(f"Run Name: {opened_card.name}")
 
 
-def _say(again: Again, run: str) -> None:
+def _say(again: RestartPlan, run: str) -> None:
     """What runs again and why, a line per label, and what is set."""
     if not again.total and not again.unfinished:
         click.echo(
@@ -108,7 +108,7 @@ def _say(again: Again, run: str) -> None:
         click.echo(f"longshore: {values} is set of {again.set_of} of them", err=True)
 
 
-def _words(again: Again) -> Mapping[str, str]:
+def _words(again: RestartPlan) -> Mapping[str, str]:
     """Each reason in words."""
     named = " or ".join(f"'{label}'" for label in again.changes.from_labels)
     return {

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import click
 
-from longshore.app.report import Reading
+from longshore.app.report import ReportBuilder
 from longshore.app.wait import is_over
 from longshore.cli.options import INTERRUPTED, progress_line
 from longshore.cli.show_insight import insight_lines
@@ -42,14 +42,14 @@ def watch(opened: OpenRun, *, codes: bool) -> int:
     codes
         Whether to count in the end how jobs failed.
     """
-    reading = Reading(opened)
+    builder = ReportBuilder(opened)
     try:
         with _terminal() if _is_terminal() else _lines() as screen:
             while True:
                 now = time.time()
-                report = reading.look(now)
+                report = builder.build(now)
                 # Looked at twice: the manager may have begun to answer between the look and the question.
-                if is_over(opened, report) and is_over(opened, report := reading.look(now)):
+                if is_over(opened, report) and is_over(opened, report := builder.build(now)):
                     break
                 screen.show(report, now)
                 time.sleep(_LOOK_S)

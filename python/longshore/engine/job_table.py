@@ -265,7 +265,10 @@ def _blocks(file: BinaryIO, header: Header, columns: tuple[Column, ...]) -> Iter
             whole = header.jobs - left + len(lines[:-1])
             raise RunUnreadableError(f"the workflow '{header.name}' is torn: it has {whole} of its {header.jobs} jobs")
         left -= len(lines)
-        yield decode(b"".join(lines)), list(map(len, lines))
+        rows = decode(b"".join(lines))
+        if len(rows) != len(lines):
+            raise RunUnreadableError(f"the workflow '{header.name}' has a line that is no job: it is empty")
+        yield rows, list(map(len, lines))
 
 
 def _values(rows: list[Any], column: Column) -> list[Any]:

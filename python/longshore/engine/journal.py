@@ -9,7 +9,7 @@ superseded engine still writes is void, and what it did is not.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -176,52 +176,6 @@ def lives(folder: Path) -> list[tuple[int, Path]]:
     return sorted((int(number), path) for number, path in numbered if number.isdigit())
 
 
-def read_events(folder: Path, *, seal: Seal | None = None) -> Iterator[Event]:
-    """All events of a run that count, in order.
-
-    Parameters
-    ----------
-    folder
-        The run's journal folder.
-    seal
-        A seal about to be put on the newest life, which may still be writing.
-
-    Raises
-    ------
-    RunUnreadableError
-        A file is of a newer format, or a line that counts is gone or is no event.
-    """
-    for path, lines in read_lines(folder, seal=seal):
-        for line in lines:
-            yield _decode(line, path)
-
-
-def read_lines(folder: Path, *, seal: Seal | None = None) -> Iterator[tuple[Path, list[bytes]]]:
-    """The lines of all events that count, file by file in order, for whoever needs to decode only some.
-
-    Parameters
-    ----------
-    folder
-        The run's journal folder.
-    seal
-        As for `read_events`.
-
-    Raises
-    ------
-    RunUnreadableError
-        A file is of a newer format, or lacks some of what was sealed.
-    """
-    # The newest first: a life that is sealed was measured before its seal was written, so read after that it is whole.
-    files = [(number, path, path.read_bytes()) for number, path in reversed(lives(folder))]
-    seals = _seals(files, seal)
-    for number, path, text in reversed(files):
-        end = seals.get(number, len(text))
-        if len(text) < end:
-            raise RunUnreadableError(f"'{path}' is torn: it has {len(text)} of the {end} bytes that were sealed")
-        # The newest life may be writing its last line just now.
-        yield path, text[: text.rfind(b"\n", 0, end) + 1].splitlines()
-
-
 def next_life(folder: Path) -> tuple[int, Seal | None]:
     """Number of the life to come, and the seal it puts on the one before."""
     before = lives(folder)
@@ -238,19 +192,6 @@ def newest_life(folder: Path) -> Life | None:
     return first_event(files[-1][1]) if files else None
 
 
-def _seals(files: Iterable[tuple[int, Path, bytes]], seal: Seal | None = None) -> dict[int, int]:
-    """Length per life that is sealed, given the beginnings of the files at least, the newest first."""
-    seals = {} if seal is None else {seal.life: seal.bytes}
-    for number, path, text in files:
-        length = text.find(b"\n") + 1
-        first = _life(text[:length], path)
-        end = text.find(b"\n", length) + 1
-        second = _decode(text[length:end], path) if 0 < end <= seals.get(number, end) else None
-        for each in (*((first.seals,) if first.seals else ()), *(second.lives if isinstance(second, Sealed) else ())):
-            seals.setdefault(each.life, each.bytes)
-    return seals
-
-
 def _unsealed(folder: Path, before: int) -> Iterator[Seal]:
     """Seals for lives older than one, whose successors died before they could seal them."""
     older = [(number, path) for number, path in lives(folder) if number <= before]
@@ -258,11 +199,6 @@ def _unsealed(folder: Path, before: int) -> Iterator[Seal]:
     for number, path in reversed(older):
         if number < before and number not in sealed:
             yield Seal(life=number, bytes=path.read_bytes().rfind(b"\n") + 1)
-
-
-def _beginning(path: Path) -> bytes:
-    with path.open("rb") as file:
-        return file.readline() + file.readline()
 
 
 def first_event(path: Path) -> Life:
@@ -306,15 +242,31 @@ def fruitless_lives(folder: Path) -> int:
     return number
 
 
-def sealed_lengths(files: Sequence[tuple[int, Path]]) -> dict[int, int]:
-    """How many bytes count of each life that is sealed, given the files of a journal, oldest first.
+def sealed_lengths(files: Sequence[tuple[int, Path]], seal: Seal | None = None) -> dict[int, int]:
+    """How many bytes count of each life that is sealed.
+
+    Parameters
+    ----------
+    files
+        The files of a journal, oldest first.
+    seal
+        A seal about to be put on the newest life.
 
     Raises
     ------
     RunUnreadableError
         A file does not begin as one of a life does, or is of a newer format.
     """
-    return _seals((number, path, _beginning(path)) for number, path in reversed(files))
+    seals = {} if seal is None else {seal.life: seal.bytes}
+    for number, path in reversed(files):
+        with path.open("rb") as file:
+            line, next_line = file.readline(), file.readline()
+        first = _life(line, path)
+        end = len(line) + len(next_line)
+        second = _decode(next_line, path) if next_line.endswith(b"\n") and end <= seals.get(number, end) else None
+        for each in (*((first.seals,) if first.seals else ()), *(second.lives if isinstance(second, Sealed) else ())):
+            seals.setdefault(each.life, each.bytes)
+    return seals
 
 
 def _decode(line: bytes, path: Path) -> Event:

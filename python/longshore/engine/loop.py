@@ -34,12 +34,13 @@ from longshore.engine.guard import FastFailures
 from longshore.engine.history import RunHistory
 from longshore.engine.job_codes import OVER
 from longshore.engine.job_table import JobTable
-from longshore.engine.journal import Journal, next_life, read_events
+from longshore.engine.journal import Journal, next_life
 from longshore.engine.make_scheduler import make_scheduler
 from longshore.engine.members import MemberBuilder
 from longshore.engine.notes import Notes
 from longshore.engine.obeying import described, events_of, restarted
 from longshore.engine.pool import NO_IDENTITIES
+from longshore.engine.read_journal import read_events
 from longshore.engine.replay import initial_state
 from longshore.engine.restart_selection import select_for_restart
 from longshore.engine.settings import EngineSettings

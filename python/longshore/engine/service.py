@@ -30,8 +30,7 @@ from longshore.contract.service import EventSource, WmsService
 from longshore.engine import orders
 from longshore.engine import settings as engine_settings
 from longshore.engine.executor_capabilities import probe_resources
-from longshore.engine.follow import read_since
-from longshore.engine.journal import fruitless_lives, lives, read_events
+from longshore.engine.journal import fruitless_lives, lives
 from longshore.engine.living import (
     beats_elsewhere,
     end_engine_here,
@@ -40,6 +39,7 @@ from longshore.engine.living import (
     lock_run,
     silent_since,
 )
+from longshore.engine.read_journal import read_events, read_since
 from longshore.errors import RequestError, SubmissionRefusedError
 from longshore.model.event import Event, Finished, Life
 from longshore.model.request import Request

@@ -79,9 +79,13 @@ def decode_events(lines: bytes, *, path: str) -> list[Event]:
         One of them is no event.
     """
     try:
-        return _events.decode_lines(lines)
+        events = _events.decode_lines(lines)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise RunUnreadableError(f"'{path}' has a line that is no event: {error}") from error
+    # Empty lines are passed over, and nobody writes any.
+    if len(events) != lines.count(b"\n") + (lines[-1:] not in {b"", b"\n"}):
+        raise RunUnreadableError(f"'{path}' has a line that is no event: it is empty")
+    return events
 
 
 def encode_line(record: Any) -> bytes:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.services.htcondor.log_records import BY_HAND, BY_RULE, ENDED, HELD, OOM, REQUEUED, WITH_DAG
 
-from longshore.app.tally import Tally
+from longshore.app.attempts import AttemptCollector
 from longshore.engine.apply_event import apply_event
 from longshore.engine.job_codes import Code
 from longshore.engine.run_state import RunState
@@ -43,7 +43,9 @@ class Run:
     def submit(self, node: str, cluster: int) -> None:
         self.write(0, cluster, f'Job submitted\n    [ DAGNodeName = "{node}" ]'.encode())
 
-    def told(self, *, short: bool, removed: bool | None = None) -> tuple[list[News], Standing, RunState, Tally]:
+    def told(
+        self, *, short: bool, removed: bool | None = None
+    ) -> tuple[list[News], Standing, RunState, AttemptCollector]:
         """What the log leaves behind, once DAGMan is over unless ``removed`` is left out."""
         standing = Standing(len(self.parents))
         story = Story(standing, final=self.final, retries=self.retries)
@@ -56,14 +58,17 @@ class Run:
                 news += story.take(record)
         if removed is not None:
             news += story.finish(1e9, removed=removed, submit_failures={})
-        state, tally = RunState(self.parents, [0] * len(self.parents), final=self.final), Tally([0] * 99, 1)
+        state, attempts = (
+            RunState(self.parents, [0] * len(self.parents), final=self.final),
+            AttemptCollector([0] * 99, 1),
+        )
         for event in news:
             apply_event(state, event)
-        tally.take(news)
-        return news, standing, state, tally
+        attempts.take(news)
+        return news, standing, state, attempts
 
 
-def left_behind(state: RunState, tally: Tally) -> tuple[object, ...]:
+def left_behind(state: RunState, attempts: AttemptCollector) -> tuple[object, ...]:
     """All of it that is not a matter of the order in which attempts began."""
     return (
         [Code(code) for code in state.code],
@@ -82,15 +87,15 @@ def left_behind(state: RunState, tally: Tally) -> tuple[object, ...]:
         state.undecided,
         state.cancelled,
         state.last_end,
-        tally.first_start,
-        {job: event.at for job, event in tally.running.items()},
-        list(tally.failed),
-        tally.bad,
-        tally.badput,
-        tally.holds,
-        tally.run_s,
-        tally.ended_at,
-        tally.busy_s,
+        attempts.first_start,
+        {job: event.at for job, event in attempts.running.items()},
+        list(attempts.failed),
+        attempts.bad_ends,
+        attempts.badput,
+        attempts.holds,
+        attempts.run_s,
+        attempts.ended_at,
+        attempts.busy_s,
     )
 
 

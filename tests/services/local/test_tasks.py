@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from longshore.contract.intervention import RestartChanges
-from longshore.engine.journal import read_events
+from longshore.engine.read_journal import read_events
 from longshore.model.dag import Dag
 from longshore.model.event import Ended
 from longshore.model.job import Job, JobSettings

@@ -17,7 +17,7 @@ from longshore.model.state import EXIT_STATUS, JobState
 from longshore.model.submission import RunCard
 
 if TYPE_CHECKING:
-    from longshore.app.restart import Again
+    from longshore.app.restart import RestartPlan
     from longshore.app.runs import OpenRun
     from longshore.app.stage_results import StageResult
     from longshore.contract.intervention import Intervention
@@ -264,7 +264,7 @@ def resume_all_document(runs: Sequence[ResumeDocument], *, as_of: float) -> Resu
 
 
 def restart_document(
-    opened: OpenRun, again: Again, *, submitted: bool, notes: Sequence[str], as_of: float
+    opened: OpenRun, again: RestartPlan, *, submitted: bool, notes: Sequence[str], as_of: float
 ) -> RestartDocument:
     """Return what a restart runs as ``restart --json`` prints it."""
     changes = again.changes

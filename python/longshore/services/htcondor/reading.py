@@ -18,10 +18,10 @@ from longshore.contract.batch import WaitReasons
 from longshore.contract.context import Mark, RunPaths, Unreachable
 from longshore.contract.service import StaleMarkError
 from longshore.engine.apply_event import apply_event
-from longshore.engine.follow import read_since
 from longshore.engine.job_codes import OVER
 from longshore.engine.job_table import JobTable, read_header
 from longshore.engine.journal import path_of
+from longshore.engine.read_journal import read_since
 from longshore.engine.replay import replay
 from longshore.engine.run_state import RunState
 from longshore.model.codec import encode_line

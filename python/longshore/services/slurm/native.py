@@ -17,8 +17,9 @@ from longshore import __version__
 from longshore.contract.batch import Batch
 from longshore.contract.context import RunPaths, Unreachable
 from longshore.engine.job_table import JobTable, read_header
-from longshore.engine.journal import Journal, lives, next_life, read_events
+from longshore.engine.journal import Journal, lives, next_life
 from longshore.engine.members import MemberBuilder
+from longshore.engine.read_journal import read_events
 from longshore.engine.replay import replay
 from longshore.errors import ConfigError, SubmissionRefusedError, UnreachableError
 from longshore.model.event import FORMAT, Event, Finished, Life

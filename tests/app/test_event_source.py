@@ -9,16 +9,17 @@ import msgspec
 import pytest
 from tests.app.written_run import NOW, WrittenRun, course
 
-from longshore.app import events, logs
-from longshore.app.events import RunEvents
-from longshore.app.following import Following
+from longshore.app import event_log, logs
+from longshore.app.event_log import RunEvents
+from longshore.app.event_source import EventFollower
 from longshore.app.logs import Growth, LogFollower, find_logs
 from longshore.app.runs import OpenRun
 from longshore.contract.capabilities import LogLocator
 from longshore.contract.context import Mark, RunPaths, Unreachable
 from longshore.contract.service import StaleMarkError
-from longshore.errors import RunNotFoundError, UsageError
-from longshore.model.event import FORMAT, Event, Life
+from longshore.errors import RunNotFoundError, RunUnreadableError, UsageError
+from longshore.model.codec import encode_line
+from longshore.model.event import FORMAT, Event, Life, Seal, Started
 from longshore.model.submission import Submission
 from longshore.services.local.service import LocalService
 
@@ -71,7 +72,7 @@ class Manager(LocalService):
 
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(events, "_LOOK_S", 0.0)
+    monkeypatch.setattr(event_log, "_LOOK_S", 0.0)
     monkeypatch.setattr(logs, "_LOOK_S", 0.0)
 
 
@@ -136,13 +137,48 @@ def test_what_was_never_handed_over_is_not_followed(opened: Callable[[Manager], 
         LogFollower(never, "j1")
 
 
+def life(number: int, seals: Seal | None = None) -> Life:
+    return Life(v=FORMAT, life=number, t=1.0, host="h", pid=1, boot="b", by="submit", seals=seals)
+
+
+def started(number: int) -> Started:
+    return Started(n=number, t=2.0, j=0, a=number)
+
+
+def test_of_a_journal_each_event_is_given_once_and_none_that_is_void(tmp_path: Path) -> None:
+    written = WrittenRun(tmp_path / "run")
+
+    def write(number: int, text: bytes) -> None:
+        with (written.run.journal / f"{number:04}.jsonl").open("ab") as file:
+            file.write(text)
+
+    first = encode_line(life(1)) + encode_line(started(1))
+    write(1, first + b'{"e":"started","n":2,')
+    follower = EventFollower(written.opened)
+    assert list(follower.read()) == [life(1), started(1)]
+    assert list(follower.read()) == [], "the last line is not whole yet"
+    second = life(2, Seal(life=1, bytes=len(first)))
+    write(2, encode_line(second))
+    write(1, b'"t":2.0,"j":0,"a":2}\n')
+    assert list(follower.read()) == [second], "what was written behind the seal is void"
+    assert [follower.restarted, *follower.read()] == [False]
+    write(2, encode_line(started(1)))
+    assert list(follower.read()) == [started(1)]
+    write(3, encode_line(life(3, Seal(life=2, bytes=len(encode_line(second))))))
+    assert list(follower.read()) == [life(1), started(1), second, life(3, Seal(life=2, bytes=len(encode_line(second))))]
+    assert follower.restarted, "some of what was read is void"
+    write(3, b"nonsense\n")
+    with pytest.raises(RunUnreadableError, match="is no event"):
+        list(follower.read())
+
+
 def test_a_run_that_is_removed_meanwhile(opened: Callable[[Manager], OpenRun]) -> None:
     run = opened(Manager([1, 2]))
-    following = Following(run)
-    assert following.read() == ALL[:1]
+    follower = EventFollower(run)
+    assert list(follower.read()) == ALL[:1]
     run.run.root.rename(run.run.root.with_name("elsewhere"))
     with pytest.raises(RunNotFoundError, match="it was moved or removed while it was followed"):
-        following.read()
+        follower.read()
 
 
 @pytest.mark.parametrize("stale", [False, True])

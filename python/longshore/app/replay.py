@@ -1,16 +1,15 @@
-"""Reads all that happened in a run, from its first event on, and says where that leaves each of its jobs."""
+"""Replays all that happened in a run, from its first event on, for reports of it and of each of its jobs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Final
 
-from longshore.app.details import UNWATCHED, Details
-from longshore.app.history import History
+from longshore.app.attempts import AttemptCollector, NewestAttempts
+from longshore.app.from_snapshot import END_STATES, RunStatus
+from longshore.app.job_reports import UNWATCHED, JobReports
 from longshore.app.runs import OpenRun
-from longshore.app.status import ENDS
-from longshore.app.tally import Tally
 from longshore.contract.context import Mark, Unreachable, log_path
 from longshore.engine.apply_event import apply_event
 from longshore.engine.job_codes import SHOWN, Code, shown_counts
@@ -27,8 +26,8 @@ _PIECE: Final = 5000
 """Events held at once."""
 
 
-class Whole:
-    """A run as its events tell of it.
+class Replay:
+    """A run as its events leave it.
 
     Parameters
     ----------
@@ -37,17 +36,19 @@ class Whole:
     alive
         Whether there is an engine.
     details
-        Whether every job is to be told of.
+        Whether every job is reported.
 
     Attributes
     ----------
-    table, tally, state
-        The jobs, what was counted, and where each job stands.
+    jobs, attempts, state
+        The jobs of the run, their attempts, and the state of each.
     unreachable
-        Why nobody says what happened; empty where somebody does.
+        Why the workload manager does not say what happened; empty where it does.
     silent
-        Whether nothing is known of what happened: nobody says it, or it was handed over, no word of it is left and
-        no engine is to come.
+        Whether nothing is known of what happened: nobody says it, or the run was handed over, no event of it is left
+        and no engine is to come.
+    unwatched
+        Whether the run is not finished and has no engine.
     last
         Life and number of the last event.
     mark
@@ -63,17 +64,15 @@ class Whole:
         self.unreachable = answer.why if isinstance(answer, Unreachable) else ""
         self.mark: Mark = "" if isinstance(answer, Unreachable) else answer[1]
         self.last = (0, 0)
-        told = False
         with collection_paused():
-            self.table = jobs = JobTable(opened.run, "parents", *(("names",) if details else ()))
+            self.jobs = jobs = JobTable(opened.run, "parents", *(("names",) if details else ()))
             self.state = initial_state(jobs)
-            self.tally = Tally(jobs.label_of, len(jobs.labels))
-            self._history = History(len(jobs)) if details else None
-            if not isinstance(answer, Unreachable):
-                told = self._take(answer[0])
+            self._newest = NewestAttempts(len(jobs)) if details else None
+            self.attempts = AttemptCollector(jobs.label_of, len(jobs.labels), newest=self._newest)
+            has_events = not isinstance(answer, Unreachable) and self._take(answer[0])
         # An engine that is itself a job may wait for long before it has anything to say.
         lost = bool(opened.card.submissions) and alive is not True
-        self.silent = not told and (bool(self.unreachable) or lost)
+        self.silent = not has_events and (bool(self.unreachable) or lost)
         self.unwatched = alive is not True and not self.state.finished
         self._shown = [self._shown_for(code) for code in Code]
         watched = not self.unwatched and not self.silent
@@ -81,20 +80,17 @@ class Whole:
 
     def _take(self, events: Iterable[News]) -> bool:
         """Take all events in; return whether there were any."""
-        state, count = self.state, self.tally.take
-        told = False
+        state = self.state
+        piece: Sequence[News] = ()
         for piece in _pieces(events):
             for event in piece:
                 apply_event(state, event)
-            count(piece)
-            if self._history is not None:
-                self._history.take(piece)
+            self.attempts.take(piece)
             self._note_last(piece[-1])
-            told = True
-        return told
+        return bool(piece)
 
     def _note_last(self, event: News) -> None:
-        life = self.tally.life
+        life = self.attempts.life
         if life is not None:
             self.last = life.life, 0 if isinstance(event, Life | Passed) else event.n
 
@@ -104,14 +100,22 @@ class Whole:
             return JobState.UNKNOWN
         return SHOWN[code]
 
-    @property
-    def labels(self) -> dict[str, dict[JobState, int]]:
-        """Number of jobs per label and state."""
+    def status(self, notes: Iterable[str] = ()) -> RunStatus:
+        """The state of the run, with some notes."""
         rows = list(map(self._shown_row, self.state.counts))
         show_held(rows, self.state, self.held)
-        labels = dict(zip(self.table.labels, rows, strict=True))
-        counted = {label: counts for label, counts in self._opened.reported_counts.items() if label in labels}
-        return labels | {label: dict.fromkeys(JobState, 0) | dict(counts) for label, counts in counted.items()}
+        labels = dict(zip(self.jobs.labels, rows, strict=True))
+        for label, reported in self._opened.reported_counts.items():
+            if label in labels:
+                labels[label] = dict.fromkeys(JobState, 0) | dict(reported)
+        counts = {state: sum(row[state] for row in labels.values()) for state in JobState}
+        return RunStatus(
+            state=self._overall(counts),
+            counts=counts,
+            labels=labels,
+            notes=tuple(notes),
+            moves=not self.unwatched and not self.silent and not self.state.finished,
+        )
 
     def _shown_row(self, row: Iterable[int]) -> dict[JobState, int]:
         counts = shown_counts([])
@@ -119,36 +123,29 @@ class Whole:
             counts[self._shown[code]] += number
         return counts
 
-    def overall(self, totals: dict[JobState, int]) -> JobState:
-        """The state of the run.
-
-        Parameters
-        ----------
-        totals
-            Number of jobs per state.
-        """
+    def _overall(self, counts: dict[JobState, int]) -> JobState:
         state = self.state
         if self.unwatched or self.silent:
             return JobState.UNKNOWN
-        overall = run_state(totals, expected=self._opened.card.expected, cancelled=state.cancelled)
+        overall = run_state(counts, expected=self._opened.card.expected, cancelled=state.cancelled)
         if self.held and stuck_with(state, self.held):
             return JobState.HELD
         if state.overall() is JobState.HELD and overall is not JobState.UNKNOWN:
             return JobState.HELD
-        if overall in ENDS and not state.finished:
+        if overall in END_STATES and not state.finished:
             return JobState.RUNNING
         return overall
 
     @property
-    def jobs(self) -> Details | None:
-        """Every job, if they were asked for."""
-        if self._history is None:
+    def job_reports(self) -> JobReports | None:
+        """Every job, if that was asked for."""
+        if self._newest is None:
             return None
-        return Details(
+        return JobReports(
             state=self.state,
-            history=self._history,
-            names=self.table.names,
-            labels=self.table.labels,
+            attempts=self._newest,
+            names=self.jobs.names,
+            labels=self.jobs.labels,
             shown=self._shown,
             held=self.held,
             log_of=self._opened.log_of if self._opened.log_locator else log_path,

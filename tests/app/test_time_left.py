@@ -7,7 +7,7 @@ from itertools import accumulate
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longshore.app.estimate import LEAST_ENDS, time_left
+from longshore.app.time_left import LEAST_ENDS, time_left
 
 
 def steady(ends: int, *, seconds: float = 10.0, slots: int = 2, left: int = 20) -> tuple[float, float] | None:

@@ -1,4 +1,4 @@
-"""Turns the failed jobs of a run into a few groups that failed alike, with an example each."""
+"""Sorts the failed jobs of a run into a few groups that failed alike, with an example each."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _Kind = tuple[int, str | None, int | None, int | None]
 """Label, cause, exit code, signal."""
 
 
-Read: TypeAlias = dict[tuple[int, int], tuple[str, tuple[str, ...]]]
+ReadLogs: TypeAlias = dict[tuple[int, int], tuple[str, tuple[str, ...]]]
 """What is common to logs, and their last lines, per job and attempt."""
 
 
@@ -38,7 +38,7 @@ class _Group:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Failed:
+class FailedJobs:
     """Failed jobs of a run, and how to tell of them.
 
     Attributes
@@ -67,10 +67,10 @@ class Failed:
     names_of: Callable[[Iterable[int]], Mapping[int, str]]
     held: Mapping[int, Ended | Lost | None] = field(default_factory=dict)
     holds: Mapping[int, int] = field(default_factory=dict)
-    read: Read = field(default_factory=dict)
+    read: ReadLogs = field(default_factory=dict)
     """What was found in logs before: a run that is watched fails a little at a time."""
 
-    def digest(self) -> tuple[Failure, ...]:
+    def groups(self) -> tuple[Failure, ...]:
         """The failures, the largest group first."""
         kinds: dict[_Kind, list[int]] = {}
         for job, end in self.jobs.items():

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from longshore.contract.service import StaleMarkError
-from longshore.engine.follow import read_since
-from longshore.engine.journal import read_events
+from longshore.engine.read_journal import read_events, read_since
 from longshore.errors import RunUnreadableError
 from longshore.model.codec import encode_line
 from longshore.model.event import FORMAT, Event, Failed, Life, Restarted, Seal

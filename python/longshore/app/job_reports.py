@@ -1,4 +1,4 @@
-"""Turns the history of a run into a report of each of its jobs."""
+"""Reports each job of a run from its state and its newest attempt."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, overload
 
-from longshore.app.history import History
+from longshore.app.attempts import NewestAttempts
 from longshore.contract.context import log_path
 from longshore.engine.job_codes import Code
 from longshore.engine.run_state import RunState
@@ -19,12 +19,12 @@ UNWATCHED: Final = (Code.PENDING, Code.RUNNING)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Details(Sequence[JobReport]):
+class JobReports(Sequence[JobReport]):
     """The jobs of a run in the order of the workflow, each reported when it is asked for: of a million, one is held.
 
     Attributes
     ----------
-    state, history
+    state, attempts
         Where each job stands, and how its newest attempt began and ended.
     names, labels
         Names of the jobs, and the labels.
@@ -37,7 +37,7 @@ class Details(Sequence[JobReport]):
     """
 
     state: RunState
-    history: History
+    attempts: NewestAttempts
     names: Sequence[str]
     labels: Sequence[str]
     shown: Sequence[JobState]
@@ -68,10 +68,8 @@ class Details(Sequence[JobReport]):
             shown = JobState.HELD
         if not number:
             return JobReport(name=name, label=label, state=shown)
-        if job in self.held:
-            shown = JobState.HELD
-        host, began = self.history.start(job, number)
-        end = self.history.end(job, number)
+        host, began = self.attempts.start(job, number)
+        end = self.attempts.end(job, number)
         # Text and no path: a hundred thousand paths take half a second to make.
         log = self.log_of(job, name, label, number)
         if end is None:

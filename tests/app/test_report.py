@@ -13,12 +13,12 @@ import msgspec
 import pytest
 from tests.app.written_run import NOW, WrittenRun, course
 
-from longshore.app.events import RunEvents
+from longshore.app.event_log import RunEvents
+from longshore.app.event_source import event_blocks
 from longshore.app.explain_job import explain_job
-from longshore.app.job_events import event_lines
 from longshore.app.logs import LogFollower
-from longshore.app.report import Reading, report_run
-from longshore.app.restart import what_to_restart
+from longshore.app.report import ReportBuilder, report_run
+from longshore.app.restart import plan_restart
 from longshore.app.runs import OpenRun
 from longshore.app.status import status_run
 from longshore.cli.show_job_text import reasons
@@ -55,7 +55,7 @@ def without_jobs(report: RunReport) -> RunReport:
 def test_every_moment_of_a_run(written: WrittenRun, ahead: int) -> None:
     """However far the journal is ahead of the snapshot, what is told is of one moment."""
     written.begin()
-    reading = Reading(written.opened)
+    builder = ReportBuilder(written.opened)
     events = course()
     for event in events[:ahead]:
         written.write(event)
@@ -65,7 +65,7 @@ def test_every_moment_of_a_run(written: WrittenRun, ahead: int) -> None:
             written.write(events[place + ahead])
         written.know(event)
         written.snapshot()
-        report = reading.look(NOW + 100)
+        report = builder.build(NOW + 100)
         assert report == report_run(written.opened, details=False, now=NOW + 100)
         if not ahead:
             assert report == without_jobs(report_run(written.opened, details=True, now=NOW + 100))
@@ -96,20 +96,20 @@ def test_a_retry_that_waits_is_told_of(written: WrittenRun) -> None:
 
 def test_a_life_that_made_others_void_is_read_anew(written: WrittenRun) -> None:
     written.begin()
-    reading = Reading(written.opened)
+    builder = ReportBuilder(written.opened)
     events = course()
     for event in events[:4]:
         written.write(event)
         written.know(event)
     written.snapshot()
     size = written.journal.stat().st_size
-    reading.look(NOW)
+    builder.build(NOW)
     for event in events[4:8]:
         written.write(event)
-    reading.look(NOW)
+    builder.build(NOW)
     written.begin(seals=size)
     written.snapshot()
-    report = reading.look(NOW)
+    report = builder.build(NOW)
     assert report == report_run(written.opened, details=False, now=NOW)
     assert report == without_jobs(report_run(written.opened, details=True, now=NOW))
 
@@ -131,7 +131,7 @@ def test_a_dead_engine_is_never_running(written: WrittenRun) -> None:
         written.know(event)
     written.snapshot()
     written.run.engine_lock.unlink()
-    report = Reading(written.opened).look(NOW)
+    report = ReportBuilder(written.opened).build(NOW)
     assert report.state is JobState.UNKNOWN
     assert (report.counts[JobState.UNKNOWN], report.counts[JobState.RUNNING]) == (1, 0)
     assert "longshore resume k7f3aa" in report.notes[0]
@@ -142,11 +142,11 @@ def test_a_dead_engine_is_never_running(written: WrittenRun) -> None:
 def test_a_run_that_went_away(written: WrittenRun) -> None:
     written.begin()
     written.snapshot()
-    reading = Reading(written.opened)
-    reading.look(NOW)
+    builder = ReportBuilder(written.opened)
+    builder.build(NOW)
     shutil.rmtree(written.run.root)
     with pytest.raises(RunNotFoundError, match="is gone"):
-        reading.look(NOW)
+        builder.build(NOW)
 
 
 def test_a_journal_that_lost_its_end_is_told_of(written: WrittenRun) -> None:
@@ -187,7 +187,7 @@ def test_of_a_run_without_a_journal_nothing_is_known(written: WrittenRun, detail
     assert "nothing is left that says what happened since" in report.notes[0]
     assert {job.state for job in report.jobs or ()} == ({JobState.UNKNOWN} if details else set())
     with pytest.raises(RunUnreadableError, match="and nothing is left in"):
-        event_lines(opened)
+        event_blocks(opened)
 
 
 class Silent(LocalService):
@@ -229,7 +229,7 @@ def test_whether_a_run_goes_on_is_not_known_where_nobody_can_be_asked(written: W
     said = "the workload manager cannot be asked, so what became of it since is not known"
     assert said in reasons(explained, now=NOW)[0]
     with pytest.raises(UnreachableError, match="still runs cannot be told: timed out"):
-        what_to_restart(opened, RestartChanges())
+        plan_restart(opened, RestartChanges())
 
 
 def test_a_hold_is_explained_of_the_job_that_is_held_and_not_of_its_children(written: WrittenRun) -> None:
@@ -249,7 +249,7 @@ def test_a_hold_is_explained_of_the_job_that_is_held_and_not_of_its_children(wri
 LOOKS: dict[str, Callable[[OpenRun], object]] = {
     "status": status_run,
     "report": lambda opened: report_run(opened, details=True),
-    "explain": event_lines,
+    "explain": event_blocks,
     "events --follow": lambda opened: list(RunEvents(opened).follow()),
     "logs --follow": lambda opened: list(LogFollower(opened, "j0").growth()),
 }

@@ -7,11 +7,10 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from longshore.app.following import Following
-from longshore.app.job_events import event_lines
+from longshore.app.event_source import EventFollower, event_blocks
 from longshore.app.runs import OpenRun, readable
-from longshore.errors import RunUnreadableError, UsageError
-from longshore.model.codec import decode_event
+from longshore.errors import UsageError
+from longshore.model.codec import decode_events
 from longshore.model.event import Event, Finished, Life, Restarted
 
 _LOOK_S: Final = 0.2
@@ -50,21 +49,21 @@ class RunEvents:
 
     def follow(self) -> Iterator[tuple[str, Event]]:
         """Give what there is and what comes, until nothing of the run can move any more."""
-        following = Following(self._opened)
+        follower = EventFollower(self._opened)
         with readable(self._opened.run):
-            if following.may_come:
-                yield from self._followed(following)
+            if follower.may_come:
+                yield from self._followed(follower)
                 return
         yield from self
         self.lost = not self._finished
 
-    def _followed(self, following: Following) -> Iterator[tuple[str, Event]]:
+    def _followed(self, follower: EventFollower) -> Iterator[tuple[str, Event]]:
         while True:
             began = time.monotonic()
             # Asked before anything is read: what it wrote before it ended is seen in this round.
             over = self._opened.is_alive() is False
-            events = following.read()
-            if following.anew:
+            events = follower.read()
+            if follower.restarted:
                 # What was given is not given twice.
                 self._since, self._place = max(self._since, self._place), (0, 0)
             took = time.monotonic() - began
@@ -96,14 +95,8 @@ class RunEvents:
 
 
 def _decoded(opened: OpenRun) -> Iterator[Event]:
-    for line in event_lines(opened):
-        try:
-            event: Event = decode_event(line)
-        except ValueError as error:
-            raise RunUnreadableError(
-                f"the journal of run '{opened.card.id}' has a line that is no event: {error}"
-            ) from (error)
-        yield event
+    for block in event_blocks(opened):
+        yield from decode_events(block, path=str(opened.run.journal))
 
 
 def _mark(text: str | None) -> tuple[int, int]:

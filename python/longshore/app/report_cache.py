@@ -22,7 +22,7 @@ _FORMAT: Final = 2
 _NAME: Final = "report.json"
 
 
-class Kept(msgspec.Struct, frozen=True, kw_only=True):
+class CachedReport(msgspec.Struct, frozen=True, kw_only=True):
     """A report, and all that it follows from: where any of that is another, it is made anew.
 
     Attributes
@@ -51,7 +51,7 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
     report: RunReport
 
 
-def read_kept(opened: OpenRun, snapshot: Snapshot | None) -> Kept | None:
+def read_cached_report(opened: OpenRun, snapshot: Snapshot | None) -> CachedReport | None:
     """The report that was kept of a run, if all it follows from is as it was.
 
     Parameters
@@ -63,7 +63,7 @@ def read_kept(opened: OpenRun, snapshot: Snapshot | None) -> Kept | None:
     """
     text = read_cached(opened.run, _NAME)
     try:
-        kept = msgspec.json.decode(text, type=Kept) if text else None
+        kept = msgspec.json.decode(text, type=CachedReport) if text else None
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return None
     if kept is None or (kept.format, kept.longshore) != (_FORMAT, __version__):
@@ -75,7 +75,9 @@ def read_kept(opened: OpenRun, snapshot: Snapshot | None) -> Kept | None:
     return kept
 
 
-def keep(opened: OpenRun, snapshot: Snapshot | None, *, mark: Mark, life: Life | None, report: RunReport) -> None:
+def cache_report(
+    opened: OpenRun, snapshot: Snapshot | None, *, mark: Mark, life: Life | None, report: RunReport
+) -> None:
     """Keep a report, where that can be written.
 
     Parameters
@@ -91,7 +93,7 @@ def keep(opened: OpenRun, snapshot: Snapshot | None, *, mark: Mark, life: Life |
     report
         The report, without single jobs.
     """
-    kept = Kept(mark=mark, card=opened.card, snapshot=snapshot, logs=_logs(report), life=life, report=report)
+    kept = CachedReport(mark=mark, card=opened.card, snapshot=snapshot, logs=_logs(report), life=life, report=report)
     with suppress(OSError):
         write_cached(opened.run, _NAME, msgspec.json.encode(kept))
 

@@ -1,25 +1,46 @@
-"""Turns what was added to a journal since a mark into events, a piece at a time, however long the journal is."""
+"""Reads the events of a journal that count, all or since a mark, a block at a time, however long the journal is.
+
+Lives are sealed one by the next, see `longshore.engine.journal`: what an engine wrote behind its seal is void.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from longshore.contract.context import Mark
 from longshore.contract.service import StaleMarkError
 from longshore.engine.journal import lives, sealed_lengths
-from longshore.errors import RunNotFoundError, RunUnreadableError
+from longshore.errors import RunUnreadableError
 from longshore.model.codec import decode_events
-from longshore.model.event import Event
+from longshore.model.event import Event, Seal
 from longshore.world.files import open_to_read
 
-_PIECE: Final = 1 << 18
+_BLOCK_B: Final = 1 << 18
+
+
+class Block(NamedTuple):
+    """Whole lines of the file of one life."""
+
+    path: Path
+    lines: bytes
+
+
+def read_events(folder: Path, *, seal: Seal | None = None) -> Iterator[Event]:
+    """All events of a run that count, in order; parameters and errors as for `read_blocks`."""
+    return _decode(read_blocks(folder, seal=seal)[0])
 
 
 def read_since(folder: Path, mark: Mark = "") -> tuple[Iterator[Event], Mark]:
-    """What a journal has gained since a mark, and the next mark.
+    """The events that a journal has gained since a mark, and the next mark; see `read_blocks`."""
+    blocks, mark = read_blocks(folder, mark)
+    return _decode(blocks), mark
+
+
+def read_blocks(folder: Path, mark: Mark = "", *, seal: Seal | None = None) -> tuple[Iterator[Block], Mark]:
+    """The lines that a journal has gained since a mark, and the next mark.
 
     Parameters
     ----------
@@ -27,10 +48,12 @@ def read_since(folder: Path, mark: Mark = "") -> tuple[Iterator[Event], Mark]:
         The run's journal folder.
     mark
         What the last call returned; empty for all there is.
+    seal
+        A seal about to be put on the newest life, which may still be writing.
 
     Raises
     ------
-    StaleMark
+    StaleMarkError
         Some of what was read up to the mark was void, as a newer life has said since, or is no longer there.
     RunUnreadableError
         A file is of a newer format, cannot be read, or a line that counts is gone or is no event. The iterator may
@@ -39,7 +62,7 @@ def read_since(folder: Path, mark: Mark = "") -> tuple[Iterator[Event], Mark]:
     try:
         # The seals before the sizes: what was measured before a seal was written is there by then.
         found = lives(folder)
-        seals = sealed_lengths(found)
+        seals = sealed_lengths(found, seal)
         files = [(number, path, path.stat().st_size) for number, path in found]
         ends = [(number, path, _end(path, size, seals.get(number))) for number, path, size in files]
     except OSError as error:
@@ -47,48 +70,18 @@ def read_since(folder: Path, mark: Mark = "") -> tuple[Iterator[Event], Mark]:
     life, begin = _position(mark)
     if life and all(number != life or end < begin for number, _, end in ends):
         raise StaleMarkError
-    pieces = [(path, begin if number == life else 0, end) for number, path, end in ends if number >= life]
-    return _events(pieces), f"{ends[-1][0]}:{ends[-1][2]}" if ends else ""
+    blocks = (
+        Block(path, lines)
+        for number, path, end in ends
+        if number >= life
+        for lines in _lines(path, begin if number == life else 0, end)
+    )
+    return blocks, f"{ends[-1][0]}:{ends[-1][2]}" if ends else ""
 
 
-class JournalFollower:
-    """The events of a run as they come, for whoever follows it as it goes.
-
-    What a superseded engine wrote behind its seal is void, and passed over if it was not read before it was sealed.
-
-    Parameters
-    ----------
-    folder
-        The run's journal folder.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._mark: Mark = ""
-
-    def read(self) -> list[Event]:
-        """Everything since the last call, in order.
-
-        Raises
-        ------
-        RunNotFoundError
-            The run directory was removed meanwhile.
-        RunUnreadableError
-            What is new cannot be read.
-        """
-        if self._mark and not lives(self._folder):
-            raise RunNotFoundError(
-                f"'{self._folder.parent}' is gone: it was moved or removed while it was followed",
-                hint="If it was moved, name it by its new path.",
-            )
-        try:
-            events, mark = read_since(self._folder, self._mark)
-        except StaleMarkError:
-            life, _ = _position(self._mark)
-            events, mark = read_since(self._folder, f"{life + 1}:0")
-        found = list(events)
-        self._mark = mark
-        return found
+def _decode(blocks: Iterable[Block]) -> Iterator[Event]:
+    for path, lines in blocks:
+        yield from decode_events(lines, path=str(path))
 
 
 def _position(mark: Mark) -> tuple[int, int]:
@@ -105,7 +98,7 @@ def _end(path: Path, size: int, sealed: int | None) -> int:
     # The newest life may be writing its last line just now.
     with path.open("rb") as file:
         while size:
-            begin = max(0, size - _PIECE)
+            begin = max(0, size - _BLOCK_B)
             file.seek(begin)
             found = file.read(size - begin).rfind(b"\n")
             if found >= 0:
@@ -114,13 +107,10 @@ def _end(path: Path, size: int, sealed: int | None) -> int:
     return 0
 
 
-def _events(pieces: list[tuple[Path, int, int]]) -> Iterator[Event]:
-    for path, begin, end in pieces:
-        if begin < end:
-            yield from _of_file(path, begin, end)
-
-
-def _of_file(path: Path, begin: int, end: int) -> Iterator[Event]:
+def _lines(path: Path, begin: int, end: int) -> Iterator[bytes]:
+    """The lines between two places in a file, some at a time."""
+    if begin >= end:
+        return
     try:
         file = open_to_read(path)
     except OSError as error:
@@ -128,18 +118,18 @@ def _of_file(path: Path, begin: int, end: int) -> Iterator[Event]:
     try:
         rest = b""
         while begin < end:
-            piece = os.pread(file, min(_PIECE, end - begin), begin)
+            piece = os.pread(file, min(_BLOCK_B, end - begin), begin)
             if not piece:
                 raise RunUnreadableError(f"'{path}' became shorter while it was read")
             begin += len(piece)
             cut = piece.rfind(b"\n") + 1
-            if not cut:
+            if cut:
+                yield rest + piece[:cut]
+                rest = piece[cut:]
+            else:
                 rest += piece
-                continue
-            yield from decode_events(rest + piece[:cut], path=str(path))
-            rest = piece[cut:]
         if rest:
-            yield from decode_events(rest, path=str(path))
+            yield rest
     except OSError as error:
         raise RunUnreadableError(f"'{path}' cannot be read: {error.strerror}") from error
     finally:
