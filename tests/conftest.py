@@ -11,12 +11,19 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 from tests.command import Cli, CommandResult, CommandServer
+from tests.depth import examples
 
 import longshore
 from longshore.sites.environment import is_excluded
 
-# How long an example takes says something of the machine, and nothing of what is tested.
-settings.register_profile("house", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# How long an example takes says something of the machine, and nothing of what is tested. What a fixture gives is one
+# for all examples of a property: a folder, most of the time.
+settings.register_profile(
+    "house",
+    deadline=None,
+    max_examples=examples(),
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
 settings.load_profile("house")
 
 _PACKAGE_PARENT = Path(longshore.__file__).resolve().parent.parent
@@ -83,7 +90,6 @@ def cli(tmp_path: Path, command_server: CommandServer) -> Cli:
     return run
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say above the last line what failed before the tests, where ``bin/test`` ran them."""
-    if failed := os.environ.get("BIN_TEST_FAILED"):
-        terminalreporter.write_line(f"bin/test: failed before the tests: {failed}", red=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with what takes longest, mypy: nothing is to be waited for at the end."""
+    items.sort(key=lambda item: item.path.name != "test_checks.py")

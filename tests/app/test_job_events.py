@@ -6,8 +6,9 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.depth import examples
 
 from longshore.app.attempts import attempts_of
 from longshore.app.event_source import event_blocks
@@ -47,7 +48,7 @@ def a_run(root: Path, random: Random, *, final: bool) -> OpenRun:
     return OpenRun(run=run, card=read_card(run))
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(25))
 @given(seed=st.integers(0, 10**6), final=st.booleans())
 def test_the_fold_of_a_part_is_that_of_the_whole(
     seed: int, final: bool, tmp_path_factory: pytest.TempPathFactory

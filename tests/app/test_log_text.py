@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from longshore.app import log_text
@@ -23,7 +23,6 @@ def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log_text, "_PIECE", 7)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(logs, st.integers(0, 12))
 def test_the_tail_is_the_last_lines(tmp_path: Path, text: bytes, lines: int) -> None:
     path = tmp_path / "log"
@@ -34,7 +33,6 @@ def test_the_tail_is_the_last_lines(tmp_path: Path, text: bytes, lines: int) -> 
     assert tail == b"".join(text.splitlines(keepends=True)[-lines:] if lines else []) or b"\r" in text
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.sampled_from([b"a", b"bb\n", b"\n", b"\x00\n"]), max_size=30).map(b"".join))
 def test_what_matches_does_not_depend_on_the_pieces(tmp_path: Path, text: bytes) -> None:
     path = tmp_path / "log"

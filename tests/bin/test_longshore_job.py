@@ -11,8 +11,9 @@ import time
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.depth import examples
 
 from longshore.contract.context import Context, RunPaths, Site
 from longshore.model.dag import Dag
@@ -22,7 +23,7 @@ from longshore.services.local.render import table
 
 PROGRAM = Path(__file__).resolve().parents[2] / "bin" / "longshore-job"
 SHELLS = [path for shell in ("dash", "bash", "ksh", "mksh") if (path := shutil.which(shell))]
-quickly = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+quickly = settings(max_examples=examples(25))
 values = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=20)
 awkward = st.text(st.sampled_from("ab \t\n'\"\\$`*?~#!;&|<>(){}=%-\rcn0"), max_size=20)
 
@@ -237,8 +238,10 @@ def test_a_signal_is_passed_on_and_the_end_recorded(tmp_path: Path, shell: str, 
     line = "trap 'echo bye; exit 9' TERM; echo ready; while :; do sleep 0.02; done"
     path = write(tmp_path, job("other", "true"), job("x", line))
     (tmp_path / "t").mkdir()
+    # Under nohup it would be ignored.
+    heeded = ["env", f"--default-signal={number.name.removeprefix('SIG')}"]
     process = subprocess.Popen(
-        [shell, PROGRAM, "-m", "2", "-e", tmp_path / "ends", path],
+        [*heeded, shell, PROGRAM, "-m", "2", "-e", tmp_path / "ends", path],
         env={"PATH": os.environ["PATH"], "TMPDIR": str(tmp_path / "t")},
     )
     log = tmp_path / "logs" / "l" / "00" / "x.1.log"

@@ -19,6 +19,7 @@ from tempfile import TemporaryDirectory
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from tests.depth import examples
 
 from longshore.errors import GraphError
 from longshore.graph.wfformat import read_wfformat
@@ -94,7 +95,7 @@ def test_a_value_may_look_like_an_option(tmp_path: Path) -> None:
 names = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=40)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25))
 @given(name=names, in_file=st.booleans(), locale=st.sampled_from(["C", "C.UTF-8", "POSIX"]))
 @example(name="$(touch x) `y` 'q' \"z\" \\ * ~ # & ; | < > ! {a,b}", in_file=False, locale="C")
 @example(name="a\nb\tc\r\x7f\x1b[0m", in_file=True, locale="C")
@@ -338,7 +339,9 @@ def catches(pid: int, number: signal.Signals) -> bool:
 @pytest.mark.parametrize("cpu", ["0", "1"])
 def test_a_signal_ends_it_while_it_works(tmp_path: Path, number: signal.Signals, cpu: str) -> None:
     words = ("--seconds", "600", "--cpu", cpu, "--output", "5:x")
-    with subprocess.Popen([*COMMAND, *words], cwd=tmp_path, stderr=subprocess.PIPE) as process:
+    # Under nohup it ignores one of them.
+    heeding = ["env", "--default-signal=HUP", *COMMAND, *words]
+    with subprocess.Popen(heeding, cwd=tmp_path, stderr=subprocess.PIPE) as process:
         deadline = time.monotonic() + 120
         # The last of those that it prepares for.
         while not catches(process.pid, signal.SIGHUP):

@@ -8,6 +8,7 @@ from typing import Any, Final
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.depth import examples
 
 from longshore.app.schemas import configuration_schema
 from longshore.config.check import Finding, Severity, check
@@ -114,7 +115,7 @@ _WRONG: Final = st.one_of(
 _PLACES: Final = [(), ("payload",), ("pipetask", "isr"), ("cluster", "c"), ("finalJob",), ("site", "s")]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200))
 @given(st.dictionaries(st.sampled_from(KNOWN), _WRONG, max_size=4), st.sampled_from(_PLACES))
 def test_every_finding_has_a_way_out(values: dict[str, Any], place: tuple[str, ...]) -> None:
     for step in reversed(place):
@@ -206,7 +207,6 @@ VALUES = st.recursive(
 
 
 @given(st.dictionaries(NAMES, VALUES, max_size=4))
-@settings(deadline=None)  # the first one imports jsonschema
 def test_anything_can_be_checked(values: dict[str, Any]) -> None:
     for finding in check(layer_from_mapping(values, "x", LayerRank.FILE).root, SCHEMA):
         assert finding.message

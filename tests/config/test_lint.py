@@ -11,6 +11,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.config.findings import PLAIN, SCHEMA, findings_of
+from tests.depth import examples
 
 from longshore.app.configuration import explain, read_draft
 from longshore.app.lint import lint_file
@@ -281,7 +282,7 @@ VALUES = st.recursive(
 
 
 @given(st.dictionaries(KEYS, VALUES, max_size=4))
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=examples(60))
 def test_anything_is_linted_and_explained_or_refused_by_us(tmp_path_factory: pytest.TempPathFactory, tree: Any) -> None:
     path = tmp_path_factory.getbasetemp() / "any.yaml"
     path.write_text(yaml.safe_dump(tree), "utf-8")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
@@ -27,7 +27,6 @@ VALIDATOR = Draft202012Validator(SCHEMA)
 
 
 @given(st.dictionaries(KEYS, VALUES, max_size=3))
-@settings(deadline=None)
 def test_what_fits_is_valid(values: dict[str, Any]) -> None:
     if QUICK.fits(values):
         assert VALIDATOR.is_valid(values)

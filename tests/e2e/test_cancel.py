@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from tests.command import Cli
+from tests.depth import rounds
 from tests.waiting import engine_of
 from tests.workflows import Tasks, WriteRun, in_place
 
@@ -131,7 +132,6 @@ def test_the_runs_of_a_user(cli: Cli, write_run: WriteRun) -> None:
 
 
 def test_a_run_whose_engine_is_gone_can_be_cancelled(cli: Cli, write_run: WriteRun) -> None:
-
     run = submitted(cli, write_run("runQuantumCommand: sleep 60\nrequestMemory: 10\n", CHAIN))
     running(cli, run)
     os.kill(engine_of(run), 9)
@@ -140,8 +140,7 @@ def test_a_run_whose_engine_is_gone_can_be_cancelled(cli: Cli, write_run: WriteR
     assert report(cli, run)["state"] == "DELETED"
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(int(os.environ.get("LONGSHORE_TEST_CANCELS", "6"))))
+@pytest.mark.parametrize("seed", rounds(1, 6, 100))
 def test_at_random_moments_nothing_is_left_and_counts_add_up(cli: Cli, write_run: WriteRun, seed: int) -> None:
     chance = random.Random(seed)
     run = submitted(cli, write_run("runQuantumCommand: sleep 0.0$(($$ % 9))\nrequestMemory: 10\n", WIDE))

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.depth import rounds
 
 import longshore
 from longshore.contract.context import RunPaths
@@ -21,8 +22,6 @@ from longshore.engine.read_journal import read_events
 from longshore.engine.replay import replay
 from longshore.model.event import Ended, Lost, Refused, Started, Submitting
 
-ROUNDS = int(os.environ.get("LONGSHORE_TEST_CHAOS", "12"))
-"""Random runs; each dies up to a dozen times."""
 JOBS = 10
 PACKAGE_PARENT = Path(longshore.__file__).resolve().parent.parent
 PROGRAM = Path(__file__).with_name("chaos.py")
@@ -134,7 +133,7 @@ def check(root: Path) -> None:
             assert last < where["start", job, attempt], "a child starts after its parents"
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_an_engine_may_be_killed_at_every_kind_of_moment(prepared: Path, tmp_path: Path, moment: str) -> None:
     folder = tmp_path / moment.replace(":", "-")
@@ -146,10 +145,10 @@ def test_an_engine_may_be_killed_at_every_kind_of_moment(prepared: Path, tmp_pat
     assert {each["moment"] for each in struck} == {*first, moment}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("block", range((ROUNDS + 3) // 4))
+@pytest.mark.parametrize("block", rounds(0, 3, 50))
 def test_deaths_at_random_lose_nothing_and_repeat_nothing(prepared: Path, tmp_path: Path, block: int) -> None:
-    for seed in range(4 * block, min(4 * block + 4, ROUNDS)):
+    """Four runs, each of which dies up to a dozen times."""
+    for seed in range(4 * block, 4 * block + 4):
         folder = tmp_path / str(seed)
         folder.mkdir()
         drive(prepared, folder, {"seed": seed, "deaths": 12, "orders": seed % 3})

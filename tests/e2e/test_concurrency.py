@@ -70,7 +70,7 @@ def test_a_job_says_which_limit_it_waits_for_and_who_has_it(cli: Cli, write_run:
     eventually(lambda: is_over(tmp_path, "first") and is_over(tmp_path, "second"))
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_crash_frees_what_no_job_has_and_keeps_what_jobs_have(cli: Cli, write_run: WriteRun, tmp_path: Path) -> None:
     text = COMMON.replace("sleep 0.4", "sleep 4")
     assert cli("submit", run_of(write_run, "first", text)).returncode == 0

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.full
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "doc" / "examples" / "montage" / "montage.yaml"

@@ -20,7 +20,7 @@ def test_all_six_are_there() -> None:
     assert len(INSTANCES) == 6
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("instance", INSTANCES, ids=lambda path: path.stem)
 def test_an_instance_runs_in_order_with_all_outputs(cli: Cli, tmp_path: Path, instance: Path) -> None:
     yaml = f"wfformat: {instance}\nreplay: {{timeScale: 0, outputScale: 0.000001}}\nrequestMemory: 20\n"

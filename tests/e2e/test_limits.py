@@ -14,7 +14,7 @@ import pytest
 from tests.command import Cli
 from tests.workflows import Tasks, WriteRun
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.full
 
 EAT = (
     "import sys, time\n"

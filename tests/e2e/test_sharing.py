@@ -32,7 +32,7 @@ def run_of(
     return path.name
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_two_runs_share_a_machine_and_one_then_has_it_all(cli: Cli, write_run: WriteRun, tmp_path: Path) -> None:
     many: Tasks = {f"t{number}": ("T", []) for number in range(30)}
     # However busy this machine is, the first has most of its work to do when the second comes.
@@ -55,7 +55,7 @@ def test_two_runs_share_a_machine_and_one_then_has_it_all(cli: Cli, write_run: W
     assert "alone again" in words
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_runs_that_do_not_share_take_what_they_count(cli: Cli, write_run: WriteRun, tmp_path: Path) -> None:
     text = "shareMachine: false"
     names = [run_of(write_run, EIGHT, word, text, seconds=1.5) for word in ("first", "second")]
@@ -67,7 +67,7 @@ def test_runs_that_do_not_share_take_what_they_count(cli: Cli, write_run: WriteR
     assert most_at_once(tmp_path / "signs", "first") == 2
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_no_two_jobs_have_one_gpu_although_the_engine_is_killed(cli: Cli, write_run: WriteRun, tmp_path: Path) -> None:
     text = (
         "resources: {cpus: 8, memory: 100 GiB, gpus: [0, 1, 3]}\nrequestMemory: 10\nrequestResources: {gpus: 1}\n"

@@ -9,6 +9,7 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.depth import examples
 from tests.engine.schedulers import make_scheduler
 
 from longshore.contract.batch import Limits
@@ -123,7 +124,7 @@ def amounts_of(given: dict[str, Any], job: int) -> dict[str, int]:
     return {name: min(amount, given["capacity"][name]) for name, amount in asked.items()}
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120))
 @given(runs(), st.randoms(use_true_random=False))
 def test_nothing_is_overshot_and_the_best_that_fits_starts(run: tuple[RunState, dict[str, Any]], dice: Random) -> None:
     state, given_ = run

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.depth import examples
 from tests.disk import room_for
 
 from longshore.engine.journal import Journal, fruitless_lives, lives, next_life
@@ -177,7 +178,7 @@ def test_a_file_must_begin_with_a_life(tmp_path: Path) -> None:
 job_lists = st.lists(st.lists(st.integers(0, 9), max_size=3), min_size=1, max_size=3)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(job_lists, st.data())
 def test_what_is_read_of_a_cut_journal_is_a_prefix(jobs: list[list[int]], data: st.DataObject) -> None:
     with tempfile.TemporaryDirectory() as name:
@@ -194,7 +195,7 @@ def test_what_is_read_of_a_cut_journal_is_a_prefix(jobs: list[list[int]], data: 
         assert list(read_events(folder)) == read
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40))
 @given(st.data())
 def test_a_cut_that_takes_what_was_sealed_is_refused(data: st.DataObject) -> None:
     with tempfile.TemporaryDirectory() as name:

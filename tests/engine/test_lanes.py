@@ -12,6 +12,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.depth import examples
 from tests.engine.schedulers import make_scheduler
 
 from longshore.contract.batch import Limits
@@ -212,7 +213,7 @@ def play_of(dice: Random) -> Play:
     return Play(parents, requests, profile_of, {"cpus": dice.randint(3, 6), "memory": dice.randint(4, 8)})
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200))
 @given(st.integers(0, 2**64))
 def test_late_news_never_overshoot_the_pool_and_nothing_starts_twice(seed: int) -> None:
     dice = Random(seed)
@@ -292,7 +293,7 @@ def test_a_life_that_begins_counts_what_it_finds_until_it_is_over() -> None:
     assert pool.free == {"cpus": 0}
 
 
-@pytest.mark.parametrize("size", [10_000, pytest.param(100_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("size", [10_000, pytest.param(100_000, marks=pytest.mark.bulk)])
 @pytest.mark.parametrize("shape", ["layer", "chain", "gather"])
 def test_large_shapes(shape: str, size: int) -> None:
     parents: list[tuple[int, ...]] = [()] * size

@@ -8,6 +8,7 @@ from heapq import heappop, heappush
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.depth import examples
 from tests.engine.schedulers import make_scheduler
 
 from longshore.contract.batch import Limits
@@ -192,7 +193,7 @@ def longest(children: Sequence[Sequence[int]], run_s: Sequence[float], job: int)
     return run_s[job] + max((longest(children, run_s, child) for child in children[job]), default=0.0)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80))
 @given(runs(), st.randoms(use_true_random=False))
 def test_the_best_head_that_fits_starts(
     run: tuple[list[tuple[int, ...]], list[float], list[Request], list[float], dict[str, int]], dice: object

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.depth import examples
 from tests.engine.states import codes, run_job
 
 from longshore.engine.apply_event import apply_event
@@ -76,7 +77,7 @@ def test_what_is_under_way_is_told_and_left_alone() -> None:
     assert codes(state) == ["READY", "RUNNING", "UNREADY", "UNREADY", "READY"], "what was ready waits again"
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200))
 @given(data=st.data())
 def test_whatever_is_named_every_job_runs_after_its_parents_and_the_run_comes_to_its_end(data: st.DataObject) -> None:
     size = data.draw(st.integers(1, 8))

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.depth import examples
 
 from longshore.engine.apply_event import apply_event
 from longshore.engine.job_codes import SHOWN, Code, shown_counts
@@ -186,7 +187,7 @@ def picture(state: RunState) -> dict[str, Any]:
     return held | {"barriers": vars(state.barriers)}
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200))
 @given(st.data(), st.one_of(graphs(), ordered_graphs()), st.integers(0, 60))
 def test_any_history_adds_up_and_folds_alike_a_second_time(data: st.DataObject, graph: Graph, steps: int) -> None:
     state, events = history(data, graph, steps)
@@ -196,7 +197,7 @@ def test_any_history_adds_up_and_folds_alike_a_second_time(data: st.DataObject, 
     assert picture(again) == picture(state)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100))
 @given(st.data(), st.one_of(graphs(), ordered_graphs()), st.integers(0, 30))
 def test_any_history_can_come_to_an_end(data: st.DataObject, graph: Graph, steps: int) -> None:
     state, _ = history(data, graph, steps)
@@ -210,7 +211,7 @@ def test_any_history_can_come_to_an_end(data: st.DataObject, graph: Graph, steps
     assert not state.cancelling
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100))
 @given(st.data(), graphs(), st.integers(0, 40))
 def test_stale_and_unknown_news_change_nothing(data: st.DataObject, graph: Graph, steps: int) -> None:
     state, _ = history(data, graph, steps)
@@ -237,7 +238,7 @@ def stale_news(state: RunState) -> Iterable[Event]:
     yield Refused(b="unknown", why="?", spent=True, jobs=tuple((job, state.attempts[job]) for job in state.active))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100))
 @given(graphs(), st.randoms(use_true_random=False))
 def test_exactly_the_descendants_of_failed_jobs_are_pruned(graph: Graph, dice: Any) -> None:
     state = graph.begin()

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.depth import examples
 from tests.engine.schedulers import make_scheduler
 from tests.engine.simulation import CHAIN, Hooked, Simulation, answers, fails
 from tests.engine.states import codes, run_job
@@ -137,7 +138,7 @@ def test_a_restart_that_leaves_out_what_a_job_waits_for_prunes_it_again() -> Non
 ACTS = st.sampled_from(["pause", "unpause", "hold", "release", "throttle", "set", "what nobody knows"])
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300))
 @given(data=st.data())
 def test_whatever_is_said_the_numbers_add_up_and_every_run_can_be_brought_to_its_end(data: st.DataObject) -> None:
     size = data.draw(st.integers(1, 7))

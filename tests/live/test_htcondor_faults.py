@@ -12,7 +12,7 @@ from tests.live.condor_pools import condor
 from tests.live.condor_runs import CondorSite
 from tests.live.runs import many, until
 
-pytestmark = [pytest.mark.live, pytest.mark.slow]
+pytestmark = [pytest.mark.live, pytest.mark.full]
 
 TEXT = "runQuantumCommand: echo {jobName} >> ${PWD}/notes; while ! test -e ${PWD}/go; do sleep 0.2; done\n"
 

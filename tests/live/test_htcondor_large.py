@@ -10,12 +10,13 @@ from tests.live.condor_runs import CondorSite
 from tests.live.runs import ENDS
 from tests.workflows import Tasks
 
-pytestmark = [pytest.mark.live, pytest.mark.slow]
+pytestmark = pytest.mark.live
 
 PAIRS = 1000
 BAD = 10
 
 
+@pytest.mark.full
 @pytest.mark.timeout(600)
 def test_two_thousand_jobs(condor_site: CondorSite) -> None:
     """Each job is followed by another; some of the first ones fail."""
@@ -36,6 +37,7 @@ def test_two_thousand_jobs(condor_site: CondorSite) -> None:
     assert not condor_site.pool.queue("ClusterId")
 
 
+@pytest.mark.bulk
 @pytest.mark.timeout(600)
 def test_a_hundred_thousand_nodes_that_do_nothing(condor_site: CondorSite) -> None:
     """DAGMan has a whole DAG of ours to order and to log, of nodes that no machine has to run."""

@@ -72,7 +72,7 @@ def test_another_schedd_that_nobody_knows(condor_site: CondorSite) -> None:
     assert "the schedd 'nobody@' is not known to the collector. 'condor_status -schedd' names" in ran.stdout
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("daemon", ["schedd", "collector"])
 def test_a_ping_of_one_that_hangs_comes_to_its_end(condor_site: CondorSite, daemon: str) -> None:
     with hanging(condor_site.pool.pid(daemon)):

@@ -49,7 +49,7 @@ def has_failed(site: SlurmSite, run: Path) -> bool:
     return bool(site.report(run)["state"] == "FAILED")
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_job_whose_time_is_over(bare_site: SlurmSite, kept_site: SlurmSite) -> None:
     # Slurm's shortest time is a minute, and so both kinds of cluster are waited for at once.
     text = "numberOfRetries: 3\nrequestWalltime: 60\nrunQuantumCommand: sleep 300\n"

@@ -8,8 +8,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from tests.depth import examples
 
 from longshore.model.job import JobSettings
 from longshore.model.request import MIB, Request
@@ -29,7 +30,7 @@ from longshore.plan.commands import (
 )
 
 SHELLS = [shell for shell in ("dash", "bash", "ksh", "mksh") if shutil.which(shell)]
-quickly = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+quickly = settings(max_examples=examples(60))
 
 words = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=12)
 benign = st.text(st.sampled_from("aZ09 \t-_=+,./:%@^é世\u00a0\u2003"), max_size=24)

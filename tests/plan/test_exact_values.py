@@ -9,6 +9,7 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.depth import examples
 
 from longshore.config.merge import tree
 from longshore.config.profile import compile_profile
@@ -55,7 +56,7 @@ def told(argv: tuple[str, ...]) -> list[str]:
     return done.stdout.decode().split("\0")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(value=hostile, files=st.lists(hostile, min_size=1, max_size=3))
 def test_in_a_line_for_the_shell(value: str, files: list[str]) -> None:
     line = " ".join(map(shell_line, [(word,) for word in TELL])).replace("{", "{{").replace("}", "}}")
@@ -63,7 +64,7 @@ def test_in_a_line_for_the_shell(value: str, files: list[str]) -> None:
     assert told(command_argv(filled(job.command))) == [value, *files]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(value=hostile, files=st.lists(hostile, min_size=1, max_size=3))
 def test_in_a_list_of_words(value: str, files: list[str]) -> None:
     job = jobs_of([*TELL, "{x}", "{many}", "<{x}>"], {"x": value}, {"many": tuple(files)})
@@ -71,7 +72,7 @@ def test_in_a_list_of_words(value: str, files: list[str]) -> None:
     assert told(("/bin/sh", "-c", shell_line(filled(job.command)))) == [value, *files, f"<{value}>"]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40))
 @given(value=hostile)
 def test_beside_what_is_filled_in_later(value: str) -> None:
     job = jobs_of([*TELL, "<ENV:HOME>/{x}", "<FILE:raw>", "x={x}<FILE:raw> it's"], {"x": value}, {})
@@ -85,7 +86,7 @@ def test_a_number_keeps_its_format(value: int) -> None:
     assert jobs_of("prog {x:06}", {"x": value}, {}).command == f"prog {value:06}"
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(value=words.filter(lambda text: "\n" not in text))
 def test_a_format_is_applied_before_the_shell_sees_it(value: str) -> None:
     line = " ".join(map(shell_line, [(word,) for word in TELL])).replace("{", "{{").replace("}", "}}")

@@ -8,8 +8,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from tests.depth import examples
 
 from longshore.plan.script import JobScript, render_job_script
 
@@ -65,7 +66,7 @@ def run_by_hand(job: JobScript, **environment: str) -> subprocess.CompletedProce
     )
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(40))
 @given(st.lists(text, max_size=4), st.dictionaries(names, text, max_size=3))
 @example(["-n", "$(x)", "`y`", "'", '"', "\\", "*", "~", "a\nb", "\t", "漢", "<x>", "#"], {"A": "x=y\n$HOME"})
 def test_words_and_variables_arrive_as_they_are(tmp_path: Path, words: list[str], variables: dict[str, str]) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from longshore.config.merge import Layer, LayerRank, Marker, Node, merge, plain, tree
@@ -535,7 +535,6 @@ def outcome(read: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
 
 
 @given(st.dictionaries(KEYS, TREES, max_size=4))
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 def test_any_nested_yaml_is_read_or_refused_by_us(tmp_path: Path, tree: dict[str, Any]) -> None:
     path = tmp_path / "any.yaml"
     path.write_text(yaml.safe_dump(tree), "utf-8")
@@ -555,7 +554,6 @@ def test_any_text_is_read_or_refused_by_us(text: str) -> None:
 
 
 @given(st.binary(max_size=60))
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 def test_any_bytes_are_read_or_refused_by_us(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "any.yaml"
     path.write_bytes(content)

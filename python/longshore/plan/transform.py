@@ -223,7 +223,7 @@ def _command(cluster: Cluster, profile: ClusterProfile, values: Sequence[_Values
 def _at_once(
     tasks: Sequence[Task], values: Sequence[_Values], profile: ClusterProfile, directory: str
 ) -> Iterator[tuple[Task, _Values, int]]:
-    """Tasks with their values; adjacent tasks whose commands differ only in the id are merged, and their number counted.
+    """Tasks with their values; adjacent ones whose commands differ only in the id are merged and counted.
 
     A command that takes ids takes many (BPS passes all of a job's), and starts LSST's packages once for all of them.
     """

@@ -7,6 +7,7 @@ from itertools import pairwise, product
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.depth import examples
 
 from longshore.contract.clustering import ClusteringSettings, ClusterRule, Partition, Start
 from longshore.errors import CycleError, GraphError
@@ -109,7 +110,7 @@ def graphs(draw: st.DrawFn) -> TaskGraph:
     return TaskGraph(name="g", dag=Dag(tasks, draw(st.lists(st.sampled_from(pairs), max_size=20)) if pairs else []))
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(graphs(), st.sampled_from([None, *Start]), st.sampled_from([("x",), ("x", "y"), ()]), st.data())
 def test_every_task_is_in_one_cluster_or_it_is_said_why_not(
     graph: TaskGraph, start: Start | None, dimensions: tuple[str, ...], data: st.DataObject

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.depth import examples
 from tests.services.htcondor.rendering import context, job, rendered
 
 from longshore.engine.apply_event import apply_event
@@ -149,7 +150,7 @@ def test_what_dagman_could_not_submit_is_over(tmp_path: Path) -> None:
     assert gate.is_open()
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60))
 @given(data=st.data())
 def test_it_opens_when_the_engine_would_let_the_next_group_begin(data: st.DataObject, tmp_path: Path) -> None:
     size = data.draw(st.integers(2, 9))

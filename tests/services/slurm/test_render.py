@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from tests.depth import examples
 from tests.services.slurm.scripts import RUN, directives, member, script
 
 from longshore.contract.context import RunPaths
@@ -55,7 +56,7 @@ def test_what_has_no_room_in_a_line_is_refused_by_name(folder: str, value: str) 
     assert f"--chdir={run.root}" in options
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(words, words)
 @example(NASTY, NASTY)
 def test_the_shell_runs_just_the_wrapper(folder: str, value: str) -> None:
