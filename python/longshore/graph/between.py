@@ -31,10 +31,10 @@ def range_labels(written: str, tasks: Mapping[str, Node], origin: Origin | None)
     for label, needed in parents.items():
         for parent in needed:
             children[parent].add(label)
-    kept = _reached(begin, children) if begin else set(tasks)
-    kept &= _reached(end, parents) if end else set(tasks)
+    kept = _reachable(begin, children) if begin else set(tasks)
+    kept &= _reachable(end, parents) if end else set(tasks)
     if not kept:
-        backwards = begin in _reached(end, children)
+        backwards = begin in _reachable(end, children)
         raise ConfigError(
             f"the range '{written}' holds nothing: '{end}' needs nothing that comes from '{begin}'",
             origin=origin,
@@ -49,16 +49,16 @@ def _parents(tasks: Mapping[str, Node]) -> dict[str, set[str]]:
     """Parents of each label: the producers of its inputs, and the labels in ``after``."""
     made_by: dict[str, set[str]] = {}
     for label, task in tasks.items():
-        for dataset in _named(label, task, "outputs"):
+        for dataset in _section_names(label, task, "outputs"):
             made_by.setdefault(dataset, set()).add(label)
     found = {}
     for label, task in tasks.items():
-        needed = set(_named(label, task, "after")) & tasks.keys()
-        found[label] = needed.union(*(made_by.get(dataset, ()) for dataset in _named(label, task, "inputs")))
+        needed = set(_section_names(label, task, "after")) & tasks.keys()
+        found[label] = needed.union(*(made_by.get(dataset, ()) for dataset in _section_names(label, task, "inputs")))
     return found
 
 
-def _named(label: str, task: Node, section: str) -> list[str]:
+def _section_names(label: str, task: Node, section: str) -> list[str]:
     """Names in a section of a task: a list of them, or a map that defines them in place."""
     items = task.value if isinstance(task.value, dict) else {}
     node = items.get(section)
@@ -67,7 +67,7 @@ def _named(label: str, task: Node, section: str) -> list[str]:
     return list(read_names(node, f"'{section}' of the task '{label}'"))
 
 
-def _reached(start: str, links: Mapping[str, set[str]]) -> set[str]:
+def _reachable(start: str, links: Mapping[str, set[str]]) -> set[str]:
     """A label and all labels reachable from it."""
     found, stack = {start}, [start]
     while stack:

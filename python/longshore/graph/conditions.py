@@ -33,7 +33,7 @@ _OPERATORS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
     ">": operator.gt,
     ">=": operator.ge,
 }
-_TURNED: Final = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_MIRRORED: Final = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _NEGATED: Final = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 _FLIPPED: Final = bytes([1, 0]) + bytes(range(2, 256))
 
@@ -100,11 +100,11 @@ class Condition(msgspec.Struct, frozen=True):
             elif step is Connective.OR:
                 stack.append(stack.pop() | stack.pop())
             else:
-                stack.append(int.from_bytes(_tested(step, codes, rows), "little"))
+                stack.append(int.from_bytes(_test_rows(step, codes, rows), "little"))
         return stack[0].to_bytes(rows, "little")
 
 
-def _tested(step: Step, codes: Codes, rows: int) -> bytes:
+def _test_rows(step: Step, codes: Codes, rows: int) -> bytes:
     if isinstance(step, Mask):
         return bytes(map(step.passes.__getitem__, codes[step.dimension]))
     if isinstance(step, ColumnComparison):
@@ -124,7 +124,7 @@ def bind_conditions(expression: Expression, resolve: ColumnResolver, origin: Ori
         return []
     binder = _Binder(resolve, origin)
     steps = [step if isinstance(step, Connective) else binder.step(step) for step in expression]
-    return [_condition(part) for part in _conjuncts(_without_not(steps))]
+    return [_condition(part) for part in _conjuncts(_push_down_not(steps))]
 
 
 def _condition(steps: Sequence[Step]) -> Condition:
@@ -140,7 +140,7 @@ def _condition(steps: Sequence[Step]) -> Condition:
 # ----------------------------------------------------------------------------------------------------------- the shape
 
 
-def _without_not(steps: Sequence[Step]) -> list[Step]:
+def _push_down_not(steps: Sequence[Step]) -> list[Step]:
     """Push each NOT down to the tests."""
     done: list[Step] = []
     negated = [False]
@@ -153,12 +153,12 @@ def _without_not(steps: Sequence[Step]) -> list[Step]:
             negated += [negate, negate]
             done.append(step if not negate else Connective.OR if step is Connective.AND else Connective.AND)
         else:
-            done.append(_negated(step) if negate else step)
+            done.append(_negate(step) if negate else step)
     done.reverse()
     return done
 
 
-def _negated(test: Mask | ColumnComparison | Constant) -> Step:
+def _negate(test: Mask | ColumnComparison | Constant) -> Step:
     if isinstance(test, Mask):
         return Mask(test.dimension, test.passes.translate(_FLIPPED))
     if isinstance(test, ColumnComparison):
@@ -201,12 +201,12 @@ class _Binder:
         if isinstance(test, Membership):
             for literal in test.literals:
                 self._same_kind(side, literal, test.operand, literal)
-            return _mask(side, lambda values: _contained(values, test))
+            return _mask(side, lambda values: _member_mask(values, test))
         if _kind(side) is not ValueKind.TEXT:
             hint = f"Compare it, as in '{_name(test.operand)} > 5'."
             message = f"GLOB needs a column of text, and {shown(_name(test.operand))} holds numbers"
             raise query_error(message, test.operand.at, self.origin, hint)
-        matches = re.compile(_expression(test.pattern), re.DOTALL).fullmatch
+        matches = re.compile(_glob_expression(test.pattern), re.DOTALL).fullmatch
         return _mask(side, lambda values: bytes([matches(str(value)) is not None for value in values]))
 
     def _comparison(self, test: Comparison) -> Mask | ColumnComparison | Constant:
@@ -214,7 +214,7 @@ class _Binder:
         self._same_kind(left, right, test.left, test.right)
         compare = _OPERATORS[test.operator]
         if isinstance(left, Literal) and isinstance(right, ColumnValues):
-            return self._comparison(Comparison(_TURNED[test.operator], test.right, test.left, test.at))
+            return self._comparison(Comparison(_MIRRORED[test.operator], test.right, test.left, test.at))
         if isinstance(right, Literal):
             value = right.value
             return _mask(left, lambda values: bytes(map(compare, values, repeat(value))))
@@ -254,7 +254,7 @@ def _mask(side: ColumnValues | Literal, test: Callable[[Sequence[Value]], bytes]
     return Constant(test([side.value]) == b"\1")
 
 
-def _contained(values: Sequence[Value], test: Membership) -> bytes:
+def _member_mask(values: Sequence[Value], test: Membership) -> bytes:
     found = bytes(map(test.values.__contains__, values))
     if not test.ranges:
         return found
@@ -266,7 +266,7 @@ def _in_ranges(value: Value, ranges: Iterable[range]) -> bool:
     return isinstance(value, int | float) and value == int(value) and any(int(value) in each for each in ranges)
 
 
-def _expression(pattern: str) -> str:
+def _glob_expression(pattern: str) -> str:
     """Regular expression of a glob with ``*``, ``?`` and backslashes."""
     expression: list[str] = []
     opened = False

@@ -18,9 +18,9 @@ from longshore.model.dag import adjacency, find_ring, topological_order
 from longshore.model.suggestions import did_you_mean
 from longshore.origin import Origin
 
-_TOP: Final = ("description", "dimensions", "relations", "datasets", "tasks", "subsets")
-_TASK: Final = ("description", "dimensions", "command", "inputs", "outputs", "after")
-_PER_JOB: Final = frozenset({"label", "jobName", "jobLabel"})
+_PIPELINE_KEYS: Final = ("description", "dimensions", "relations", "datasets", "tasks", "subsets")
+_TASK_KEYS: Final = ("description", "dimensions", "command", "inputs", "outputs", "after")
+_JOB_NAMES: Final = frozenset({"label", "jobName", "jobLabel"})
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _LABEL = re.compile(r"[^\s/,#\x00-\x1f\x7f]+")
 
@@ -110,25 +110,29 @@ def read_declaration(node: Node) -> PipelineDeclaration:
     Raises `ConfigError` if a declaration is malformed or a name unknown, and `CycleError` if labels form a cycle.
     """
     top = map_items(without_deleted(node), "the pipeline")
-    check_keys(top, _TOP, "a pipeline")
+    check_keys(top, _PIPELINE_KEYS, "a pipeline")
     dimensions = _dimensions(top.get("dimensions"))
-    datasets = {name: DatasetEntry(name, _path(name, item)) for name, item in _named(top.get("datasets"), "datasets")}
+    datasets = {
+        name: DatasetEntry(name, _path(name, item)) for name, item in _named_items(top.get("datasets"), "datasets")
+    }
     tasks = map_items(top.get("tasks"), "'tasks'")
     if not tasks:
         raise ConfigError("the pipeline has no 'tasks'", origin=node.origin)
     for label, task in tasks.items():
-        datasets |= _defined_in_place(label, task, datasets)
+        datasets |= _inline_datasets(label, task, datasets)
     for name, dataset in datasets.items():
         if name in dimensions:
             raise ConfigError(f"'{name}' is a dimension and cannot be a dataset as well", origin=dataset.path.origin)
     description = PipelineDeclaration(
         origin=node.origin,
         dimensions=dimensions,
-        relations={name: _relation(name, item, dimensions) for name, item in _named(top.get("relations"), "relations")},
+        relations={
+            name: _relation(name, item, dimensions) for name, item in _named_items(top.get("relations"), "relations")
+        },
         datasets=datasets,
         tasks={label: _task(label, item, dimensions, datasets, tasks) for label, item in tasks.items()},
     )
-    _check_order(description)
+    _check_label_order(description)
     return description
 
 
@@ -175,7 +179,7 @@ def check_keys(items: Mapping[str, Node], known: Collection[str], what: str, hin
             )
 
 
-def _named(node: Node | None, section: str) -> Iterator[tuple[str, Node]]:
+def _named_items(node: Node | None, section: str) -> Iterator[tuple[str, Node]]:
     for name, item in map_items(node, f"'{section}'").items():
         yield check_identifier(name, section, item.origin), item
 
@@ -185,7 +189,7 @@ def check_identifier(name: str, section: str, origin: Origin) -> str:
     if not _IDENTIFIER.fullmatch(name):
         hint = "Names are letters, digits and underscores, and do not begin with a digit."
         raise ConfigError(f"{shown(name)} cannot be a name in '{section}'", origin=origin, hint=hint)
-    if name in _PER_JOB or (name.upper() in RESERVED and section == "dimensions"):
+    if name in _JOB_NAMES or (name.upper() in RESERVED and section == "dimensions"):
         raise ConfigError(f"'{name}' means something else and cannot be a name in '{section}'", origin=origin)
     return name
 
@@ -201,7 +205,7 @@ def unknown_name(kind: str, name: str, known: Iterable[str], origin: Origin | No
 
 
 def _dimensions(node: Node | None) -> dict[str, DimensionEntry]:
-    declared = {name: _dimension(name, item) for name, item in _named(node, "dimensions")}
+    declared = {name: _dimension(name, item) for name, item in _named_items(node, "dimensions")}
     for entry in list(declared.values()):
         if entry.file and entry.file.kind is FileKind.GLOB:
             for name in captured_names(entry.file.name, entry.origin):
@@ -312,14 +316,14 @@ def _path(name: str, node: Node) -> Node:
     return items["path"]
 
 
-def _defined_in_place(label: str, node: Node, datasets: Mapping[str, DatasetEntry]) -> dict[str, DatasetEntry]:
+def _inline_datasets(label: str, node: Node, datasets: Mapping[str, DatasetEntry]) -> dict[str, DatasetEntry]:
     """Datasets that a task defines in its ``inputs`` and ``outputs``, checked for conflicting paths."""
     items = map_items(node, f"the task '{label}'")
     found: dict[str, DatasetEntry] = {}
     for section in ("inputs", "outputs"):
         if section not in items or not isinstance(items[section].value, dict):
             continue
-        for name, item in _named(items[section], section):
+        for name, item in _named_items(items[section], section):
             if item.value is None:
                 continue
             entry = DatasetEntry(name, _path(name, item))
@@ -343,7 +347,10 @@ def _task(
         raise ConfigError(f"{shown(label)} cannot be the label of a task", origin=node.origin)
     items = map_items(node, what)
     check_keys(
-        items, _TASK, what, f"What its jobs ask for stands outside of the pipeline, under 'pipetask: {{{label}: ...}}'."
+        items,
+        _TASK_KEYS,
+        what,
+        f"What its jobs ask for stands outside of the pipeline, under 'pipetask: {{{label}: ...}}'.",
     )
     if items.get("command", node).value is None or "command" not in items:
         raise ConfigError(f"{what} has no 'command'", origin=node.origin)
@@ -351,10 +358,10 @@ def _task(
         label=label,
         origin=node.origin,
         command=items["command"],
-        dimensions=tuple(_checked(items.get("dimensions"), "dimension", dimensions, what)),
-        inputs=_checked(items.get("inputs"), "dataset", datasets, f"'inputs' of {what}"),
-        outputs=_checked(items.get("outputs"), "dataset", datasets, f"'outputs' of {what}"),
-        after=_checked(items.get("after"), "task", labels, f"'after' of {what}"),
+        dimensions=tuple(_known_names(items.get("dimensions"), "dimension", dimensions, what)),
+        inputs=_known_names(items.get("inputs"), "dataset", datasets, f"'inputs' of {what}"),
+        outputs=_known_names(items.get("outputs"), "dataset", datasets, f"'outputs' of {what}"),
+        after=_known_names(items.get("after"), "task", labels, f"'after' of {what}"),
     )
     for name, origin in task.outputs.items():
         if name in task.inputs:
@@ -365,7 +372,7 @@ def _task(
     return task
 
 
-def _checked(node: Node | None, kind: str, known: Collection[str], where: str) -> dict[str, Origin]:
+def _known_names(node: Node | None, kind: str, known: Collection[str], where: str) -> dict[str, Origin]:
     if node is not None and isinstance(node.value, dict):
         found = {name: item.origin for name, item in node.value.items()}
     else:
@@ -376,7 +383,7 @@ def _checked(node: Node | None, kind: str, known: Collection[str], where: str) -
     return found
 
 
-def _check_order(description: PipelineDeclaration) -> None:
+def _check_label_order(description: PipelineDeclaration) -> None:
     """Refuse two producers of a dataset, and cycles of labels."""
     makers: dict[str, str] = {}
     for label, task in description.tasks.items():

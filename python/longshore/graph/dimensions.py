@@ -67,11 +67,11 @@ def read_dimensions(
     return {
         name: _dimension(entry, tables, limit)
         for name, entry in description.dimensions.items()
-        if name in used or not _filled_in(entry, tables)
+        if name in used or not _is_variable(entry, tables)
     }
 
 
-def _filled_in(entry: DimensionEntry, tables: Mapping[str, Table]) -> bool:
+def _is_variable(entry: DimensionEntry, tables: Mapping[str, Table]) -> bool:
     """Whether a field of a pattern is a variable, which the caller has replaced, and not a dimension."""
     return bool(entry.implied and entry.file and entry.name not in find_table(tables, entry.file).columns)
 
@@ -90,7 +90,7 @@ def _dimension(entry: DimensionEntry, tables: Mapping[str, Table], limit: int) -
         table = find_table(tables, entry.file)
         values = set(table.column(entry.column, entry.origin))
     else:
-        values = _listed(entry, what)
+        values = _listed_values(entry, what)
     ordered = tuple(sorted(values))
     if not ordered:
         raise ConfigError(f"{what} has no values: '{table.name if table else ''}' has no rows", origin=entry.origin)
@@ -113,7 +113,7 @@ def find_table(tables: Mapping[str, Table], file: NeededFile) -> Table:
     return tables[file.name]
 
 
-def _listed(entry: DimensionEntry, what: str) -> list[Value]:
+def _listed_values(entry: DimensionEntry, what: str) -> list[Value]:
     found: dict[Value, Origin] = {}
     for node in entry.values:
         value = node_value(node, what)
@@ -170,7 +170,7 @@ def read_relations(
         table = find_table(tables, file)
         if len(table.columns) > 1:
             what = f"the pattern {shown(file.name)}"
-            found.append(_joined(what, table, {name: name for name in table.columns}, dimensions, file.origin))
+            found.append(_make_relation(what, table, {name: name for name in table.columns}, dimensions, file.origin))
     return found
 
 
@@ -178,7 +178,7 @@ def _relation(entry: RelationEntry, dimensions: Mapping[str, Dimension], tables:
     what = f"the relation '{entry.name}'"
     if entry.file is None:
         assert entry.columns is not None
-        table = _inline(entry, what, list(entry.columns.values()))
+        table = _inline_table(entry, what, list(entry.columns.values()))
     else:
         table = find_table(tables, entry.file)
     columns = entry.columns
@@ -192,10 +192,10 @@ def _relation(entry: RelationEntry, dimensions: Mapping[str, Dimension], tables:
         if len(columns) < 2:
             message = f"{what} must have two dimensions or more, and '{table.name}' has one column"
             raise ConfigError(message, origin=entry.origin)
-    return _joined(what, table, columns, dimensions, entry.origin)
+    return _make_relation(what, table, columns, dimensions, entry.origin)
 
 
-def _inline(entry: RelationEntry, what: str, names: Sequence[str]) -> Table:
+def _inline_table(entry: RelationEntry, what: str, names: Sequence[str]) -> Table:
     rows = [[node_value(cell, what) for cell in row.value] for row in entry.rows if isinstance(row.value, list)]
     columns = dict(zip(names, zip(*rows, strict=True), strict=True))
     origin = entry.rows[0].origin
@@ -203,7 +203,7 @@ def _inline(entry: RelationEntry, what: str, names: Sequence[str]) -> Table:
     return Table(name=origin.file, columns=columns, lines=lines if origin.line else (), origin=origin)
 
 
-def _joined(
+def _make_relation(
     what: str, table: Table, columns: Mapping[str, str], dimensions: Mapping[str, Dimension], origin: Origin
 ) -> Relation:
     """Relation with the codes of its values; rows with a value that its dimension lacks are dropped."""
@@ -211,7 +211,7 @@ def _joined(
     rows = list(zip(*coded, strict=True))
     distinct = dict.fromkeys(rows)
     if len(distinct) < len(rows) and len(columns) == len(table.columns):
-        _refuse_twice(what, table, columns)
+        _refuse_duplicate_row(what, table, columns)
     whole = [row for row in distinct if None not in row]
     if not whole:
         lacking = [name for name, codes in zip(columns, coded, strict=True) if all(code is None for code in codes)]
@@ -247,7 +247,7 @@ def _codes(dimension: Dimension, table: Table, column: str, origin: Origin) -> l
     return [known[cell] for cell in cells]
 
 
-def _refuse_twice(what: str, table: Table, columns: Mapping[str, str]) -> None:
+def _refuse_duplicate_row(what: str, table: Table, columns: Mapping[str, str]) -> None:
     """Refuse a duplicate row if the relation uses all columns: one of the two is likely to be wrong."""
     rows = list(zip(*(table.columns[column] for column in columns.values()), strict=True))
     if len(set(rows)) == len(rows):
@@ -280,7 +280,7 @@ def resolve_column(column: Column, *, dimensions: Mapping[str, Dimension], origi
     dimension = dimensions[name]
     table = dimension.table
     if table is not None and attribute in table.columns and attribute != dimension.column:
-        return _attribute(column, dimension, table, attribute, origin)
+        return _attribute_values(column, dimension, table, attribute, origin)
     if attribute in {"", "id", name, dimension.column or name}:
         return ColumnValues(name, dimension.values, dimension.kind)
     known = [] if table is None else [each for each in table.columns if each != dimension.column]
@@ -290,7 +290,7 @@ def resolve_column(column: Column, *, dimensions: Mapping[str, Dimension], origi
     raise query_error(f"the dimension '{name}' has no column {shown(attribute)}", column.at, origin, hint)
 
 
-def _attribute(
+def _attribute_values(
     column: Column, dimension: Dimension, table: Table, attribute: str, origin: Origin | None
 ) -> ColumnValues:
     cells = table.column(attribute, origin)

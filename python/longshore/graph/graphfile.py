@@ -20,7 +20,7 @@ from longshore.origin import Origin
 _data_id: Final = msgspec.json.Decoder(dict[str, Scalar]).decode
 
 
-class _Start(msgspec.Struct, frozen=True):
+class _HeaderStart(msgspec.Struct, frozen=True):
     """Start of a header, which tells whether the rest can be read."""
 
     kind: Any = None
@@ -45,9 +45,9 @@ def read_header(line: bytes, origin: Origin) -> GraphHeader:
     line = line.removeprefix(codecs.BOM_UTF8)
     place = Origin(origin.file, 1, 1)
     try:
-        start = msgspec.json.decode(line, type=_Start)
+        start = msgspec.json.decode(line, type=_HeaderStart)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        start = _Start()
+        start = _HeaderStart()
     if start.kind != GRAPH_KIND:
         hint = f'Its first line begins with {{"kind":"{GRAPH_KIND}","version":{GRAPH_VERSION}, and counts the lines.'
         raise GraphError("this is no graph file" if line.strip() else "the file is empty", origin=place, hint=hint)
@@ -116,7 +116,7 @@ def _tasks(reader: LineReader, header: GraphHeader, files: Sequence[str]) -> tup
     """The tasks, and the numbers of each one's parents."""
     tasks: list[Task] = []
     parents: list[list[int]] = []
-    build = _Builder(header.tasks, files)
+    build = _TaskBuilder(header.tasks, files)
     for batch in reader.batches("task", header.tasks, TaskLine):
         build.expect(len(batch))
         for number, stored in enumerate(batch, reader.line):
@@ -129,7 +129,7 @@ def _tasks(reader: LineReader, header: GraphHeader, files: Sequence[str]) -> tup
     return tasks, parents
 
 
-class _Builder:
+class _TaskBuilder:
     """Builds tasks from their lines; equal values become one object."""
 
     def __init__(self, count: int, files: Sequence[str]) -> None:
@@ -140,7 +140,7 @@ class _Builder:
         self._texts: dict[str, str] = {}
         self._data_ids: dict[bytes, DataId] = {}
         self._names: dict[tuple[int, ...], tuple[str, ...]] = {}
-        self._nothing: DataId = {}
+        self._no_dimensions: DataId = {}
         self._no_paths: Mapping[str, tuple[str, ...]] = {}
 
     def expect(self, tasks: int) -> None:
@@ -155,8 +155,8 @@ class _Builder:
             label=self._labels.setdefault(label, label),
             data_id=self._data_id(stored, stored.data_id),
             command=stored.command,
-            inputs=self._named(stored, stored.inputs),
-            outputs=self._named(stored, stored.outputs),
+            inputs=self._file_names(stored, stored.inputs),
+            outputs=self._file_names(stored, stored.outputs),
             paths=self._paths(stored) if stored.paths else self._no_paths,
             node_id=stored.name if stored.node_id == stored.name else stored.node_id,
             implied=self._data_id(stored, stored.implied),
@@ -182,7 +182,7 @@ class _Builder:
 
     def _data_id(self, stored: TaskLine, raw: msgspec.Raw | msgspec.UnsetType) -> DataId:
         if raw is msgspec.UNSET:
-            return self._nothing
+            return self._no_dimensions
         # Equal text is the same map exactly, which equal values are not: 1, 1.0 and true are equal.
         text = bytes(raw)
         found = self._data_ids.get(text)
@@ -198,7 +198,7 @@ class _Builder:
             found = self._data_ids[text] = values
         return found
 
-    def _named(self, stored: TaskLine, numbers: list[int]) -> tuple[str, ...]:
+    def _file_names(self, stored: TaskLine, numbers: list[int]) -> tuple[str, ...]:
         if not numbers:
             return ()
         key = tuple(numbers)

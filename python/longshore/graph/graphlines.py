@@ -124,14 +124,14 @@ def _records(graph: TaskGraph, header: GraphHeader) -> Iterator[tuple[str, Any]]
     number: dict[str, int] = {}
     for name, file in graph.files.items():
         number[name] = len(number)
-        yield f"the file {name!r}", _stored_file(file)
+        yield f"the file {name!r}", _file_line(file)
     for task, parents in zip(graph.dag.nodes, graph.dag.parents, strict=True):
-        yield f"the task {task.name!r}", _stored_task(task, parents, number)
+        yield f"the task {task.name!r}", _task_line(task, parents, number)
     for path, text in graph.programs.items():
         yield f"the program {path!r}", ProgramLine(path=path, text=text)
 
 
-def _stored_file(file: File) -> FileLine:
+def _file_line(file: File) -> FileLine:
     return FileLine(
         name=file.name,
         path="" if file.path == file.name else file.path,
@@ -141,13 +141,13 @@ def _stored_file(file: File) -> FileLine:
     )
 
 
-def _stored_task(task: Task, parents: list[int], number: Mapping[str, int]) -> TaskLine:
+def _task_line(task: Task, parents: list[int], number: Mapping[str, int]) -> TaskLine:
     return TaskLine(
         name=task.name,
         label=task.label,
         parents=parents,
-        data_id=_as_json(task, task.data_id),
-        implied=_as_json(task, task.implied),
+        data_id=_encode_data_id(task, task.data_id),
+        implied=_encode_data_id(task, task.implied),
         command=task.command,
         inputs=[number[name] for name in task.inputs],
         outputs=[number[name] for name in task.outputs],
@@ -156,7 +156,7 @@ def _stored_task(task: Task, parents: list[int], number: Mapping[str, int]) -> T
     )
 
 
-def _as_json(task: Task, values: DataId) -> msgspec.Raw | msgspec.UnsetType:
+def _encode_data_id(task: Task, values: DataId) -> msgspec.Raw | msgspec.UnsetType:
     """JSON text of a data ID; unset if it is empty."""
     if not values:
         return msgspec.UNSET

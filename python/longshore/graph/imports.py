@@ -37,10 +37,10 @@ def read_imports(node: Node) -> list[Import]:
     items = map_items(without_deleted(node), "the pipeline").get("imports")
     if items is None or items.value is None:
         return []
-    return [_import(item) for item in (items.value if isinstance(items.value, list) else [items])]
+    return [_read_import(item) for item in (items.value if isinstance(items.value, list) else [items])]
 
 
-def _import(node: Node) -> Import:
+def _read_import(node: Node) -> Import:
     if not isinstance(node.value, dict):
         read_text(node, "what 'imports' names")
         return Import(location=node)
@@ -57,10 +57,10 @@ def _import(node: Node) -> Import:
         raise ConfigError(
             "an import has both 'include' and 'exclude'", origin=node.origin, hint="What is not included is left out."
         )
-    return Import(location=node.value["location"], include=include, exclude=exclude, edits=_edits(node.value))
+    return Import(location=node.value["location"], include=include, exclude=exclude, edits=_edits_subsets(node.value))
 
 
-def _edits(items: Mapping[str, Node]) -> bool:
+def _edits_subsets(items: Mapping[str, Node]) -> bool:
     mode = items.get("labeledSubsetModifyMode")
     if mode is None or mode.value is None:
         return False
@@ -98,7 +98,7 @@ def select_imported(node: Node, item: Import) -> tuple[Node, frozenset[str]]:
             datasets.setdefault(name, path)
     sections = {
         "tasks": {label: task for label, task in tasks.items() if label in kept},
-        "subsets": dict(_subsets_of(subsets, members, kept, edits=item.edits)),
+        "subsets": dict(_remaining_subsets(subsets, members, kept, edits=item.edits)),
         "datasets": datasets,
     }
     changed = {
@@ -107,7 +107,7 @@ def select_imported(node: Node, item: Import) -> tuple[Node, frozenset[str]]:
     return Node({**top, **changed}, node.origin), frozenset(tasks.keys() - kept)
 
 
-def _subsets_of(
+def _remaining_subsets(
     subsets: Mapping[str, Node], members: Mapping[str, Sequence[str]], kept: Collection[str], *, edits: bool
 ) -> Iterable[tuple[str, Node]]:
     """Subsets that remain, with their remaining labels."""
@@ -136,8 +136,8 @@ def merge_imports(node: Node, imported: Sequence[tuple[Node, frozenset[str]]]) -
             for name, item in map_items(other.get(section), f"'{section}'").items():
                 first = items.setdefault(name, item)
                 if name not in own and plain(first) != plain(item):
-                    raise _two(section, name, first, item)
-        items |= {name: _over(items.get(name), item, section) for name, item in own.items()}
+                    raise _conflict_error(section, name, first, item)
+        items |= {name: _override(items.get(name), item, section) for name, item in own.items()}
         if items or section in top:
             found[section] = Node(items, top[section].origin if section in top else node.origin)
     lost = {label for _, labels in imported for label in labels}
@@ -148,7 +148,7 @@ def merge_imports(node: Node, imported: Sequence[tuple[Node, frozenset[str]]]) -
     return Node(found, node.origin)
 
 
-def _two(section: str, name: str, first: Node, second: Node) -> ConfigError:
+def _conflict_error(section: str, name: str, first: Node, second: Node) -> ConfigError:
     kind = section.removesuffix("s")
     return ConfigError(
         f"two imported pipelines define the {kind} '{name}' in different ways",
@@ -157,7 +157,7 @@ def _two(section: str, name: str, first: Node, second: Node) -> ConfigError:
     )
 
 
-def _over(imported: Node | None, own: Node, section: str) -> Node:
+def _override(imported: Node | None, own: Node, section: str) -> Node:
     """Definition of the importing pipeline; for a task, merged over the imported one."""
     if section != "tasks" or imported is None:
         return own
@@ -189,15 +189,15 @@ def substitute_parameters(node: Node) -> Node:
     rest = {key: value for key, value in top.items() if key != "parameters"}
     if not parameters:
         return Node(rest, node.origin)
-    return Node({key: _filled(value, parameters) for key, value in rest.items()}, node.origin)
+    return Node({key: _substitute(value, parameters) for key, value in rest.items()}, node.origin)
 
 
-def _filled(node: Node, parameters: Mapping[str, Node]) -> Node:
+def _substitute(node: Node, parameters: Mapping[str, Node]) -> Node:
     value = node.value
     if isinstance(value, dict):
-        return Node({key: _filled(item, parameters) for key, item in value.items()}, node.origin)
+        return Node({key: _substitute(item, parameters) for key, item in value.items()}, node.origin)
     if isinstance(value, list):
-        return Node([_filled(item, parameters) for item in value], node.origin)
+        return Node([_substitute(item, parameters) for item in value], node.origin)
     if not isinstance(value, str) or "{" not in value:
         return node
     parts = parse(value)
@@ -205,11 +205,12 @@ def _filled(node: Node, parameters: Mapping[str, Node]) -> Node:
     if len(parts) == 1 and used and value == f"{{{(name := next(iter(used)))}}}":
         return Node(parameters[name].value, node.origin)
     return Node(
-        with_values(value, {name: _as_text(name, parameters[name], node) for name in used}, node.origin), node.origin
+        with_values(value, {name: _parameter_text(name, parameters[name], node) for name in used}, node.origin),
+        node.origin,
     )
 
 
-def _as_text(name: str, parameter: Node, user: Node) -> Any:
+def _parameter_text(name: str, parameter: Node, user: Node) -> Any:
     if isinstance(parameter.value, dict | list):
         raise ConfigError(
             f"the parameter '{name}' is no text, and stands within one: {shown(plain(user))}",

@@ -21,7 +21,7 @@ class LabelTasks:
         self.universe = universe
         self.rows = universe.rows(entry.dimensions, f"data IDs of the task '{entry.label}'")
         """Codes of the values of each data ID, sorted."""
-        self._codes = _by_dimension(entry.dimensions, self.rows)
+        self._codes = _codes_by_dimension(entry.dimensions, self.rows)
         self.inputs = {name: self._paths(templates[name]) for name in entry.inputs}
         self.outputs = {name: self._paths(templates[name]) for name in entry.outputs}
         """Paths per dataset and task."""
@@ -35,7 +35,7 @@ class LabelTasks:
             return list(zip(template.paths(texts, self._codes, len(self.rows)), strict=True))
         what = f"files of the dataset '{template.dataset}' for the task '{self.entry.label}'"
         rows = self.universe.rows([*own, *further], what)
-        paths = template.paths(texts, _by_dimension([*own, *further], rows), len(rows))
+        paths = template.paths(texts, _codes_by_dimension([*own, *further], rows), len(rows))
         found: dict[Row, list[str]] = {row: [] for row in self.rows}
         width = len(own)
         for row, path in zip(rows, paths, strict=True):
@@ -56,7 +56,7 @@ class LabelTasks:
         nothing: DataId = {}
         inputs, outputs = list(self.inputs.values()), list(self.outputs.values())
         datasets = [*self.inputs, *self.outputs]
-        flat = zip(_flat(inputs, len(names)), _flat(outputs, len(names)), strict=True)
+        flat = zip(_merge_columns(inputs, len(names)), _merge_columns(outputs, len(names)), strict=True)
         paths = zip(*inputs, *outputs, strict=True) if datasets else repeat((), len(names))
         for name, value, these, (read, written) in zip(names, values, paths, flat, strict=True):
             yield Task(
@@ -76,11 +76,11 @@ class LabelTasks:
         ]
 
 
-def _by_dimension(dimensions: Sequence[str], rows: Sequence[Row]) -> dict[str, Sequence[int]]:
+def _codes_by_dimension(dimensions: Sequence[str], rows: Sequence[Row]) -> dict[str, Sequence[int]]:
     return dict(zip(dimensions, zip(*rows, strict=True), strict=True)) if dimensions else {}
 
 
-def _flat(columns: Sequence[Sequence[tuple[str, ...]]], rows: int) -> Iterable[tuple[str, ...]]:
+def _merge_columns(columns: Sequence[Sequence[tuple[str, ...]]], rows: int) -> Iterable[tuple[str, ...]]:
     """Paths of each row, each once."""
     if not columns:
         return repeat((), rows)

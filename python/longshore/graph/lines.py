@@ -51,10 +51,10 @@ class LineReader:
                     origin=Origin(self.file, self.line, 1),
                     hint=COPY_HINT,
                 )
-            yield self._decoded(lines, decoder, what)
+            yield self._decode_batch(lines, decoder, what)
             taken += len(lines)
 
-    def _decoded(self, lines: list[bytes], decoder: msgspec.json.Decoder[T], what: str) -> list[T]:
+    def _decode_batch(self, lines: list[bytes], decoder: msgspec.json.Decoder[T], what: str) -> list[T]:
         whole = b"".join(lines)
         try:
             # NUL is told of in words of our own; programs may hold it, and are few.
@@ -62,17 +62,17 @@ class LineReader:
                 return records
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             pass  # one of them is wrong, and found below
-        return [self._one(line, decoder.decode, what, number) for number, line in enumerate(lines, self.line)]
+        return [self._decode_line(line, decoder.decode, what, number) for number, line in enumerate(lines, self.line)]
 
-    def _one(self, line: bytes, decode: Callable[[bytes], T], what: str, number: int) -> T:
+    def _decode_line(self, line: bytes, decode: Callable[[bytes], T], what: str, number: int) -> T:
         try:
             record = decode(line)
         except msgspec.ValidationError as error:
-            self._refuse(what, str(error), number)
+            self._raise_invalid(what, str(error), number)
         except msgspec.DecodeError as error:
-            self._malformed(what, line, str(error), number)
+            self._raise_malformed(what, line, str(error), number)
         except UnicodeDecodeError:
-            origin = Origin(self.file, number, _not_utf8(line))
+            origin = Origin(self.file, number, _utf8_error_column(line))
             raise GraphError("this is not UTF-8, as JSON has to be", origin=origin) from None
         except RecursionError:
             raise GraphError(f"this {what} is nested too deeply", origin=Origin(self.file, number, 1)) from None
@@ -81,7 +81,7 @@ class LineReader:
             raise GraphError(message, origin=Origin(self.file, number, 1))
         return record
 
-    def _refuse(self, what: str, error: str, number: int) -> NoReturn:
+    def _raise_invalid(self, what: str, error: str, number: int) -> NoReturn:
         """Report JSON that is not a record of this kind."""
         hint = ""
         if found := re.fullmatch(r"Object contains unknown field `(.*)`", error):
@@ -90,7 +90,7 @@ class LineReader:
         message = f"this is no {what}: {decode_reason(error)}"
         raise GraphError(message, origin=Origin(self.file, number, 1), hint=hint)
 
-    def _malformed(self, what: str, line: bytes, error: str, number: int) -> NoReturn:
+    def _raise_malformed(self, what: str, line: bytes, error: str, number: int) -> NoReturn:
         """Report text that is not JSON."""
         if not line.strip():
             message = f"this line is empty, and should be a {what}"
@@ -118,7 +118,7 @@ class LineReader:
             self.line += 1
 
 
-def _not_utf8(line: bytes) -> int:
+def _utf8_error_column(line: bytes) -> int:
     """Column of the first byte that is not UTF-8."""
     try:
         line.decode()

@@ -87,16 +87,16 @@ def read_pipeline(node: Node, tables: Mapping[str, Table], settings: PipelineSet
         }
         check_commands(description, {name: template.dimensions for name, template in templates.items()})
         try:
-            universe = _universe(description, dimensions, tables, settings)
-            kinds = [LabelTasks(task, universe, templates) for task in description.tasks.values()]
+            universe = _make_universe(description, dimensions, tables, settings)
+            labels = [LabelTasks(task, universe, templates) for task in description.tasks.values()]
             universe.refuse_empty()
         except GraphError as error:
             error.origin = error.origin or description.origin
             raise
-        return _pipeline(description, universe, kinds, templates, settings)
+        return _make_pipeline(description, universe, labels, templates, settings)
 
 
-def _universe(
+def _make_universe(
     description: PipelineDeclaration,
     dimensions: Mapping[str, Dimension],
     tables: Mapping[str, Table],
@@ -142,21 +142,23 @@ def _check_count(description: PipelineDeclaration, universe: Universe, limit: in
 # ------------------------------------------------------------------------------------------------------------ the graph
 
 
-def _pipeline(
+def _make_pipeline(
     description: PipelineDeclaration,
     universe: Universe,
-    kinds: Sequence[LabelTasks],
+    labels: Sequence[LabelTasks],
     templates: Mapping[str, PathTemplate],
     settings: PipelineSettings,
 ) -> Pipeline:
-    names = _unique([each for kind in kinds for each in kind.names()])
+    names = _unique_names([each for label_tasks in labels for each in label_tasks.names()])
     position = iter(names)
-    tasks = [task for kind in kinds for task in kind.tasks([next(position) for _ in kind.rows])]
-    makers = _makers(tasks, kinds, templates)
-    edges = [*_edges_by_files(tasks, makers), *_edges_by_order(kinds, universe)]
+    tasks = [task for label_tasks in labels for task in label_tasks.tasks([next(position) for _ in label_tasks.rows])]
+    producers = _find_producers(tasks, labels, templates)
+    edges = [*_edges_by_files(tasks, producers), *_edges_by_order(labels, universe)]
     directory = settings.directory
     prefix = directory.rstrip("/") + "/" if directory else ""
-    columns = [column for kind in kinds for column in (*kind.inputs.values(), *kind.outputs.values())]
+    columns = [
+        column for label_tasks in labels for column in (*label_tasks.inputs.values(), *label_tasks.outputs.values())
+    ]
     graph = TaskGraph(
         name=settings.name,
         dag=Dag(tasks, edges),
@@ -165,16 +167,16 @@ def _pipeline(
             for path in dict.fromkeys(chain.from_iterable(chain.from_iterable(columns)))
         },
         directory=directory,
-        directories=_folders(makers, prefix) if prefix else (),
+        directories=_folders(producers, prefix) if prefix else (),
     )
     return Pipeline(
         graph=graph,
         commands={label: task.command for label, task in description.tasks.items()},
-        external=_external(kinds, names, makers, templates),
+        external=_external_files(labels, names, producers, templates),
     )
 
 
-def _unique(names: list[str]) -> list[str]:
+def _unique_names(names: list[str]) -> list[str]:
     """Make names unique: a repeated name gets a number at its end."""
     taken = set(names)
     if len(taken) == len(names):
@@ -198,31 +200,31 @@ def _unique(names: list[str]) -> list[str]:
 # ------------------------------------------------------------------------------------------------------ who makes what
 
 
-def _makers(
-    tasks: Sequence[Task], kinds: Sequence[LabelTasks], templates: Mapping[str, PathTemplate]
+def _find_producers(
+    tasks: Sequence[Task], labels: Sequence[LabelTasks], templates: Mapping[str, PathTemplate]
 ) -> dict[str, int]:
     """Per path, the position of the task that produces it.
 
     Raises `GraphError` if two tasks write one file, or a file would have to be a folder.
     """
-    makers: dict[str, int] = {}
+    producers: dict[str, int] = {}
     begins = 0
-    for kind in kinds:
-        for dataset, column in kind.outputs.items():
-            before = len(makers)
+    for label_tasks in labels:
+        for dataset, column in label_tasks.outputs.items():
+            before = len(producers)
             for position, paths in enumerate(column, begins):
                 for path in paths:
-                    if makers.setdefault(path, position) != position:
-                        raise _written_twice(path, tasks[makers[path]], tasks[position], templates[dataset])
-            if len(makers) - before < sum(map(len, column)):
-                message = f"each task '{kind.entry.label}' writes files of the dataset '{dataset}' twice"
+                    if producers.setdefault(path, position) != position:
+                        raise _two_writers_error(path, tasks[producers[path]], tasks[position], templates[dataset])
+            if len(producers) - before < sum(map(len, column)):
+                message = f"each task '{label_tasks.entry.label}' writes files of the dataset '{dataset}' twice"
                 raise GraphError(message, origin=templates[dataset].origin, hint="Give each a path of its own.")
-        begins += len(kind.rows)
-    _refuse_folders(makers, tasks)
-    return makers
+        begins += len(label_tasks.rows)
+    _refuse_folders(producers, tasks)
+    return producers
 
 
-def _written_twice(path: str, one: Task, other: Task, template: PathTemplate) -> GraphError:
+def _two_writers_error(path: str, one: Task, other: Task, template: PathTemplate) -> GraphError:
     lacking = [f"'{{{name}}}'" for name in other.data_id if name not in template.dimensions]
     hint = "Give each a path of its own."
     if one.label == other.label and lacking:
@@ -231,17 +233,17 @@ def _written_twice(path: str, one: Task, other: Task, template: PathTemplate) ->
     return GraphError(message, origin=template.origin, hint=hint)
 
 
-def _refuse_folders(makers: Mapping[str, int], tasks: Sequence[Task]) -> None:
+def _refuse_folders(producers: Mapping[str, int], tasks: Sequence[Task]) -> None:
     """Refuse files whose folder is itself an output file."""
     seen: set[str] = set()
-    for path in makers:
+    for path in producers:
         folder = path.rpartition("/")[0]
         while folder and folder not in seen:
-            if folder in makers:
+            if folder in producers:
                 message = (
                     f"the file {shown(folder, 200)} is in the way of {shown(path, 200)}: it cannot be a folder as well"
                 )
-                one, other = tasks[makers[folder]].name, tasks[makers[path]].name
+                one, other = tasks[producers[folder]].name, tasks[producers[path]].name
                 raise GraphError(message, hint=f"The first is written by '{one}', the second by '{other}'.")
             seen.add(folder)
             folder = folder.rpartition("/")[0]
@@ -254,30 +256,30 @@ def _folders(paths: Iterable[str], prefix: str) -> list[str]:
     return sorted(folder if folder.startswith("/") else prefix + folder for folder in folders - above)
 
 
-def _edges_by_files(tasks: Sequence[Task], makers: Mapping[str, int]) -> Iterator[tuple[int, int]]:
+def _edges_by_files(tasks: Sequence[Task], producers: Mapping[str, int]) -> Iterator[tuple[int, int]]:
     """Edges from the producer of a file to its readers."""
     for position, task in enumerate(tasks):
         for path in task.inputs:
-            maker = makers.get(path)
-            if maker is None:
+            producer = producers.get(path)
+            if producer is None:
                 continue
-            if maker == position:
+            if producer == position:
                 message = f"the task '{task.name}' reads the file {shown(path, 200)}, which it writes itself"
                 raise GraphError(message, hint="Give what it writes a path of its own.")
-            yield maker, position
+            yield producer, position
 
 
-def _edges_by_order(kinds: Sequence[LabelTasks], universe: Universe) -> Iterator[tuple[int, int]]:
+def _edges_by_order(labels: Sequence[LabelTasks], universe: Universe) -> Iterator[tuple[int, int]]:
     """Edges of ``after``: from the tasks of a label to those of another with joined values."""
     positions: dict[str, dict[Row, int]] = {}
     begins = 0
-    for kind in kinds:
-        positions[kind.entry.label] = {row: position for position, row in enumerate(kind.rows, begins)}
-        begins += len(kind.rows)
-    dimensions = {kind.entry.label: kind.entry.dimensions for kind in kinds}
-    for kind in kinds:
-        child, own = kind.entry.label, kind.entry.dimensions
-        for parent in kind.entry.after:
+    for label_tasks in labels:
+        positions[label_tasks.entry.label] = {row: position for position, row in enumerate(label_tasks.rows, begins)}
+        begins += len(label_tasks.rows)
+    dimensions = {label_tasks.entry.label: label_tasks.entry.dimensions for label_tasks in labels}
+    for label_tasks in labels:
+        child, own = label_tasks.entry.label, label_tasks.entry.dimensions
+        for parent in label_tasks.entry.after:
             both = tuple(dict.fromkeys((*own, *dimensions[parent])))
             rows = universe.rows(both, f"tasks '{child}' after tasks '{parent}'")
             parents = map(positions[parent].__getitem__, map(row_projection(both, dimensions[parent]), rows))
@@ -285,25 +287,25 @@ def _edges_by_order(kinds: Sequence[LabelTasks], universe: Universe) -> Iterator
             yield from zip(parents, children, strict=True)
 
 
-def _external(
-    kinds: Sequence[LabelTasks],
+def _external_files(
+    labels: Sequence[LabelTasks],
     names: Sequence[str],
-    makers: Mapping[str, int],
+    producers: Mapping[str, int],
     templates: Mapping[str, PathTemplate],
 ) -> list[ExternalFiles]:
-    made = {dataset for kind in kinds for dataset in kind.outputs}
+    made = {dataset for label_tasks in labels for dataset in label_tasks.outputs}
     found: dict[str, dict[str, str]] = {}
     begins = 0
-    for kind in kinds:
-        for dataset, column in kind.inputs.items():
+    for label_tasks in labels:
+        for dataset, column in label_tasks.inputs.items():
             if dataset in made:
                 continue
             readers = found.setdefault(dataset, {})
             for name, paths in zip(names[begins:], column, strict=False):
                 for path in paths:
-                    if path not in makers:
+                    if path not in producers:
                         readers.setdefault(path, name)
-        begins += len(kind.rows)
+        begins += len(label_tasks.rows)
     return [
         ExternalFiles(dataset=dataset, paths=paths, origin=templates[dataset].origin)
         for dataset, paths in found.items()

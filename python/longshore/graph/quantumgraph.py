@@ -54,7 +54,7 @@ def task_graph(record: QuantumGraphRecord, *, name: str, file: File, origin: Ori
         try:
             dag = Dag.by_name(_tasks(record, (file.name,)), record.edges)
         except CycleError as error:
-            raise CycleError(_told(error.ring, record), origin=origin) from None
+            raise CycleError(_cycle_names(error.ring, record), origin=origin) from None
         except GraphError as error:
             error.origin = error.origin or origin
             raise
@@ -103,7 +103,7 @@ def _data_id(
     return found
 
 
-def _told(ring: Sequence[str], record: QuantumGraphRecord) -> list[str]:
+def _cycle_names(ring: Sequence[str], record: QuantumGraphRecord) -> list[str]:
     """Quanta of a cycle with their labels: a UUID alone means little to a reader."""
     label_of = {uuid: label for label, of_label in record.labels.items() for uuid, _ in of_label.quanta}
     return [f"{label_of[uuid]} {uuid}" for uuid in ring]

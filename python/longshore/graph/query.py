@@ -19,7 +19,7 @@ RESERVED: Final = frozenset({"AND", "OR", "NOT", "IN", "GLOB", "OVERLAPS"})
 
 _LONGEST_NUMBER: Final = 300
 """Characters of a number; Python refuses to read very long ones."""
-_LISTED: Final = 100_000
+_MAX_LISTED: Final = 100_000
 """Maximum numbers of ranges in the set of a membership, so that many ranges are one lookup."""
 
 _TOKEN = re.compile(
@@ -114,13 +114,13 @@ class _Token(NamedTuple):
     at: int
 
 
-def _tokens(text: str, origin: Origin | None) -> list[_Token]:
+def _tokenize(text: str, origin: Origin | None) -> list[_Token]:
     tokens: list[_Token] = []
     place = 0
     while not tokens or tokens[-1].kind != "end":
         found = _TOKEN.match(text, place)
         if found is None:
-            raise _unreadable(text, place, origin)
+            raise _token_error(text, place, origin)
         kind = found.lastgroup or "end"
         word = found[kind]
         at = found.start(kind) + 1
@@ -133,7 +133,7 @@ def _tokens(text: str, origin: Origin | None) -> list[_Token]:
     return tokens
 
 
-def _unreadable(text: str, place: int, origin: Origin | None) -> ConfigError:
+def _token_error(text: str, place: int, origin: Origin | None) -> ConfigError:
     blank = _BLANK.match(text, place)
     at = blank.end() if blank else place
     sign = text[at]
@@ -154,7 +154,7 @@ def _unreadable(text: str, place: int, origin: Origin | None) -> ConfigError:
 # ------------------------------------------------------------------------------------------------------------- parser
 
 
-class _Binds(IntEnum):
+class _Precedence(IntEnum):
     """Precedence of an operator on the stack."""
 
     PARENTHESIS = 0
@@ -164,8 +164,8 @@ class _Binds(IntEnum):
     COMPARISON = 4
 
 
-class _Waiting(NamedTuple):
-    binds: _Binds
+class _PendingOperator(NamedTuple):
+    binds: _Precedence
     token: _Token
 
 
@@ -174,12 +174,12 @@ class _Parser:
 
     def __init__(self, text: str, origin: Origin | None) -> None:
         self.origin = origin
-        self._left = _tokens(text, origin)
-        self._left.reverse()
-        self._waiting: list[_Waiting] = []
+        self._remaining = _tokenize(text, origin)
+        self._remaining.reverse()
+        self._operators: list[_PendingOperator] = []
         self._operands: list[Operand | None] = []
-        """Values that wait to be compared; ``None`` for a condition, which is in `_done` already."""
-        self._done: list[Test | Connective] = []
+        """Values that wait to be compared; ``None`` for a condition, which is in `_output` already."""
+        self._output: list[Test | Connective] = []
 
     def expression(self) -> Expression:
         """Parse the whole query."""
@@ -194,18 +194,18 @@ class _Parser:
             else:
                 self._operator()
                 self._operand()
-        self._reduce(_Binds.OR)
-        if self._waiting:
-            raise self._error("'(' is never closed", self._waiting[-1].token.at)
-        self._condition("the query")
-        return tuple(self._done)
+        self._reduce(_Precedence.OR)
+        if self._operators:
+            raise self._error("'(' is never closed", self._operators[-1].token.at)
+        self._pop_condition("the query")
+        return tuple(self._output)
 
     @property
     def _next(self) -> _Token:
-        return self._left[-1]
+        return self._remaining[-1]
 
     def _take(self) -> _Token:
-        return self._left.pop()
+        return self._remaining.pop()
 
     def _expect(self, kind: str, what: str) -> _Token:
         if self._next.kind != kind:
@@ -232,7 +232,9 @@ class _Parser:
         """Parse an operand: a value, or a call of GLOB."""
         while self._next.kind in {"(", "NOT"}:
             token = self._take()
-            self._waiting.append(_Waiting(_Binds.NOT if token.kind == "NOT" else _Binds.PARENTHESIS, token))
+            self._operators.append(
+                _PendingOperator(_Precedence.NOT if token.kind == "NOT" else _Precedence.PARENTHESIS, token)
+            )
         if self._next.kind == "GLOB":
             self._glob_call()
         else:
@@ -250,7 +252,7 @@ class _Parser:
         if token.kind == "text":
             self._take()
             return Literal(token.text[1:-1].replace("''", "'"), token.at)
-        if token.kind in {"+", "-"} and self._left[-2].kind == "number":
+        if token.kind in {"+", "-"} and self._remaining[-2].kind == "number":
             self._take()
             number = self._number(self._take())
             return Literal(-number if token.kind == "-" else number, token.at)
@@ -275,11 +277,11 @@ class _Parser:
         self._expect(",", "','")
         pattern = self._expect("text", "a pattern in quotation marks")
         self._expect(")", "')'")
-        self._glob(operand, pattern, name.at)
+        self._append_glob(operand, pattern, name.at)
         self._operands.append(None)
 
-    def _glob(self, operand: Operand, pattern: _Token, at: int) -> None:
-        self._done.append(Glob(operand, pattern.text[1:-1].replace("''", "'"), at))
+    def _append_glob(self, operand: Operand, pattern: _Token, at: int) -> None:
+        self._output.append(Glob(operand, pattern.text[1:-1].replace("''", "'"), at))
 
     # --------------------------------------------------------------------------------------------------- operators
 
@@ -287,14 +289,14 @@ class _Parser:
         """Push an operator, after those of higher precedence are reduced."""
         token = self._next
         if token.kind in COMPARISONS:
-            binds = _Binds.COMPARISON
+            binds = _Precedence.COMPARISON
         elif token.kind in {"AND", "OR"}:
-            binds = _Binds[token.kind]
+            binds = _Precedence[token.kind]
         else:
             raise self._unexpected("an operator such as =, IN or AND")
         self._take()
         self._reduce(binds)
-        self._waiting.append(_Waiting(binds, token))
+        self._operators.append(_PendingOperator(binds, token))
 
     def _predicate(self) -> None:
         """Parse ``IN (...)`` or ``GLOB '...'`` after a value, perhaps with NOT in front."""
@@ -309,9 +311,9 @@ class _Parser:
         if token.kind == "IN":
             self._members(operand)
         else:
-            self._glob(operand, self._expect("text", "a pattern in quotation marks"), token.at)
+            self._append_glob(operand, self._expect("text", "a pattern in quotation marks"), token.at)
         if negation:
-            self._done.append(Connective.NOT)
+            self._output.append(Connective.NOT)
         self._operands.append(None)
 
     def _members(self, operand: Operand) -> None:
@@ -328,7 +330,7 @@ class _Parser:
             elif self._next.kind == "..":
                 literals.append(item)
                 numbers, length = self._range(item)
-                if len(values) + length <= _LISTED:
+                if len(values) + length <= _MAX_LISTED:
                     values.update(numbers)
                 else:
                     ranges.append(numbers)
@@ -339,9 +341,9 @@ class _Parser:
                 break
             self._take()
         self._expect(")", "',' or ')'")
-        self._done.append(Membership(operand, frozenset(values), tuple(ranges), tuple(literals)))
+        self._output.append(Membership(operand, frozenset(values), tuple(ranges), tuple(literals)))
         for column in columns:
-            self._done += [Comparison("=", operand, column, column.at), Connective.OR]
+            self._output += [Comparison("=", operand, column, column.at), Connective.OR]
 
     def _range(self, first: Literal) -> tuple[range, int]:
         """Parse ``first..last:step``, both ends included; returns the range and its length."""
@@ -366,28 +368,28 @@ class _Parser:
     # --------------------------------------------------------------------------------------------------- reduction
 
     def _close(self, parenthesis: _Token) -> None:
-        self._reduce(_Binds.OR)
-        if not self._waiting:
+        self._reduce(_Precedence.OR)
+        if not self._operators:
             raise self._error("')' closes nothing", parenthesis.at)
-        self._waiting.pop()
+        self._operators.pop()
 
-    def _reduce(self, binds: _Binds) -> None:
+    def _reduce(self, binds: _Precedence) -> None:
         """Reduce the operators on the stack of at least this precedence."""
-        while self._waiting and self._waiting[-1].binds >= binds:
-            kind, token = self._waiting.pop()
-            if kind is _Binds.COMPARISON:
+        while self._operators and self._operators[-1].binds >= binds:
+            kind, token = self._operators.pop()
+            if kind is _Precedence.COMPARISON:
                 right, left = self._operands.pop(), self._operands.pop()
                 if left is None or right is None:
                     raise self._error(f"'{token.text}' compares values, not conditions", token.at)
-                self._done.append(Comparison(token.kind, left, right, token.at))
+                self._output.append(Comparison(token.kind, left, right, token.at))
             else:
-                self._condition(f"'{token.text}'")
-                if kind is not _Binds.NOT:
-                    self._condition(f"'{token.text}'")
-                self._done.append(Connective(token.kind))
+                self._pop_condition(f"'{token.text}'")
+                if kind is not _Precedence.NOT:
+                    self._pop_condition(f"'{token.text}'")
+                self._output.append(Connective(token.kind))
             self._operands.append(None)
 
-    def _condition(self, whose: str) -> None:
+    def _pop_condition(self, whose: str) -> None:
         operand = self._operands.pop()
         if operand is not None:
             name = operand.name if isinstance(operand, Column) else operand.value

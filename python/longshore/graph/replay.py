@@ -55,14 +55,14 @@ class ReplaySettings(msgspec.Struct, frozen=True, kw_only=True):
         """
         seconds = min(max(run_s or 0.0, 0.0) * self.time_scale, float(LARGEST_AMOUNT))
         cpu = min(max(cpu_percent or 0.0, 0.0) / 100, 1.0)
-        memory = _scaled(memory_b or 0.0, self.memory_scale)
-        words = ["--name", name, "--seconds", _plain(seconds), "--cpu", _plain(cpu)]
+        memory = _scale_amount(memory_b or 0.0, self.memory_scale)
+        words = ["--name", name, "--seconds", _format_number(seconds), "--cpu", _format_number(cpu)]
         if memory:
             words += "--memory", str(memory)
         words += "--root", ROOT
         for option, files in (("--input", inputs), ("--output", outputs)):
             for path, size_b in files:
-                words += option, f"{_scaled(size_b, self.output_scale)}:{path}"
+                words += option, f"{_scale_amount(size_b, self.output_scale)}:{path}"
         program = (self.python, "-I", "-S", self.program)
         if sum(len(word.encode()) + 1 for word in words) <= _LONGEST_COMMAND_B:
             return (*program, *words), {}
@@ -83,13 +83,13 @@ def read_replay_settings(settings: Mapping[str, Any]) -> ReplaySettings:
     return ReplaySettings(
         python=str(settings.get("python", PROGRAMS["python"])),
         program=str(settings.get("program", PROGRAMS["program"])),
-        time_scale=_scale(settings, "timeScale"),
-        memory_scale=_scale(settings, "memoryScale"),
-        output_scale=_scale(settings, "outputScale"),
+        time_scale=_read_scale(settings, "timeScale"),
+        memory_scale=_read_scale(settings, "memoryScale"),
+        output_scale=_read_scale(settings, "outputScale"),
     )
 
 
-def _scale(settings: Mapping[str, Any], key: str) -> float:
+def _read_scale(settings: Mapping[str, Any], key: str) -> float:
     default = SCALES[key]
     given = settings.get(key, default)
     # Text is tried as well, because a value that was put together from variables is text.
@@ -105,12 +105,12 @@ def _scale(settings: Mapping[str, Any], key: str) -> float:
     return value
 
 
-def _scaled(amount: float, scale: float) -> int:
+def _scale_amount(amount: float, scale: float) -> int:
     exact = min(max(amount, 0) * scale, float(LARGEST_AMOUNT))
     nearest = round(exact)
     # 100 * 0.07 is 7.000000000000001, and still means 7.
     return nearest if math.isclose(exact, nearest, rel_tol=1e-12) else math.ceil(exact)
 
 
-def _plain(number: float) -> str:
+def _format_number(number: float) -> str:
     return f"{round(number, 6):.15g}"

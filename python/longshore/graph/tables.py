@@ -264,8 +264,12 @@ def capture_values(pattern: str, paths: Iterable[str], origin: Origin | None = N
     for part in parse(pattern):
         if isinstance(part, Field) and part.name not in specs:
             raise ConfigError(f"the pattern {shown(pattern)} cannot capture '{part}'", origin=origin)
-    matches = re.compile(_expression(parse(pattern)), re.DOTALL).fullmatch
-    rows = {row: None for path in sorted(paths) if (found := matches(path)) and (row := _row(found, specs)) is not None}
+    matches = re.compile(_pattern_expression(parse(pattern)), re.DOTALL).fullmatch
+    rows = {
+        row: None
+        for path in sorted(paths)
+        if (found := matches(path)) and (row := _captured_row(found, specs)) is not None
+    }
     if not rows:
         raise GraphError(
             f"no file matches {shown(pattern, 200)}",
@@ -279,7 +283,7 @@ def capture_values(pattern: str, paths: Iterable[str], origin: Origin | None = N
     return Table(name=pattern, columns=columns, origin=origin)
 
 
-def _row(found: re.Match[str], specs: Mapping[str, str]) -> tuple[Value, ...] | None:
+def _captured_row(found: re.Match[str], specs: Mapping[str, str]) -> tuple[Value, ...] | None:
     """Values captured from a path; ``None`` if a text does not have its format."""
     values: list[Value] = []
     for name, spec in specs.items():
@@ -299,17 +303,17 @@ def _row(found: re.Match[str], specs: Mapping[str, str]) -> tuple[Value, ...] | 
     return tuple(values)
 
 
-def _expression(parts: Parts) -> str:
+def _pattern_expression(parts: Parts) -> str:
     """Regular expression of a pattern."""
     names = [part.name for part in parts if isinstance(part, Field)]
     pieces: list[str] = []
     open_group = False
-    for piece, wild in _pieces(parts):
+    for piece, wild in _part_expressions(parts):
         # What is shortest for one wildcard leaves the most to the next, so there is no need to ever try again; but not
         # where the same text must come once more.
         if wild:
             pieces.append(")" if open_group else "")
-            open_group = piece not in {_FOLDERS, *(_capture(name) for name in names if names.count(name) > 1)}
+            open_group = piece not in {_FOLDERS, *(_capture_group(name) for name in names if names.count(name) > 1)}
             pieces.append("(?>" if open_group else "")
         pieces.append(piece)
     return "".join(pieces) + r"\Z" + (")" if open_group else "")
@@ -318,16 +322,16 @@ def _expression(parts: Parts) -> str:
 _FOLDERS: Final = "(?:[^/]+/)*?"
 
 
-def _capture(name: str) -> str:
+def _capture_group(name: str) -> str:
     return f"(?P<{name}>[^/]+?)"
 
 
-def _pieces(parts: Parts) -> Iterator[tuple[str, bool]]:
+def _part_expressions(parts: Parts) -> Iterator[tuple[str, bool]]:
     """Regular expression of each part, and whether its length varies."""
     seen: set[str] = set()
     for part in parts:
         if isinstance(part, Field):
-            yield (f"(?P={part.name})", False) if part.name in seen else (_capture(part.name), True)
+            yield (f"(?P={part.name})", False) if part.name in seen else (_capture_group(part.name), True)
             seen.add(part.name)
             continue
         for text in filter(None, _WILDCARD.split(part)):

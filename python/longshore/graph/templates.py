@@ -99,13 +99,13 @@ def check_commands(description: PipelineDeclaration, uses: Mapping[str, Collecti
     configuration.
     """
     for task in description.tasks.values():
-        for word in _words(task):
+        for word in _command_words(task):
             for part in parse(str(word.value)):
                 if isinstance(part, Field):
                     _check_field(description, task, word, part, uses)
 
 
-def _words(task: TaskEntry) -> Sequence[Node]:
+def _command_words(task: TaskEntry) -> Sequence[Node]:
     words = task.command.value if isinstance(task.command.value, list) else [task.command]
     if not words or not str(words[0].value).strip():
         raise ConfigError(f"the command of the task '{task.label}' names no program", origin=task.command.origin)

@@ -87,7 +87,7 @@ def read_wfformat(text: bytes, settings: Mapping[str, Any], origin: Origin) -> T
     place = Origin(origin.file, layer=origin.layer)
     document = _decode(text.removeprefix(codecs.BOM_UTF8), place)
     specification, execution = document.workflow.specification, document.workflow.execution
-    dag = _order(specification.tasks, place)
+    dag = _make_dag(specification.tasks, place)
     sizes = _sizes(specification.files, place)
     paths = _paths(dag.nodes, place)
     executions = _executions(execution.tasks if execution else [], dag.index, place)
@@ -127,12 +127,12 @@ def _decode(text: bytes, place: Origin) -> _Document:
         text.decode()
         found = msgspec.json.decode(text, type=_Version).schema_version
         if found != VERSION:
-            raise _another_version(found, place)
+            raise _version_error(found, place)
         document = msgspec.json.decode(text, type=_Document)
     except msgspec.ValidationError as error:
-        raise _invalid(error, place) from None
+        raise _validation_error(error, place) from None
     except msgspec.DecodeError as error:
-        raise _malformed(error, text, place) from None
+        raise _json_error(error, text, place) from None
     except UnicodeDecodeError as error:
         raise GraphError("this is not UTF-8, as JSON has to be", origin=_position(text, error.start, place)) from None
     except RecursionError:
@@ -142,7 +142,7 @@ def _decode(text: bytes, place: Origin) -> _Document:
     return document
 
 
-def _another_version(found: object, place: Origin) -> GraphError:
+def _version_error(found: object, place: Origin) -> GraphError:
     if found is None:
         message = f"there is no 'schemaVersion' in this document; Longshore reads WfFormat {VERSION}"
     else:
@@ -153,7 +153,7 @@ def _another_version(found: object, place: Origin) -> GraphError:
     return GraphError(message, origin=place, hint=hint)
 
 
-def _invalid(error: msgspec.ValidationError, place: Origin) -> GraphError:
+def _validation_error(error: msgspec.ValidationError, place: Origin) -> GraphError:
     """Error for JSON that is not WfFormat; the place is a JSON path, because msgspec reports no other."""
     what, _, where = str(error).partition(" - at `$")
     where = where.strip("`.") or "the document"
@@ -161,7 +161,7 @@ def _invalid(error: msgspec.ValidationError, place: Origin) -> GraphError:
     return GraphError(f"{where}: {what[:1].lower()}{what[1:]}", origin=place)
 
 
-def _malformed(error: msgspec.DecodeError, text: bytes, place: Origin) -> GraphError:
+def _json_error(error: msgspec.DecodeError, text: bytes, place: Origin) -> GraphError:
     """Error for text that is not JSON, with line and column."""
     if not text.strip():
         return GraphError("the file is empty", origin=place)
@@ -183,7 +183,7 @@ def _position(text: bytes, offset: int, place: Origin) -> Origin:
 # ------------------------------------------------------------------------------------------------- from the document
 
 
-def _order(tasks: Sequence[_RecordedTask], place: Origin) -> Dag[_RecordedTask]:
+def _make_dag(tasks: Sequence[_RecordedTask], place: Origin) -> Dag[_RecordedTask]:
     """Graph of the tasks, from parents and children together."""
     index: dict[str, int] = {}
     for position, task in enumerate(tasks):
@@ -204,15 +204,15 @@ def _edges(tasks: Sequence[_RecordedTask], index: Mapping[str, int], place: Orig
     for position, task in enumerate(tasks):
         for number, parent in enumerate(task.parents):
             if parent not in index:
-                raise _nowhere(f"tasks[{position}].parents[{number}]", task.name, parent, index, place)
+                raise _unknown_task_error(f"tasks[{position}].parents[{number}]", task.name, parent, index, place)
             yield index[parent], position
         for number, child in enumerate(task.children):
             if child not in index:
-                raise _nowhere(f"tasks[{position}].children[{number}]", task.name, child, index, place)
+                raise _unknown_task_error(f"tasks[{position}].children[{number}]", task.name, child, index, place)
             yield position, index[child]
 
 
-def _nowhere(where: str, task: str, missing: str, index: Mapping[str, int], place: Origin) -> GraphError:
+def _unknown_task_error(where: str, task: str, missing: str, index: Mapping[str, int], place: Origin) -> GraphError:
     message = f"workflow.specification.{where}: '{task}' names the task '{missing}', which is not there"
     return GraphError(message, origin=place, hint=did_you_mean(missing, index))
 

@@ -18,13 +18,13 @@ SHELL: Final = "/bin/sh"
 _NEEDS_SHELL: Final = re.compile(r"[\x00-\x08\x0a-\x1f|&;<>()$`\\\"'*?\[\]#~{}!]|^\s*(?:%|[A-Za-z_]\w*\+?=)")
 """Signs that mean something to a POSIX shell (2.2, with the bracket and brace of some shells), an assignment, a job."""
 
-_MARK: Final = "<ENV:"
-_DELAYED: Final = re.compile(r"<ENV:([A-Za-z_]\w*)>", re.ASCII)
+_ENV_MARK: Final = "<ENV:"
+_ENV_PLACEHOLDER: Final = re.compile(r"<ENV:([A-Za-z_]\w*)>", re.ASCII)
 """BPS's way of naming a variable of the job's environment before there is a job."""
 
 _FILE_MARK: Final = "<FILE:"
-_FILE: Final = re.compile(r"<FILE:([^<>]+)>")
-_FILE_WHOLE: Final = re.compile(r"(<FILE:[^<>]+>)")
+_FILE_PLACEHOLDER: Final = re.compile(r"<FILE:([^<>]+)>")
+_FILE_SPLIT: Final = re.compile(r"(<FILE:[^<>]+>)")
 """BPS's way of naming a file of the workflow before it is known where that will be."""
 
 _BUILT_IN: Final = re.compile(
@@ -53,7 +53,7 @@ def shell_line(command: Command) -> str:
     """Command as one line for a POSIX shell."""
     if isinstance(command, str):
         return command
-    line = " ".join(map(_quoted, command)) or "''"
+    line = " ".join(map(_quote_word, command)) or "''"
     if command and _BUILT_IN.fullmatch(command[0]):
         # The program is meant, which the kernel would start, and not what the shell has of that name.
         return f"env {line}"
@@ -78,14 +78,16 @@ def substitute_files(command: Command, paths: Mapping[str, str]) -> Command:
     """
     if isinstance(command, str):
         return (
-            _FILE.sub(lambda found: shell_line((_placed(paths, found),)), command) if _FILE_MARK in command else command
+            _FILE_PLACEHOLDER.sub(lambda found: shell_line((_file_path(paths, found),)), command)
+            if _FILE_MARK in command
+            else command
         )
     if not any(_FILE_MARK in word for word in command):
         return command
-    return tuple(_FILE.sub(lambda found: _placed(paths, found), word) for word in command)
+    return tuple(_FILE_PLACEHOLDER.sub(lambda found: _file_path(paths, found), word) for word in command)
 
 
-def _placed(paths: Mapping[str, str], found: re.Match[str]) -> str:
+def _file_path(paths: Mapping[str, str], found: re.Match[str]) -> str:
     path = paths.get(found[1])
     if path is None:
         return found[0]
@@ -97,9 +99,9 @@ def substitute_variables(command: Command, environment: Mapping[str, str]) -> Co
 
     Lines for a shell have no such placeholder: they use ``${X}``.
     """
-    if isinstance(command, str) or not any(_MARK in word for word in command):
+    if isinstance(command, str) or not any(_ENV_MARK in word for word in command):
         return command
-    return tuple(_filled(word, environment) for word in command)
+    return tuple(_substitute(word, environment) for word in command)
 
 
 def substitute_inherited(environment: Mapping[str, str], inherited: Mapping[str, str]) -> dict[str, str]:
@@ -107,28 +109,32 @@ def substitute_inherited(environment: Mapping[str, str], inherited: Mapping[str,
 
     A variable that refers to itself, as in ``PATH: "$HOME/bin:${PATH}"``, means the inherited one.
     """
-    return {name: _filled(value, inherited) if _MARK in value else value for name, value in environment.items()}
+    return {name: _substitute(value, inherited) if _ENV_MARK in value else value for name, value in environment.items()}
 
 
 def shell_assignment(name: str, value: str, known: Mapping[str, str]) -> str:
     """``NAME=VALUE`` as one word for a POSIX shell, which substitutes each ``<ENV:X>`` that is not in `known`."""
-    first, *others = _DELAYED.split(value)
+    first, *others = _ENV_PLACEHOLDER.split(value)
     turns = [f"{name}={first}"]
     for variable, text in zip(others[::2], others[1::2], strict=True):
         if variable in known:
             turns[-1] += known[variable] + text
         else:
             turns += (variable, text)
-    return _with_references(turns[0], turns[1:])
+    return _join_references(turns[0], turns[1:])
 
 
-def _filled(text: str, environment: Mapping[str, str]) -> str:
-    return _DELAYED.sub(lambda found: environment.get(found[1], ""), text)
+def _substitute(text: str, environment: Mapping[str, str]) -> str:
+    return _ENV_PLACEHOLDER.sub(lambda found: environment.get(found[1], ""), text)
 
 
 def count_placeholders(text: str) -> int:
     """Number of placeholders ``<ENV:X>`` and ``<FILE:x>`` in a text."""
-    return len(_DELAYED.findall(text)) + len(_FILE.findall(text)) if _MARK in text or _FILE_MARK in text else 0
+    return (
+        len(_ENV_PLACEHOLDER.findall(text)) + len(_FILE_PLACEHOLDER.findall(text))
+        if _ENV_MARK in text or _FILE_MARK in text
+        else 0
+    )
 
 
 def quote_literal(text: str) -> str:
@@ -139,8 +145,8 @@ def quote_literal(text: str) -> str:
 
 def quote_template(text: str) -> str:
     """Quote a text as one word for a POSIX shell; its placeholders are substituted later."""
-    pieces = _FILE_WHOLE.split(text)
-    return "".join(piece if number % 2 else _quoted(piece) for number, piece in enumerate(pieces) if piece)
+    pieces = _FILE_SPLIT.split(text)
+    return "".join(piece if number % 2 else _quote_word(piece) for number, piece in enumerate(pieces) if piece)
 
 
 def add_launcher(command: Command, launcher: str) -> Command:
@@ -215,13 +221,13 @@ def job_variables(*, name: str, label: str, attempt: int, request: Request, run_
     return variables
 
 
-def _quoted(word: str) -> str:
+def _quote_word(word: str) -> str:
     """Quote a word for a shell, which substitutes its ``<ENV:X>``."""
-    first, *others = _DELAYED.split(word)
-    return _with_references(first, others)
+    first, *others = _ENV_PLACEHOLDER.split(word)
+    return _join_references(first, others)
 
 
-def _with_references(first: str, others: Sequence[str]) -> str:
+def _join_references(first: str, others: Sequence[str]) -> str:
     """Quote a text followed by variables and texts in turn, as one word for a shell."""
     if not others:
         return shlex.quote(first)

@@ -32,11 +32,13 @@ def lower_to_capacity(settings: JobSettings, capacity: Mapping[str, int]) -> tup
         there = capacity.get(resource)
         if asked is not None and there is not None and asked > there:
             lower[name] = there
-            notes.append(f"'{key}' is {_shown(key, asked)} by default; lowered to the {_shown(key, there)} there are")
+            notes.append(
+                f"'{key}' is {_with_unit(key, asked)} by default; lowered to the {_with_unit(key, there)} there are"
+            )
     if lower:
         settings = msgspec.structs.replace(settings, request=msgspec.structs.replace(settings.request, **lower))
     return settings, notes
 
 
-def _shown(key: str, amount: int) -> str:
+def _with_unit(key: str, amount: int) -> str:
     return str(amount) if key == "requestCpus" else f"{amount // MIB} MiB"

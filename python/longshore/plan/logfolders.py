@@ -25,11 +25,11 @@ def _folder(template: str, label: str, name: str, tags: DataId) -> str:
     values = {**tags, "label": label, "jobName": name, "jobLabel": label}
     # A value is one component of a path, or a part of one, whatever signs it has in it.
     plain = {key: value.replace("/", "_") if isinstance(value, str) else value for key, value in values.items()}
-    text = _parsed(template).render(plain, missing="")
+    text = _parse_cached(template).render(plain, missing="")
     # What a job lacks leaves no trace, and nothing leads out of the run directory.
     return "/".join(file_name(part) for part in text.split("/") if part not in {"", ".", ".."}) or "_"
 
 
 @lru_cache(maxsize=8)
-def _parsed(template: str) -> Template:
+def _parse_cached(template: str) -> Template:
     return Template(parse(template))

@@ -15,7 +15,7 @@ from longshore.model.ordering import JobGroup, Ordering
 from longshore.model.task import DataId, Scalar
 
 _Key: TypeAlias = tuple[Scalar, ...]
-_Place: TypeAlias = list[tuple[int, float, str]]
+_SortKey: TypeAlias = list[tuple[int, float, str]]
 
 
 def unknown_label_notes(rules: Iterable[OrderingRule], labels: Iterable[str]) -> Iterator[str]:
@@ -35,7 +35,7 @@ def make_orderings(rules: Sequence[OrderingRule], dag: Dag[Cluster]) -> tuple[Or
     """
     grouping = _Grouping(_rule_of(rules), dag)
     found = grouping.found()
-    return tuple(_ordering(rule, found[rule.name], dag.nodes) for rule in rules if rule.name in found)
+    return tuple(_make_ordering(rule, found[rule.name], dag.nodes) for rule in rules if rule.name in found)
 
 
 def _rule_of(rules: Iterable[OrderingRule]) -> dict[str, OrderingRule]:
@@ -66,35 +66,37 @@ class _Grouping:
             rule = self._rules[number]
             if rule is not None and rule.start is not Start.SINK:
                 self._keys[number] = (
-                    self._key(number, rule, dag.parents, max) if rule.start else _own(dag, number, rule)
+                    self._group_key(number, rule, dag.parents, max) if rule.start else _own_key(dag, number, rule)
                 )
         for number in reversed(order):
             rule = self._rules[number]
             if rule is not None and rule.start is Start.SINK:
-                self._keys[number] = self._key(number, rule, dag.children, min)
+                self._keys[number] = self._group_key(number, rule, dag.children, min)
         found: dict[str, dict[_Key, list[int]]] = {}
         for number, (rule, key) in enumerate(zip(self._rules, self._keys, strict=True)):
             if rule is not None and key is not None:
                 found.setdefault(rule.name, {}).setdefault(key, []).append(number)
         return found
 
-    def _key(self, number: int, rule: OrderingRule, near: Sequence[Sequence[int]], choose: Callable[..., _Key]) -> _Key:
+    def _group_key(
+        self, number: int, rule: OrderingRule, near: Sequence[Sequence[int]], choose: Callable[..., _Key]
+    ) -> _Key:
         """Key of a job's group: that of its neighbours under the same rule, else its own values."""
         keys = [key for each in near[number] if self._rules[each] is rule and (key := self._keys[each]) is not None]
         # Of several the one that keeps it behind all it waits for, or before all that wait for it.
-        return choose(keys, key=_place) if keys else _own(self._dag, number, rule)
+        return choose(keys, key=_sort_key) if keys else _own_key(self._dag, number, rule)
 
 
-def _own(dag: Dag[Cluster], number: int, rule: OrderingRule) -> _Key:
+def _own_key(dag: Dag[Cluster], number: int, rule: OrderingRule) -> _Key:
     """Key of a job's group by its own values."""
     cluster = dag.nodes[number]
     try:
         return tuple([cluster.tags[name] for name in rule.dimensions])
     except KeyError:
-        return _stood_for(cluster, rule)
+        return _equal_key(cluster, rule)
 
 
-def _stood_for(cluster: Cluster, rule: OrderingRule) -> _Key:
+def _equal_key(cluster: Cluster, rule: OrderingRule) -> _Key:
     """Values of a job that lacks a dimension, by equal dimensions and those of its task."""
     values: DataId = cluster.tags
     if len(cluster.tasks) == 1:
@@ -109,11 +111,13 @@ def _stood_for(cluster: Cluster, rule: OrderingRule) -> _Key:
         else:
             key.append(values[there])
     if missing:
-        raise _lacking(cluster, rule, missing, values)
+        raise _missing_dimension_error(cluster, rule, missing, values)
     return tuple(key)
 
 
-def _lacking(cluster: Cluster, rule: OrderingRule, missing: Sequence[str], values: DataId) -> PreparationError:
+def _missing_dimension_error(
+    cluster: Cluster, rule: OrderingRule, missing: Sequence[str], values: DataId
+) -> PreparationError:
     words = ", ".join(f"'{name}'" for name in missing)
     has = ", ".join(f"{name}: {value}" for name, value in values.items()) or "no dimension at all"
     return PreparationError(
@@ -124,13 +128,13 @@ def _lacking(cluster: Cluster, rule: OrderingRule, missing: Sequence[str], value
     )
 
 
-def _place(key: _Key) -> _Place:
+def _sort_key(key: _Key) -> _SortKey:
     """Sort key of a group: numbers first, in numeric order."""
     return [(0, float(value), "") if isinstance(value, int | float) else (1, 0.0, str(value)) for value in key]
 
 
-def _ordering(rule: OrderingRule, found: Mapping[_Key, list[int]], clusters: Sequence[Cluster]) -> Ordering:
-    ordered = sorted(((_place(key), key) for key in found), key=itemgetter(0))
+def _make_ordering(rule: OrderingRule, found: Mapping[_Key, list[int]], clusters: Sequence[Cluster]) -> Ordering:
+    ordered = sorted(((_sort_key(key), key) for key in found), key=itemgetter(0))
     return Ordering(
         name=rule.name,
         dimensions=rule.dimensions,

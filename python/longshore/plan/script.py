@@ -12,7 +12,7 @@ import msgspec
 from longshore.model.task import Command
 from longshore.plan.commands import SHELL, command_argv, shell_line
 
-_DELAYED: Final = re.compile(r"<ENV:[A-Za-z_]\w*>", re.ASCII)
+_ENV_PLACEHOLDER: Final = re.compile(r"<ENV:[A-Za-z_]\w*>", re.ASCII)
 _VARIABLE: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
 
@@ -42,7 +42,7 @@ def render_job_script(job: JobScript) -> str:
         f"# {' '.join(job.title.split())}",
         "# Run by hand: the record of the run does not learn of it. Its other variables are those of your shell.",
     ]
-    lines += [_demand(name) for name in sorted(job.hidden)]
+    lines += [_require_variable(name) for name in sorted(job.hidden)]
     if job.umask is not None:
         lines.append(f"umask {job.umask:04o}")
     lines += [
@@ -58,13 +58,13 @@ def render_job_script(job: JobScript) -> str:
             if name not in job.hidden or _VARIABLE.fullmatch(name)
         ),
         '    TMPDIR="$_tmp" \\',
-        f"    {_words(job.command)} </dev/null",
+        f"    {_env_words(job.command)} </dev/null",
         "exit $?",
     ]
     return "\n".join(lines) + "\n"
 
 
-def _demand(name: str) -> str:
+def _require_variable(name: str) -> str:
     if _VARIABLE.fullmatch(name):
         return f': "${{{name}:?its value is a secret: set it first}}"'
     # No shell has a variable of such a name to take the value from.
@@ -78,12 +78,12 @@ def _assignment(name: str, value: str, hidden: Iterable[str]) -> str:
     return shlex.quote(f"{name}={value}")
 
 
-def _words(command: Command) -> str:
+def _env_words(command: Command) -> str:
     """Words for env: those of the command if no shell is needed, else a shell with the line."""
     words = command_argv(command)
     if not words:
         return "''"
-    delayed = not isinstance(command, str) and any(map(_DELAYED.search, words))
+    delayed = not isinstance(command, str) and any(map(_ENV_PLACEHOLDER.search, words))
     # A first word with '=' would be a variable to env.
     if not delayed and "=" not in words[0]:
         return " ".join(map(shlex.quote, words))

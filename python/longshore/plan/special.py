@@ -41,14 +41,14 @@ def init_job(profile: JobProfile, inputs: tuple[str, ...] = ()) -> Job:
             hint=f"Give it one: pipetask: {{{INIT_LABEL}: {{runQuantumCommand: ...}}}}; or say 'runInit: false'.",
         )
     if isinstance(template, tuple):
-        return _job(INIT_LABEL, profile, tuple(word.render(values) for word in template), inputs)
-    return _job(INIT_LABEL, profile, template.render(values), inputs)
+        return _make_job(INIT_LABEL, profile, tuple(word.render(values) for word in template), inputs)
+    return _make_job(INIT_LABEL, profile, template.render(values), inputs)
 
 
 def final_job(profile: JobProfile, arguments: Sequence[tuple[str, str]] = (), inputs: tuple[str, ...] = ()) -> Job:
     """Job that runs the final script, with the values of `arguments` in their order."""
     script = f"<ENV:LONGSHORE_JOB_RUN_DIR>/{FINAL_SCRIPT}"
-    return _job(FINAL_LABEL, profile, ("/bin/bash", script, *(value for _, value in arguments)), inputs)
+    return _make_job(FINAL_LABEL, profile, ("/bin/bash", script, *(value for _, value in arguments)), inputs)
 
 
 def final_script(commands: Sequence[str], arguments: Sequence[str] = ()) -> str:
@@ -57,7 +57,7 @@ def final_script(commands: Sequence[str], arguments: Sequence[str] = ()) -> str:
     return "\n".join(["#!/bin/bash", "", "set -e", "set -x", *named, *commands]) + "\n"
 
 
-def _job(name: str, profile: JobProfile, command: str | tuple[str, ...], inputs: tuple[str, ...] = ()) -> Job:
+def _make_job(name: str, profile: JobProfile, command: str | tuple[str, ...], inputs: tuple[str, ...] = ()) -> Job:
     values = {"label": name, "jobName": name, "jobLabel": name}
     return Job(
         name=name,

@@ -28,10 +28,10 @@ def join_commands(steps: Iterable[tuple[Command, int]]) -> str:
     Each command, given with its number of tasks, runs in a shell of its own, as in a job of its own: variables do not
     pass to the next command, which a retry may run alone.
     """
-    return "\n".join(_steps(steps))
+    return "\n".join(_script_lines(steps))
 
 
-def _steps(steps: Iterable[tuple[Command, int]]) -> Iterator[str]:
+def _script_lines(steps: Iterable[tuple[Command, int]]) -> Iterator[str]:
     done = f'"${{{TASKS_DONE_VARIABLE}:-}}"'
     yield f'[ -z {done} ] || mkdir -p "${{{TASKS_DONE_VARIABLE}%/*}}" || exit'
     following = 1

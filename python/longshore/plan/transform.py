@@ -144,29 +144,29 @@ def make_job(
     cluster: Cluster, kind: Composition, profile: ClusterProfile, shared: SharedSettings, directory: str
 ) -> Job:
     """Job of a cluster; `shared` holds the settings that jobs share, `directory` is the base of the tasks' paths."""
-    values = [_values(cluster, task) for task in cluster.tasks]
+    values = [_task_values(cluster, task) for task in cluster.tasks]
     settings = profile.settings
     if profile.differs:
-        settings = _once_each(settings, profile.settings_of(_labelled(cluster, values)), shared)
+        settings = _share_settings(settings, profile.settings_of(_values_by_label(cluster, values)), shared)
     return Job(
         name=cluster.name,
         label=cluster.label,
         command=_command(cluster, profile, values, directory),
         settings=settings,
         tags=cluster.tags,
-        inputs=_once(cluster, "inputs"),
-        outputs=_once(cluster, "outputs"),
+        inputs=_file_names(cluster, "inputs"),
+        outputs=_file_names(cluster, "outputs"),
         environment=_environment(cluster, profile, values, directory) if profile.variables else {},
         tasks=len(values),
         quanta=kind.tasks if len(values) > 1 else (),
     )
 
 
-def _labelled(cluster: Cluster, values: Sequence[_Values]) -> list[tuple[str, _Values]]:
+def _values_by_label(cluster: Cluster, values: Sequence[_Values]) -> list[tuple[str, _Values]]:
     return [(task.label, own) for task, own in zip(cluster.tasks, values, strict=True)]
 
 
-def _values(cluster: Cluster, task: Task) -> _Values:
+def _task_values(cluster: Cluster, task: Task) -> _Values:
     """Values of a task's free names, without paths."""
     own = cluster.tags if task.data_id is cluster.tags else {**cluster.tags, **task.data_id}
     values = {**own, "label": task.label, "jobName": cluster.name, "jobLabel": cluster.label}
@@ -175,7 +175,7 @@ def _values(cluster: Cluster, task: Task) -> _Values:
     return values
 
 
-def _once(cluster: Cluster, side: str) -> tuple[str, ...]:
+def _file_names(cluster: Cluster, side: str) -> tuple[str, ...]:
     """Distinct names of the files on one side of the tasks."""
     tasks = cluster.tasks
     if len(tasks) == 1 and len(names := getattr(tasks[0], side)) < 2:
@@ -189,13 +189,13 @@ def _environment(
     """Variables with a value per job; the paths of a dataset are joined by blanks."""
     start = profile.settings.working_directory
     seen = []
-    for task, (label, own) in zip(cluster.tasks, _labelled(cluster, values), strict=True):
-        paths = _seen_from(task.paths, directory, start)
+    for task, (label, own) in zip(cluster.tasks, _values_by_label(cluster, values), strict=True):
+        paths = _rebase_paths(task.paths, directory, start)
         seen.append((label, {**own, **{name: " ".join(these) for name, these in paths.items()}}))
     return profile.environment_of(seen)
 
 
-def _once_each(usual: JobSettings, own: JobSettings, shared: SharedSettings) -> JobSettings:
+def _share_settings(usual: JobSettings, own: JobSettings, shared: SharedSettings) -> JobSettings:
     """Settings of a job; jobs with equal settings share one object."""
     # The rest is that of the usual settings, which stay alive as long as the profile.
     key = (
@@ -214,16 +214,16 @@ def _command(cluster: Cluster, profile: ClusterProfile, values: Sequence[_Values
         return _command_of(tasks[0], profile.parts[tasks[0].label], values[0], directory)
     steps = [
         (_command_of(task, profile.parts[task.label], own, directory), many)
-        for task, own, many in _at_once(tasks, values, profile, directory)
+        for task, own, many in _merge_tasks(tasks, values, profile, directory)
     ]
     # One failing task ends the job: those after it may need what it did not make.
     return join_commands(steps) if steps[1:] else steps[0][0]
 
 
-def _at_once(
+def _merge_tasks(
     tasks: Sequence[Task], values: Sequence[_Values], profile: ClusterProfile, directory: str
 ) -> Iterator[tuple[Task, _Values, int]]:
-    """Tasks with their values; adjacent ones whose commands differ only in the id are merged and counted.
+    """Tasks with their values; adjacent tasks whose commands differ only in the id are merged.
 
     A command that takes ids takes many (BPS passes all of a job's), and starts LSST's packages once for all of them.
     """
@@ -231,16 +231,16 @@ def _at_once(
     command: Command = ()
     for task, own in zip(tasks, values, strict=True):
         if not _takes_ids(profile.parts[task.label]):
-            yield from _as_one(same)
+            yield from _merge_ids(same)
             same = []
             yield task, own, 1
             continue
         but_for_id = _command_of(task, profile.parts[task.label], {**own, NODE_ID: ""}, directory)
         if but_for_id != command or len(same) == MAX_NODE_IDS:
-            yield from _as_one(same)
+            yield from _merge_ids(same)
             same, command = [], but_for_id
         same.append((task, own))
-    yield from _as_one(same)
+    yield from _merge_ids(same)
 
 
 def _takes_ids(profile: JobProfile) -> bool:
@@ -249,7 +249,7 @@ def _takes_ids(profile: JobProfile) -> bool:
     return any(NODE_ID in word.names for word in words)
 
 
-def _as_one(same: Sequence[tuple[Task, _Values]]) -> Iterator[tuple[Task, _Values, int]]:
+def _merge_ids(same: Sequence[tuple[Task, _Values]]) -> Iterator[tuple[Task, _Values, int]]:
     if same:
         task, own = same[0]
         yield task, {**own, NODE_ID: ",".join(sorted(each[NODE_ID] for _, each in same))}, len(same)
@@ -259,20 +259,24 @@ def _command_of(task: Task, profile: JobProfile, values: _Values, directory: str
     template = profile.command
     if template is None:
         if task.command is None:
-            raise _no_command(task)
+            raise _no_command_error(task)
         return task.command
     own = values
     if task.paths:
-        own = {**values, **_seen_from(task.paths, directory, profile.settings.working_directory), "label": task.label}
+        own = {
+            **values,
+            **_rebase_paths(task.paths, directory, profile.settings.working_directory),
+            "label": task.label,
+        }
     if isinstance(template, tuple):
         words = tuple(chain.from_iterable(_words(word, own) for word in template))
-        return _exact_line(template, own) if _gains_marks(template, words) else words
+        return _exact_line(template, own) if _adds_placeholders(template, words) else words
     # Only what the line uses is made fit for it: of a hundred thousand jobs, quoting takes most of the time.
-    used = {name: _for_shell(own[name]) for name in template.names if name in own}
+    used = {name: _shell_value(own[name]) for name in template.names if name in own}
     return template.render(used, quote=_quote)
 
 
-def _seen_from(
+def _rebase_paths(
     paths: Mapping[str, tuple[str, ...]], directory: str, start: str | None
 ) -> Mapping[str, tuple[str, ...]]:
     """Paths as a command in directory `start` names them."""
@@ -298,7 +302,7 @@ def _words(word: Template, values: Mapping[str, Any]) -> Sequence[str]:
     return (word.render(alone),)
 
 
-def _gains_marks(template: Sequence[Template], words: Sequence[str]) -> bool:
+def _adds_placeholders(template: Sequence[Template], words: Sequence[str]) -> bool:
     """Whether values add placeholders, by themselves or with the text beside them."""
     found = sum(map(count_placeholders, words))
     return bool(found) and found > sum(
@@ -330,21 +334,21 @@ class _Quoted(str):
         return self
 
 
-def _for_shell(value: Any) -> Any:
+def _shell_value(value: Any) -> Any:
     """Value in a line for the shell: several files are several words."""
     return _Quoted(" ".join(map(quote_literal, value))) if isinstance(value, tuple) else value
 
 
 def _quote(text: str) -> str:
     # What a value is written as, its format applied, is data whatever signs it has in it: the shell must see one word.
-    return text if isinstance(text, _Quoted) else _quoted(text)
+    return text if isinstance(text, _Quoted) else _quote_cached(text)
 
 
-_quoted = lru_cache(maxsize=4096)(quote_literal)
+_quote_cached = lru_cache(maxsize=4096)(quote_literal)
 """Jobs of one dimension or another have most of their values in common."""
 
 
-def _no_command(task: Task) -> PreparationError:
+def _no_command_error(task: Task) -> PreparationError:
     return PreparationError(
         f"task '{task.name}' has no command",
         hint=f"Give one to all its kind: pipetask: {{{task.label}: {{runQuantumCommand: ...}}}}.",

@@ -22,7 +22,7 @@ _SCHEDULERS: Final = re.compile(
 _SECRETS: Final = re.compile(
     r"SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|API_?KEYS?(?![A-Z])|(PRIVATE|ACCESS|ENCRYPTION)_?KEY|TOKENS?(?![A-Z])"
 )
-_PLACES: Final = re.compile(r"_(FILE|PATH|DIR)S?$")
+_PATH_SUFFIXES: Final = re.compile(r"_(FILE|PATH|DIR)S?$")
 """Endings of names whose value is the path of a secret, not the secret."""
 
 
@@ -34,7 +34,7 @@ def is_excluded(name: str) -> bool:
 def is_secret(name: str) -> bool:
     """Whether a name looks like a secret."""
     name = name.upper()
-    return bool(_SECRETS.search(name) and not _PLACES.search(name))
+    return bool(_SECRETS.search(name) and not _PATH_SUFFIXES.search(name))
 
 
 def select_inherited(names: Iterable[str], rule: InheritRule) -> tuple[set[str], list[str]]:
@@ -50,14 +50,14 @@ def select_inherited(names: Iterable[str], rule: InheritRule) -> tuple[set[str],
     kept: set[str] = set()
     left_out: list[str] = []
     for name in sorted(names):
-        if not _fits(name, patterns):
+        if not _matches(name, patterns):
             continue
-        if is_excluded(name) and not _fits(name, meant):
+        if is_excluded(name) and not _matches(name, meant):
             left_out.append(name)
         else:
             kept.add(name)
     return kept, left_out
 
 
-def _fits(name: str, patterns: Sequence[str]) -> bool:
+def _matches(name: str, patterns: Sequence[str]) -> bool:
     return any(pattern == "*" or fnmatchcase(name, pattern) for pattern in patterns)

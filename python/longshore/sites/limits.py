@@ -78,17 +78,17 @@ def parse_rate(value: Any, key: str, origin: Origin | None = None) -> float:
     return float(found[1]) / seconds
 
 
-def _whole(value: Any, key: str, origin: Origin | None) -> int:
+def _read_count(value: Any, key: str, origin: Origin | None) -> int:
     return count(value, key, origin, least=1)
 
 
 _READERS: Final[dict[str, Callable[[Any, str, Origin | None], float]]] = {
-    "cpus": _whole,
+    "cpus": _read_count,
     "memory": memory,
     "walltime": walltime,
-    "queued": _whole,
-    "running": _whole,
-    "arraySize": _whole,
+    "queued": _read_count,
+    "running": _read_count,
+    "arraySize": _read_count,
     "submitRate": parse_rate,
     "pollFloor": walltime,
 }
@@ -147,8 +147,8 @@ def lower_to_limits(
         if key in free and asked is not None and limit is not None and asked > limit.amount:
             lower[attribute] = limit.amount if name == "walltime" else int(limit.amount)
             notes.append(
-                f"'{key}' is {_shown(name, asked)} by default; lowered to {limit.written}, the 'limits.{name}' of the "
-                f"site '{site}'"
+                f"'{key}' is {_with_unit(name, asked)} by default; lowered to {limit.written}, the 'limits.{name}' of "
+                f"the site '{site}'"
             )
     if lower:
         settings = msgspec.structs.replace(settings, request=msgspec.structs.replace(settings.request, **lower))
@@ -160,8 +160,8 @@ def lower_to_limits(
     asked_most = settings.attributes.get("requestMemoryMax")
     if isinstance(asked_most, int) and asked_most > most.amount:
         notes.append(
-            f"'requestMemoryMax' is {_shown('memory', asked_most)}; lowered to {most.written}, the 'limits.memory' of "
-            f"the site '{site}'"
+            f"'requestMemoryMax' is {_with_unit('memory', asked_most)}; lowered to {most.written}, the 'limits.memory' "
+            f"of the site '{site}'"
         )
     smallest = min(int(most.amount), asked_most) if isinstance(asked_most, int) else int(most.amount)
     return msgspec.structs.replace(settings, attributes={**settings.attributes, "requestMemoryMax": smallest}), notes
@@ -182,10 +182,10 @@ def exceeded_limits(request: Request, limits: SiteLimits) -> Iterable[tuple[str,
     for name, (key, attribute) in _REQUESTED.items():
         asked, limit = getattr(request, attribute), limits.get(name)
         if asked is not None and limit is not None and asked > limit.amount:
-            yield name, key, _shown(name, asked), limit
+            yield name, key, _with_unit(name, asked), limit
 
 
-def _shown(name: str, amount: float) -> str:
+def _with_unit(name: str, amount: float) -> str:
     if name == "memory":
         return f"{amount / MIB:.0f} MiB"
     return f"{amount:.0f} s" if name == "walltime" else f"{amount:.0f}"

@@ -18,7 +18,7 @@ PROFILE_ONLY_KEYS: Final = frozenset({"inherits", "hosts", "title", "limits"})
 RENAMED_KEYS: Final = {"service": "wmsServiceClass", "account": "accountingGroup"}
 """Keys of a profile that are defaults of keys with another name in BPS."""
 
-_OWN: Final = ("hosts", "title")
+_OWN_KEYS: Final = ("hosts", "title")
 """Keys that are not inherited, because they identify a profile."""
 
 
@@ -61,7 +61,7 @@ def resolve_profile(profile: SiteProfile, find: Callable[[str, Origin], SiteProf
     chain = tuple(_chain(profile, find, ()))
     root = Node({}, profile.root.origin)
     for part in chain:
-        kept = {key: node for key, node in _map(part.root).items() if part is profile or key not in _OWN}
+        kept = {key: node for key, node in _map(part.root).items() if part is profile or key not in _OWN_KEYS}
         root = overlay(root, Node(kept, part.root.origin))
     return ResolvedSiteProfile(name=profile.name, root=without_deleted(root), marked=root, chain=chain)
 

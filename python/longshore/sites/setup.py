@@ -12,7 +12,7 @@ _FIND_MODULE = 'command -v module >/dev/null 2>&1 || . "${LMOD_PKG:-${MODULESHOM
 def setup_lines(site: str, lines: Iterable[str], modules: Iterable[str]) -> tuple[str, ...]:
     """Lines that run in a job before its command; a line that fails ends the job and is named."""
     wanted = [f"module load {shlex.quote(module)}" for module in modules]
-    return tuple(_or_say(site, line) for line in [*([_FIND_MODULE] if wanted else []), *wanted, *lines])
+    return tuple(_report_failure(site, line) for line in [*([_FIND_MODULE] if wanted else []), *wanted, *lines])
 
 
 def launch_line(launcher: str, container: str | Sequence[str] | None) -> str:
@@ -21,6 +21,6 @@ def launch_line(launcher: str, container: str | Sequence[str] | None) -> str:
     return " ".join(part for part in (launcher.strip(), inside.strip()) if part)
 
 
-def _or_say(site: str, line: str) -> str:
+def _report_failure(site: str, line: str) -> str:
     words = shlex.quote(f"longshore: a set-up line of the site '{site}' failed: {line.strip()}")
     return f"{{ {line}\n}} || {{ echo {words} >&2; exit 126; }}"

@@ -19,7 +19,7 @@ from longshore.plan.clustering.single import task_job_names
 ClusterKey: TypeAlias = tuple[Scalar, ...]
 """Values of a rule's dimensions, then those that divide its clusters into parts."""
 
-_BLANKS = re.compile("__+")
+_UNDERSCORES = re.compile("__+")
 
 
 def cluster_by_dimension(graph: TaskGraph, settings: ClusteringSettings) -> ClusteredGraph:
@@ -29,13 +29,13 @@ def cluster_by_dimension(graph: TaskGraph, settings: ClusteringSettings) -> Clus
     wait for each other.
     """
     tasks = graph.dag.nodes
-    group_of: dict[int, _Group] = {}
+    group_of: dict[int, _RuleTasks] = {}
     for rule in settings.rules:
-        made = _Group(rule, graph)
-        group_of.update(dict.fromkeys(made.places, made))
+        made = _RuleTasks(rule, graph)
+        group_of.update(dict.fromkeys(made.keys, made))
     alone = [index for index in graph.dag.order if index not in group_of]
     name_of = dict(zip(alone, task_job_names([tasks[index] for index in alone], settings), strict=True))
-    drafts: dict[Hashable, _Draft] = {}
+    drafts: dict[Hashable, _ClusterDraft] = {}
     cluster_of = [0] * len(tasks)
     for index in graph.dag.order:
         task, group = tasks[index], group_of.get(index)
@@ -44,9 +44,9 @@ def cluster_by_dimension(graph: TaskGraph, settings: ClusteringSettings) -> Clus
         if draft is None:
             number = len(drafts)
             if group is None:
-                draft = _Draft(number, name_of[index], task.label, task.data_id)
+                draft = _ClusterDraft(number, name_of[index], task.label, task.data_id)
             else:
-                draft = _Draft(number, group.name(index), group.rule.label, group.tags(index))
+                draft = _ClusterDraft(number, group.name(index), group.rule.label, group.tags(index))
             drafts[key] = draft
         draft.tasks.append(task)
         cluster_of[index] = draft.number
@@ -55,7 +55,7 @@ def cluster_by_dimension(graph: TaskGraph, settings: ClusteringSettings) -> Clus
 
 
 @dataclass(slots=True)
-class _Draft:
+class _ClusterDraft:
     """A cluster under construction."""
 
     number: int
@@ -68,7 +68,7 @@ class _Draft:
         return Cluster(name=self.name, label=self.label, tags=self.tags, tasks=tuple(self.tasks))
 
 
-class _Group:
+class _RuleTasks:
     """Tasks of one rule, and the key of each.
 
     Raises `GraphError` if a task lacks a dimension, or there are too many clusters.
@@ -83,21 +83,23 @@ class _Group:
         self._template = Template(parse(rule.template))
         labels = frozenset(rule.tasks)
         members = [index for index in graph.dag.order if self._tasks[index].label in labels]
-        self.places: dict[int, ClusterKey] = self._followed(graph, members) if rule.start else self._own(members)
+        self.keys: dict[int, ClusterKey] = (
+            self._neighbour_keys(graph, members) if rule.start else self._own_keys(members)
+        )
         """Where each of its tasks belongs."""
         self._parts: dict[ClusterKey, int] = {}
         if rule.partition and members:
             self._parts = assign_parts(
-                (place[self._size :] for place in self.places.values()),
+                (place[self._size :] for place in self.keys.values()),
                 rule.partition,
-                len({place[: self._size] for place in self.places.values()}),
+                len({place[: self._size] for place in self.keys.values()}),
                 label=rule.label,
                 origin=rule.origin,
             )
 
     def key(self, index: int) -> Hashable:
         """Key of a task's cluster, unique among all rules."""
-        place = self.places[index]
+        place = self.keys[index]
         return self.rule.label, place[: self._size], self._parts.get(place[self._size :])
 
     def name(self, index: int) -> str:
@@ -106,48 +108,48 @@ class _Group:
         if rule.template:
             task = self._tasks[index]
             values = {**task.implied, **task.data_id, **self.tags(index), "label": rule.label}
-            name = _BLANKS.sub("_", self._template.render(values, missing=""))
+            name = _UNDERSCORES.sub("_", self._template.render(values, missing=""))
         else:
-            name = "_".join((rule.label, *map(str, self.places[index][: self._size])))
-        part = self._parts.get(self.places[index][self._size :])
+            name = "_".join((rule.label, *map(str, self.keys[index][: self._size])))
+        part = self._parts.get(self.keys[index][self._size :])
         return name.replace("/", "_") + (f"_{part:03}" if part else "")
 
     def tags(self, index: int) -> Mapping[str, Scalar]:
         """Values that all tasks of a task's cluster share."""
-        return dict(zip(self.rule.dimensions, self.places[index], strict=False))
+        return dict(zip(self.rule.dimensions, self.keys[index], strict=False))
 
-    def _own(self, members: list[int]) -> dict[int, ClusterKey]:
+    def _own_keys(self, members: list[int]) -> dict[int, ClusterKey]:
         """Keys of tasks by their own dimensions."""
-        places: dict[int, ClusterKey] = {}
+        keys: dict[int, ClusterKey] = {}
         for index in members:
-            place = self._place(index)
+            place = self._own_key(index)
             if place is None:
-                raise self._missing(index)
-            places[index] = place
-        return places
+                raise self._missing_error(index)
+            keys[index] = place
+        return keys
 
-    def _followed(self, graph: TaskGraph, members: list[int]) -> dict[int, ClusterKey]:
+    def _neighbour_keys(self, graph: TaskGraph, members: list[int]) -> dict[int, ClusterKey]:
         """Keys of tasks by their own dimensions, else by those of their parents (or children)."""
         first = self.rule.start is Start.SOURCE
         neighbours = graph.dag.parents if first else graph.dag.children
-        places: dict[int, ClusterKey] = {}
+        keys: dict[int, ClusterKey] = {}
         for index in members if first else reversed(members):
-            place = self._place(index)
+            place = self._own_key(index)
             if place is None:
                 reached = {
-                    places[other]: other
+                    keys[other]: other
                     for other in neighbours[index]
-                    if other in places and self._agrees(index, places[other])
+                    if other in keys and self._agrees(index, keys[other])
                 }
                 if len(reached) > 1:
-                    raise self._torn(index, [*reached.values()])
+                    raise self._ambiguous_error(index, [*reached.values()])
                 place = next(iter(reached), None)
             if place is None:
-                raise self._missing(index)
-            places[index] = place
-        return places
+                raise self._missing_error(index)
+            keys[index] = place
+        return keys
 
-    def _place(self, index: int) -> ClusterKey | None:
+    def _own_key(self, index: int) -> ClusterKey | None:
         """Key of a task by its own dimensions; ``None`` if it lacks one."""
         own = [self._value(index, names) for _, names in self._wanted]
         return None if None in own else tuple(value for value in own if value is not None)
@@ -166,7 +168,7 @@ class _Group:
                 return value
         return None
 
-    def _missing(self, index: int) -> GraphError:
+    def _missing_error(self, index: int) -> GraphError:
         task, rule = self._tasks[index], self.rule
         known = {**task.data_id, **task.implied}
         lacking = [name for name, names in self._wanted if not any(other in known for other in names)]
@@ -184,7 +186,7 @@ class _Group:
             hint=hint,
         )
 
-    def _torn(self, index: int, others: list[int]) -> GraphError:
+    def _ambiguous_error(self, index: int, others: list[int]) -> GraphError:
         task, one, two = self._tasks[index], self._tasks[others[0]], self._tasks[others[1]]
         return GraphError(
             f"the task '{task.name}' of '{task.label}' would be in two clusters of '{self.rule.label}': with "
@@ -194,9 +196,9 @@ class _Group:
         )
 
 
-def _refuse_same_names(drafts: Iterable[_Draft], settings: ClusteringSettings) -> None:
+def _refuse_same_names(drafts: Iterable[_ClusterDraft], settings: ClusteringSettings) -> None:
     origins = {rule.label: rule.origin for rule in settings.rules}
-    seen: dict[str, _Draft] = {}
+    seen: dict[str, _ClusterDraft] = {}
     for draft in drafts:
         if (other := seen.setdefault(draft.name, draft)) is not draft:
             raise GraphError(

@@ -21,11 +21,11 @@ def make_cluster_graph(graph: TaskGraph, clusters: Sequence[Cluster], cluster_of
     try:
         dag = Dag(clusters, sorted(edges))
     except CycleError as error:
-        raise _explained(graph, clusters, cluster_of, error) from None
+        raise _explain_cycle(graph, clusters, cluster_of, error) from None
     return ClusteredGraph(name=graph.name, dag=dag, source=graph)
 
 
-def _explained(
+def _explain_cycle(
     graph: TaskGraph, clusters: Sequence[Cluster], cluster_of: Sequence[int], error: CycleError
 ) -> CycleError:
     """The error, with an example of two tasks for each edge of the cycle."""

@@ -22,14 +22,15 @@ def assign_parts(
 
     Raises `GraphError` if `partitionMaxClusters` is less than that number.
     """
-    ordered = sorted(set(values), key=lambda these: [*map(_place, these)])
+    ordered = sorted(set(values), key=lambda these: [*map(_sort_key, these)])
     numbers = chain.from_iterable(
-        repeat(number, size) for number, size in enumerate(_sizes(len(ordered), partition, clusters, label, origin), 1)
+        repeat(number, size)
+        for number, size in enumerate(_part_sizes(len(ordered), partition, clusters, label, origin), 1)
     )
     return dict(zip(ordered, numbers, strict=True))
 
 
-def _sizes(values: int, partition: Partition, clusters: int, label: str, origin: Origin | None) -> Collection[int]:
+def _part_sizes(values: int, partition: Partition, clusters: int, label: str, origin: Origin | None) -> Collection[int]:
     if partition.most_values is not None:
         whole, rest = divmod(values, partition.most_values)
         return [partition.most_values] * whole + [rest] * bool(rest)
@@ -45,7 +46,7 @@ def _sizes(values: int, partition: Partition, clusters: int, label: str, origin:
     return [size + 1] * larger + [size] * (parts - larger)
 
 
-def _place(value: object) -> tuple[int, float, str]:
+def _sort_key(value: object) -> tuple[int, float, str]:
     """Sort key of a value: numbers first, in numeric order."""
     try:
         return 0, float(str(value)), str(value)

@@ -11,7 +11,7 @@ from longshore.errors import GraphError
 from longshore.model.cluster import Cluster, ClusteredGraph
 from longshore.model.task import Task, TaskGraph
 
-_BLANKS = re.compile("__+")
+_UNDERSCORES = re.compile("__+")
 
 
 def cluster_single_tasks(graph: TaskGraph, settings: ClusteringSettings) -> ClusteredGraph:
@@ -46,7 +46,7 @@ def task_job_names(tasks: Iterable[Task], settings: ClusteringSettings) -> Itera
         values = {**task.data_id, "label": task.label} if labelled else task.data_id
         name = f"{start}{task.label}_{template.render(values, missing='')}"
         if "__" in name:
-            name = _BLANKS.sub("_", name)
+            name = _UNDERSCORES.sub("_", name)
         if "/" in name:
             name = name.replace("/", "_")
         if (other := seen.setdefault(name, task)) is not task:
