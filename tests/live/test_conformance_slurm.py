@@ -13,8 +13,9 @@ from tests.live.pools import SlurmPool
 from longshore.contract.context import Context, RunPaths, Site
 from longshore.contract.executor import Executor
 from longshore.contract.service import WmsService
+from longshore.engine.job_wrapper import WRAPPER
 from longshore.services.slurm.executor import SlurmExecutor
-from longshore.services.slurm.script import TEMPLATE, WRAPPER
+from longshore.services.slurm.script import TEMPLATE
 from longshore.services.slurm.service import SlurmService
 from longshore.testing.conformance import ExecutorConformance, ServiceConformance
 from longshore.world.etc import shipped

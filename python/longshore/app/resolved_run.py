@@ -287,6 +287,8 @@ def _guest_settings(place: ResolvedSite, service: WmsService) -> dict[str, Any]:
     """What an executor has to know of a site, beside its resources."""
     inherit = place.settings.get("inheritEnvironment", "all")
     found: dict[str, Any] = {} if inherit == "all" else {"inherit": inherit}
+    if own := place.settings.get(service.traits.settings_key):
+        found[service.traits.settings_key] = own
     if scratch := place.settings.get("scratch"):
         if service.traits.runs_on_submit_host and not Path(scratch).is_dir():
             raise FilesError(f"'scratch' of the site '{place.name}' is '{scratch}', which is no directory")

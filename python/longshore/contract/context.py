@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
-from typing import Any, TypeAlias
+from typing import Any, Self, TypeAlias
 
 import msgspec
 
@@ -181,6 +181,11 @@ class RenderedFile(msgspec.Struct, frozen=True, kw_only=True):
     """Relative to the run directory."""
     mode: int = 0o644
     chunks: Callable[[], Iterator[str]]
+
+    @classmethod
+    def from_text(cls, path: PurePosixPath, text: str, *, mode: int = 0o644) -> Self:
+        """Return a file of a text that is there already."""
+        return cls(path=path, mode=mode, chunks=lambda: iter((text,)))
 
 
 class Context(msgspec.Struct, frozen=True, kw_only=True):

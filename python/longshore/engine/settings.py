@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import Any, Final
 
@@ -56,11 +56,7 @@ def rendered(ctx: Context) -> RenderedFile:
     """The file of the settings."""
     settings = msgspec.convert(ctx.settings, EngineSettings)
     text = msgspec.json.format(msgspec.json.encode(settings, order="sorted"), indent=2).decode() + "\n"
-
-    def chunks() -> Iterator[str]:
-        yield text
-
-    return RenderedFile(path=PATH, chunks=chunks)
+    return RenderedFile.from_text(PATH, text)
 
 
 def read(run: RunPaths) -> EngineSettings:

@@ -16,11 +16,11 @@ from longshore.world.plugins import template_texts
 RUN = RunPaths(Path("/data/u/jdoe/run 1"))
 
 
-def member(job: int, command: str | tuple[str, ...] = "true") -> BatchMember:
-    """The first attempt of a job."""
+def member(job: int, command: str | tuple[str, ...] = "true", *, attempt: int = 1) -> BatchMember:
+    """An attempt of a job."""
     return BatchMember(
         job=job,
-        attempt=1,
+        attempt=attempt,
         name=f"job{job}",
         command=command,
         environment={},

@@ -23,11 +23,12 @@ from longshore.contract.batch import (
     Urgency,
 )
 from longshore.contract.context import RunPaths, Unreachable
+from longshore.engine.job_wrapper import WRAPPER
 from longshore.errors import ConfigError
 from longshore.model.request import MIB, Request
 from longshore.services.slurm.client import SlurmClient
 from longshore.services.slurm.executor import SlurmExecutor
-from longshore.services.slurm.script import TEMPLATE, WRAPPER, on_submit_error
+from longshore.services.slurm.script import TEMPLATE, on_submit_error
 from longshore.services.slurm.service import SlurmService
 from longshore.world.etc import shipped
 from longshore.world.plugins import template_texts

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from longshore.engine.job_wrapper import EndRecord
 from longshore.model.state import Cause
-from longshore.services.slurm.books import EndRecord
 from longshore.services.slurm.outcome import ended, said_out_of_memory
 from longshore.services.slurm.parse import AccountRow, TaskId
 

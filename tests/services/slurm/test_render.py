@@ -10,11 +10,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.depth import examples
-from tests.services.slurm.scripts import RUN, directives, member, script
+from tests.services.slurm.scripts import RUN, directives, script
 
 from longshore.contract.context import RunPaths
 from longshore.errors import ConfigError
-from longshore.services.slurm.render import job_name, output_pattern, table
+from longshore.services.slurm.render import job_name, output_pattern
 from longshore.services.slurm.script import is_heterogeneous
 
 NASTY = "\"'\\ #$`!*?[]{}()<>|&;%~=,:+-@éß中\t"
@@ -86,15 +86,6 @@ def test_long_names_stay_apart() -> None:
 def test_patterns_mean_paths() -> None:
     assert output_pattern("/a%j/b") == "/a%%j/b"
     assert output_pattern("/a%j\\b") == "/a%j\\\\b"
-
-
-@given(words, st.text(st.sampled_from("ab \t\n\\'\"$"), min_size=1))
-def test_the_table_has_a_line_a_member(folder: str, command: str) -> None:
-    run = RunPaths(Path("/data") / folder.replace("/", "_"))
-    lines = list(table([member(3, command), member(4, ("printf", "%s", command))], run))
-    assert len("".join(lines).split("\n")) == 3
-    assert [line.split("\t")[0] for line in lines] == ["3", "4"]
-    assert {line.count("\t") for line in lines} == {7}
 
 
 def test_who_has_several_components() -> None:

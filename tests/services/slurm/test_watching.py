@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.services.slurm.scripts import member as batch_member
 
 from longshore.contract.context import RunPaths, Unreachable
 from longshore.errors import ConfigError
@@ -38,7 +39,7 @@ def book(**fields: Any) -> BatchBook:
 def watching(books: Books, **fields: Any) -> Watch:
     watch = Watch(books, Pace())
     made = book(**fields)
-    books.write(made, ["a table\n"])
+    books.write(made, [batch_member(job, attempt=attempt) for job, attempt in made.members])
     watch.follow(made, 10.0)
     return watch
 
@@ -52,7 +53,7 @@ def row(task: str, state: str, reason: str = "None", node: str = "") -> str:
 
 
 def leave_record(books: Books, name: str, status: int) -> None:
-    folder = books.ends(TAG)
+    folder = books.files(TAG).ends
     (folder / f"{name}.began").touch()
     job, attempt = name.split(".")
     text = f'{{"j":{job},"a":{attempt},"status":{status},"run":2.5,"host":"n1"}}'
@@ -74,7 +75,7 @@ def test_the_queue_tells_who_runs_and_why_others_wait(books: Books) -> None:
 def test_what_jobs_wrote_down_is_told_once(books: Books) -> None:
     watch = watching(books)
     leave_record(books, "3.1", 0)
-    (books.ends(TAG) / "4.1.began").touch()
+    (books.files(TAG).ends / "4.1.began").touch()
     starts = list(watch.from_records())
     assert [(event.j, event.host) for event in starts if isinstance(event, Started)] == [(3, "n1"), (4, None)]
     assert list(watch.from_records()) == []
@@ -125,8 +126,8 @@ def test_what_is_settled_leaves_nothing_but_the_table(books: Books) -> None:
     assert books.read(TAG) is not None
     watch.settled([(5, 2)])
     assert books.read(TAG) is None
-    assert books.table(TAG).read_text("utf-8") == "a table\n"
-    assert not books.ends(TAG).exists()
+    assert books.files(TAG).read_members() == book().members
+    assert not books.files(TAG).ends.exists()
 
 
 # -------------------------------------------------------------------------------------------------------------- ends

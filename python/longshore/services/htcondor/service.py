@@ -108,7 +108,7 @@ class HTCondorService(
         """Return the DAG and what belongs to it."""
         yield from render(workflow, ctx)
         text = msgspec.json.encode(_where(ctx)).decode() + "\n"
-        yield RenderedFile(path=_WHERE, chunks=lambda: iter((text,)))
+        yield RenderedFile.from_text(_WHERE, text)
 
     def log_directories(self, workflow: Workflow) -> Iterable[str]:
         """Return the folders of logs."""

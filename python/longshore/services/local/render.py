@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
-from functools import partial
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
 from longshore.contract.context import Context, RenderedFile
+from longshore.engine.job_wrapper import wrapper_file
 from longshore.model.job import Job
 from longshore.plan.allotment import thread_variables
 from longshore.plan.commands import full_command, job_variables, shell_assignment, shell_line, substitute_files
@@ -21,19 +21,14 @@ if TYPE_CHECKING:
 
 TABLE = PurePosixPath("wms", "jobs.tsv")
 RUNNER = PurePosixPath("wms", "run-job")
-WRAPPER = PurePosixPath("wms", "longshore-job")
 _NAME: Final = "LONGSHORE_JOB_NAME"
 
 
 def by_hand(workflow: Workflow, ctx: Context) -> Iterator[RenderedFile]:
     """The table of jobs, and a program that runs one of them."""
     yield RenderedFile(path=TABLE, chunks=lambda: table(workflow, ctx))
-    for path in (RUNNER, WRAPPER):
-        yield RenderedFile(path=path, mode=0o755, chunks=partial(_text, ctx.templates[path.name]))
-
-
-def _text(text: str) -> Iterator[str]:
-    yield text
+    yield RenderedFile.from_text(RUNNER, ctx.templates[RUNNER.name], mode=0o755)
+    yield wrapper_file(ctx)
 
 
 def table(workflow: Workflow, ctx: Context) -> Iterator[str]:

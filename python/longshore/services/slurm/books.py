@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TypeAlias
 
 import msgspec
 
+from longshore.contract.batch import BatchMember
 from longshore.contract.context import RunPaths
+from longshore.engine.job_wrapper import BatchFiles
 from longshore.services.slurm.parse import TaskId
 from longshore.world.files import write_atomically
 
 Attempt: TypeAlias = tuple[int, int]
 """Index of a job, number of its attempt."""
-
-BEGAN = ".began"
-"""End of the name of the file that a member makes when it begins, which succeeds once; it becomes its record."""
 
 
 class BatchBook(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,32 +57,6 @@ class BatchBook(msgspec.Struct, frozen=True, kw_only=True):
         return TaskId(self.id, position if len(self.members) > 1 else None)
 
 
-class EndRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """How a member ended, as the program that ran it wrote it down; see ``bin/longshore-job``.
-
-    Attributes
-    ----------
-    run
-        Seconds that it ran, by the clock of its host.
-    end
-        When the record was written, by the clock of the file system.
-    """
-
-    j: int
-    a: int
-    status: int
-    run: float
-    host: str
-    end: float = 0.0
-    refused: bool = False
-    """It was not run, because it had been before."""
-
-    @property
-    def start(self) -> float:
-        """When it began, by the clock of the file system."""
-        return self.end - self.run
-
-
 class Books:
     """The files of a run that the executor of a batch service keeps.
 
@@ -97,24 +69,15 @@ class Books:
     def __init__(self, run: RunPaths) -> None:
         self._run = run
 
-    def table(self, tag: str) -> Path:
-        """The table of a batch's members."""
-        return self._run.batches / f"{tag}.tsv"
+    def files(self, tag: str) -> BatchFiles:
+        """The files of a batch."""
+        return BatchFiles(self._run, tag)
 
-    def output(self, tag: str) -> Path:
-        """Where the scheduler itself writes what it has to say of the batch's members."""
-        return self._run.batches / f"{tag}.out"
-
-    def ends(self, tag: str) -> Path:
-        """The folder in which a batch's members leave their records."""
-        return self._run.ends / tag
-
-    def write(self, book: BatchBook, table: Iterable[str] | None = None) -> None:
-        """Write a batch down, whole or not at all."""
+    def write(self, book: BatchBook, members: Iterable[BatchMember] = ()) -> None:
+        """Write a batch down, whole or not at all, and the table of its members the first time."""
         self._run.batches.mkdir(exist_ok=True)
-        if table is not None:
-            self.ends(book.tag).mkdir(parents=True, exist_ok=True)
-            write_atomically(self.table(book.tag), "".join(table).encode())
+        if members:
+            self.files(book.tag).write_table(members)
         write_atomically(self._book(book.tag), msgspec.json.encode(book))
 
     def read(self, tag: str) -> BatchBook | None:
@@ -132,61 +95,7 @@ class Books:
     def forget(self, tag: str) -> None:
         """Remove what nobody asks about any more once all members are over; the table stays, to be read by people."""
         self._book(tag).unlink(missing_ok=True)
-        try:
-            self.ends(tag).rmdir()
-        except OSError:
-            # A member that ended twice left something; it does no harm.
-            return
-
-    def records(self, tag: str, wanted: Mapping[Attempt, object]) -> tuple[dict[Attempt, EndRecord], set[Attempt]]:
-        """The records of members that ended, and the members that have begun.
-
-        Parameters
-        ----------
-        tag
-            The batch.
-        wanted
-            The members of interest.
-        """
-        ended: dict[Attempt, EndRecord] = {}
-        begun: set[Attempt] = set()
-        folder = self.ends(tag)
-        try:
-            # Reading the folder also makes a network file system look again at what is in it.
-            names = os.listdir(folder)
-        except OSError:
-            return ended, begun
-        for name in names:
-            whole = name.removesuffix(BEGAN)
-            attempt = _attempt(whole)
-            if attempt is None or attempt not in wanted:
-                continue
-            if whole != name:
-                begun.add(attempt)
-            elif record := _record(folder / name):
-                ended[attempt] = record
-        return ended, begun
-
-    def remove_record(self, tag: str, attempt: Attempt) -> None:
-        """Remove what a member left, once the journal knows all of it."""
-        path = self.ends(tag) / f"{attempt[0]}.{attempt[1]}"
-        path.unlink(missing_ok=True)
-        path.with_name(path.name + BEGAN).unlink(missing_ok=True)
+        self.files(tag).remove_directory()
 
     def _book(self, tag: str) -> Path:
         return self._run.batches / f"{tag}.json"
-
-
-def _attempt(name: str) -> Attempt | None:
-    job, _, attempt = name.partition(".")
-    return (int(job), int(attempt)) if job.isdecimal() and attempt.isdecimal() else None
-
-
-def _record(path: Path) -> EndRecord | None:
-    try:
-        with path.open("rb") as file:
-            # Above the end stands who began.
-            record = msgspec.json.decode(file.read().splitlines()[-1], type=EndRecord)
-            return msgspec.structs.replace(record, end=os.fstat(file.fileno()).st_mtime)
-    except (OSError, IndexError, msgspec.MsgspecError, UnicodeDecodeError):
-        return None

@@ -129,7 +129,7 @@ class Ends:
         return Lost(j=member.attempt[0], a=member.attempt[1], why=why)
 
     def _end(self, member: Watched, state: str, account: AccountRow | None) -> Ended:
-        words = "" if member.succeeded else _tail(self._books.output(member.book.tag))
+        words = "" if member.succeeded else _tail(self._books.files(member.book.tag).output)
         raw = (account.raw if account else "") or (member.row.raw if member.row else "")
         end = ended(
             member.attempt,

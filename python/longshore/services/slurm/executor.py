@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import PurePosixPath
 from typing import Any, Final
@@ -140,11 +140,7 @@ class SlurmExecutor(Executor, ResourceProbe, SubmitWindow, BatchSizing, Repriori
     def script(self, batch: Batch, ctx: Context | None = None) -> RenderedFile | None:
         """Return the script of a batch."""
         text = self._served.scripts.text(batch)
-
-        def chunks() -> Iterator[str]:
-            yield text
-
-        return RenderedFile(path=PurePosixPath("batches", f"{batch.tag}.sh"), chunks=chunks)
+        return RenderedFile.from_text(PurePosixPath("batches", f"{batch.tag}.sh"), text)
 
     def max_batch_for(self, settings: Mapping[str, Any]) -> int:
         """Return 1 for heterogeneous jobs, which Slurm does not take as arrays."""

@@ -24,7 +24,6 @@ from longshore.contract.batch import (
 )
 from longshore.contract.context import RunPaths, Unreachable
 from longshore.errors import ConfigError
-from longshore.services.slurm import render
 from longshore.services.slurm.books import Attempt, BatchBook, Books
 from longshore.services.slurm.client import SlurmClient
 from longshore.services.slurm.pace import Pace
@@ -142,7 +141,7 @@ class Handing:
             max_wait_s=self._scripts.longest_wait_s(batch),
         )
         try:
-            self._books.write(book, render.table(batch.members, self._run))
+            self._books.write(book, batch.members)
         except OSError as error:
             return Throttled(f"the batch cannot be written down: {error.strerror}", _BACK_OFF_S)
         self._handed = book

@@ -23,7 +23,7 @@ from longshore.engine.read_journal import read_events
 from longshore.engine.replay import replay
 from longshore.errors import ConfigError, SubmissionRefusedError, UnreachableError
 from longshore.model.event import FORMAT, Event, Finished, Life
-from longshore.services.slurm import enginejob, render
+from longshore.services.slurm import enginejob
 from longshore.services.slurm.books import BatchBook, Books
 from longshore.services.slurm.client import SlurmClient
 from longshore.services.slurm.nativelook import NativeBook, NativeLook
@@ -202,7 +202,7 @@ class Native:
             at=time.time(),
             memory_b=batch.request.memory_b,
         )
-        self._books.write(book, render.table(batch.members, self._run))
+        self._books.write(book, batch.members)
         number = self._sbatch(script, options, f"job '{batch.members[0].name}'", book.name)
         book = msgspec.structs.replace(book, id=number)
         self._books.write(book)

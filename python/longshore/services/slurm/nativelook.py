@@ -10,9 +10,10 @@ from typing import Final
 import msgspec
 
 from longshore.contract.context import RunPaths, Unreachable
+from longshore.engine.job_wrapper import EndRecord
 from longshore.model.event import Ended, Lost
 from longshore.model.request import Request
-from longshore.services.slurm.books import BatchBook, Books, EndRecord
+from longshore.services.slurm.books import BatchBook, Books
 from longshore.services.slurm.client import SlurmClient
 from longshore.services.slurm.nativeread import Seen
 from longshore.services.slurm.outcome import ended
@@ -96,7 +97,7 @@ class NativeLook:
         found: dict[int, Seen] = {}
         settled = self._settled()
         for book in self._books.all():
-            records, begun = self._books.records(book.tag, dict.fromkeys(book.members))
+            records, begun = self._books.files(book.tag).read_ends(set(book.members))
             accounts = self._accounts(book, rows, records, settled)
             if isinstance(accounts, Unreachable):
                 return accounts

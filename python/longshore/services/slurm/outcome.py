@@ -6,15 +6,14 @@ import re
 import signal
 from typing import Final
 
+from longshore.engine.job_wrapper import RUN_ONCE, EndRecord, signal_in
 from longshore.model.event import Ended
 from longshore.model.signals import signal_name
 from longshore.model.state import Cause
-from longshore.services.slurm.books import Attempt, EndRecord
+from longshore.services.slurm.books import Attempt
 from longshore.services.slurm.parse import AccountRow
 from longshore.services.slurm.states import CAUSES, first_word
 
-_KILLED: Final = 128
-"""A shell adds this to the number of a signal (POSIX 2.8.2 says: more than 128)."""
 _SIGKILL: Final = int(signal.SIGKILL)
 _NEARLY: Final = 0.95
 """Part of the request above which a killed job most likely ran out of memory."""
@@ -101,18 +100,12 @@ _OVERRULES: Final = frozenset({Cause.WALLTIME, Cause.OOM})
 def _status(record: EndRecord | None, account: AccountRow | None) -> tuple[int | None, int | None]:
     """Exit code, and signal if it was one."""
     if record is not None and not record.refused:
-        return record.status, _signal_in(record.status)
+        return record.status, signal_in(record.status)
     if account is not None:
         if account.signal:
             return None, account.signal
-        return account.exit, _signal_in(account.exit)
+        return account.exit, signal_in(account.exit)
     return None, None
-
-
-def _signal_in(status: int) -> int | None:
-    """The signal that a shell's exit status tells of; an exit code that names none is a code."""
-    number = status - _KILLED
-    return number if 0 < number < signal.NSIG else None
 
 
 def _ran_out(number: int | None, peak: int | None, asked: int | None, *, said_so: bool) -> bool:
@@ -125,7 +118,7 @@ def _reason(cause: Cause | None, said: str, number: int | None, record: EndRecor
     if cause is None:
         return None
     if record is not None and record.refused:
-        return "it was started a second time, by somebody who requeued it; an attempt runs once"
+        return RUN_ONCE
     if cause is Cause.SIGNAL and number is not None:
         return f"killed by {signal_name(number)}"
     return f"Slurm says {said}" if said and first_word(said) not in {"FAILED", "COMPLETED"} else None

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from hashlib import sha256
 from typing import Final
 
 import jinja2
 import msgspec
 
-from longshore.contract.batch import BatchMember
-from longshore.contract.context import RunPaths
 from longshore.errors import ConfigError
-from longshore.plan.commands import exact_shell_line
 from longshore.services.slurm.asked import Component
 
 _ILLEGAL: Final = re.compile(r"[^A-Za-z0-9._:-]+")
@@ -157,28 +154,6 @@ def rendered(script: Script, template: str, **more: str) -> str:
         keep_trailing_newline=True,
     )
     return environment.from_string(template).render(job=script, **more)
-
-
-def table(members: Sequence[BatchMember], paths: RunPaths) -> Iterator[str]:
-    """A line per member, as ``longshore-job`` reads it."""
-    for member in members:
-        words = " ".join(shlex.quote(f"{name}={value}") for name, value in member.environment.items())
-        log = str(paths.root / member.log)
-        fields = (
-            str(member.job),
-            member.name,
-            str(member.attempt),
-            member.working_directory,
-            log,
-            words,
-            exact_shell_line(member.command),
-            "" if isinstance(member.command, str) else "words",
-        )
-        yield "\t".join(map(_one_line, fields)) + "\n"
-
-
-def _one_line(field: str) -> str:
-    return field.replace("\\", "\\\\").replace("\t", "\\t").replace("\n", "\\n")
 
 
 def job_name(tag: str, key: str = "") -> str:

@@ -11,6 +11,7 @@ import msgspec
 from longshore.config.settings import walltime
 from longshore.contract.batch import Batch, Urgency
 from longshore.contract.context import RunPaths
+from longshore.engine.job_wrapper import WRAPPER, BatchFiles
 from longshore.errors import ConfigError
 from longshore.model.request import Request
 from longshore.services.slurm import render
@@ -22,12 +23,10 @@ from longshore.services.slurm.asked import (
     raw_lines,
     spelled,
 )
-from longshore.services.slurm.books import Books
 from longshore.services.slurm.nice import scale
 from longshore.services.slurm.parse import ClusterFacts
 
 TEMPLATE: Final = PurePosixPath("wms", "batch.sh.j2")
-WRAPPER: Final = PurePosixPath("wms", "longshore-job")
 
 
 class Scripts:
@@ -113,7 +112,7 @@ def batch_script(
     ConfigError
         Something that is asked for cannot be understood, or cannot be written into a script.
     """
-    own, books = combined(settings, batch.settings), Books(run)
+    own, files = combined(settings, batch.settings), BatchFiles(run, batch.tag)
     defaults = _defaults(settings, batch.request, own.get("features"))
     # What jobs take back is not put in its place again.
     defaults = {name: value for name, value in defaults.items() if own.get(name, "") is not None}
@@ -126,10 +125,10 @@ def batch_script(
         raw=raw_lines(own.get("directives", settings.get("directives")), own.get("sbatch")),
         omit=left_out(own),
         folder=str(run.root),
-        output=str(books.output(batch.tag)),
+        output=str(files.output),
         wrapper=str(run.root / WRAPPER),
-        table=str(books.table(batch.tag)),
-        ends=str(books.ends(batch.tag)),
+        table=str(files.table),
+        ends=str(files.ends),
         comment=f"longshore run={run.root.name}",
         requeue=bool(own.get("requeue")),
     )

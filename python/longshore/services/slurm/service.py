@@ -16,6 +16,7 @@ from longshore.contract.intervention import CancelOutcome, Intervention, JobSele
 from longshore.contract.service import ServiceTraits, StaleMarkError
 from longshore.engine import settings as engine_settings
 from longshore.engine.concurrency import unbounded
+from longshore.engine.job_wrapper import wrapper_file
 from longshore.engine.living import lock_run
 from longshore.engine.service import EngineService, engine_command
 from longshore.errors import RunUnreadableError, SubmissionRefusedError
@@ -34,7 +35,7 @@ from longshore.services.slurm.executor import SlurmExecutor
 from longshore.services.slurm.launch import launcher_line
 from longshore.services.slurm.native import Native, wants_native
 from longshore.services.slurm.ping import ping
-from longshore.services.slurm.script import TEMPLATE, WRAPPER
+from longshore.services.slurm.script import TEMPLATE
 from longshore.services.slurm.states import Phase
 from longshore.world.clock import Clock
 from longshore.world.host import host_name, user_name
@@ -87,9 +88,9 @@ class SlurmService(EngineService, Recoverable, PartialJournal, LauncherLine, Bac
 
     def render_extra(self, workflow: Workflow, ctx: Context) -> Iterator[RenderedFile]:
         """Return the template and the wrapper."""
-        for path, mode in ((TEMPLATE, 0o644), (ENGINE_TEMPLATE, 0o644), (WRAPPER, 0o755)):
-            text = ctx.templates[path.name.removesuffix(".j2")]
-            yield RenderedFile(path=path, mode=mode, chunks=lambda text=text: iter((text,)))  # type: ignore[misc]
+        for path in (TEMPLATE, ENGINE_TEMPLATE):
+            yield RenderedFile.from_text(path, ctx.templates[path.name.removesuffix(".j2")])
+        yield wrapper_file(ctx)
 
     # -------------------------------------------------------------------------------------------- an engine as a job
 

@@ -9,8 +9,9 @@ from typing import Final
 import msgspec
 
 from longshore.contract.batch import MemberEvent, WaitReasons
+from longshore.engine.job_wrapper import EndRecord
 from longshore.model.event import Ended, Lost, Started
-from longshore.services.slurm.books import Attempt, BatchBook, Books, EndRecord
+from longshore.services.slurm.books import Attempt, BatchBook, Books
 from longshore.services.slurm.pace import Pace
 from longshore.services.slurm.parse import QueueRow, TaskId, queue_rows
 from longshore.services.slurm.states import HELD_REASONS, Phase, phase_of
@@ -119,7 +120,7 @@ class Watch:
     def from_records(self) -> Iterator[MemberEvent]:
         """What jobs wrote down."""
         for tag, wanted in list(self._silent.items()):
-            records, begun = self._books.records(tag, wanted)
+            records, begun = self._books.files(tag).read_ends(wanted)
             for attempt in sorted(begun | records.keys()):
                 member = wanted[attempt]
                 record = records.get(attempt)
@@ -256,7 +257,7 @@ class Watch:
         for attempt in attempts:
             book = self.over.pop(attempt, None)
             if book is not None:
-                self._books.remove_record(book.tag, attempt)
+                self._books.files(book.tag).remove_end(attempt)
                 tags.add(book.tag)
         if tags:
             # Somebody who watches ten thousand does not look at all of them for each that ends.

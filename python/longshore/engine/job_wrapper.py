@@ -1,0 +1,229 @@
+"""Runs members of batches through the program ``longshore-job``, and reads the end records that it leaves.
+
+For executors of schedulers that run a script per batch: the script calls the program with the number of a member, and
+the program runs that member as the batch's table has it. How it ended is then in a file, whatever the scheduler tells.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+from collections.abc import Container, Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+import msgspec
+
+from longshore.contract.batch import AttemptId, BatchMember
+from longshore.contract.context import Context, RenderedFile, RunPaths
+from longshore.model.event import Ended
+from longshore.model.signals import signal_name
+from longshore.model.state import Cause
+from longshore.plan.commands import exact_shell_line
+from longshore.world.files import write_atomically
+
+WRAPPER: Final = PurePosixPath("wms", "longshore-job")
+"""Where the program is in a run directory."""
+_BEGAN: Final = ".began"
+"""End of the name of the file that a member makes when it begins, which succeeds once; it becomes its end record."""
+_KILLED: Final = 128
+"""A shell adds this to the number of a signal (POSIX 2.8.2 says: more than 128)."""
+
+
+def wrapper_file(ctx: Context) -> RenderedFile:
+    """Return the program as a file of the run, for `longshore.engine.service.EngineService.render_extra`."""
+    return RenderedFile.from_text(WRAPPER, ctx.templates[WRAPPER.name], mode=0o755)
+
+
+class EndRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """How a member ended, as the program that ran it recorded it.
+
+    Attributes
+    ----------
+    j, a
+        Index of the job, and number of the attempt.
+    status
+        Its exit status; 128 and the number of a signal if that killed it.
+    run
+        Seconds that it ran, by the clock of its host.
+    host
+        Where it ran.
+    end
+        When the record was written, by the clock of the file system.
+    refused
+        Whether it was not run, because it had been run before.
+    """
+
+    j: int
+    a: int
+    status: int
+    run: float
+    host: str
+    end: float = 0.0
+    refused: bool = False
+
+    @property
+    def start(self) -> float:
+        """When it began, by the clock of the file system."""
+        return self.end - self.run
+
+    def to_event(self) -> Ended:
+        """Return the end as an event."""
+        number = None if self.refused else signal_in(self.status)
+        cause = None if self.status == 0 else Cause.SIGNAL if number else Cause.EXIT
+        return Ended(
+            j=self.j,
+            a=self.a,
+            exit=None if self.refused or number else self.status,
+            signal=number,
+            cause=Cause.PREEMPTED if self.refused else cause,
+            reason=f"killed by {signal_name(number)}" if number else RUN_ONCE if self.refused else None,
+            host=self.host,
+            start=self.start,
+            end=self.end,
+            run_s=self.run,
+        )
+
+
+RUN_ONCE: Final = "it was started a second time, by somebody who requeued it; an attempt runs once"
+"""Why a member was refused."""
+
+
+def signal_in(status: int | None) -> int | None:
+    """The signal that a shell's exit status tells of; an exit code that names none is a code."""
+    number = (status or 0) - _KILLED
+    return number if 0 < number < signal.NSIG else None
+
+
+class BatchFiles(msgspec.Struct, frozen=True):
+    """The files of one batch in a run directory.
+
+    Attributes
+    ----------
+    run
+        The run directory.
+    tag
+        Tag of the batch.
+    """
+
+    run: RunPaths
+    tag: str
+
+    @property
+    def script(self) -> Path:
+        """What is submitted."""
+        return self.run.batches / f"{self.tag}.sh"
+
+    @property
+    def table(self) -> Path:
+        """The table of the members, a line each."""
+        return self.run.batches / f"{self.tag}.tsv"
+
+    @property
+    def output(self) -> Path:
+        """For what the scheduler itself has to say; members have logs of their own."""
+        return self.run.batches / f"{self.tag}.out"
+
+    @property
+    def ends(self) -> Path:
+        """The directory in which members leave their end records."""
+        return self.run.ends / self.tag
+
+    def command(self, line: int | str = 1) -> str:
+        """Return the line of shell that runs the member in a line of the table, in the foreground.
+
+        Parameters
+        ----------
+        line
+            Number of the line, from 1; or shell that gives it, such as ``"$INDEX"``.
+        """
+        wrapper, ends, table = (shlex.quote(str(path)) for path in (self.run.root / WRAPPER, self.ends, self.table))
+        return f"/bin/sh {wrapper} -m {line} -e {ends} {table}"
+
+    def write_table(self, members: Iterable[BatchMember]) -> None:
+        """Write the table of the members, and make the directory of their end records."""
+        self.ends.mkdir(parents=True, exist_ok=True)
+        self.run.batches.mkdir(exist_ok=True)
+        write_atomically(self.table, "".join(self._lines(members)).encode())
+
+    def read_members(self) -> tuple[AttemptId, ...]:
+        """Return the members in the order of the table; none where there is no table."""
+        try:
+            lines = self.table.read_bytes().split(b"\n")
+        except OSError:
+            return ()
+        fields = (line.split(b"\t") for line in lines if line)
+        return tuple((int(job), int(attempt)) for job, _, attempt, *_ in fields)
+
+    def read_ends(self, wanted: Container[AttemptId]) -> tuple[dict[AttemptId, EndRecord], set[AttemptId]]:
+        """Return the end records of members that ended, and the members that began and have not ended.
+
+        Parameters
+        ----------
+        wanted
+            The members of interest.
+        """
+        ended: dict[AttemptId, EndRecord] = {}
+        begun: set[AttemptId] = set()
+        try:
+            # Reading the directory also makes a network file system look again at what is in it.
+            names = os.listdir(self.ends)
+        except OSError:
+            return ended, begun
+        for name in names:
+            attempt = _attempt(name.removesuffix(_BEGAN))
+            if attempt is None or attempt not in wanted:
+                continue
+            if name.endswith(_BEGAN):
+                begun.add(attempt)
+            elif record := _record(self.ends / name):
+                ended[attempt] = record
+        return ended, begun
+
+    def remove_end(self, attempt: AttemptId) -> None:
+        """Remove what a member left, once the journal has its end."""
+        path = self.ends / f"{attempt[0]}.{attempt[1]}"
+        path.unlink(missing_ok=True)
+        path.with_name(path.name + _BEGAN).unlink(missing_ok=True)
+
+    def remove_directory(self) -> None:
+        """Remove the directory of end records, if it is empty."""
+        with suppress(OSError):
+            # A member that ended twice left something; it does no harm.
+            self.ends.rmdir()
+
+    def _lines(self, members: Iterable[BatchMember]) -> Iterator[str]:
+        for member in members:
+            words = " ".join(shlex.quote(f"{name}={value}") for name, value in member.environment.items())
+            fields = (
+                str(member.job),
+                member.name,
+                str(member.attempt),
+                member.working_directory,
+                str(self.run.root / member.log),
+                words,
+                exact_shell_line(member.command),
+                "" if isinstance(member.command, str) else "words",
+            )
+            yield "\t".join(map(_one_line, fields)) + "\n"
+
+
+def _one_line(field: str) -> str:
+    return field.replace("\\", "\\\\").replace("\t", "\\t").replace("\n", "\\n")
+
+
+def _attempt(name: str) -> AttemptId | None:
+    job, _, attempt = name.partition(".")
+    return (int(job), int(attempt)) if job.isdecimal() and attempt.isdecimal() else None
+
+
+def _record(path: Path) -> EndRecord | None:
+    try:
+        with path.open("rb") as file:
+            # Above the end stands who began.
+            record = msgspec.json.decode(file.read().splitlines()[-1], type=EndRecord)
+            return msgspec.structs.replace(record, end=os.fstat(file.fileno()).st_mtime)
+    except (OSError, IndexError, msgspec.MsgspecError, UnicodeDecodeError):
+        return None

@@ -1,0 +1,121 @@
+"""Members of a batch run through the job wrapper: their table, the line that runs them, and their end records."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from longshore.contract.batch import AttemptId, BatchMember
+from longshore.contract.context import Context, RunPaths, Site
+from longshore.engine.job_wrapper import RUN_ONCE, WRAPPER, BatchFiles, EndRecord, signal_in, wrapper_file
+from longshore.model.state import Cause
+from longshore.model.task import Command
+from longshore.world.etc import shipped
+
+anything = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=30)
+
+
+def member(job: int, command: Command, *, attempt: int = 1, name: str = "a", folder: Path = Path("/")) -> BatchMember:
+    return BatchMember(
+        job=job,
+        attempt=attempt,
+        name=name,
+        command=command,
+        environment={"GREETING": f"{name}'s $HOME"},
+        working_directory=str(folder),
+        log=f"logs/{job}.{attempt}.log",
+    )
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> BatchFiles:
+    """The files of a batch, in a run directory with a name that needs quoting."""
+    run = RunPaths(tmp_path / "a 'run'")
+    (run.root / WRAPPER).parent.mkdir(parents=True)
+    shutil.copy(shipped("bin", WRAPPER.name), run.root / WRAPPER)
+    return BatchFiles(run, "k7f3a-1-1")
+
+
+@given(name=anything, command=anything)
+@example(name="a\tb\nc\\d\x0be\u2028", command="\n\t\\")
+def test_the_table_has_a_line_a_member(name: str, command: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+    files = BatchFiles(RunPaths(tmp_path_factory.mktemp("run")), "t")
+    files.write_table([member(3, command, name=name), member(4, ("printf", "%s", command), attempt=2, name=name)])
+    lines = files.table.read_bytes().split(b"\n")
+    assert lines.pop() == b""
+    assert [line.count(b"\t") for line in lines] == [7, 7]
+    assert files.read_members() == ((3, 1), (4, 2))
+
+
+def test_a_batch_without_files_has_no_members_and_no_ends(files: BatchFiles) -> None:
+    assert files.read_members() == ()
+    assert files.read_ends({(3, 1)}) == ({}, set())
+    files.remove_end((3, 1))
+    files.remove_directory()
+
+
+def test_the_line_of_shell_runs_a_member_and_leaves_its_end(files: BatchFiles, tmp_path: Path) -> None:
+    commands: list[Command] = ["echo $GREETING; exit 3", (sys.executable, "-c", "import os; os.kill(os.getpid(), 15)")]
+    files.write_table([member(job, command, folder=tmp_path) for job, command in enumerate(commands)])
+    for line in ("1", '"$INDEX"'):
+        subprocess.run(["/bin/sh", "-c", files.command(line)], env={**os.environ, "INDEX": "2"}, check=False)
+    ended, begun = files.read_ends({(0, 1), (1, 1)})
+    assert begun == set()
+    assert {attempt: record.status for attempt, record in ended.items()} == {(0, 1): 3, (1, 1): 143}
+    assert (files.run.root / "logs" / "0.1.log").read_text("utf-8") == "a's $HOME\n"
+    first, second = (ended[attempt].to_event() for attempt in ((0, 1), (1, 1)))
+    assert (first.exit, first.signal, first.cause) == (3, None, Cause.EXIT)
+    assert (second.exit, second.signal, second.cause) == (None, 15, Cause.SIGNAL)
+    assert first.start is not None
+    assert first.end is not None
+    assert 0 <= first.end - first.start < 60
+    files.remove_end((0, 1))
+    assert files.read_ends({(0, 1)}) == ({}, set())
+    files.remove_directory()
+    assert files.ends.is_dir(), "the end of another member is there"
+
+
+@pytest.mark.parametrize("name", ["4.1", "x", "4", "3.1.tmp", "3.1.began.x"])
+def test_other_files_are_no_ends(name: str, files: BatchFiles) -> None:
+    files.ends.mkdir(parents=True)
+    (files.ends / name).write_text('{"j":3,"a":1,"status":0,"run":1.0,"host":"h"}', "utf-8")
+    assert files.read_ends({(3, 1)}) == ({}, set())
+
+
+def test_a_member_that_began_is_known(files: BatchFiles) -> None:
+    files.ends.mkdir(parents=True)
+    (files.ends / "3.1.began").touch()
+    assert files.read_ends({(3, 1)}) == ({}, {(3, 1)})
+
+
+@pytest.mark.parametrize("text", ["", "{}", "{", "\n", '{"j":3}'])
+def test_half_a_record_is_none(text: str, files: BatchFiles) -> None:
+    files.ends.mkdir(parents=True)
+    (files.ends / "3.1").write_text(text, "utf-8")
+    wanted: set[AttemptId] = {(3, 1)}
+    assert files.read_ends(wanted) == ({}, set())
+
+
+def test_a_member_that_was_run_before_is_preempted() -> None:
+    end = EndRecord(j=3, a=1, status=99, run=0.0, host="h", end=9.0, refused=True).to_event()
+    assert (end.exit, end.signal, end.cause, end.reason) == (None, None, Cause.PREEMPTED, RUN_ONCE)
+
+
+@pytest.mark.parametrize(
+    ("status", "number"), [(None, None), (0, None), (1, None), (128, None), (143, 15), (255, None)]
+)
+def test_a_status_tells_of_a_signal(status: int | None, number: int | None) -> None:
+    assert signal_in(status) == number
+
+
+def test_the_wrapper_is_a_file_of_the_run(tmp_path: Path) -> None:
+    ctx = Context(settings={}, site=Site(name="s"), paths=RunPaths(tmp_path), templates={"longshore-job": "text\n"})
+    file = wrapper_file(ctx)
+    assert (file.path, file.mode, "".join(file.chunks())) == (WRAPPER, 0o755, "text\n")
