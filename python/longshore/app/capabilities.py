@@ -78,7 +78,7 @@ def event_source(service: WmsService) -> EventSource:
     if isinstance(service, EventSource):
         return service
     assert isinstance(service, ReportSource)  # held by `find_service`
-    return ReportedEvents(service)
+    return ReportedEvents(service, service.name)
 
 
 def is_alive(service: WmsService, run: RunPaths) -> bool | Unreachable:

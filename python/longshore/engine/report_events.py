@@ -12,7 +12,7 @@ import msgspec
 from longshore.contract.context import Mark, RunPaths, Unreachable
 from longshore.contract.service import EventSource, JobStatus, ReportSource, StaleMarkError, StatusReport
 from longshore.engine.apply_event import apply_event
-from longshore.engine.job_codes import ACTIVE, Code
+from longshore.engine.job_codes import ACTIVE, BAD_ENDS, Code
 from longshore.engine.job_codes import OVER as CODES_OVER
 from longshore.engine.job_table import JobTable
 from longshore.engine.replay import initial_state
@@ -40,8 +40,10 @@ from longshore.world.rundir import read_card
 OVER: Final = frozenset({JobState.SUCCEEDED, JobState.FAILED, JobState.DELETED})
 """States of a report that says that the run is over."""
 
-_HAS_ATTEMPT: Final = frozenset({JobState.PENDING, JobState.RUNNING, JobState.SUCCEEDED, JobState.FAILED})
-_BAD: Final = frozenset({Code.FAILED, Code.DELETED, Code.PRUNED})
+_WAITS: Final = frozenset({JobState.UNREADY, JobState.READY})
+_SAYS_NOTHING: Final = frozenset({JobState.UNKNOWN, JobState.MISFIT})
+_GOES_ON: Final = frozenset({JobState.PENDING, JobState.RUNNING, JobState.SUCCEEDED})
+_ENDS: Final = frozenset({JobState.SUCCEEDED, JobState.FAILED})
 _RANK: Final = {JobState.SUCCEEDED: 0, JobState.FAILED: 0, JobState.DELETED: 1, JobState.PRUNED: 3}
 """Ends come first, for others follow from them, and what follows from others last."""
 
@@ -53,6 +55,8 @@ class ReportedEvents(EventSource):
     ----------
     service
         The service.
+    name
+        Its name, which events give as the one who holds and releases jobs.
 
     Attributes
     ----------
@@ -60,8 +64,9 @@ class ReportedEvents(EventSource):
         Number of jobs per label and state, for labels that the last report only counted.
     """
 
-    def __init__(self, service: ReportSource) -> None:
+    def __init__(self, service: ReportSource, name: str) -> None:
         self._service = service
+        self._name = name
         self.counts: Mapping[str, Mapping[JobState, int]] = {}
         self._run: RunPaths | None = None
         self._mark: Mark = ""
@@ -83,7 +88,7 @@ class ReportedEvents(EventSource):
         if mark and (mark, run) != (self._mark, self._run):
             raise StaleMarkError
         if not mark or self._known is None:
-            self._known = _read_run(run)
+            self._known = _read_run(run, self._name)
         last = card.submissions[-1]
         life = Life(v=FORMAT, life=len(card.submissions), t=last.at, host=last.host, pid=0, boot="", by=last.by)
         self._run, self._mark = run, newest
@@ -101,19 +106,23 @@ class KnownRun:
         Index of each job, by name.
     labels
         Names of the labels, as `RunState.labels` counts them.
+    who
+        Name of the service.
     """
 
-    def __init__(self, state: RunState, index_of: Mapping[str, int], labels: list[str]) -> None:
+    def __init__(self, state: RunState, index_of: Mapping[str, int], labels: list[str], who: str) -> None:
         self.state = state
         self.index_of = index_of
         self.labels = labels
+        self.who = who
         self.number = 0
         """Number of the last event of its life."""
 
 
-def _read_run(run: RunPaths) -> KnownRun:
+def _read_run(run: RunPaths, who: str) -> KnownRun:
     jobs = JobTable(run, "names", "parents")
-    return KnownRun(initial_state(jobs), {name: job for job, name in enumerate(jobs.names)}, jobs.labels)
+    index_of = {name: job for job, name in enumerate(jobs.names)}
+    return KnownRun(initial_state(jobs), index_of, jobs.labels, who)
 
 
 def derive_events(known: KnownRun, report: StatusReport, *, life: Life, now: float) -> list[Event]:
@@ -137,8 +146,7 @@ def derive_events(known: KnownRun, report: StatusReport, *, life: Life, now: flo
     derivation.begin(life)
     derivation.restart()
     derivation.lose()
-    for job, status in derivation.in_order():
-        derivation.advance(job, status)
+    derivation.advance_all()
     if report.state in OVER:
         derivation.finish()
     return derivation.events
@@ -152,12 +160,14 @@ class _Derivation:
         self._known = known
         self._state = state = known.state
         self._now = now
-        self._over = report.state
+        self._run_state = report.state
         found = ((known.index_of.get(status.name), status) for status in report.jobs)
-        self._status = {job: status for job, status in found if job is not None}
+        # When the run is over, a job that is not will never be.
+        over = report.state in OVER
+        self._status = {job: each for job, each in found if job is not None and (not over or each.state in TERMINAL)}
         counted = {number for number, label in enumerate(known.labels) if label in report.counts}
         self._counted = frozenset(job for job in range(state.size) if state.labels[job] in counted) if counted else ()
-        """Jobs of which nothing is known singly."""
+        """Jobs whose own state nobody reports."""
 
     def _tell(self, event: Event) -> None:
         if isinstance(event, Life):
@@ -180,86 +190,100 @@ class _Derivation:
         for job in range(self._state.size):
             if self._state.code[job] in CODES_OVER and self._runs_again(job, again):
                 again.add(job)
-        if again or (self._state.finished and self._over not in OVER):
+        if again or (self._state.finished and self._run_state not in OVER):
             self._tell(Restarted(jobs=tuple(sorted(again))))
 
     def _runs_again(self, job: int, again: set[int]) -> bool:
         code, status = self._state.code[job], self._status.get(job)
-        if code in (Code.PRUNED, Code.DELETED) and (status is None or status.state not in _HAS_ATTEMPT):
-            # It waits again if what it was pruned for runs again.
-            bad = [parent for parent in self._state.parents[job] if self._state.code[parent] in _BAD]
+        if code == Code.PRUNED:
+            # It waits again once all that it was pruned for run again.
+            bad = [parent for parent in self._state.parents[job] if self._state.code[parent] in BAD_ENDS]
             return bool(bad) and again.issuperset(bad)
-        if status is None or status.state in (JobState.UNKNOWN, JobState.MISFIT):
+        if status is None or status.state in _SAYS_NOTHING:
             return False
-        if status.state not in TERMINAL or status.attempt > max(1, self._state.attempts[job]):
+        if status.state not in TERMINAL:
             return True
-        return (status.state is JobState.SUCCEEDED) != (code == Code.SUCCEEDED)
+        return self._is_newer(job, status) or (status.state is JobState.SUCCEEDED) != (code == Code.SUCCEEDED)
+
+    def _is_newer(self, job: int, status: JobStatus) -> bool:
+        """Whether a job ended once more than is known."""
+        return status.state in _ENDS and status.attempt > max(1, self._state.attempts[job])
 
     def lose(self) -> None:
-        """Give up attempts that the report no longer has, or has newer ones of."""
-        for job in list(self._state.active):
+        """Give up attempts that the report does not have any more, or has newer ones of."""
+        state = self._state
+        for job in list(state.active):
             status = self._status.get(job)
-            attempt = self._state.attempts[job]
             if status is None and job not in self._counted:
-                self._tell(Lost(j=job, a=attempt, why="the service no longer reports it"))
-            elif status is not None and status.state in _HAS_ATTEMPT and status.attempt > attempt:
-                self._tell(Lost(j=job, a=attempt, why=f"the service reports attempt {status.attempt}"))
-        for job in [job for job in self._state.undecided if job in self._status]:
-            if self._status[job].state not in (JobState.UNKNOWN, JobState.MISFIT):
-                self._tell(Retry(j=job, a=self._state.attempts[job] + 1, cause=Cause.LOST))
+                self._tell(Lost(j=job, a=state.attempts[job], why="the service no longer reports it"))
+            elif status and (status.state in _WAITS or status.attempt > state.attempts[job]):
+                why = f"the service reports the job as {status.state}, attempt {status.attempt}"
+                self._tell(Lost(j=job, a=state.attempts[job], why=why))
 
-    def in_order(self) -> Iterator[tuple[int, JobStatus]]:
-        """The jobs that the report names: those that ended first, in the order of their ends."""
+    def advance_all(self) -> None:
+        """Bring the jobs that the report names to their new states: those that ended first, by the time of it."""
+        for job, status in self._status.items():
+            waits = self._state.code[job] in (Code.UNREADY, Code.READY)
+            parents = (self._status.get(parent) for parent in self._state.parents[job])
+            if waits and status.state in _GOES_ON and any(map(_is_bad, parents)):
+                # The workload manager went on in spite of what failed.
+                self._pending(job, status)
 
         def place(item: tuple[int, JobStatus]) -> tuple[int, float, int]:
             job, status = item
-            return _RANK.get(status.state, 2), status.end or self._now, job
+            # Of deleted jobs, children come before parents, which would prune them.
+            place = -job if status.state is JobState.DELETED else job
+            return _RANK.get(status.state, 2), status.end or self._now, place
 
-        yield from sorted(self._status.items(), key=place)
+        for job, status in sorted(self._status.items(), key=place):
+            self._advance(job, status)
 
-    def advance(self, job: int, status: JobStatus) -> None:
-        """Bring one job to its new state."""
-        code = self._state.code[job]
-        if code in CODES_OVER:
+    def _advance(self, job: int, status: JobStatus) -> None:
+        code, state = self._state.code[job], status.state
+        if code in CODES_OVER or state in _SAYS_NOTHING:
             return
-        if code == Code.HELD and status.state is not JobState.HELD and status.state in self._ADVANCE:
-            self._tell(Steer(who="", act="release", jobs=(job,)))
-        if advance := self._ADVANCE.get(status.state):
+        if code == Code.UNDECIDED and (not _is_bad(status) or self._is_newer(job, status)):
+            self._tell(Retry(j=job, a=self._state.attempts[job] + 1, cause=Cause.LOST))
+        if code == Code.HELD and state is not JobState.HELD:
+            self._tell(Steer(who=self._known.who, act="release", jobs=(job,)))
+        if advance := self._ADVANCE.get(state):
             advance(self, job, status)
 
     def _pending(self, job: int, status: JobStatus) -> None:
-        if self._state.code[job] == Code.RUNNING:
+        code = self._state.code[job]
+        if code == Code.RUNNING and status.state is JobState.PENDING:
             self._take_back(job, "it waits again")
-        if self._state.code[job] == Code.PENDING:
+        elif code in ACTIVE or code in CODES_OVER:
             return
-        batch = f"{job}.{status.attempt}"
+        # An attempt that ended has its number for ever, whatever the service counts.
+        number = max(status.attempt, self._state.attempts[job] + 1)
+        batch = f"{job}.{number}"
         at = min(status.start or self._now, status.end or self._now)
-        self._tell(Submitting(b=batch, tag=batch, jobs=((job, status.attempt),), t=at))
+        self._tell(Submitting(b=batch, tag=batch, jobs=((job, number),), t=at))
         self._tell(Submitted(b=batch, id=status.wms_id or batch, t=at))
 
     def _running(self, job: int, status: JobStatus) -> None:
-        if self._state.code[job] == Code.RUNNING:
-            return
         self._pending(job, status)
-        at = status.start or self._now
-        self._tell(Started(j=job, a=status.attempt, host=status.host, at=at, t=at))
+        if self._state.code[job] == Code.PENDING:
+            at = status.start or self._now
+            self._tell(Started(j=job, a=self._state.attempts[job], host=status.host, at=at, t=at))
 
     def _ended(self, job: int, status: JobStatus) -> None:
         """Tell the end of an attempt; a bad one is the job's last."""
-        if self._state.code[job] not in ACTIVE:
-            self._pending(job, status)
-        if status.start is not None and self._state.code[job] == Code.PENDING:
-            self._running(job, status)
-        self._tell(_end_of(job, status, self._now))
+        if job not in self._state.undecided:
+            begin = self._pending if status.start is None else self._running
+            begin(job, status)
+            self._tell(_end_of(job, self._state.attempts[job], status, self._now))
         if status.state is JobState.FAILED:
             self._tell(Failed(j=job, why=status.reason or "the service reports it as failed", t=status.end or 0.0))
 
     def _held(self, job: int, status: JobStatus) -> None:
         if self._state.code[job] == Code.HELD:
             return
-        self._tell(Steer(who="", act="hold", jobs=(job,), set={"why": status.reason or "held"}))
+        why = status.reason or "held"
+        self._tell(Steer(who=self._known.who, act="hold", jobs=(job,), set={"why": why}))
         if self._state.code[job] in ACTIVE:
-            self._take_back(job, status.reason or "it is held")
+            self._take_back(job, why)
 
     def _deleted(self, job: int, status: JobStatus) -> None:
         self._tell(Deleted(jobs=(job,)))
@@ -273,21 +297,22 @@ class _Derivation:
         self._tell(Refused(b=self._state.active[job], why=why, jobs=(attempt,)))
 
     def finish(self) -> None:
-        """End a run that is over: of a job that is not, the report says nothing, and nothing more will come."""
+        """End a run that is over, and with it the jobs of which the report says nothing."""
         state = self._state
-        if self._over is JobState.DELETED and not state.cancelled:
-            self._tell(Steer(who="", act="cancel"))
-        for job in range(state.size):
+        if self._run_state is JobState.DELETED and not state.cancelled:
+            self._tell(Steer(who=self._known.who, act="cancel"))
+        succeeded = self._run_state is JobState.SUCCEEDED
+        for job in range(state.size) if succeeded else reversed(range(state.size)):
             if state.code[job] in CODES_OVER or job in self._counted:
                 continue
-            if self._over is JobState.SUCCEEDED:
-                self._ended(job, JobStatus(name="", state=JobState.SUCCEEDED, attempt=max(1, state.attempts[job])))
+            if succeeded:
+                self._advance(job, JobStatus(name="", state=JobState.SUCCEEDED))
             elif job in state.undecided:
                 self._tell(Failed(j=job, why="the run is over"))
             else:
                 self._deleted(job, JobStatus(name="", state=JobState.DELETED))
         if state.finished is None:
-            self._tell(Finished(state=self._over))
+            self._tell(Finished(state=self._run_state, t=state.last_end or 0.0))
 
     _ADVANCE: ClassVar[Mapping[JobState, Callable[[_Derivation, int, JobStatus], None]]] = {
         JobState.PENDING: _pending,
@@ -300,7 +325,12 @@ class _Derivation:
     }
 
 
-def _end_of(job: int, status: JobStatus, now: float) -> Ended:
+def _is_bad(status: JobStatus | None) -> bool:
+    """Whether a job is over and did not succeed."""
+    return status is not None and status.state in TERMINAL and status.state is not JobState.SUCCEEDED
+
+
+def _end_of(job: int, attempt: int, status: JobStatus, now: float) -> Ended:
     """How an attempt ended, as far as the report says."""
     cause = None
     if status.state is not JobState.SUCCEEDED:
@@ -308,7 +338,7 @@ def _end_of(job: int, status: JobStatus, now: float) -> Ended:
     run_s = status.end - status.start if status.start is not None and status.end is not None else None
     return Ended(
         j=job,
-        a=status.attempt,
+        a=attempt,
         exit=status.exit,
         signal=status.signal,
         cause=cause,
