@@ -17,7 +17,7 @@ from longshore.model.job import Job
 from longshore.model.state import JobState
 from longshore.model.submission import Submission
 from longshore.model.workflow import Workflow
-from longshore.plan.commands import as_line
+from longshore.plan.commands import shell_line
 
 SCRIPT = PurePosixPath("wms", "run.sh")
 STATES = PurePosixPath("wms", "states")
@@ -54,7 +54,7 @@ class ShellService(WmsService, ReportSource, LogDirectories):
             number = {job.name: index for index, job in enumerate(workflow)}
             for index, job in enumerate(workflow):
                 ready = " && ".join(f"[ $ok{number[parent]} = 1 ]" for parent in workflow.parents(job.name)) or ":"
-                words = " ".join(map(quote, (job.name, _log(index, job), as_line(job.command))))
+                words = " ".join(map(quote, (job.name, _log(index, job), shell_line(job.command))))
                 yield f"ok{index}=0; if {ready}; then run_job {words} && ok{index}=1; fi\n"
             yield 'echo "* $worst" >> wms/states\n'
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from longshore.app.following import Following
-from longshore.app.kept import read_kept
+from longshore.app.event_source import EventFollower
 from longshore.app.report import report_run
+from longshore.app.report_cache import read_cached_report
 from longshore.app.runs import OpenRun
 from longshore.contract.context import Context, PingReport, Problem, RenderedFile, RunPaths, Unreachable
 from longshore.contract.service import JobStatus, ReportSource, StaleMarkError, StatusReport, WmsService
@@ -99,15 +99,15 @@ def test_a_service_that_does_not_answer_leaves_states_unknown(opened: OpenRun, s
 
 
 def test_a_follower_is_told_what_is_new(opened: OpenRun, service: Reporter) -> None:
-    follower = Following(opened)
+    follower = EventFollower(opened)
     service.tell(JobState.RUNNING)
-    assert isinstance(follower.read()[0], Life)
-    assert follower.read() == []
+    assert isinstance(next(follower.read()), Life)
+    assert list(follower.read()) == []
     service.tell(JobState.SUCCEEDED, JobState.RUNNING)
     kinds = [type(event) for event in follower.read()]
-    assert (kinds[0], kinds[-1], follower.anew) == (Ended, Started, False)
+    assert (kinds[0], kinds[-1], follower.restarted) == (Ended, Started, False)
     service.tell(*[JobState.SUCCEEDED] * 3, state=JobState.SUCCEEDED)
-    assert isinstance(follower.read()[-1], Finished)
+    assert isinstance(list(follower.read())[-1], Finished)
 
 
 def test_the_mark_of_an_older_report_is_stale_and_that_of_the_same_is_not(opened: OpenRun, service: Reporter) -> None:
@@ -127,9 +127,9 @@ def test_the_mark_of_an_older_report_is_stale_and_that_of_the_same_is_not(opened
 def test_the_report_of_a_run_that_is_over_is_kept(opened: OpenRun, service: Reporter) -> None:
     service.tell(JobState.FAILED, state=JobState.FAILED)
     report_run(opened, details=False, now=100.0)
-    assert read_kept(opened, None) is not None
+    assert read_cached_report(opened, None) is not None
     service.tell(JobState.RUNNING)
-    assert read_kept(opened, None) is None
+    assert read_cached_report(opened, None) is None
 
 
 def test_a_run_that_was_not_submitted_is_not_asked_for(opened: OpenRun, service: Reporter) -> None:
