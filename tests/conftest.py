@@ -14,7 +14,7 @@ from tests.command import Cli, CommandResult, CommandServer
 from tests.depth import examples
 
 import longshore
-from longshore.sites.environment import is_excluded
+from longshore.sites.inherited_environment import is_excluded
 
 # How long an example takes says something of the machine, and nothing of what is tested. What a fixture gives is one
 # for all examples of a property: a folder, most of the time.

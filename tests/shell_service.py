@@ -13,10 +13,10 @@ from longshore.contract.capabilities import LogDirectories
 from longshore.contract.context import Context, PingReport, Problem, RenderedFile, RunPaths, Unreachable, log_path
 from longshore.contract.service import JobStatus, ReportSource, StatusReport, WmsService
 from longshore.errors import SubmissionRefusedError
-from longshore.model.job import Job
-from longshore.model.state import JobState
-from longshore.model.submission import Submission
-from longshore.model.workflow import Workflow
+from longshore.model.run.state import JobState
+from longshore.model.run.submission import Submission
+from longshore.model.workflow.job import Job
+from longshore.model.workflow.workflow import Workflow
 from longshore.plan.commands import shell_line
 
 SCRIPT = PurePosixPath("wms", "run.sh")

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from tests.app.progress_notes import ProgressNotes
 
-from longshore.app.configuration import Draft, ResolvedConfiguration, read_draft
-from longshore.app.resolved_run import ResolvedRun, resolve_run
+from longshore.app.configure.configuration import Draft, ResolvedConfiguration, read_draft
+from longshore.app.configure.resolved_run import ResolvedRun, resolve_run
 
 STAGES = (
     "read_layers",

@@ -13,7 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longshore.app.adopt import Adopted, Forgotten
+from longshore.app.configure.lint import Linted
+from longshore.app.configure.site_list import Listed, Shown
+from longshore.app.control.restart import RestartPlan
 from longshore.app.documents.configuration import config_show_document, explain_document, lint_document
 from longshore.app.documents.document import to_json
 from longshore.app.documents.error import error_document
@@ -32,26 +34,24 @@ from longshore.app.documents.run import (
     submit_document,
 )
 from longshore.app.documents.site import ping_document, site_profile_document, sites_document
-from longshore.app.lint import Linted
-from longshore.app.restart import RestartPlan
-from longshore.app.runs import OpenRun
-from longshore.app.site_list import Listed, Shown
-from longshore.app.stage_results import StageResult
-from longshore.app.stages import Stage
-from longshore.config.check import Finding, Severity
-from longshore.config.explain import Explained, Kind, Replaced, Step
-from longshore.config.merge import tree
+from longshore.app.inspect.registry import Adopted, Forgotten
+from longshore.app.runs.open_run import OpenRun
+from longshore.app.submit.pipeline import Stage
+from longshore.app.submit.stage_results import StageResult
+from longshore.config.lint.explain import Explained, Kind, Replaced, Step
+from longshore.config.lint.schema_check import Finding, Severity
+from longshore.config.values.merge import tree
 from longshore.contract.context import PingReport, RunPaths
 from longshore.contract.intervention import Intervention, JobSelection, RestartChanges
-from longshore.engine.restart_selection import RestartReason
+from longshore.engine.state.restart_selection import RestartReason
 from longshore.errors import ConfigError, CycleError, Fault, GraphCommandError, LongshoreError
-from longshore.model.picture import Arrow, Box, Picture
-from longshore.model.report import ExitCodes, Failure, JobReport, Running, RunReport, RunSummary, Spent
-from longshore.model.state import Cause, JobState
-from longshore.model.submission import RunCard
+from longshore.model.run.picture import Arrow, Box, Picture
+from longshore.model.run.report import ExitCodes, Failure, JobReport, Running, RunReport, RunSummary, Spent
+from longshore.model.run.state import Cause, JobState
+from longshore.model.run.submission import RunCard
 from longshore.origin import Origin
-from longshore.world.etc import shipped
-from longshore.world.sites import Place
+from longshore.world.read.site_profiles import Place
+from longshore.world.shipped_files import shipped
 
 INPUTS = {"config", "site", "graph_file"}
 """Schemas of what people write; all others are of what we print."""

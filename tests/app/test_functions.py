@@ -9,10 +9,10 @@ import pytest
 from tests.command import Cli
 from tests.workflows import wfformat
 
-from longshore.app.configuration import Draft, read_draft
-from longshore.app.resolved_run import resolve_configuration
-from longshore.app.user_functions import call_builtin_or_imported
-from longshore.config.functions import Call
+from longshore.app.configure.configuration import Draft, read_draft
+from longshore.app.configure.resolved_run import resolve_configuration
+from longshore.app.configure.user_functions import call_builtin_or_imported
+from longshore.config.values.bps_eval import Call
 from longshore.errors import ConfigError
 
 

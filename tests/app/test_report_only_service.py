@@ -7,19 +7,19 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from longshore.app.event_source import EventFollower
-from longshore.app.report import report_run
-from longshore.app.report_cache import read_cached_report
-from longshore.app.runs import OpenRun
+from longshore.app.report.report import report_run
+from longshore.app.report.report_cache import read_cached_report
+from longshore.app.runs.event_source import EventFollower
+from longshore.app.runs.open_run import OpenRun
 from longshore.contract.context import Context, PingReport, Problem, RenderedFile, RunPaths, Unreachable
 from longshore.contract.service import JobStatus, ReportSource, StaleMarkError, StatusReport, WmsService
 from longshore.errors import SubmissionRefusedError
-from longshore.model.event import Ended, Finished, Life, Started
-from longshore.model.state import JobState
-from longshore.model.submission import Submission
-from longshore.model.workflow import Workflow
+from longshore.model.run.event import Ended, Finished, Life, Started
+from longshore.model.run.state import JobState
+from longshore.model.run.submission import Submission
+from longshore.model.workflow.workflow import Workflow
 from longshore.testing.fakes import write_run
-from longshore.world.rundir import read_card, write_card
+from longshore.world.runs.run_directory import read_card, write_card
 
 
 class Reporter(WmsService, ReportSource):

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import msgspec
 
-from longshore.app.runs import OpenRun
+from longshore.app.runs.open_run import OpenRun
 from longshore.contract.context import RunPaths
-from longshore.engine.apply_event import apply_event
-from longshore.engine.job_codes import shown_counts
-from longshore.engine.run_state import RunState
-from longshore.model.codec import FORMAT, Header, StoredJob, encode_line
-from longshore.model.event import FORMAT as EVENTS
-from longshore.model.event import (
+from longshore.engine.state.apply_event import apply_event
+from longshore.engine.state.job_codes import shown_counts
+from longshore.engine.state.run_state import RunState
+from longshore.model.lines.codec import FORMAT, Header, StoredJob, encode_line
+from longshore.model.run.event import FORMAT as EVENTS
+from longshore.model.run.event import (
     Ended,
     Event,
     Failed,
@@ -26,11 +26,11 @@ from longshore.model.event import (
     Submitted,
     Submitting,
 )
-from longshore.model.job import JobSettings
-from longshore.model.snapshot import Snapshot
-from longshore.model.state import Cause, JobState, run_state
-from longshore.model.submission import RunCard
-from longshore.world.rundir import write_card, write_snapshot
+from longshore.model.run.snapshot import Snapshot
+from longshore.model.run.state import Cause, JobState, run_state
+from longshore.model.run.submission import RunCard
+from longshore.model.workflow.job import JobSettings
+from longshore.world.runs.run_directory import write_card, write_snapshot
 
 LABELS = ("a", "b")
 PARENTS = [(), (), (), (0,), (1,), (2,)]

@@ -18,18 +18,29 @@ from pathlib import Path
 import msgspec
 
 from longshore.contract.context import RunPaths
-from longshore.engine.apply_event import apply_event
-from longshore.engine.job_codes import Code, shown_counts
-from longshore.engine.job_table import JobTable
-from longshore.engine.replay import initial_state
-from longshore.engine.run_state import RunState
-from longshore.model.codec import encode_line
-from longshore.model.event import FORMAT, Ended, Event, Failed, Finished, Life, Retry, Started, Submitted, Submitting
-from longshore.model.snapshot import Snapshot
-from longshore.model.state import Cause, JobState
+from longshore.engine.rundir.job_table import JobTable
+from longshore.engine.rundir.replay import initial_state
+from longshore.engine.state.apply_event import apply_event
+from longshore.engine.state.job_codes import Code, shown_counts
+from longshore.engine.state.run_state import RunState
+from longshore.model.lines.codec import encode_line
+from longshore.model.run.event import (
+    FORMAT,
+    Ended,
+    Event,
+    Failed,
+    Finished,
+    Life,
+    Retry,
+    Started,
+    Submitted,
+    Submitting,
+)
+from longshore.model.run.snapshot import Snapshot
+from longshore.model.run.state import Cause, JobState
 from longshore.world.clock import SystemClock
 from longshore.world.host import boot_id, host_name
-from longshore.world.rundir import read_snapshot, write_snapshot
+from longshore.world.runs.run_directory import read_snapshot, write_snapshot
 
 SIZE = 100_172
 LABELS = ("isr", "calibrate", "match", "warp", "assemble", "detect", "merge", "deblend", "measure", "force")

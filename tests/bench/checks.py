@@ -16,15 +16,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from longshore.app.checks import check
-from longshore.app.resolved_run import resolve_run
+from longshore.app.configure.resolved_run import resolve_run
+from longshore.app.plan.checks import check
 from longshore.errors import LongshoreError
-from longshore.model.dag import Dag
-from longshore.model.file import File
-from longshore.model.garbage import collection_paused
-from longshore.model.job import Job, JobSettings
-from longshore.model.request import Request
-from longshore.model.workflow import Workflow
+from longshore.model.tasks.dag import Dag
+from longshore.model.tasks.file import File
+from longshore.model.workflow.collection_pause import collection_paused
+from longshore.model.workflow.job import Job, JobSettings
+from longshore.model.workflow.request import Request
+from longshore.model.workflow.workflow import Workflow
 
 SIZES: Final = (10_000, 100_000, 1_000_000)
 LABELS: Final = 10

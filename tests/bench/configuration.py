@@ -11,7 +11,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from longshore.app.lint import lint_file
+from longshore.app.configure.lint import lint_file
 
 
 def text(lines: int) -> str:

@@ -25,13 +25,13 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from tests.bench.processes import peak_mb
 
-from longshore.app.packing import cluster_run
-from longshore.app.resolved_run import resolve_run
-from longshore.app.sources import acquire_run
-from longshore.app.transform import plan_run
-from longshore.app.write_run import write_run
-from longshore.graph.graphlines import GRAPH_KIND, GRAPH_VERSION
-from longshore.world.graphfile import write_graph_file
+from longshore.app.acquire.sources import acquire_run
+from longshore.app.configure.resolved_run import resolve_run
+from longshore.app.plan.clustering import cluster_run
+from longshore.app.submit.transform import plan_run
+from longshore.app.submit.write_run import write_run
+from longshore.graph.formats.graph_lines import GRAPH_KIND, GRAPH_VERSION
+from longshore.world.read.graph_file import write_graph_file
 
 SIZES: Final = (10_000, 100_000, 1_000_000)
 WIDTH: Final = 1000

@@ -25,17 +25,17 @@ from tests.bench import htcondor_runs
 from tests.bench.processes import peak_mb
 from tests.bench.transform import YAML, _Quiet, made_up
 
-from longshore.app.acquired import AcquiredPayload
-from longshore.app.packing import cluster_run
-from longshore.app.resolved_run import resolve_run
-from longshore.app.sources import AcquiredRun
-from longshore.app.transform import plan_run
+from longshore.app.acquire.sources import AcquiredRun
+from longshore.app.configure.resolved_run import resolve_run
+from longshore.app.payload.payload import AcquiredPayload
+from longshore.app.plan.clustering import cluster_run
+from longshore.app.submit.transform import plan_run
 from longshore.contract.context import Context, RunPaths, Site
-from longshore.graph.quantumgraph import RUN_GRAPH, task_graph
-from longshore.model.file import File
+from longshore.graph.formats.quantum_graph import RUN_GRAPH, task_graph
+from longshore.model.tasks.file import File
 from longshore.origin import Origin
-from longshore.services.htcondor.render import folders, render
-from longshore.world.rundir import write_rendered
+from longshore.services.htcondor.render.render import folders, render
+from longshore.world.runs.run_directory import write_rendered
 
 SIZES: Final = (10_395, 100_170)
 BPS_THEN: Final = {10_395: (1.07, 10_404, 28.5, 285.0), 100_170: (14.6, 100_179, 277.0, 1264.0)}

@@ -26,8 +26,8 @@ from tests.live.condor_runs import SITE
 from tests.workflows import wfformat
 
 from longshore.contract.context import RunPaths
-from longshore.model.event import FORMAT, Life
-from longshore.services.htcondor.books import Book, Handed, write_book
+from longshore.model.run.event import FORMAT, Life
+from longshore.services.htcondor.submissions import Book, Handed, write_book
 
 SIZE = 100_172
 PARTS = ("report", "live", "noops")

@@ -17,7 +17,7 @@ from tests.bench.graphs import parents_of
 from tests.bench.processes import peak_mb
 
 from longshore.contract.context import RunPaths
-from longshore.engine.loop import Engine
+from longshore.engine.run.loop import Engine
 from longshore.engine.settings import EngineSettings
 from longshore.testing.fakes import FakeClock, FakeExecutor, FakeManager, write_run
 

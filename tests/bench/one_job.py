@@ -19,16 +19,16 @@ from tests.bench.processes import as_installed
 
 from longshore import __version__
 from longshore.contract.context import RunPaths
-from longshore.model.codec import encode_line, workflow_lines
-from longshore.model.dag import Dag
-from longshore.model.event import Ended, Event, Failed, Life, Retry, Started, Submitted, Submitting
-from longshore.model.job import Job, JobSettings
-from longshore.model.request import MIB, Request
-from longshore.model.state import Cause
-from longshore.model.submission import RunCard, Submission
-from longshore.model.workflow import Workflow
-from longshore.world.files import create_file
-from longshore.world.rundir import FORMAT, write_card
+from longshore.model.lines.codec import encode_line, workflow_lines
+from longshore.model.run.event import Ended, Event, Failed, Life, Retry, Started, Submitted, Submitting
+from longshore.model.run.state import Cause
+from longshore.model.run.submission import RunCard, Submission
+from longshore.model.tasks.dag import Dag
+from longshore.model.workflow.job import Job, JobSettings
+from longshore.model.workflow.request import MIB, Request
+from longshore.model.workflow.workflow import Workflow
+from longshore.world.files.atomic import create_file
+from longshore.world.runs.run_directory import FORMAT, write_card
 
 VISITS, STACKS = 50_000, 171
 DONE = 0.94

@@ -11,12 +11,12 @@ import statistics
 import time
 from collections.abc import Callable
 
-from longshore.graph.conditions import ColumnValues, bind_conditions
-from longshore.graph.pipeline import Pipeline, read_pipeline
-from longshore.graph.query import Column, parse_query
-from longshore.graph.tables import ValueKind, parse_csv
+from longshore.graph.pipeline.pipeline import Pipeline, read_pipeline
+from longshore.graph.query.conditions import ColumnValues, bind_conditions
+from longshore.graph.query.query import Column, parse_query
+from longshore.graph.query.tables import ValueKind, parse_csv
 from longshore.origin import Origin
-from longshore.world.yamlfile import parse_yaml
+from longshore.world.read.yaml_file import parse_yaml
 
 DETECTORS = 100
 

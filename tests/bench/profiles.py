@@ -16,19 +16,19 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from longshore.config.combine import ClusterProfile
-from longshore.config.merge import Layer, LayerRank, merge
-from longshore.config.profile import JobProfile, compile_profile
-from longshore.config.search import Config, Scope
+from longshore.config.profile.combine import ClusterProfile
+from longshore.config.profile.profile import JobProfile, compile_profile
+from longshore.config.values.merge import Layer, LayerRank, merge
+from longshore.config.values.search import Config, Scope
 from longshore.contract.clustering import ClusteringSettings
-from longshore.model.cluster import Cluster, ClusteredGraph, Composition, Member
-from longshore.model.dag import Dag
-from longshore.model.task import Task, TaskGraph
+from longshore.model.tasks.cluster import Cluster, ClusteredGraph, Composition, Member
+from longshore.model.tasks.dag import Dag
+from longshore.model.tasks.task import Task, TaskGraph
 from longshore.plan.clustering.single import cluster_single_tasks
-from longshore.plan.special import SpecialJobs
+from longshore.plan.special_jobs import SpecialJobs
 from longshore.plan.transform import SharedSettings, compile_profiles, compositions, make_job, transform
-from longshore.world.etc import shipped
-from longshore.world.yamlfile import parse_yaml, read_yaml
+from longshore.world.read.yaml_file import parse_yaml, read_yaml
+from longshore.world.shipped_files import shipped
 
 LABELS = 12
 _PROFILE = """# A cluster of the campus.

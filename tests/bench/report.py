@@ -20,8 +20,8 @@ from tests.bench.bigrun import SIZE, drive, go_on, living, prepare
 from tests.bench.processes import as_installed
 
 from longshore.contract.context import RunPaths
-from longshore.world.registry import Entry, register
-from longshore.world.rundir import read_card, write_card
+from longshore.world.runs.registry import Entry, register
+from longshore.world.runs.run_directory import read_card, write_card
 
 _RUNS = 1000
 

@@ -20,16 +20,16 @@ from tests.bench.graphs import parents_of
 from tests.bench.processes import peak_mb
 
 from longshore.contract.batch import Limits
-from longshore.engine.apply_event import apply_event
-from longshore.engine.decide import Scheduler, SchedulerProfile
-from longshore.engine.job_codes import Code
-from longshore.engine.lanes import Lanes
-from longshore.engine.policy import RetryRules
-from longshore.engine.pool import Pool
-from longshore.engine.run_state import RunState
-from longshore.model.codec import decode_event, encode_line
-from longshore.model.event import Ended, Event, Started, Submitted
-from longshore.model.state import Cause
+from longshore.engine.policy.retry import RetryRules
+from longshore.engine.schedule.lanes import Lanes
+from longshore.engine.schedule.scheduler import Scheduler, SchedulerProfile
+from longshore.engine.state.apply_event import apply_event
+from longshore.engine.state.job_codes import Code
+from longshore.engine.state.resource_pool import Pool
+from longshore.engine.state.run_state import RunState
+from longshore.model.lines.codec import decode_event, encode_line
+from longshore.model.run.event import Ended, Event, Started, Submitted
+from longshore.model.run.state import Cause
 
 _MEMBERS = 64
 

@@ -29,8 +29,8 @@ from tests.waiting import engine_of
 from tests.workflows import wfformat
 
 from longshore.contract.context import RunPaths
-from longshore.model.state import JobState
-from longshore.world.rundir import read_snapshot
+from longshore.model.run.state import JobState
+from longshore.world.runs.run_directory import read_snapshot
 
 _COUNTED = ("sbatch", "squeue", "sacct", "scontrol", "scancel")
 _POLL_S = 0.2

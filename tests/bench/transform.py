@@ -26,15 +26,15 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from tests.bench.processes import peak_mb
 
-from longshore.app.acquired import AcquiredPayload
-from longshore.app.packing import cluster_run
-from longshore.app.resolved_run import resolve_run
-from longshore.app.sources import AcquiredRun
-from longshore.app.transform import plan_run
-from longshore.graph.quantumgraph import RUN_GRAPH, LabelQuanta, QuantumGraphRecord, task_graph
-from longshore.model.file import File
+from longshore.app.acquire.sources import AcquiredRun
+from longshore.app.configure.resolved_run import resolve_run
+from longshore.app.payload.payload import AcquiredPayload
+from longshore.app.plan.clustering import cluster_run
+from longshore.app.submit.transform import plan_run
+from longshore.graph.formats.quantum_graph import RUN_GRAPH, LabelQuanta, QuantumGraphRecord, task_graph
+from longshore.model.tasks.file import File
 from longshore.origin import Origin
-from longshore.world.quantumgraph import read_quantum_graph
+from longshore.world.read.quantum_graph import read_quantum_graph
 
 SIZES: Final = (10_000, 100_000, 1_000_000)
 MOST_FOR_BPS: Final = 200_000

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from tests.depth import examples
 
 from longshore.contract.context import Context, RunPaths, Site
-from longshore.model.dag import Dag
-from longshore.model.job import Job, JobSettings
-from longshore.model.workflow import Workflow
+from longshore.model.tasks.dag import Dag
+from longshore.model.workflow.job import Job, JobSettings
+from longshore.model.workflow.workflow import Workflow
 from longshore.services.local.render import table
 
 PROGRAM = Path(__file__).resolve().parents[2] / "bin" / "longshore-job"

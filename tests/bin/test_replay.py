@@ -22,8 +22,8 @@ from hypothesis import strategies as st
 from tests.depth import examples
 
 from longshore.errors import GraphError
-from longshore.graph.wfformat import read_wfformat
-from longshore.model.task import Task, TaskGraph
+from longshore.graph.formats.wfformat import read_wfformat
+from longshore.model.tasks.task import Task, TaskGraph
 from longshore.origin import Origin
 
 REPOSITORY = Path(__file__).resolve().parents[2]

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any, Final
 
 import longshore.services
-from longshore.app.schemas import configuration_schema
-from longshore.config.merge import Layer, LayerRank
-from longshore.world.etc import shipped
-from longshore.world.yamlfile import read_yaml
+from longshore.app.configure.schemas import configuration_schema
+from longshore.config.values.merge import Layer, LayerRank
+from longshore.world.read.yaml_file import read_yaml
+from longshore.world.shipped_files import shipped
 
 SCHEMA: Final[dict[str, Any]] = configuration_schema()
 SERVICES: Final = Path(longshore.services.__file__).parent

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from longshore.app.schemas import configuration_schema
-from longshore.config.check import Finding
-from longshore.config.lint import lint
-from longshore.config.merge import Layer, LayerRank, layer_from_mapping, merge
-from longshore.config.search import Config
-from longshore.config.sections import BpsDefault
-from longshore.config.spelling import respelled
-from longshore.config.variables import Surroundings
-from longshore.world.yamlfile import parse_yaml
+from longshore.app.configure.schemas import configuration_schema
+from longshore.config.lint.bps_aliases import respelled
+from longshore.config.lint.lint import lint
+from longshore.config.lint.schema_check import Finding
+from longshore.config.lint.section_checks import BpsDefault
+from longshore.config.lint.variable_checks import Surroundings
+from longshore.config.values.merge import Layer, LayerRank, layer_from_mapping, merge
+from longshore.config.values.search import Config
+from longshore.world.read.yaml_file import parse_yaml
 
 SCHEMA: dict[str, Any] = configuration_schema()
 ENV = {"HOME": "/home/ada"}

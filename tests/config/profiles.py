@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from longshore.config.merge import Layer, LayerRank, merge
-from longshore.config.profile import JobProfile, compile_profile
-from longshore.config.search import Config, Scope
-from longshore.world.yamlfile import parse_yaml
+from longshore.config.profile.profile import JobProfile, compile_profile
+from longshore.config.values.merge import Layer, LayerRank, merge
+from longshore.config.values.search import Config, Scope
+from longshore.world.read.yaml_file import parse_yaml
 
 ENV = {"HOME": "/home/me", "PWD": "/here", "FOO": "fooval"}
 

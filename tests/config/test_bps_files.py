@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from longshore.app.lint import lint_file
-from longshore.config.check import Severity
+from longshore.app.configure.lint import lint_file
+from longshore.config.lint.schema_check import Severity
 
 FILES = Path(__file__).resolve().parents[1] / "data" / "bps"
 SERVICE = "no 'wmsServiceClass' is named: BPS would use HTCondor here"

@@ -7,10 +7,10 @@ from typing import Any, Final
 import pytest
 from tests.config.documented_keys import ALL_FILES, DOCUMENTED, SCHEMA, layer
 
-from longshore.config.check import check, unknown_keys
-from longshore.config.merge import merge
-from longshore.config.search import ANYWHERE, Config
-from longshore.world.yamlfile import parse_yaml
+from longshore.config.lint.schema_check import check, unknown_keys
+from longshore.config.values.merge import merge
+from longshore.config.values.search import ANYWHERE, Config
+from longshore.world.read.yaml_file import parse_yaml
 
 COMMANDS: Final = "createQuantumGraph runQuantumCommand updateQuantumGraph pipetask.pipetaskInit.runQuantumCommand"
 PIECES: Final = (

@@ -9,14 +9,14 @@ import pytest
 from jsonschema import Draft202012Validator
 from tests.config.documented_keys import ALL_FILES, DOCUMENTED, FILES, SCHEMA, SERVICES, file_of, layer
 
-from longshore.config.check import check
-from longshore.config.interpolate import Template
-from longshore.config.merge import Layer, LayerRank, Node, merge, plain
-from longshore.config.profile import JobProfile, compile_profile
-from longshore.config.search import Config, Scope
-from longshore.config.settings import parse_pool
-from longshore.model.request import MIB, Request
-from longshore.world.yamlfile import parse_yaml, read_yaml
+from longshore.config.lint.schema_check import check
+from longshore.config.profile.profile import JobProfile, compile_profile
+from longshore.config.values.interpolate import Template
+from longshore.config.values.merge import Layer, LayerRank, Node, merge, plain
+from longshore.config.values.quantities import parse_pool
+from longshore.config.values.search import Config, Scope
+from longshore.model.workflow.request import MIB, Request
+from longshore.world.read.yaml_file import parse_yaml, read_yaml
 
 ENV = {"PWD": "/here", "CTRL_MPEXEC_DIR": "/mpexec", "DAF_BUTLER_DIR": "/butler"}
 

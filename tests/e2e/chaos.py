@@ -24,17 +24,17 @@ from types import FrameType
 from typing import Any
 
 from longshore.contract.context import RunPaths
-from longshore.engine import orders
-from longshore.engine.job_table import JobTable
-from longshore.engine.journal import Journal
-from longshore.engine.read_journal import read_events
-from longshore.engine.replay import replay
-from longshore.engine.run_state import RunState
-from longshore.model.state import JobState
-from longshore.services.local.records import keeper_files
+from longshore.engine.rundir import interventions
+from longshore.engine.rundir.job_table import JobTable
+from longshore.engine.rundir.journal import Journal
+from longshore.engine.rundir.read_journal import read_events
+from longshore.engine.rundir.replay import replay
+from longshore.engine.state.run_state import RunState
+from longshore.model.run.state import JobState
+from longshore.services.local.keeper_records import keeper_files
 from longshore.services.local.service import LocalService
 from longshore.world.host import is_same_process, processes_with
-from longshore.world.rundir import read_card
+from longshore.world.runs.run_directory import read_card
 
 CALLS = frozenset({"write", "fdatasync", "fsync", "link", "replace", "unlink", "fork_exec"})
 """Calls before and after which something may die."""
@@ -167,7 +167,7 @@ def leave_an_order(run: RunPaths, dice: Random) -> None:
             {"act": "throttle", "set": {"max": "1"}},
         )
     )
-    orders.leave(run, orders.Order(who="chaos", **given))
+    interventions.leave(run, interventions.Order(who="chaos", **given))
 
 
 def see_out(run: RunPaths, pids: list[int]) -> bool:
@@ -182,7 +182,7 @@ def see_out(run: RunPaths, pids: list[int]) -> bool:
         elif not pid:
             if stuck(run):
                 for act in ("unpause", "release"):
-                    orders.leave(run, orders.Order(who="chaos", act=act))
+                    interventions.leave(run, interventions.Order(who="chaos", act=act))
             if time.monotonic() > deadline:
                 raise TimeoutError(f"a life of '{run.root}' does not end")
             time.sleep(0.01)
@@ -191,7 +191,7 @@ def see_out(run: RunPaths, pids: list[int]) -> bool:
 
 def stuck(run: RunPaths) -> bool:
     """Whether the run waits for somebody to say something."""
-    if orders.waiting(run):
+    if interventions.waiting(run):
         return False
     state = state_of(run)
     return bool(state.paused) or state.stuck

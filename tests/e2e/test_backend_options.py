@@ -10,8 +10,8 @@ import pytest
 from tests.command import Cli
 from tests.workflows import WriteRun
 
-from longshore.services.slurm.backend import BACKEND_HELP
-from longshore.world.etc import shipped
+from longshore.services.slurm.render.backend_options import BACKEND_HELP
+from longshore.world.shipped_files import shipped
 
 SITE = "site: {pool: {service: slurm}}\ncomputeSite: pool\nrequestCpus: 1\nrunQuantumCommand: 'true'\n"
 

@@ -16,11 +16,11 @@ from tests.depth import rounds
 
 import longshore
 from longshore.contract.context import RunPaths
-from longshore.engine.job_codes import Code
-from longshore.engine.job_table import JobTable
-from longshore.engine.read_journal import read_events
-from longshore.engine.replay import replay
-from longshore.model.event import Ended, Lost, Refused, Started, Submitting
+from longshore.engine.rundir.job_table import JobTable
+from longshore.engine.rundir.read_journal import read_events
+from longshore.engine.rundir.replay import replay
+from longshore.engine.state.job_codes import Code
+from longshore.model.run.event import Ended, Lost, Refused, Started, Submitting
 
 JOBS = 10
 PACKAGE_PARENT = Path(longshore.__file__).resolve().parent.parent

@@ -15,11 +15,11 @@ from tests.command import Cli
 from tests.config.documented_keys import ALL_FILES, documented, file_of
 from tests.workflows import WriteRun
 
-from longshore.app.configuration import read_draft
-from longshore.cli import config
-from longshore.cli.submit import command as submit
-from longshore.config.search import Scope
-from longshore.world.etc import shipped
+from longshore.app.configure.configuration import read_draft
+from longshore.cli.run.submit import command as submit
+from longshore.cli.setup import config
+from longshore.config.values.search import Scope
+from longshore.world.shipped_files import shipped
 
 BAD = "wmsServiceClass: local\nrequestMemroy: 5\nrequestCpus: two\nqueue: a\nqueue: b\n"
 

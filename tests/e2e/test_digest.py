@@ -20,7 +20,7 @@ from tests.command import Cli
 from tests.workflows import Tasks, WriteRun
 
 from longshore.app.documents.document import to_json
-from longshore.world.etc import shipped
+from longshore.world.shipped_files import shipped
 
 MANY: Tasks = {
     **{f"good_{number}": ("good", []) for number in range(3)},

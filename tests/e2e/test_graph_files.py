@@ -13,7 +13,7 @@ import pytest
 from tests.command import Cli
 
 import longshore
-from longshore.graph.graphfile import read_graph_file
+from longshore.graph.formats.graph_file import read_graph_file
 from longshore.origin import Origin
 
 CONFIGURATION, PREPARATION = 3, 7
@@ -126,8 +126,8 @@ def test_a_wrong_file_is_refused_and_nothing_left(
 
 
 SOURCE = """
-from longshore.model.dag import Dag
-from longshore.model.task import Task, TaskGraph
+from longshore.model.tasks.dag import Dag
+from longshore.model.tasks.task import Task, TaskGraph
 
 def lines(payload):
     words = payload.path.read_text().split() if payload.path else [payload.values['word']]

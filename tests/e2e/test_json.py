@@ -14,7 +14,7 @@ from tests.command import Cli
 from tests.workflows import Tasks, WriteRun
 
 from longshore.cli.main import COMMANDS, longshore
-from longshore.world.etc import shipped
+from longshore.world.shipped_files import shipped
 
 SCHEMAS = {
     path.name.removesuffix(".json"): json.loads(path.read_text("utf-8"))

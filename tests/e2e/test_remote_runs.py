@@ -12,8 +12,8 @@ from longshore.contract.capabilities import Queryable
 from longshore.contract.intervention import CancelOutcome
 from longshore.contract.search import RemoteRuns
 from longshore.errors import SubmissionRefusedError, UnreachableError
-from longshore.model.report import RunReport
-from longshore.model.state import JobState
+from longshore.model.run.report import RunReport
+from longshore.model.run.state import JobState
 from longshore.services.local.service import LocalService
 
 

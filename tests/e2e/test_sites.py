@@ -15,7 +15,7 @@ from tests.command import Cli, CommandResult
 from tests.e2e.conftest import LeftBehind
 from tests.workflows import Tasks, WriteRun
 
-from longshore.world.etc import shipped
+from longshore.world.shipped_files import shipped
 
 CONFIGURATION = 3
 PREPARATION = 7

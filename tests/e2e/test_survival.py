@@ -22,10 +22,10 @@ from tests.waiting import eventually, whole_lines
 
 import longshore
 from longshore.contract.context import RunPaths
-from longshore.engine.journal import Journal, fruitless_lives
-from longshore.model.event import Life
+from longshore.engine.rundir.journal import Journal, fruitless_lives
+from longshore.model.run.event import Life
 from longshore.world.host import processes_with
-from longshore.world.rundir import read_card
+from longshore.world.runs.run_directory import read_card
 
 PACKAGE_PARENT = Path(longshore.__file__).resolve().parent.parent
 JOBS = 40

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from longshore.contract.batch import Limits
-from longshore.engine.decide import Scheduler, SchedulerProfile
-from longshore.engine.estimates import Estimates
-from longshore.engine.lanes import Lanes
-from longshore.engine.pool import Pool
-from longshore.engine.run_state import RunState
+from longshore.engine.schedule.lanes import Lanes
+from longshore.engine.schedule.runtime_estimates import Estimates
+from longshore.engine.schedule.scheduler import Scheduler, SchedulerProfile
+from longshore.engine.state.resource_pool import Pool
+from longshore.engine.state.run_state import RunState
 
 ANY = (SchedulerProfile(),)
 

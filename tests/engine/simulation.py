@@ -10,16 +10,16 @@ from typing import Any
 from longshore.contract.batch import Batch, FindResult, Limits, PollResult, SubmitResult
 from longshore.contract.context import Mark, Unreachable
 from longshore.contract.intervention import CancelOutcome
-from longshore.engine import orders
-from longshore.engine.job_codes import Code
-from longshore.engine.job_table import JobTable
-from longshore.engine.loop import Engine
-from longshore.engine.read_journal import read_events
-from longshore.engine.replay import replay
-from longshore.engine.run_state import RunState
+from longshore.engine.run.loop import Engine
+from longshore.engine.rundir import interventions
+from longshore.engine.rundir.job_table import JobTable
+from longshore.engine.rundir.read_journal import read_events
+from longshore.engine.rundir.replay import replay
 from longshore.engine.settings import read
-from longshore.model.event import Ended, Event
-from longshore.model.snapshot import Snapshot
+from longshore.engine.state.job_codes import Code
+from longshore.engine.state.run_state import RunState
+from longshore.model.run.event import Ended, Event
+from longshore.model.run.snapshot import Snapshot
 from longshore.testing.fakes import (
     FakeClock,
     FakeExecutor,
@@ -29,7 +29,7 @@ from longshore.testing.fakes import (
     write_run,
 )
 from longshore.world.clock import Clock
-from longshore.world.rundir import read_snapshot
+from longshore.world.runs.run_directory import read_snapshot
 
 CHAIN: Mapping[str, Sequence[str]] = {"a_0": (), "a_1": ("a_0",), "a_2": ("a_1",)}
 
@@ -192,6 +192,6 @@ def leave_at(
 ) -> Callable[[int], None]:
     def hook(number: int) -> None:
         if number == wait:
-            orders.leave(sim.run, orders.Order(who="me", act="cancel", jobs=jobs, labels=labels))
+            interventions.leave(sim.run, interventions.Order(who="me", act="cancel", jobs=jobs, labels=labels))
 
     return hook

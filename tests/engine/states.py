@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from longshore.engine.apply_event import apply_event
-from longshore.engine.job_codes import Code
-from longshore.engine.run_state import RunState
-from longshore.model.event import Ended, Started, Submitted, Submitting
-from longshore.model.state import Cause
+from longshore.engine.state.apply_event import apply_event
+from longshore.engine.state.job_codes import Code
+from longshore.engine.state.run_state import RunState
+from longshore.model.run.event import Ended, Started, Submitted, Submitting
+from longshore.model.run.state import Cause
 
 
 def run_job(state: RunState, job: int, exit_code: int = 0) -> None:

@@ -7,12 +7,12 @@ from random import Random
 
 import pytest
 
-from longshore.engine.loop import Engine
-from longshore.engine.read_journal import read_events
+from longshore.engine.run.loop import Engine
+from longshore.engine.rundir.read_journal import read_events
 from longshore.engine.settings import read
-from longshore.model.event import Submitting
-from longshore.model.request import Request
-from longshore.model.state import JobState
+from longshore.model.run.event import Submitting
+from longshore.model.run.state import JobState
+from longshore.model.workflow.request import Request
 from longshore.testing.fakes import FakeClock, FakeExecutor, FakeManager, Outcome, write_run
 
 

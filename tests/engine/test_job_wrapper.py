@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from longshore.contract.batch import AttemptId, BatchMember
 from longshore.contract.context import Context, RunPaths, Site
 from longshore.engine.job_wrapper import RUN_ONCE, WRAPPER, BatchFiles, EndRecord, signal_in, wrapper_file
-from longshore.model.state import Cause
-from longshore.model.task import Command
-from longshore.world.etc import shipped
+from longshore.model.run.state import Cause
+from longshore.model.tasks.task import Command
+from longshore.world.shipped_files import shipped
 
 anything = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=30)
 

@@ -12,13 +12,13 @@ from tests.engine.simulation import Crash, Hooked, Simulation
 from longshore.contract.batch import Batch, FindResult, PollResult, SubmitResult
 from longshore.contract.context import Mark, RunPaths, Unreachable
 from longshore.contract.intervention import CancelOutcome
-from longshore.engine import orders
-from longshore.engine.job_codes import Code
-from longshore.engine.journal import lives
-from longshore.engine.loop import Engine, Superseded
+from longshore.engine.run.loop import Engine, Superseded
+from longshore.engine.rundir import interventions
+from longshore.engine.rundir.journal import lives
+from longshore.engine.state.job_codes import Code
 from longshore.errors import SubmissionRefusedError
-from longshore.model.event import Ended, Steer
-from longshore.model.state import JobState
+from longshore.model.run.event import Ended, Steer
+from longshore.model.run.state import JobState
 from longshore.testing.fakes import (
     FakeClock,
     FakeExecutor,
@@ -189,11 +189,11 @@ def test_a_cancelled_run_may_lose_its_engine_at_any_moment(tmp_path: Path) -> No
         root = tmp_path / str(moment)
         root.mkdir()
         sim = eventful_run(root)
-        sim.manager.at(0.5, partial(orders.leave, sim.run, orders.Order(who="me", act="cancel")))
+        sim.manager.at(0.5, partial(interventions.leave, sim.run, interventions.Order(who="me", act="cancel")))
         ended = live(sim, Fuse(moment), "submit")
         assert (ended or sim.engine("resume").run()) is JobState.DELETED, moment
         state = sim.check()
-        assert orders.waiting(sim.run) == []
+        assert interventions.waiting(sim.run) == []
         assert state.totals()[JobState.DELETED]
         assert state.code[11] == Code.SUCCEEDED
 
@@ -238,11 +238,11 @@ def test_a_superseded_engine_leaves_orders_cancellations_and_snapshots_to_the_ne
     assert not older._round()
     newer.append(sim.engine("resume"))
     before = sim.run.status.read_bytes()
-    orders.leave(sim.run, orders.Order(who="me", act="cancel"))
+    interventions.leave(sim.run, interventions.Order(who="me", act="cancel"))
     sim.clock.advance(20.0)
     with pytest.raises(Superseded):
         older.run()
-    assert len(orders.waiting(sim.run)) == 1
+    assert len(interventions.waiting(sim.run)) == 1
     assert sim.asked("cancel") == []
     assert sim.run.status.read_bytes() == before
     assert newer[0].run() is JobState.DELETED

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from tests.engine.simulation import Hooked, Simulation
 
-from longshore.engine import orders
-from longshore.engine.journal import lives
-from longshore.model.event import Finished, Steer
-from longshore.model.state import JobState
+from longshore.engine.rundir import interventions
+from longshore.engine.rundir.journal import lives
+from longshore.model.run.event import Finished, Steer
+from longshore.model.run.state import JobState
 from longshore.testing.fakes import (
     Outcome,
 )
@@ -58,7 +58,7 @@ def test_an_order_on_a_full_disk_is_taken_once(tmp_path: Path) -> None:
 
     def hook(number: int) -> None:
         if number == 3:
-            orders.leave(sim.run, orders.Order(who="me", act="cancel"))
+            interventions.leave(sim.run, interventions.Order(who="me", act="cancel"))
         disk(number)
 
     try:
@@ -67,7 +67,7 @@ def test_an_order_on_a_full_disk_is_taken_once(tmp_path: Path) -> None:
         disk.end()
     sim.check()
     assert len(sim.of(Steer)) == 1
-    assert orders.waiting(sim.run) == []
+    assert interventions.waiting(sim.run) == []
 
 
 class Locked:

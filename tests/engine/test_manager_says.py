@@ -18,13 +18,13 @@ from longshore.contract.batch import (
 )
 from longshore.contract.context import Mark, RunPaths, Unreachable
 from longshore.contract.executor import Reprioritisable, SubmitWindow
-from longshore.engine.loop import Engine
-from longshore.engine.read_journal import read_events
+from longshore.engine.run.loop import Engine
+from longshore.engine.rundir.read_journal import read_events
 from longshore.engine.settings import EngineSettings
-from longshore.model.event import Failed
-from longshore.model.state import JobState
+from longshore.model.run.event import Failed
+from longshore.model.run.state import JobState
 from longshore.testing.fakes import FakeClock, FakeExecutor, FakeManager, Outcome, write_run
-from longshore.world.rundir import read_snapshot, read_waiting
+from longshore.world.runs.run_directory import read_snapshot, read_waiting
 
 FAN: Mapping[str, tuple[str, ...]] = {"a_0": (), "a_1": (), "a_2": ("a_0",), "a_3": ()}
 

@@ -12,17 +12,17 @@ from tests.depth import examples
 from tests.engine.schedulers import make_scheduler
 
 from longshore.contract.batch import Limits
-from longshore.engine.apply_event import apply_event
-from longshore.engine.decide import Scheduler, SchedulerProfile
-from longshore.engine.estimates import Estimates
-from longshore.engine.job_codes import Code
-from longshore.engine.pool import Pool
-from longshore.engine.queue import pressures
-from longshore.engine.run_state import RunState
-from longshore.engine.shares import shares
-from longshore.model.claim import Claim
-from longshore.model.event import Ended, Started, Submitted, Submitting
-from longshore.model.request import MIB, Request, rounded
+from longshore.engine.schedule.ready_queue import pressures
+from longshore.engine.schedule.runtime_estimates import Estimates
+from longshore.engine.schedule.scheduler import Scheduler, SchedulerProfile
+from longshore.engine.share.share_rules import shares
+from longshore.engine.state.apply_event import apply_event
+from longshore.engine.state.job_codes import Code
+from longshore.engine.state.resource_pool import Pool
+from longshore.engine.state.run_state import RunState
+from longshore.model.run.claim import Claim
+from longshore.model.run.event import Ended, Started, Submitted, Submitting
+from longshore.model.workflow.request import MIB, Request, rounded
 
 
 def scheduler(

@@ -11,7 +11,7 @@ import pytest
 from longshore.contract.context import Context, RunPaths, Site
 from longshore.engine.settings import PATH, EngineSettings, read, rendered
 from longshore.errors import RunUnreadableError
-from longshore.world.rundir import write_rendered
+from longshore.world.runs.run_directory import write_rendered
 
 
 def written(root: Path, settings: dict[str, Any]) -> RunPaths:

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from longshore.app.schemas import site_schema
+from longshore.app.configure.schemas import site_schema
 from longshore.services.htcondor.check import LEFT_TO_HTCONDOR, REACHES, REFUSED
-from longshore.services.htcondor.settings import DAGMAN
+from longshore.services.htcondor.render.settings import DAGMAN
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "doc" / "reference" / "htcondor.md"

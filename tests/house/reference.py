@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 from tests.config.documented_keys import file_of
 
-from longshore.app.schemas import configuration_schema
+from longshore.app.configure.schemas import configuration_schema
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "doc" / "reference" / "configuration.md"

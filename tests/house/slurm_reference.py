@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from longshore.app.schemas import site_schema
-from longshore.config.buildtest import STATES
-from longshore.services.slurm.asked import INDEXED, OF_SITES, SPELLINGS
-from longshore.services.slurm.backend import BACKEND_HELP
+from longshore.app.configure.schemas import site_schema
+from longshore.config.profile.buildtest_status import STATES
 from longshore.services.slurm.ping import LOST, PATIENCE_S
+from longshore.services.slurm.render.backend_options import BACKEND_HELP
+from longshore.services.slurm.render.sbatch_options import INDEXED, OF_SITES, SPELLINGS
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "doc" / "reference" / "slurm.md"

@@ -14,7 +14,7 @@ from tests.pages import fences, program, typed
 
 from longshore.cli.options import INTERRUPTED
 from longshore.errors import LongshoreError
-from longshore.model.state import EXIT_STATUS
+from longshore.model.run.state import EXIT_STATUS
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "doc" / "examples"

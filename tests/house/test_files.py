@@ -9,7 +9,7 @@ import pytest
 
 PACKAGE = Path(__file__).resolve().parents[2] / "python" / "longshore"
 
-HOMES = {"world/files.py", "world/locks.py"}
+HOMES = {"world/files/atomic.py", "world/files/locks.py"}
 EXCEPTIONS = {
     "engine/keeper/attempts.py": "the keeper runs without the package",
     "engine/keeper/cgroups.py": "the keeper runs without the package",
@@ -17,10 +17,10 @@ EXCEPTIONS = {
     "engine/keeper/processes.py": "the keeper runs without the package",
     "engine/keeper/records.py": "the keeper runs without the package",
     "engine/keeper/scratch.py": "the keeper runs without the package",
-    "cli/draw.py": "the user names the file, which may be a device",
+    "cli/inspect/draw.py": "the user names the file, which may be a device",
     "cli/main.py": "opens /dev/null",
-    "services/htcondor/bindings.py": "opens /dev/null",
-    "world/presence.py": "opens a folder, so that a network file system looks again",
+    "services/htcondor/schedd/bindings.py": "opens /dev/null",
+    "world/files/presence.py": "opens a folder, so that a network file system looks again",
     "testing/conformance.py": "writes programs for jobs to run",
 }
 
@@ -88,7 +88,7 @@ def test_such_calls_are_recognised(source: str, is_one: bool) -> None:
 @pytest.mark.parametrize(
     ("library", "homes"),
     [
-        ("fcntl", {"world/locks.py", "engine/keeper/records.py"}),
+        ("fcntl", {"world/files/locks.py", "engine/keeper/records.py"}),
         ("difflib", {"model/suggestions.py"}),
     ],
 )

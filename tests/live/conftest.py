@@ -13,7 +13,7 @@ from tests.live.pools import SlurmPool, slurm
 from tests.live.runs import SlurmSite
 
 from longshore.contract.context import RunPaths
-from longshore.engine.living import end_engine_here
+from longshore.engine.rundir.liveness import end_engine_here
 
 
 @pytest.fixture(scope="session")

@@ -14,7 +14,7 @@ from tests.live.pools import SlurmPool
 from tests.workflows import ONE, Tasks, wfformat
 
 from longshore.contract.context import RunPaths
-from longshore.world.rundir import read_card
+from longshore.world.runs.run_directory import read_card
 
 PATIENCE_S = 120.0
 """How long anything may take on a machine that is slow and busy."""

@@ -14,12 +14,12 @@ from longshore.contract.context import Context, RunPaths, Site
 from longshore.contract.executor import Executor
 from longshore.contract.service import WmsService
 from longshore.engine.job_wrapper import WRAPPER
-from longshore.services.slurm.executor import SlurmExecutor
-from longshore.services.slurm.script import TEMPLATE
+from longshore.services.slurm.arrays.executor import SlurmExecutor
+from longshore.services.slurm.render.batch_script import TEMPLATE
 from longshore.services.slurm.service import SlurmService
 from longshore.testing.conformance import ExecutorConformance, ServiceConformance
-from longshore.world.etc import shipped
 from longshore.world.plugins import template_texts
+from longshore.world.shipped_files import shipped
 
 pytestmark = pytest.mark.live
 

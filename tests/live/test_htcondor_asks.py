@@ -18,15 +18,15 @@ import pytest
 from tests.live.condor_pools import CondorPool
 
 from longshore.contract.context import Context, RunPaths, Site
-from longshore.model.dag import Dag
-from longshore.model.file import File
-from longshore.model.job import Job, JobSettings
-from longshore.model.ordering import Implementation, JobGroup, Ordering
-from longshore.model.request import MIB, Request
-from longshore.model.rules import Backoff, JobRules
-from longshore.model.workflow import Workflow
-from longshore.services.htcondor.render import folders, render
-from longshore.world.rundir import write_rendered
+from longshore.model.tasks.dag import Dag
+from longshore.model.tasks.file import File
+from longshore.model.workflow.attempt_rules import Backoff, JobRules
+from longshore.model.workflow.job import Job, JobSettings
+from longshore.model.workflow.job_groups import Implementation, JobGroup, Ordering
+from longshore.model.workflow.request import MIB, Request
+from longshore.model.workflow.workflow import Workflow
+from longshore.services.htcondor.render.render import folders, render
+from longshore.world.runs.run_directory import write_rendered
 
 pytestmark = [pytest.mark.live, pytest.mark.usefixtures("condor_pool")]
 SHOW = "import json, os, sys; print(json.dumps([sys.argv[1:], {k: v for k, v in os.environ.items() if k[0] in 'LVT'}]))"

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.live
 # A user's own services, which die at a certain moment if a variable says so.
 CONDOR = """
 import os, signal
-from longshore.services.htcondor.client import CondorClient
+from longshore.services.htcondor.schedd.client import CondorClient
 from longshore.services.htcondor.service import HTCondorService
 
 handed = CondorClient.submit_dag
@@ -47,7 +47,7 @@ if os.environ.get("KILL") in ("before", "behind"):
 """
 SLURM = """
 import os, signal
-from longshore.services.slurm.native import Native
+from longshore.services.slurm.native.dependency_graph import Native
 from longshore.services.slurm.service import SlurmService
 
 

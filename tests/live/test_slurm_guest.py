@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tests.live.runs import SlurmSite, many, mark_of, until
 
-from longshore.services.slurm.parse import GATHERED_FIELDS
+from longshore.services.slurm.commands.parse import GATHERED_FIELDS
 
 pytestmark = pytest.mark.live
 

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from longshore.errors import CycleError, FilesError, GraphError, LongshoreError
-from longshore.graph.quantumgraph import RUN_GRAPH, task_graph
-from longshore.model.file import File
+from longshore.graph.formats.quantum_graph import RUN_GRAPH, task_graph
+from longshore.model.tasks.file import File
 from longshore.origin import Origin
-from longshore.world.quantumgraph import read_quantum_graph
+from longshore.world.read.quantum_graph import read_quantum_graph
 
 GRAPH = Path(__file__).resolve().parents[1] / "data" / "lsst" / "g1.qg"
 

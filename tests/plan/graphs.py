@@ -6,16 +6,16 @@ from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import Any
 
-from longshore.config.merge import tree
-from longshore.config.ordering import OrderingRule
-from longshore.config.profile import JobProfile, compile_profile
-from longshore.config.search import Config, Scope
-from longshore.model.cluster import ClusteredGraph, Member
-from longshore.model.dag import Dag
-from longshore.model.task import Task, TaskGraph
-from longshore.model.workflow import Workflow
+from longshore.config.profile.profile import JobProfile, compile_profile
+from longshore.config.select.ordering_rules import OrderingRule
+from longshore.config.values.merge import tree
+from longshore.config.values.search import Config, Scope
+from longshore.model.tasks.cluster import ClusteredGraph, Member
+from longshore.model.tasks.dag import Dag
+from longshore.model.tasks.task import Task, TaskGraph
+from longshore.model.workflow.workflow import Workflow
 from longshore.origin import Origin
-from longshore.plan.special import SpecialJobs
+from longshore.plan.special_jobs import SpecialJobs
 from longshore.plan.transform import compile_profiles, transform
 
 LABELS = ("T1", "T2", "T2b", "T3", "T4", "T5")

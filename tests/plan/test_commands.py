@@ -12,9 +12,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.depth import examples
 
-from longshore.model.job import JobSettings
-from longshore.model.request import MIB, Request
-from longshore.model.task import Command
+from longshore.model.tasks.task import Command
+from longshore.model.workflow.job import JobSettings
+from longshore.model.workflow.request import MIB, Request
 from longshore.plan.commands import (
     SHELL,
     add_user_lines,

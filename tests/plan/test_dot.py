@@ -7,11 +7,11 @@ import subprocess
 
 import pytest
 
-from longshore.model.cluster import Cluster, ClusteredGraph
-from longshore.model.dag import Dag
-from longshore.model.job import Job, JobSettings
-from longshore.model.task import Task, TaskGraph
-from longshore.model.workflow import Workflow
+from longshore.model.tasks.cluster import Cluster, ClusteredGraph
+from longshore.model.tasks.dag import Dag
+from longshore.model.tasks.task import Task, TaskGraph
+from longshore.model.workflow.job import Job, JobSettings
+from longshore.model.workflow.workflow import Workflow
 from longshore.plan.dot import cluster_dot, workflow_dot
 
 

@@ -11,16 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.depth import examples
 
-from longshore.config.merge import tree
-from longshore.config.profile import compile_profile
-from longshore.config.search import Config, Scope
+from longshore.config.profile.profile import compile_profile
+from longshore.config.values.merge import tree
+from longshore.config.values.search import Config, Scope
 from longshore.contract.clustering import ClusteringSettings
-from longshore.model.dag import Dag
-from longshore.model.task import Command, Task, TaskGraph
+from longshore.model.tasks.dag import Dag
+from longshore.model.tasks.task import Command, Task, TaskGraph
 from longshore.origin import Origin
 from longshore.plan.clustering.single import cluster_single_tasks
 from longshore.plan.commands import command_argv, shell_line, substitute_files, substitute_variables
-from longshore.plan.special import SpecialJobs
+from longshore.plan.special_jobs import SpecialJobs
 from longshore.plan.transform import compile_profiles, transform
 
 HERE = Origin("here.yaml", 1, 1, "file")

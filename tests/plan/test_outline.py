@@ -7,8 +7,8 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longshore.model.picture import Arrow, Box
-from longshore.model.state import JobState
+from longshore.model.run.picture import Arrow, Box
+from longshore.model.run.state import JobState
 from longshore.plan.outline import MAX_DRAWN, JobOutline, draw_labels, draw_neighborhood, find_neighborhood
 
 

@@ -7,21 +7,21 @@ from typing import Any
 import pytest
 from tests.plan.graphs import workflow_of
 
-from longshore.config.merge import tree
-from longshore.config.profile import JobProfile, compile_profile
-from longshore.config.search import Config, Scope
+from longshore.config.profile.profile import JobProfile, compile_profile
+from longshore.config.values.merge import tree
+from longshore.config.values.search import Config, Scope
 from longshore.contract.clustering import ClusteringSettings
 from longshore.errors import ConfigError, PreparationError
-from longshore.model.cluster import Cluster, ClusteredGraph, Member
-from longshore.model.dag import Dag
-from longshore.model.file import File
-from longshore.model.job import Job, JobSettings
-from longshore.model.request import MIB
-from longshore.model.task import Task, TaskGraph
+from longshore.model.tasks.cluster import Cluster, ClusteredGraph, Member
+from longshore.model.tasks.dag import Dag
+from longshore.model.tasks.file import File
+from longshore.model.tasks.task import Task, TaskGraph
+from longshore.model.workflow.job import Job, JobSettings
+from longshore.model.workflow.request import MIB
 from longshore.origin import Origin
 from longshore.plan.clustering.single import cluster_single_tasks
-from longshore.plan.special import SpecialJobs
-from longshore.plan.tasks import join_commands
+from longshore.plan.special_jobs import SpecialJobs
+from longshore.plan.task_script import join_commands
 from longshore.plan.transform import MAX_NODE_IDS, PER_JOB, compile_profiles, free_names, transform
 
 HERE = Origin("here.yaml", 1, 1, "file")

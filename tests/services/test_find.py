@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from longshore.app.services import find_service, short_name
+from longshore.app.configure.service_lookup import find_service, short_name
 from longshore.errors import UnknownServiceError
 from longshore.origin import Origin
 from longshore.services.local.service import LocalService

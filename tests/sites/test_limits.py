@@ -7,9 +7,9 @@ import pytest
 
 from longshore.contract.batch import Limits as ExecutorLimits
 from longshore.errors import ConfigError
-from longshore.model.job import JobSettings
-from longshore.model.request import MIB, Request
-from longshore.model.rules import Growth, JobRules
+from longshore.model.workflow.attempt_rules import Growth, JobRules
+from longshore.model.workflow.job import JobSettings
+from longshore.model.workflow.request import MIB, Request
 from longshore.sites.limits import (
     SiteLimits,
     exceeded_limits,
@@ -19,7 +19,7 @@ from longshore.sites.limits import (
     parse_rate,
     read_limits,
 )
-from longshore.world.yamlfile import parse_yaml
+from longshore.world.read.yaml_file import parse_yaml
 
 
 def limits(text: str, name: str = "site.yaml") -> SiteLimits:

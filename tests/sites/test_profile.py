@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from longshore.config.merge import Node, plain
+from longshore.config.values.merge import Node, plain
 from longshore.errors import ConfigError
 from longshore.origin import Origin
-from longshore.sites.match import host_matches, only_site
+from longshore.sites.host_match import host_matches, only_site
 from longshore.sites.profile import SiteProfile, profile_layer, resolve_profile
-from longshore.world.yamlfile import parse_yaml
+from longshore.world.read.yaml_file import parse_yaml
 
 
 def profiles(**texts: str) -> dict[str, SiteProfile]:

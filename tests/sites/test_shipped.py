@@ -11,12 +11,12 @@ from jsonschema import Draft202012Validator
 from tests.house.site_reference import PAGE, page
 
 import longshore.services
-from longshore.app.schemas import configuration_schema, profile_schema, site_schema
-from longshore.config.check import check
+from longshore.app.configure.schemas import configuration_schema, profile_schema, site_schema
+from longshore.config.lint.schema_check import check
 from longshore.origin import Origin
 from longshore.sites.limits import read_limits
 from longshore.sites.profile import SiteProfile, resolve_profile
-from longshore.world.sites import SitePath
+from longshore.world.read.site_profiles import SitePath
 
 SITE: dict[str, Any] = site_schema()
 CONFIG: dict[str, Any] = configuration_schema()

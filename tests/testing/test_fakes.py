@@ -9,11 +9,11 @@ from tests.engine.simulation import Simulation
 
 from longshore.contract.batch import Batch, FindResult, PollResult
 from longshore.contract.context import Context, Site, Unreachable
-from longshore.engine.job_table import JobTable
-from longshore.engine.members import MemberBuilder
-from longshore.model.event import Ended
-from longshore.model.request import Request
-from longshore.model.state import Cause
+from longshore.engine.run.members import MemberBuilder
+from longshore.engine.rundir.job_table import JobTable
+from longshore.model.run.event import Ended
+from longshore.model.run.state import Cause
+from longshore.model.workflow.request import Request
 from longshore.testing.fakes import (
     BrokenPromiseError,
     FakeClock,

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from longshore.errors import ConfigError
-from longshore.world.yamlfile import parse_yaml
-from longshore.world.yamltext import key_places
+from longshore.world.read.yaml_file import parse_yaml
+from longshore.world.read.yaml_text import key_places
 
 
 def place_of(text: str, *path: str) -> str:

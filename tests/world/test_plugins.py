@@ -76,7 +76,7 @@ def test_a_module_outside_of_packages_has_no_folder(module: str) -> None:
 
 def test_a_built_in_entry_is_found_without_a_search_of_installed_packages() -> None:
     code = (
-        "import sys\nfrom longshore.app.services import find_service\nfind_service('slurm')\n"
+        "import sys\nfrom longshore.app.configure.service_lookup import find_service\nfind_service('slurm')\n"
         "print('importlib.metadata' in sys.modules)"
     )
     done = subprocess.run(

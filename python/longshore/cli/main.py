@@ -56,12 +56,15 @@ COMMANDS: Final = {
 HIDDEN: Final = {"drive": "Be the engine of a run, in the foreground."}
 
 _MODULES: Final = {
-    **dict.fromkeys(["acquire", "cluster", "transform", "prepare"], "stages"),
-    "logs": "joblogs",
-    "show-job": "show_job",
-    **dict.fromkeys(["pause", "unpause", "throttle", "hold", "release", "set"], "steer"),
+    **{name: f"run.{name}" for name in ("submit", "submitcmd", "init", "restart", "resume", "drive")},
+    **dict.fromkeys(("acquire", "cluster", "transform", "prepare"), "run.stages"),
+    **{name: f"inspect.{name}" for name in ("report", "status", "logs", "explain", "draw", "events")},
+    "show-job": "inspect.show_job",
+    **{name: f"control.{name}" for name in ("cancel", "adopt", "forget")},
+    **dict.fromkeys(("pause", "unpause", "throttle", "hold", "release", "set"), "control.steer"),
+    **{name: f"setup.{name}" for name in ("config", "site", "ping", "completion")},
 }
-"""Module of the commands that do not have one of their own name; all are imported only when they are called."""
+"""Module of each command, imported only when the command is called."""
 
 _FUNCTIONS: Final = {"set": "change"}
 """Names of functions that cannot be those of their commands."""
@@ -82,12 +85,12 @@ class LazyGroup(click.Group):
         """Import a command."""
         if cmd_name not in COMMANDS and cmd_name not in HIDDEN:
             return None
-        module = importlib.import_module(f"longshore.cli.{_MODULES.get(cmd_name, cmd_name)}")
+        module = importlib.import_module(f"longshore.cli.{_MODULES[cmd_name]}")
         name = _FUNCTIONS.get(cmd_name, cmd_name)
         command: click.Command = getattr(module, "command", None) or getattr(module, name)
         if ctx.resilient_parsing:
             # Somebody pressed the tabulator.
-            from longshore.cli.complete import complete_values
+            from longshore.cli.complete_values import complete_values
 
             complete_values(command)
         return command
@@ -142,7 +145,7 @@ class LazyGroup(click.Group):
 @click.pass_context
 def longshore(_ctx: click.Context, /, **options: Any) -> None:
     """Load workflows onto compute sites: layered YAML in, jobs on a workload manager out."""
-    from longshore.cli.logs import set_up
+    from longshore.cli.logging_setup import set_up
 
     set_up(
         levels=options["log_level"],
@@ -158,7 +161,7 @@ def main(args: list[str] | None = None) -> None:
     words = sys.argv[1:] if args is None else args
     if "_LONGSHORE_COMPLETE" in os.environ:
         # Registers how bash and fish are spoken to; click finds out by itself what is asked for.
-        importlib.import_module("longshore.cli.completion")
+        importlib.import_module("longshore.cli.setup.completion")
     _bear_any_text()
     try:
         status = _called(words)
@@ -211,7 +214,7 @@ def _tell(error: LongshoreError, words: list[str], cause: Exception | None = Non
         from longshore.app.documents.error import error_document
 
         print_json(error_document(error))
-    from longshore.cli.show_text import error_text
+    from longshore.cli.show.report_text import error_text
 
     click.echo(error_text(error), err=True)
     return error.exit_status

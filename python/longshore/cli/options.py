@@ -8,8 +8,8 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from longshore.model.report import RunReport
-from longshore.model.state import JobState
+from longshore.model.run.report import RunReport
+from longshore.model.run.state import JobState
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -8,10 +8,10 @@ from typing import Any, TypeAlias
 import msgspec
 
 from longshore.contract.context import Mark
-from longshore.model.event import Ended, Lost, Started
-from longshore.model.request import Request
-from longshore.model.rules import Keep
-from longshore.model.task import Command, Scalar
+from longshore.model.run.event import Ended, Lost, Started
+from longshore.model.tasks.task import Command, Scalar
+from longshore.model.workflow.attempt_rules import Keep
+from longshore.model.workflow.request import Request
 
 AttemptId: TypeAlias = tuple[int, int]
 """Index of a job in ``workflow.jsonl``, from 0, and number of its attempt, from 1."""
@@ -105,7 +105,7 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
     slots: int = 0
     """How many members of the lane may run at once from now on, earlier batches included."""
     attributes: Mapping[str, Scalar] = msgspec.field(default_factory=dict)
-    """Attributes that all services may know, such as ``queue``; see `longshore.model.job.JobSettings`."""
+    """Attributes that all services may know, such as ``queue``; see `longshore.model.workflow.job.JobSettings`."""
     settings: Mapping[str, Any] = msgspec.field(default_factory=dict)
     """The service's own map as these jobs have it; wins over the site's."""
     urgency: Urgency | None = None

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 from longshore.contract.context import Mark, RunPaths, Unreachable
 from longshore.contract.intervention import CancelOutcome, Intervention, JobSelection, RestartChanges
 from longshore.contract.search import RemoteRuns, RunSearch
-from longshore.model.event import News
-from longshore.model.submission import Submission
+from longshore.model.run.event import News
+from longshore.model.run.submission import Submission
 
 if TYPE_CHECKING:
-    from longshore.model.workflow import Workflow
+    from longshore.model.workflow.workflow import Workflow
 
 
 class Cancellable(ABC):
@@ -238,7 +238,7 @@ class LauncherLine(ABC):
         Parameters
         ----------
         settings
-            `longshore.model.job.JobSettings.own` of the job.
+            `longshore.model.workflow.job.JobSettings.own` of the job.
 
         Raises
         ------

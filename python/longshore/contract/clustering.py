@@ -8,8 +8,8 @@ from typing import Any, Protocol
 
 import msgspec
 
-from longshore.model.cluster import ClusteredGraph
-from longshore.model.task import Task, TaskGraph
+from longshore.model.tasks.cluster import ClusteredGraph
+from longshore.model.tasks.task import Task, TaskGraph
 from longshore.origin import Origin
 
 

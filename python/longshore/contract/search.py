@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from longshore.model.report import RunReport
+from longshore.model.run.report import RunReport
 
 
 class RunSearch(msgspec.Struct, frozen=True, kw_only=True):

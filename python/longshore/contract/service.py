@@ -2,7 +2,7 @@
 
 A service renders a workflow to files, hands the run over, and tells what became of it. Beyond this page it may have the
 capabilities of `longshore.contract.capabilities`. A service for a workload manager that knows only single jobs derives
-from `longshore.engine.service.EngineService` and implements an `longshore.contract.executor.Executor`.
+from `longshore.engine.run.service.EngineService` and implements an `longshore.contract.executor.Executor`.
 `longshore.testing.conformance` holds each of them to its page.
 """
 
@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, ClassVar
 import msgspec
 
 from longshore.contract.context import Context, Mark, PingReport, Problem, RenderedFile, RunPaths, Unreachable
-from longshore.model.event import Event
-from longshore.model.state import Cause, JobState
-from longshore.model.submission import Submission
+from longshore.model.run.event import Event
+from longshore.model.run.state import Cause, JobState
+from longshore.model.run.submission import Submission
 
 if TYPE_CHECKING:
     # The workflow brings networkx along; commands that only look at a run do without.
-    from longshore.model.workflow import Workflow
+    from longshore.model.workflow.workflow import Workflow
 
 
 class ServiceTraits(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,7 +35,7 @@ class ServiceTraits(msgspec.Struct, frozen=True, kw_only=True):
         Whether the service copies files of the workflow that are marked for transfer to jobs, and back.
     settings_key
         Key of a map in the configuration that only this service reads; labels and jobs can have one too. A job's is in
-        `longshore.model.job.JobSettings.own`. Empty for a service without one.
+        `longshore.model.workflow.job.JobSettings.own`. Empty for a service without one.
     raw_option_keys
         Keys of raw options for the workload manager, in all spellings; stored with the map.
     job_keys

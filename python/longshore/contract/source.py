@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from longshore.model.task import TaskGraph
+from longshore.model.tasks.task import TaskGraph
 from longshore.origin import Origin
 
 

@@ -18,11 +18,11 @@ import msgspec
 
 from longshore.contract.batch import AttemptId, BatchMember
 from longshore.contract.context import Context, RenderedFile, RunPaths
-from longshore.model.event import Ended
+from longshore.model.run.event import Ended
+from longshore.model.run.state import Cause
 from longshore.model.signals import signal_name
-from longshore.model.state import Cause
 from longshore.plan.commands import exact_shell_line
-from longshore.world.files import write_atomically
+from longshore.world.files.atomic import write_atomically
 
 WRAPPER: Final = PurePosixPath("wms", "longshore-job")
 """Where the program is in a run directory."""
@@ -33,7 +33,7 @@ _KILLED: Final = 128
 
 
 def wrapper_file(ctx: Context) -> RenderedFile:
-    """Return the program as a file of the run, for `longshore.engine.service.EngineService.render_extra`."""
+    """Return the program as a file of the run, for `longshore.engine.run.service.EngineService.render_extra`."""
     return RenderedFile.from_text(WRAPPER, ctx.templates[WRAPPER.name], mode=0o755)
 
 

@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 from typing import Final
 
-from longshore.model.job import JobSettings
-from longshore.model.request import MIB, Request
-from longshore.model.task import Command
-from longshore.plan.allotment import resource_variable
+from longshore.model.tasks.task import Command
+from longshore.model.workflow.job import JobSettings
+from longshore.model.workflow.request import MIB, Request
+from longshore.plan.allotted_resources import resource_variable
 
 SHELL: Final = "/bin/sh"
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     # Whoever only wants text escaped does without networkx.
-    from longshore.model.cluster import ClusteredGraph
-    from longshore.model.workflow import Workflow
+    from longshore.model.tasks.cluster import ClusteredGraph
+    from longshore.model.workflow.workflow import Workflow
 
 
 def cluster_dot(clustered: ClusteredGraph) -> Iterator[bytes]:

@@ -8,8 +8,8 @@ from typing import Final
 
 import msgspec
 
-from longshore.model.picture import Arrow, Box, Picture
-from longshore.model.state import JobState
+from longshore.model.run.picture import Arrow, Box, Picture
+from longshore.model.run.state import JobState
 
 MAX_DRAWN: Final = 12
 """Maximum parents or children of one label that are drawn for a job; the rest are counted."""

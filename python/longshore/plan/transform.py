@@ -8,20 +8,20 @@ from functools import lru_cache
 from itertools import chain
 from typing import Any, TypeAlias
 
-from longshore.config.combine import ClusterProfile, cluster_profile
-from longshore.config.interpolate import Field, Template
-from longshore.config.ordering import OrderingRule
-from longshore.config.profile import JobProfile
+from longshore.config.profile.combine import ClusterProfile, cluster_profile
+from longshore.config.profile.profile import JobProfile
+from longshore.config.select.ordering_rules import OrderingRule
+from longshore.config.values.interpolate import Field, Template
 from longshore.errors import ConfigError, CycleError, PreparationError
-from longshore.model.cluster import Cluster, ClusteredGraph, Composition, Member
-from longshore.model.dag import Dag
-from longshore.model.job import Job, JobSettings
-from longshore.model.task import Command, Task
-from longshore.model.workflow import Workflow
+from longshore.model.tasks.cluster import Cluster, ClusteredGraph, Composition, Member
+from longshore.model.tasks.dag import Dag
+from longshore.model.tasks.task import Command, Task
+from longshore.model.workflow.job import Job, JobSettings
+from longshore.model.workflow.workflow import Workflow
 from longshore.plan.commands import count_placeholders, quote_literal, quote_template
-from longshore.plan.ordering import barrier_names, explain_ring, make_orderings
-from longshore.plan.special import SpecialJobs
-from longshore.plan.tasks import join_commands
+from longshore.plan.job_groups import barrier_names, explain_ring, make_orderings
+from longshore.plan.special_jobs import SpecialJobs
+from longshore.plan.task_script import join_commands
 
 SharedSettings: TypeAlias = dict[tuple[object, ...], JobSettings]
 _Values: TypeAlias = dict[str, Any]

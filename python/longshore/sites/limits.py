@@ -8,12 +8,12 @@ from typing import Any, Final
 
 import msgspec
 
-from longshore.config.interpolate import shown
-from longshore.config.merge import Node
-from longshore.config.settings import count, memory, walltime
+from longshore.config.values.interpolate import shown
+from longshore.config.values.merge import Node
+from longshore.config.values.quantities import count, memory, walltime
 from longshore.errors import ConfigError
-from longshore.model.job import JobSettings
-from longshore.model.request import MIB, Request
+from longshore.model.workflow.job import JobSettings
+from longshore.model.workflow.request import MIB, Request
 from longshore.origin import Origin
 
 

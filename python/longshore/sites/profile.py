@@ -7,8 +7,8 @@ from typing import Final
 
 import msgspec
 
-from longshore.config.interpolate import shown
-from longshore.config.merge import Node, overlay, without_deleted
+from longshore.config.values.interpolate import shown
+from longshore.config.values.merge import Node, overlay, without_deleted
 from longshore.errors import ConfigError
 from longshore.origin import Origin
 

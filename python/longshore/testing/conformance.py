@@ -44,25 +44,25 @@ from longshore.contract.context import Context, Mark, Problem, RunPaths, Site, U
 from longshore.contract.executor import Executor
 from longshore.contract.intervention import JobSelection, RestartChanges
 from longshore.contract.service import StaleMarkError
-from longshore.engine.executor_capabilities import probe_resources, wait_for_news
-from longshore.engine.job_codes import SHOWN
-from longshore.engine.job_table import JobTable
-from longshore.engine.replay import replay
-from longshore.engine.run_state import RunState
+from longshore.engine.run.executor_capabilities import probe_resources, wait_for_news
+from longshore.engine.rundir.job_table import JobTable
+from longshore.engine.rundir.replay import replay
+from longshore.engine.state.job_codes import SHOWN
+from longshore.engine.state.run_state import RunState
 from longshore.errors import LongshoreError, SubmissionRefusedError
-from longshore.model.codec import workflow_lines
-from longshore.model.dag import Dag
-from longshore.model.event import Ended, Event, Finished, Lost, News, Started
-from longshore.model.job import Job, JobSettings
-from longshore.model.request import MIB, Request
-from longshore.model.state import JobState
-from longshore.model.submission import RunCard
-from longshore.model.task import Command
-from longshore.model.workflow import Workflow
-from longshore.world.etc import shipped
-from longshore.world.files import create_file
+from longshore.model.lines.codec import workflow_lines
+from longshore.model.run.event import Ended, Event, Finished, Lost, News, Started
+from longshore.model.run.state import JobState
+from longshore.model.run.submission import RunCard
+from longshore.model.tasks.dag import Dag
+from longshore.model.tasks.task import Command
+from longshore.model.workflow.job import Job, JobSettings
+from longshore.model.workflow.request import MIB, Request
+from longshore.model.workflow.workflow import Workflow
+from longshore.world.files.atomic import create_file
 from longshore.world.plugins import template_texts
-from longshore.world.rundir import FORMAT, new_run_directory, write_card, write_rendered
+from longshore.world.runs.run_directory import FORMAT, new_run_directory, write_card, write_rendered
+from longshore.world.shipped_files import shipped
 
 Attempt: TypeAlias = tuple[int, int]
 MakeExecutor: TypeAlias = Callable[[], Executor]

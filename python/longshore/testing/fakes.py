@@ -43,15 +43,15 @@ from longshore.contract.context import Context, Mark, PingReport, RenderedFile, 
 from longshore.contract.executor import Executor, NewsWait, ProcessCleanup, ResourceProbe
 from longshore.contract.intervention import CancelOutcome
 from longshore.engine import settings as engine_settings
-from longshore.model.codec import workflow_lines
-from longshore.model.dag import Dag
-from longshore.model.event import Ended, Lost, Started
-from longshore.model.job import Job, JobSettings
-from longshore.model.state import Cause
-from longshore.model.submission import RunCard
-from longshore.model.workflow import Workflow
-from longshore.world.files import create_file
-from longshore.world.rundir import FORMAT, new_run_directory, write_card, write_rendered
+from longshore.model.lines.codec import workflow_lines
+from longshore.model.run.event import Ended, Lost, Started
+from longshore.model.run.state import Cause
+from longshore.model.run.submission import RunCard
+from longshore.model.tasks.dag import Dag
+from longshore.model.workflow.job import Job, JobSettings
+from longshore.model.workflow.workflow import Workflow
+from longshore.world.files.atomic import create_file
+from longshore.world.runs.run_directory import FORMAT, new_run_directory, write_card, write_rendered
 
 AttemptId: TypeAlias = tuple[int, int]
 """Index of a job, and number of its attempt."""

@@ -10,9 +10,9 @@ from tests.plan.graphs import PLACES, graph
 
 from longshore.contract.clustering import ClusteringSettings, ClusterRule, Partition, Start
 from longshore.errors import CycleError, GraphError
-from longshore.model.cluster import ClusteredGraph
-from longshore.model.dag import Dag
-from longshore.model.task import Task, TaskGraph
+from longshore.model.tasks.cluster import ClusteredGraph
+from longshore.model.tasks.dag import Dag
+from longshore.model.tasks.task import Task, TaskGraph
 from longshore.origin import Origin
 from longshore.plan.clustering.dimension import cluster_by_dimension
 from longshore.plan.clustering.single import cluster_single_tasks

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from longshore.contract.clustering import ClusteringSettings
 from longshore.errors import GraphError
-from longshore.model.cluster import Cluster, ClusteredGraph
-from longshore.model.dag import Dag
-from longshore.model.task import Task, TaskGraph
+from longshore.model.tasks.cluster import Cluster, ClusteredGraph
+from longshore.model.tasks.dag import Dag
+from longshore.model.tasks.task import Task, TaskGraph
 from longshore.plan.clustering.chain import cluster_chains
 from longshore.plan.clustering.runtime import cluster_by_run_time
 from longshore.plan.clustering.single import cluster_single_tasks

@@ -11,8 +11,8 @@ from tests.depth import examples
 
 from longshore.contract.clustering import ClusteringSettings, ClusterRule, Partition, Start
 from longshore.errors import CycleError, GraphError
-from longshore.model.dag import Dag
-from longshore.model.task import DataId, Task, TaskGraph
+from longshore.model.tasks.dag import Dag
+from longshore.model.tasks.task import DataId, Task, TaskGraph
 from longshore.plan.clustering.dimension import cluster_by_dimension
 from longshore.plan.clustering.partition import assign_parts
 from longshore.plan.clustering.validate import check_clusters

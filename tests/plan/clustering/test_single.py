@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from longshore.contract.clustering import ClusteringSettings
-from longshore.model.dag import Dag
-from longshore.model.task import Task, TaskGraph
+from longshore.model.tasks.dag import Dag
+from longshore.model.tasks.task import Task, TaskGraph
 from longshore.plan.clustering.single import cluster_single_tasks
 
 

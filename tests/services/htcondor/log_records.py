@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from longshore.engine.apply_event import apply_event
-from longshore.engine.job_codes import SHOWN
-from longshore.engine.run_state import RunState
-from longshore.model.event import Event
-from longshore.services.htcondor.eventlog import Record
-from longshore.services.htcondor.standing import Standing
-from longshore.services.htcondor.story import Story
+from longshore.engine.state.apply_event import apply_event
+from longshore.engine.state.job_codes import SHOWN
+from longshore.engine.state.run_state import RunState
+from longshore.model.run.event import Event
+from longshore.services.htcondor.events.job_phases import Standing
+from longshore.services.htcondor.events.log_reader import Record
+from longshore.services.htcondor.events.to_events import Story
 
 REQUEUED = b"Job was evicted.\n\t(0) Job terminated and was requeued\n\t(1) Normal termination (return value 3)"
 OOM = b"Job was evicted. Code 21 Subcode 102\n\t(0) CPU times\n\tReason: Error from slot1: memory usage exceeded"

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from longshore.contract.context import Context, RunPaths, Site
-from longshore.model.dag import Dag
-from longshore.model.file import File
-from longshore.model.job import Job, JobSettings
-from longshore.model.request import MIB, Request
-from longshore.model.workflow import Workflow
-from longshore.services.htcondor.render import render
+from longshore.model.tasks.dag import Dag
+from longshore.model.tasks.file import File
+from longshore.model.workflow.job import Job, JobSettings
+from longshore.model.workflow.request import MIB, Request
+from longshore.model.workflow.workflow import Workflow
+from longshore.services.htcondor.render.render import render
 
 ROOT = Path("/data/runs/one")
 

@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 from tests.services.htcondor.rendering import context, job, rendered
 
-from longshore.config.profile import ATTRIBUTE_KEYS, REQUEST_KEYS
+from longshore.config.profile.profile import ATTRIBUTE_KEYS, REQUEST_KEYS
 from longshore.contract.context import Context, PingReport, Problem
-from longshore.model.dag import Dag
-from longshore.model.job import Job, JobSettings
-from longshore.model.request import MIB, Request
-from longshore.model.rules import Bounds, JobRules, Keep, RetryOn, SuccessIf
-from longshore.model.workflow import Workflow
+from longshore.model.tasks.dag import Dag
+from longshore.model.workflow.attempt_rules import Bounds, JobRules, Keep, RetryOn, SuccessIf
+from longshore.model.workflow.job import Job, JobSettings
+from longshore.model.workflow.request import MIB, Request
+from longshore.model.workflow.workflow import Workflow
 from longshore.services.htcondor.check import LEFT_TO_HTCONDOR, REACHES, REFUSED, check
-from longshore.services.htcondor.settings import DAGMAN, JOB_KEYS, JOB_MAPS, dagman_settings, max_jobs
+from longshore.services.htcondor.render.settings import DAGMAN, JOB_KEYS, JOB_MAPS, dagman_settings, max_jobs
 
 GIB = 1024 * MIB
 OF_JOBS = {

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from longshore.contract.context import RunPaths
-from longshore.model.event import Ended, Lost, Started
+from longshore.model.run.event import Ended, Lost, Started
 from longshore.services.local.client import LocalClient
-from longshore.services.local.records import KeeperFile
+from longshore.services.local.keeper_records import KeeperFile
 from longshore.world.host import boot_id, host_name, started_at
 
 Attempt = tuple[int, int]

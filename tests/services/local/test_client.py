@@ -14,7 +14,7 @@ from tests.services.local.processes import Engine, Inbox, is_gone, keepers, kill
 
 from longshore.contract.context import RunPaths
 from longshore.engine.keeper import FILES, FOLDER
-from longshore.model.event import Ended, Lost, Started
+from longshore.model.run.event import Ended, Lost, Started
 from longshore.services.local.client import LocalClient
 
 

@@ -11,8 +11,8 @@ import pytest
 from tests.services.local.processes import Inbox, kill_keeper, member, write_records
 
 from longshore.contract.context import RunPaths
-from longshore.engine.policy import Past, RetryRules, judge
-from longshore.model.event import Ended, Failed, Started
+from longshore.engine.policy.retry import Past, RetryRules, judge
+from longshore.model.run.event import Ended, Failed, Started
 from longshore.services.local.client import LocalClient
 
 

@@ -14,11 +14,11 @@ import pytest
 from tests.services.local.processes import NOBODY, Inbox, is_gone, member, up_of, write_records
 
 from longshore.contract.context import RunPaths
-from longshore.model.event import Ended, Lost
+from longshore.model.run.event import Ended, Lost
 from longshore.services.local import client as module
 from longshore.services.local import signals
 from longshore.services.local.client import LocalClient
-from longshore.services.local.records import KeeperFile
+from longshore.services.local.keeper_records import KeeperFile
 
 
 def test_a_number_that_is_another_process_now_is_left_alone(run: RunPaths, stranger: int) -> None:

@@ -14,21 +14,21 @@ from typing import Any
 import pytest
 
 from longshore.contract.context import Context, RunPaths, Site
-from longshore.engine.job_table import JobTable
-from longshore.engine.members import MemberBuilder
-from longshore.model.codec import workflow_lines
-from longshore.model.dag import Dag
-from longshore.model.file import File
-from longshore.model.job import Job, JobSettings
-from longshore.model.request import MIB, Request
-from longshore.model.workflow import Workflow
+from longshore.engine.run.members import MemberBuilder
+from longshore.engine.rundir.job_table import JobTable
+from longshore.model.lines.codec import workflow_lines
+from longshore.model.tasks.dag import Dag
+from longshore.model.tasks.file import File
+from longshore.model.workflow.job import Job, JobSettings
+from longshore.model.workflow.request import MIB, Request
+from longshore.model.workflow.workflow import Workflow
 from longshore.services.local import render
 from longshore.services.local.service import LocalExecutor, LocalService
 from longshore.testing.conformance import HOSTILE, Life
-from longshore.world.etc import shipped
-from longshore.world.files import create_file
+from longshore.world.files.atomic import create_file
 from longshore.world.plugins import template_texts
-from longshore.world.rundir import write_rendered
+from longshore.world.runs.run_directory import write_rendered
+from longshore.world.shipped_files import shipped
 
 SHELLS = [shell for shell in ("/bin/dash", "/bin/bash") if Path(shell).exists()]
 

@@ -13,10 +13,10 @@ import pytest
 
 from longshore.contract.batch import Batch, BatchMember, Rejected
 from longshore.contract.context import Context, PingReport, RunPaths, Site
-from longshore.model.dag import Dag
-from longshore.model.job import Job, JobSettings
-from longshore.model.request import MIB, Request
-from longshore.model.workflow import Workflow
+from longshore.model.tasks.dag import Dag
+from longshore.model.workflow.job import Job, JobSettings
+from longshore.model.workflow.request import MIB, Request
+from longshore.model.workflow.workflow import Workflow
 from longshore.services.local.service import LocalExecutor, LocalService, capacity_of
 
 CTX = Context(settings={}, site=Site(name="here"), paths=RunPaths(Path("/runs/x")), templates={})

@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from longshore.contract.intervention import RestartChanges
-from longshore.engine.read_journal import read_events
-from longshore.model.dag import Dag
-from longshore.model.event import Ended
-from longshore.model.job import Job, JobSettings
-from longshore.model.rules import Backoff, JobRules
-from longshore.model.state import JobState
-from longshore.model.workflow import Workflow
-from longshore.plan.tasks import join_commands
+from longshore.engine.rundir.read_journal import read_events
+from longshore.model.run.event import Ended
+from longshore.model.run.state import JobState
+from longshore.model.tasks.dag import Dag
+from longshore.model.workflow.attempt_rules import Backoff, JobRules
+from longshore.model.workflow.job import Job, JobSettings
+from longshore.model.workflow.workflow import Workflow
+from longshore.plan.task_script import join_commands
 from longshore.services.local.service import LocalService
 from longshore.testing.conformance import ServiceConformance
 

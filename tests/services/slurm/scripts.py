@@ -8,8 +8,8 @@ from typing import Any
 
 from longshore.contract.batch import Batch, BatchMember
 from longshore.contract.context import RunPaths
-from longshore.model.request import Request
-from longshore.services.slurm.script import batch_script
+from longshore.model.workflow.request import Request
+from longshore.services.slurm.render.batch_script import batch_script
 from longshore.services.slurm.service import SlurmService
 from longshore.world.plugins import template_texts
 

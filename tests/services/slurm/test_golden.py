@@ -13,7 +13,7 @@ from typing import Any, Final
 import pytest
 from tests.services.slurm.scripts import script
 
-from longshore.model.request import MIB, Request
+from longshore.model.workflow.request import MIB, Request
 
 GOLDEN = Path(__file__).with_name("golden")
 GIB: Final = 1024 * MIB

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from longshore.contract.context import PingReport
-from longshore.model.request import MIB
-from longshore.services.slurm.client import SlurmClient
+from longshore.model.workflow.request import MIB
+from longshore.services.slurm.commands.client import SlurmClient
 from longshore.services.slurm.ping import PATIENCE_S, ping
-from longshore.services.slurm.standing import Wanted, associations, capacity, partitions, qualities, wrong_partitions
-from longshore.world.shell import Answer
+from longshore.services.slurm.site_checks import Wanted, associations, capacity, partitions, qualities, wrong_partitions
+from longshore.world.processes.shell import Answer
 
 # As Slurm 22.05.8 prints it, some of it left out.
 CONFIG = """Configuration data as of 2026-11-20T09:00:00

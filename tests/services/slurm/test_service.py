@@ -11,21 +11,21 @@ import msgspec
 import pytest
 
 import longshore.services.slurm
-from longshore.app.schemas import configuration_schema, site_schema
-from longshore.config.merge import plain
+from longshore.app.configure.schemas import configuration_schema, site_schema
+from longshore.config.values.merge import plain
 from longshore.contract.context import Context, PingReport, Problem, RunPaths, Site
 from longshore.errors import ConfigError
-from longshore.model.dag import Dag
-from longshore.model.job import Job, JobSettings
-from longshore.model.ordering import JobGroup, Ordering
-from longshore.model.request import MIB, Request
-from longshore.model.workflow import Workflow
-from longshore.services.slurm.asked import ALONE, INDEXED, OF_SITES, SPELLINGS
+from longshore.model.tasks.dag import Dag
+from longshore.model.workflow.job import Job, JobSettings
+from longshore.model.workflow.job_groups import JobGroup, Ordering
+from longshore.model.workflow.request import MIB, Request
+from longshore.model.workflow.workflow import Workflow
 from longshore.services.slurm.check import needs_engine
+from longshore.services.slurm.render.sbatch_options import ALONE, INDEXED, OF_SITES, SPELLINGS
 from longshore.services.slurm.service import SlurmService
-from longshore.world.etc import shipped
 from longshore.world.plugins import template_texts
-from longshore.world.yamlfile import read_yaml
+from longshore.world.read.yaml_file import read_yaml
+from longshore.world.shipped_files import shipped
 
 FOLDER = Path(longshore.services.slurm.__file__).parent
 

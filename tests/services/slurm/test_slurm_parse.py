@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longshore.services.slurm.parse import (
+from longshore.services.slurm.commands.parse import (
     ACCOUNT_FIELDS,
     GATHERED_FIELDS,
     SEPARATOR,
@@ -29,7 +29,7 @@ from longshore.services.slurm.parse import (
     task_ids,
     verdict,
 )
-from longshore.services.slurm.states import CAUSES, PHASES, Phase, first_word, phase_of
+from longshore.services.slurm.commands.states import CAUSES, PHASES, Phase, first_word, phase_of
 
 
 @pytest.mark.parametrize(

@@ -12,14 +12,14 @@ from tests.services.slurm.scripts import member as batch_member
 
 from longshore.contract.context import RunPaths, Unreachable
 from longshore.errors import ConfigError
-from longshore.model.event import Ended, Lost, Started
-from longshore.model.state import Cause
-from longshore.services.slurm.books import BatchBook, Books
-from longshore.services.slurm.ends import Ends
-from longshore.services.slurm.pace import Pace, pace_of
-from longshore.services.slurm.parse import AccountRow, ClusterFacts, TaskId
-from longshore.services.slurm.watch import NOT_SAID, Watch, Watched
-from longshore.world.newest import Told
+from longshore.model.run.event import Ended, Lost, Started
+from longshore.model.run.state import Cause
+from longshore.services.slurm.arrays.ended_attempts import Ends
+from longshore.services.slurm.arrays.watch import NOT_SAID, Watch, Watched
+from longshore.services.slurm.batch_records import BatchBook, Books
+from longshore.services.slurm.commands.parse import AccountRow, ClusterFacts, TaskId
+from longshore.services.slurm.commands.poll_interval import Pace, pace_of
+from longshore.world.processes.shared_answers import Told
 
 TAG = "k1-1-1"
 

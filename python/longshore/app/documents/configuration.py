@@ -10,13 +10,13 @@ from msgspec import UNSET, UnsetType
 
 from longshore.app.documents.document import Count, Document, DocumentEntry
 from longshore.app.documents.error import ErrorEntry, error_entry
-from longshore.config.check import Severity
-from longshore.config.explain import Explained, Kind, Replaced
-from longshore.config.merge import Node, plain
+from longshore.config.lint.explain import Explained, Kind, Replaced
+from longshore.config.lint.schema_check import Severity
+from longshore.config.values.merge import Node, plain
 from longshore.origin import Origin
 
 if TYPE_CHECKING:
-    from longshore.app.lint import Linted
+    from longshore.app.configure.lint import Linted
 
 
 class OriginEntry(DocumentEntry, frozen=True):

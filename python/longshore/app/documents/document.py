@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, Literal, Self, TypeAlias
 import msgspec
 from msgspec import NODEFAULT, Meta
 
-from longshore.model.moment import timestamp
+from longshore.model.run.moment import timestamp
 
 Time: TypeAlias = Annotated[
     str,

@@ -10,9 +10,9 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from longshore.app.documents.document import Count, Document, DocumentEntry, Ordinal, Seconds, Time
-from longshore.model.event import Event, Seal
-from longshore.model.request import Request
-from longshore.model.state import Cause, JobState
+from longshore.model.run.event import Event, Seal
+from longshore.model.run.state import Cause, JobState
+from longshore.model.workflow.request import Request
 
 Namer: TypeAlias = Callable[[int], tuple[str, str]]
 """Name and label of a job, by its index."""

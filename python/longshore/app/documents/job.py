@@ -19,15 +19,15 @@ from longshore.app.documents.document import (
     to_line,
 )
 from longshore.app.documents.event import EventDocument, RequestEntry, event_document, request_entry
-from longshore.config.secret import hide_secrets
-from longshore.model.moment import timestamp
-from longshore.model.state import Cause, JobState
+from longshore.config.lint.secrets import hide_secrets
+from longshore.model.run.moment import timestamp
+from longshore.model.run.state import Cause, JobState
 
 if TYPE_CHECKING:
-    from longshore.app.explain_job import Explained, Other
-    from longshore.app.logs import Log
-    from longshore.app.show_job import ShownJob
-    from longshore.model.attempt import Attempt
+    from longshore.app.inspect.explain_job import Explained, Other
+    from longshore.app.inspect.logs import Log
+    from longshore.app.inspect.show_job import ShownJob
+    from longshore.model.run.attempt import Attempt
 
 
 class LogEntry(DocumentEntry, frozen=True):

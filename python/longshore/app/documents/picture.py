@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from longshore.app.documents.document import Count, DatedDocument, DocumentEntry, Ordinal
-from longshore.model.picture import Picture
-from longshore.model.state import JobState
+from longshore.model.run.picture import Picture
+from longshore.model.run.state import JobState
 
 
 class BoxEntry(DocumentEntry, frozen=True):

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Literal
 
 from longshore.app.documents.document import DatedDocument, DocumentEntry
 from longshore.app.documents.error import ErrorEntry, error_entry
-from longshore.model.moment import timestamp
+from longshore.model.run.moment import timestamp
 
 if TYPE_CHECKING:
-    from longshore.app.adopt import Adopted, Forgotten
+    from longshore.app.inspect.registry import Adopted, Forgotten
 
 
 class AdoptedEntry(DocumentEntry, frozen=True):

@@ -22,9 +22,9 @@ from longshore.app.documents.document import (
     to_line,
 )
 from longshore.app.documents.run import CountsEntry, counts_entry
-from longshore.model.moment import timestamp
-from longshore.model.report import PAYLOAD_CODES, ExitCodes, Failure, JobReport, RunReport, RunSummary
-from longshore.model.state import Cause, JobState
+from longshore.model.run.moment import timestamp
+from longshore.model.run.report import PAYLOAD_CODES, ExitCodes, Failure, JobReport, RunReport, RunSummary
+from longshore.model.run.state import Cause, JobState
 
 _PIECE: Final = 1000
 """Jobs that are encoded at once."""

@@ -10,16 +10,16 @@ from msgspec import UNSET, UnsetType
 
 from longshore.app.documents.document import Count, DatedDocument, DocumentEntry, Ordinal, Seconds
 from longshore.contract.context import RunPaths
-from longshore.engine.restart_selection import RestartReason
-from longshore.model.moment import timestamp
-from longshore.model.report import RunReport
-from longshore.model.state import EXIT_STATUS, JobState
-from longshore.model.submission import RunCard
+from longshore.engine.state.restart_selection import RestartReason
+from longshore.model.run.moment import timestamp
+from longshore.model.run.report import RunReport
+from longshore.model.run.state import EXIT_STATUS, JobState
+from longshore.model.run.submission import RunCard
 
 if TYPE_CHECKING:
-    from longshore.app.restart import RestartPlan
-    from longshore.app.runs import OpenRun
-    from longshore.app.stage_results import StageResult
+    from longshore.app.control.restart import RestartPlan
+    from longshore.app.runs.open_run import OpenRun
+    from longshore.app.submit.stage_results import StageResult
     from longshore.contract.intervention import Intervention
 
 ExitStatus: TypeAlias = Literal[0, 10, 11, 12, 13, 14, 15, 16, 17, 19, 20]

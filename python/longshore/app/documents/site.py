@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from longshore.app.documents.document import Count, DatedDocument, DocumentEntry
 from longshore.app.documents.error import PlaceEntry, place_entry
 from longshore.contract.context import PingReport
-from longshore.model.moment import timestamp
+from longshore.model.run.moment import timestamp
 
 if TYPE_CHECKING:
-    from longshore.app.site_list import Listed, Shown
+    from longshore.app.configure.site_list import Listed, Shown
 
 PlaceKind: TypeAlias = Literal["site path", "user", "system", "installed", "package", "configuration"]
 

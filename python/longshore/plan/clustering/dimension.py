@@ -7,11 +7,11 @@ from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from longshore.config.interpolate import Template, parse
+from longshore.config.values.interpolate import Template, parse
 from longshore.contract.clustering import ClusteringSettings, ClusterRule, Start
 from longshore.errors import GraphError
-from longshore.model.cluster import Cluster, ClusteredGraph
-from longshore.model.task import DataId, Scalar, Task, TaskGraph
+from longshore.model.tasks.cluster import Cluster, ClusteredGraph
+from longshore.model.tasks.task import DataId, Scalar, Task, TaskGraph
 from longshore.plan.clustering.gather import make_cluster_graph
 from longshore.plan.clustering.partition import assign_parts
 from longshore.plan.clustering.single import task_job_names

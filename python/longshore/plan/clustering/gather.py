@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from longshore.errors import CycleError
-from longshore.model.cluster import Cluster, ClusteredGraph
-from longshore.model.dag import Dag
-from longshore.model.task import TaskGraph
+from longshore.model.tasks.cluster import Cluster, ClusteredGraph
+from longshore.model.tasks.dag import Dag
+from longshore.model.tasks.task import TaskGraph
 
 
 def make_cluster_graph(graph: TaskGraph, clusters: Sequence[Cluster], cluster_of: Sequence[int]) -> ClusteredGraph:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from longshore.contract.clustering import ClusteringSettings
-from longshore.model.cluster import Cluster, ClusteredGraph
-from longshore.model.task import TaskGraph
+from longshore.model.tasks.cluster import Cluster, ClusteredGraph
+from longshore.model.tasks.task import TaskGraph
 from longshore.plan.clustering.gather import make_cluster_graph
 from longshore.plan.clustering.single import task_job_names
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from longshore.config.interpolate import Template, parse
+from longshore.config.values.interpolate import Template, parse
 from longshore.contract.clustering import ClusteringSettings
 from longshore.errors import GraphError
-from longshore.model.cluster import Cluster, ClusteredGraph
-from longshore.model.task import Task, TaskGraph
+from longshore.model.tasks.cluster import Cluster, ClusteredGraph
+from longshore.model.tasks.task import Task, TaskGraph
 
 _UNDERSCORES = re.compile("__+")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from longshore.errors import GraphError
-from longshore.model.cluster import ClusteredGraph
+from longshore.model.tasks.cluster import ClusteredGraph
 
 
 def check_clusters(clustered: ClusteredGraph) -> None:

@@ -6,18 +6,18 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from longshore.contract.context import Context, Problem
-from longshore.engine.policy import rules_of
+from longshore.engine.policy.retry import rules_of
 from longshore.errors import ConfigError
-from longshore.model.job import JobSettings
-from longshore.model.request import MIB
-from longshore.model.rules import Keep
-from longshore.services.htcondor import transfer
-from longshore.services.htcondor.ping import machines_like
-from longshore.services.htcondor.provisioning import provisioning
-from longshore.services.htcondor.settings import OWN_MAP, JobWords, dagman_settings, max_jobs, run_value
+from longshore.model.workflow.attempt_rules import Keep
+from longshore.model.workflow.job import JobSettings
+from longshore.model.workflow.request import MIB
+from longshore.services.htcondor.render import transfer
+from longshore.services.htcondor.render.provisioning import provisioning
+from longshore.services.htcondor.render.settings import OWN_MAP, JobWords, dagman_settings, max_jobs, run_value
+from longshore.services.htcondor.schedd.ping import machines_like
 
 if TYPE_CHECKING:
-    from longshore.model.workflow import Workflow
+    from longshore.model.workflow.workflow import Workflow
 
 REACHES: Final = {
     "abortOnValue": "the line ABORT-DAG-ON of the node",

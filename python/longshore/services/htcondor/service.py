@@ -31,30 +31,32 @@ from longshore.contract.intervention import CancelOutcome, Intervention, JobSele
 from longshore.contract.search import RemoteRuns, RunSearch
 from longshore.contract.service import EventSource, ServiceTraits, WmsService
 from longshore.errors import LongshoreError, ServiceError, SubmissionRefusedError, UnreachableError
-from longshore.model.event import Event, Finished, News
-from longshore.model.state import JobState
-from longshore.model.submission import Submission
-from longshore.services.htcondor import about, ids, looking, orders, restarting
-from longshore.services.htcondor.arrival import settled
-from longshore.services.htcondor.books import Book, Handed, dagman_log, read_book
+from longshore.model.run.event import Event, Finished, News
+from longshore.model.run.state import JobState
+from longshore.model.run.submission import Submission
+from longshore.services.htcondor import status_lines
 from longshore.services.htcondor.check import check
-from longshore.services.htcondor.client import CondorClient, quoted
-from longshore.services.htcondor.codes import BY_HAND, JOB_HELD
-from longshore.services.htcondor.dagmanend import End, last_word
-from longshore.services.htcondor.handing import hand_over
-from longshore.services.htcondor.leaving import Leaving
-from longshore.services.htcondor.logplaces import CondorLogs
-from longshore.services.htcondor.ping import NAME, ping
-from longshore.services.htcondor.reading import Reading
-from longshore.services.htcondor.render import folders, render
-from longshore.services.htcondor.settings import JOB_KEYS, JOB_MAPS, OWN_MAP, RUN_KEYS, run_value
-from longshore.services.htcondor.standing import Standing
+from longshore.services.htcondor.control import orders, restart
+from longshore.services.htcondor.event_codes import BY_HAND, JOB_HELD
+from longshore.services.htcondor.events.dagman_end import End, last_word
+from longshore.services.htcondor.events.dagman_leaving import Leaving
+from longshore.services.htcondor.events.event_source import Reading
+from longshore.services.htcondor.events.job_phases import Standing
+from longshore.services.htcondor.log_lookup import CondorLogs
+from longshore.services.htcondor.render.render import folders, render
+from longshore.services.htcondor.render.settings import JOB_KEYS, JOB_MAPS, OWN_MAP, RUN_KEYS, run_value
+from longshore.services.htcondor.schedd import ids, query
+from longshore.services.htcondor.schedd.client import CondorClient, quoted
+from longshore.services.htcondor.schedd.ping import NAME, ping
+from longshore.services.htcondor.submission.recover import settled
+from longshore.services.htcondor.submission.submit_dag import hand_over
+from longshore.services.htcondor.submissions import Book, Handed, dagman_log, read_book
+from longshore.world.files.locks import lock_folder
 from longshore.world.host import host_name, user_name
-from longshore.world.locks import lock_folder
-from longshore.world.rundir import read_card
+from longshore.world.runs.run_directory import read_card
 
 if TYPE_CHECKING:
-    from longshore.model.workflow import Workflow
+    from longshore.model.workflow.workflow import Workflow
 
 _WHERE: Final = PurePosixPath("wms", "where.json")
 _OLD_S: Final = 3.0
@@ -125,7 +127,7 @@ class HTCondorService(
     def restart(self, run: RunPaths, changes: RestartChanges) -> Submission:
         """Run again what did not succeed, and what the changes name."""
         self._refuse_if_alive(run)
-        again = restarting.what_again(run, list(self._all_events(run)), changes, self._reading(run).standing())
+        again = restart.what_again(run, list(self._all_events(run)), changes, self._reading(run).standing())
         return self._submission(run, hand_over(run, _client(run), by="restart", again=again).cluster, "restart")
 
     def recover(self, run: RunPaths) -> Submission | None:
@@ -225,7 +227,7 @@ class HTCondorService(
         """Return the directory of a run by what the schedd calls it: in the queue, or in what has left it."""
         meant = ids.condor_id(reference)
         try:
-            return looking.directory_of(meant, everywhere=everywhere) if meant else None
+            return query.directory_of(meant, everywhere=everywhere) if meant else None
         except UnreachableError:
             raise
         except ServiceError:
@@ -234,11 +236,11 @@ class HTCondorService(
 
     def query_runs(self, search: RunSearch) -> RemoteRuns:
         """Return what schedds tell of DAGMans in their queues, and of those that left them."""
-        return looking.query_runs(search)
+        return query.query_runs(search)
 
     def cancel_remote(self, search: RunSearch, *, forced: bool) -> CancelOutcome:
         """Remove DAGMan, whoever handed it over; it removes its jobs."""
-        return looking.cancel(search, forced=forced)
+        return query.cancel(search, forced=forced)
 
     def releases_holds(self, run: RunPaths) -> bool:
         """Return whether a job is held that nobody held by hand: its description says what becomes of it."""
@@ -266,8 +268,8 @@ class HTCondorService(
         found = None
         end = last_word(dagman_log(run, number, newest=number), last.cluster)
         if end is None:
-            found = self._jobs(run, _dagman(run, last.cluster), about.ASKED)
-        return tuple(about.lines(run, book, found, end, partial(self._standing, run)))
+            found = self._jobs(run, _dagman(run, last.cluster), status_lines.ASKED)
+        return tuple(status_lines.lines(run, book, found, end, partial(self._standing, run)))
 
     def _jobs(self, run: RunPaths, constraint: str, attributes: Sequence[str]) -> list[Mapping[str, Any]] | Unreachable:
         """Jobs in the queue; a schedd that did not answer just now is not waited for once more."""

@@ -18,17 +18,17 @@ from typing import Any, Final
 from longshore.contract.batch import MemberEvent
 from longshore.contract.context import RunPaths
 from longshore.engine import keeper
-from longshore.engine.journal import path_of
 from longshore.engine.keeper.kernel import orphans_come_home
-from longshore.model.event import Lost
-from longshore.services.local.orphans import Orphans, forget_folder
-from longshore.services.local.parse import EndRecord, Never, StartRecord, ended, started
-from longshore.services.local.places import copy_whole, encoded, mark_of, temporary_prefix
-from longshore.services.local.records import Attempt, KeeperFile, keeper_files, taken_of
+from longshore.engine.rundir.journal import path_of
+from longshore.model.run.event import Lost
+from longshore.services.local.end_records import EndRecord, Never, StartRecord, ended, started
+from longshore.services.local.keeper_program import copy_whole, encoded, mark_of, temporary_prefix
+from longshore.services.local.keeper_records import Attempt, KeeperFile, keeper_files, taken_of
+from longshore.services.local.orphaned_attempts import Orphans, forget_folder
 from longshore.services.local.signals import signal_group, signal_process
-from longshore.sites.environment import InheritRule, select_inherited
+from longshore.sites.inherited_environment import InheritRule, select_inherited
+from longshore.world.files.presence import is_surely_local
 from longshore.world.host import descendants, host_name, is_same_process, process_name, processes_with
-from longshore.world.presence import is_surely_local
 
 _RUN_MARK: Final = "LONGSHORE_JOB_RUN_MARK"
 _JOB_MARK: Final = "LONGSHORE_JOB_INDEX"

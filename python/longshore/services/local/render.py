@@ -11,13 +11,13 @@ import msgspec
 
 from longshore.contract.context import Context, RenderedFile
 from longshore.engine.job_wrapper import wrapper_file
-from longshore.model.job import Job
-from longshore.plan.allotment import thread_variables
+from longshore.model.workflow.job import Job
+from longshore.plan.allotted_resources import thread_variables
 from longshore.plan.commands import full_command, job_variables, shell_assignment, shell_line, substitute_files
-from longshore.plan.logfolders import attempt_log_path
+from longshore.plan.log_folders import attempt_log_path
 
 if TYPE_CHECKING:
-    from longshore.model.workflow import Workflow
+    from longshore.model.workflow.workflow import Workflow
 
 TABLE = PurePosixPath("wms", "jobs.tsv")
 RUNNER = PurePosixPath("wms", "run-job")

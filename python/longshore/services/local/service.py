@@ -25,23 +25,23 @@ from longshore.contract.context import Context, Mark, PingReport, Problem, Rende
 from longshore.contract.executor import Executor, HostBound, NewsWait, ProcessCleanup, ResourceProbe
 from longshore.contract.intervention import CancelOutcome
 from longshore.contract.service import ServiceTraits
-from longshore.engine.concurrency import unbounded
-from longshore.engine.service import EngineService
-from longshore.plan.allotment import GPU_RESOURCES, GPU_VARIABLES
+from longshore.engine.run.service import EngineService
+from longshore.engine.schedule.concurrency_limits import unbounded
+from longshore.plan.allotted_resources import GPU_RESOURCES, GPU_VARIABLES
 from longshore.plan.commands import command_argv
-from longshore.plan.unheeded import ignored_requests
+from longshore.plan.ignored_requests import ignored_requests
 from longshore.services.local import render
 from longshore.services.local.client import LocalClient
-from longshore.services.local.devices import members_of
-from longshore.services.local.parse import PASSING
-from longshore.services.local.records import left_elsewhere
-from longshore.world.detach import how_to_detach
+from longshore.services.local.end_records import PASSING
+from longshore.services.local.gpus import members_of
+from longshore.services.local.keeper_records import left_elsewhere
 from longshore.world.host import host_name, physical_memory, usable_cpus
-from longshore.world.registry import state_folder
+from longshore.world.processes.detach import how_to_detach
+from longshore.world.runs.registry import state_folder
 
 if TYPE_CHECKING:
-    from longshore.model.request import Request
-    from longshore.model.workflow import Workflow
+    from longshore.model.workflow.request import Request
+    from longshore.model.workflow.workflow import Workflow
 
 
 _LOOK_AHEAD_S: Final = 0.05

@@ -10,18 +10,18 @@ from jinja2 import TemplateError
 from longshore.contract.batch import Batch
 from longshore.contract.context import Context, Problem, Site
 from longshore.errors import ConfigError
-from longshore.model.request import MIB
-from longshore.services.slurm.asked import check_names
-from longshore.services.slurm.enginejob import TEMPLATE as ENGINE_TEMPLATE
-from longshore.services.slurm.enginejob import engine_request, engine_script, wants_job
-from longshore.services.slurm.native import wants_native
-from longshore.services.slurm.nativeread import GIVEN_UP
-from longshore.services.slurm.nice import scale
-from longshore.services.slurm.pace import pace_of
-from longshore.services.slurm.script import TEMPLATE, batch_script, longest_wait_s, on_submit_error
+from longshore.model.workflow.request import MIB
+from longshore.services.slurm.commands.poll_interval import pace_of
+from longshore.services.slurm.native.dependency_graph import wants_native
+from longshore.services.slurm.native.engine_job import TEMPLATE as ENGINE_TEMPLATE
+from longshore.services.slurm.native.engine_job import engine_request, engine_script, wants_job
+from longshore.services.slurm.native.to_events import GIVEN_UP
+from longshore.services.slurm.render.batch_script import TEMPLATE, batch_script, longest_wait_s, on_submit_error
+from longshore.services.slurm.render.nice import scale
+from longshore.services.slurm.render.sbatch_options import check_names
 
 if TYPE_CHECKING:
-    from longshore.model.workflow import Workflow
+    from longshore.model.workflow.workflow import Workflow
 
 OWN_MAP: Final = "slurm"
 """Key of the service's own map."""

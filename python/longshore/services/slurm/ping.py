@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from longshore.contract.context import PingReport
-from longshore.services.slurm import standing
-from longshore.services.slurm.asked import spelled
-from longshore.services.slurm.client import SlurmClient
-from longshore.services.slurm.parse import ClusterFacts, cluster_facts
-from longshore.services.slurm.standing import Wanted
+from longshore.services.slurm import site_checks
+from longshore.services.slurm.commands.client import SlurmClient
+from longshore.services.slurm.commands.parse import ClusterFacts, cluster_facts
+from longshore.services.slurm.render.sbatch_options import spelled
+from longshore.services.slurm.site_checks import Wanted
 from longshore.world.host import user_name
-from longshore.world.shell import Answer
+from longshore.world.processes.shell import Answer
 
 PATIENCE_S: Final = 30.0
 """Seconds that all questions together may take."""
@@ -67,9 +67,9 @@ def ping(
     wrong: list[str] = []
     there = ask("scontrol", "--oneliner", "show", "partition")
     if there.ok:
-        found = standing.partitions(there.out)
-        details["partitions"] = standing.shown_partitions(found.values())
-        wrong += standing.wrong_partitions(wanted, found)
+        found = site_checks.partitions(there.out)
+        details["partitions"] = site_checks.shown_partitions(found.values())
+        wrong += site_checks.wrong_partitions(wanted, found)
     else:
         details["partitions"] = f"unknown: {there.why}"
     wrong += _membership(ask, wanted, facts, details)
@@ -80,7 +80,7 @@ def ping(
         ok=not wrong,
         message="; ".join(wrong) or "the controller answers",
         details=details,
-        capacity=standing.capacity(nodes.out) if nodes.ok else None,
+        capacity=site_checks.capacity(nodes.out) if nodes.ok else None,
     )
 
 
@@ -116,21 +116,21 @@ def _membership(ask: _Ask, wanted: Wanted, facts: ClusterFacts, details: dict[st
         named += [f"QOS '{name}'" for name in wanted.qos]
         unchecked = f"; {' and '.join(named)} cannot be checked" if named else ""
         details["accounts"] = f"this cluster keeps none{unchecked}"
-        details["limits"] = standing.shown_limits(facts, wanted, (), {})
+        details["limits"] = site_checks.shown_limits(facts, wanted, (), {})
         return []
     show = ("sacctmgr", "--noheader", "--parsable2", "show")
     who = (f"user={user_name()}", *([f"cluster={facts.name}"] if facts.name else []))
-    rows = ask(*show, "associations", *who, f"format={standing.ASSOCIATION_FIELDS}", of_cluster=False)
-    kinds = ask(*show, "qos", f"format={standing.QOS_FIELDS}", of_cluster=False)
-    mine = standing.associations(rows.out) if rows.ok else []
-    qualities = standing.qualities(kinds.out) if kinds.ok else {}
+    rows = ask(*show, "associations", *who, f"format={site_checks.ASSOCIATION_FIELDS}", of_cluster=False)
+    kinds = ask(*show, "qos", f"format={site_checks.QOS_FIELDS}", of_cluster=False)
+    mine = site_checks.associations(rows.out) if rows.ok else []
+    qualities = site_checks.qualities(kinds.out) if kinds.ok else {}
     details["accounts"] = (
         (", ".join(sorted({each.account for each in mine})) or "none") if rows.ok else f"unknown: {rows.why}"
     )
     details["qos"] = (", ".join(sorted(qualities)) or "none") if kinds.ok else f"unknown: {kinds.why}"
-    details["limits"] = standing.shown_limits(facts, wanted, mine, qualities)
+    details["limits"] = site_checks.shown_limits(facts, wanted, mine, qualities)
     # Nothing follows from an answer that was not given.
-    return list(standing.wrong_membership(wanted, mine, qualities)) if rows.ok else []
+    return list(site_checks.wrong_membership(wanted, mine, qualities)) if rows.ok else []
 
 
 def _sources(ask: _Ask, facts: ClusterFacts) -> dict[str, str]:

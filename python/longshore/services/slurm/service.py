@@ -15,37 +15,37 @@ from longshore.contract.executor import Executor
 from longshore.contract.intervention import CancelOutcome, Intervention, JobSelection, RestartChanges
 from longshore.contract.service import ServiceTraits, StaleMarkError
 from longshore.engine import settings as engine_settings
-from longshore.engine.concurrency import unbounded
 from longshore.engine.job_wrapper import wrapper_file
-from longshore.engine.living import lock_run
-from longshore.engine.service import EngineService, engine_command
+from longshore.engine.run.service import EngineService, engine_command
+from longshore.engine.rundir.liveness import lock_run
+from longshore.engine.schedule.concurrency_limits import unbounded
 from longshore.errors import RunUnreadableError, SubmissionRefusedError
-from longshore.model.codec import encode_line
-from longshore.model.event import Event
-from longshore.model.state import JobState
-from longshore.model.submission import Submission
-from longshore.plan.unheeded import ignored_requests
-from longshore.services.slurm.asked import component_count
-from longshore.services.slurm.backend import backend_values
+from longshore.model.lines.codec import encode_line
+from longshore.model.run.event import Event
+from longshore.model.run.state import JobState
+from longshore.model.run.submission import Submission
+from longshore.plan.ignored_requests import ignored_requests
+from longshore.services.slurm.arrays.executor import SlurmExecutor
 from longshore.services.slurm.check import OWN_MAP, UNHEEDED, needs_engine, of_site, of_the_site, too_large, unfit
-from longshore.services.slurm.client import NEEDED, SlurmClient
-from longshore.services.slurm.enginejob import TEMPLATE as ENGINE_TEMPLATE
-from longshore.services.slurm.enginejob import EngineJob, wants_job
-from longshore.services.slurm.executor import SlurmExecutor
-from longshore.services.slurm.launch import launcher_line
-from longshore.services.slurm.native import Native, wants_native
+from longshore.services.slurm.commands.client import NEEDED, SlurmClient
+from longshore.services.slurm.commands.states import Phase
+from longshore.services.slurm.native.dependency_graph import Native, wants_native
+from longshore.services.slurm.native.engine_job import TEMPLATE as ENGINE_TEMPLATE
+from longshore.services.slurm.native.engine_job import EngineJob, wants_job
 from longshore.services.slurm.ping import ping
-from longshore.services.slurm.script import TEMPLATE
-from longshore.services.slurm.states import Phase
+from longshore.services.slurm.render.backend_options import backend_values
+from longshore.services.slurm.render.batch_script import TEMPLATE
+from longshore.services.slurm.render.launcher import launcher_line
+from longshore.services.slurm.render.sbatch_options import component_count
 from longshore.world.clock import Clock
+from longshore.world.files.locks import lock_folder
 from longshore.world.host import host_name, user_name
-from longshore.world.locks import lock_folder
-from longshore.world.rundir import read_card, read_submitting
+from longshore.world.runs.run_directory import read_card, read_submitting
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from longshore.model.workflow import Workflow
+    from longshore.model.workflow.workflow import Workflow
 
 
 class SlurmService(EngineService, Recoverable, PartialJournal, LauncherLine, BackendOptions):

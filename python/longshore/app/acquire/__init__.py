@@ -1,0 +1,1 @@
+"""From a payload to its graph of tasks."""

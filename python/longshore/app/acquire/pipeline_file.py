@@ -1,0 +1,158 @@
+"""Reads a pipeline in YAML, with the tables and the files it names, for the pure half to make a graph of."""
+
+from __future__ import annotations
+
+import glob
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from longshore.app.acquire.find_files import find_file, read_file
+from longshore.app.configure.configuration import Configuration
+from longshore.app.payload.pipeline_imports import ImportReader, pipeline_in
+from longshore.config.values.interpolate import Template, with_fields_as_text
+from longshore.config.values.merge import Node
+from longshore.config.values.quantities import count
+from longshore.config.values.search import Expander
+from longshore.errors import ConfigError, PreparationError
+from longshore.graph.declaration.description import FileKind, NeededFile
+from longshore.graph.declaration.imports import substitute_parameters
+from longshore.graph.declaration.pipeline_parts import PipelineKind, needed_files, pipeline_kind, select_tasks
+from longshore.graph.pipeline.pipeline import DEFAULT_LIMIT, Pipeline, PipelineSettings, missing_files, read_pipeline
+from longshore.graph.query.tables import Table, capture_values, captured_names, glob_pattern, parse_table
+from longshore.origin import Origin
+from longshore.world.read.yaml_file import read_yaml
+
+_INLINE: Final = "pipeline"
+
+
+def inline_pipeline(configuration: Configuration) -> tuple[Pipeline, tuple[Path, ...]]:
+    """The pipeline that stands in the configuration itself, with the tables it was read from.
+
+    Raises
+    ------
+    ConfigError, GraphError, FilesError
+        The pipeline is wrong, or a file it needs is not there.
+    """
+    node = configuration.config.at(_INLINE)
+    if node is None:
+        raise ConfigError("'pipeline' must stand at the root", origin=configuration.origin(_INLINE))
+    return _read(configuration, node, _INLINE, configuration.path)
+
+
+def pipeline_file(configuration: Configuration, key: str = "pipelineYaml") -> tuple[Pipeline, tuple[Path, ...]]:
+    """The pipeline in the file that a key names, with all files it was read from.
+
+    ``FILE#LABEL,LABEL`` or ``FILE#BEGIN..END`` names a part of it.
+
+    Raises
+    ------
+    ConfigError, GraphError, FilesError
+        The pipeline is wrong, or a file it needs is not there.
+    """
+    origin = configuration.origin(key)
+    name, marked, labels = configuration.text(key).partition("#")
+    path = find_file(configuration, name, f"'{key}'", origin)
+    names = [label.strip() for label in labels.split(",")] if marked else None
+    pipeline, files = _read(configuration, pipeline_in(read_yaml(path)), key, path, names)
+    return pipeline, (path, *files)
+
+
+def _read(
+    configuration: Configuration, node: Node, key: str, path: Path, names: list[str] | None = None
+) -> tuple[Pipeline, tuple[Path, ...]]:
+    """The pipeline, some of its labels where they are named, and the files it was read from but its own."""
+    imports = ImportReader(partial(_imported, configuration))
+    node = imports.whole(node, path)
+    if names is not None:
+        node = select_tasks(node, names, configuration.origin(key))
+    if pipeline_kind(node) is PipelineKind.LSST:
+        raise PreparationError(
+            f"'{key}' holds a pipeline of LSST's tasks, which can only be read from a file of its own",
+            origin=node.origin,
+            hint="Put it into one, and name that with 'pipelineYaml'.",
+        )
+    node = substitute_parameters(node)
+    tables, read = _tables(configuration, node)
+    folder = configuration.env["PWD"]
+    most = configuration.search("maxTasks")
+    settings = PipelineSettings(
+        query=configuration.text("dataQuery"),
+        query_origin=configuration.origin("dataQuery"),
+        limit=count(most, "maxTasks", configuration.origin("maxTasks"), least=1) if most else DEFAULT_LIMIT,
+        name=configuration.text("payloadName"),
+        directory=folder,
+        expand=lambda text, names: _template(configuration, text, names),
+    )
+    pipeline = read_pipeline(node, tables, settings)
+    _refuse_missing(pipeline, folder)
+    return pipeline, (*imports.files, *read)
+
+
+def _imported(configuration: Configuration, name: Node, beside: Path) -> Path:
+    """The file of an imported pipeline: seen from the current directory first, then from that of the importing one."""
+    written = with_fields_as_text(_template(configuration, name, frozenset()).parts)
+    return find_file(configuration, written, "an import", name.origin, beside=beside)
+
+
+def _tables(configuration: Configuration, node: Node) -> tuple[dict[str, Table], list[Path]]:
+    """The tables that a pipeline needs, and the files they were read from."""
+    tables: dict[str, Table] = {}
+    read: list[Path] = []
+    for needed in needed_files(node):
+        if needed.kind is FileKind.TABLE:
+            path = find_file(configuration, _filled(configuration, needed), "a table", needed.origin)
+            text = _text(read_file(path, needed.origin), path, needed.origin)
+            tables[needed.name] = parse_table(text, Origin(str(path)))
+            read.append(path)
+        else:
+            tables[needed.name] = _found(configuration, needed)
+    return tables, read
+
+
+def _template(configuration: Configuration, text: Node, names: frozenset[str]) -> Template:
+    """A text with everything filled in but the given names."""
+    scope = replace(configuration.scope(), free=names)
+    return Expander(configuration.config, scope).template(str(text.value), text.origin)
+
+
+def _filled(configuration: Configuration, needed: NeededFile) -> str:
+    """The name of a needed file, its variables filled in; what the configuration does not define is captured."""
+    free: frozenset[str] = frozenset()
+    if needed.kind is FileKind.GLOB:
+        free = frozenset(
+            name
+            for name in captured_names(needed.name)
+            if configuration.config.lookup(name, configuration.scope()) is None
+        )
+    template = _template(configuration, Node(needed.name, needed.origin), free)
+    return with_fields_as_text(template.parts)
+
+
+def _found(configuration: Configuration, needed: NeededFile) -> Table:
+    pattern = _filled(configuration, needed)
+    wanted = glob_pattern(pattern)
+    for folder in dict.fromkeys(("", str(configuration.path.parent))):
+        # Seen from the current directory first, as every name of a file is.
+        # Not `Path.glob`, which cannot take a pattern that begins at the root.
+        paths = glob.glob(wanted, root_dir=folder or None, recursive=True, include_hidden=True)  # noqa: PTH207
+        if paths:
+            return capture_values(pattern, paths, needed.origin)
+    return capture_values(pattern, (), needed.origin)
+
+
+def _text(content: bytes, path: Path, origin: Origin) -> str:
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ConfigError(
+            f"the table '{path}' is not UTF-8: {error.reason} at byte {error.start}", origin=origin
+        ) from None
+
+
+def _refuse_missing(pipeline: Pipeline, folder: str) -> None:
+    paths = [path for external in pipeline.external for path in external.paths]
+    absent = frozenset(path for path in paths if not Path(folder, path).exists())
+    if error := missing_files(pipeline, absent):
+        raise error

@@ -1,0 +1,245 @@
+"""Makes, or takes, a quantum graph of LSST's with the commands that the configuration gives, and reads it."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from longshore.app.acquire.find_files import find_file, payload_path
+from longshore.app.configure.configuration import Configuration
+from longshore.app.configure.resolved_run import ResolvedRun
+from longshore.app.payload.payload import AcquiredPayload, tell_of_graph
+from longshore.app.progress import Teller
+from longshore.config.profile.command_lines import words_now
+from longshore.config.values.merge import PACKAGED, Node
+from longshore.config.values.search import Scope
+from longshore.errors import ConfigError, FilesError, GraphCommandError, PreparationError
+from longshore.graph.formats.quantum_graph import RUN_GRAPH, task_graph
+from longshore.model.tasks.file import File
+from longshore.origin import Origin
+from longshore.world.files.atomic import write_atomically
+from longshore.world.files.log_tail import tail
+from longshore.world.files.permissions import permissions
+from longshore.world.processes.program import run_to_file
+from longshore.world.read.quantum_graph import EXTRA, SUFFIXES, read_quantum_graph
+from longshore.world.runs.run_directory import new_folder
+
+_SAVE: Final = "whenSaveJobQgraph"
+_TAIL: Final = 12
+"""Lines of what a command said that are shown when it failed."""
+_CHANGES: Final = "outputQgraphFile"
+"""What the user guide of BPS once called the graph that an update makes, and `qgraphFile` the one that it reads."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Command:
+    """A command that makes a graph.
+
+    Attributes
+    ----------
+    key
+        The key that it stands under.
+    output
+        Name of the file, in the run directory, with what it says.
+    doing
+        What it does, in words.
+    """
+
+    key: str
+    output: str
+    doing: str
+
+
+_CREATE: Final = _Command(
+    key="createQuantumGraph", output="quantumGraphGeneration.out", doing="making the quantum graph"
+)
+_UPDATE: Final = _Command(key="updateQuantumGraph", output="quantumGraphUpdate.out", doing="updating the quantum graph")
+
+
+def made_graph(run: ResolvedRun, tell: Teller) -> AcquiredPayload:
+    """Have a quantum graph made of a pipeline, by ``createQuantumGraph``.
+
+    Raises
+    ------
+    GraphCommandError
+        The command failed; what it said stays in the run directory.
+    ConfigError
+        There is no such command, or a value is wrong.
+    FilesError, GraphError
+        The pipeline or the graph cannot be read.
+    """
+    configuration = run.configuration
+    _refuse_graphs_of_jobs(configuration)
+    pipeline = _pipeline(configuration)
+    name = _graph_name(configuration, "qgraphFileTemplate", configuration.text("qgraphFileTemplate"))
+    graph = run.paths.root / name
+    words = _words(configuration, _CREATE, {"qgraphFile": str(graph)})
+    if not words:
+        raise ConfigError(
+            "'createQuantumGraph' is empty, and nothing else makes a quantum graph",
+            origin=configuration.origin("createQuantumGraph"),
+            hint="It has a default: leave it out; or name a graph with 'qgraphFile'.",
+        )
+    with permissions(configuration.resolved_site.umask):
+        new_folder(run.paths.root)
+        _run(run, _CREATE, words, graph, tell)
+    files = () if pipeline is None else (pipeline,)
+    try:
+        return _read(run, name, files, (name, _CREATE.output), tell)
+    except PreparationError as error:
+        if error.code == PreparationError.code:
+            # The graph is well, for all anybody knows; what reads it is missing.
+            tell_of_graph(graph, tell)
+        raise
+
+
+def given_graph(run: ResolvedRun, key: str, tell: Teller) -> AcquiredPayload:
+    """Take a quantum graph that was made before: a copy of it, which ``updateQuantumGraph`` fits to this run.
+
+    Parameters
+    ----------
+    run, tell
+        As for `longshore.app.acquire.sources.acquire`.
+    key
+        The key that names it.
+
+    Raises
+    ------
+    GraphCommandError
+        The command failed; what it said stays in the run directory.
+    ConfigError
+        A value is wrong.
+    FilesError, GraphError
+        The graph cannot be read.
+    """
+    configuration = run.configuration
+    _refuse_graphs_of_jobs(configuration)
+    given = payload_path(configuration, key)
+    name = _graph_name(configuration, key, given.name)
+    copy = run.paths.root / name
+    original = copy.with_name(f"{copy.stem}_orig{copy.suffix}")
+    command = configuration.config.lookup(_UPDATE.key, Scope(env=configuration.env))
+    told = command is not None and _CHANGES in str(command.value)
+    named = {"inputQgraphFile": original, "qgraphFile": original if told else copy, _CHANGES: copy}
+    words = _words(configuration, _UPDATE, {key: str(path) for key, path in named.items()})
+    with permissions(configuration.resolved_site.umask):
+        new_folder(run.paths.root)
+        _copy(given, original if words else copy, configuration.origin(key))
+        if words:
+            _run(run, _UPDATE, words, copy, tell)
+    return _read(run, name, (), (name, *((original.name, _UPDATE.output) if words else ())), tell)
+
+
+def _read(run: ResolvedRun, name: str, files: tuple[Path, ...], made: tuple[str, ...], tell: Teller) -> AcquiredPayload:
+    path = run.paths.root / name
+    record = read_quantum_graph(path)
+    # BPS's word for it: where jobs do not share the submit host's files, the workload manager carries it to them.
+    shared = run.configuration.flag("bpsUseShared")
+    if not (shared or run.service.traits.transfers_files):
+        tell.note(
+            f"'bpsUseShared: false' has no effect: the service '{run.service.name}' carries no files to its jobs, "
+            "which read the quantum graph in the run directory"
+        )
+    file = File(name=RUN_GRAPH, path=name, shared=shared, transfer=not shared)
+    graph = task_graph(record, name=run.configuration.text("payloadName"), file=file, origin=Origin(str(path)))
+    named = f"<FILE:{RUN_GRAPH}>"
+    values = {"qgraphFile": named, RUN_GRAPH: named, "qgraphId": record.graph_id}
+    return AcquiredPayload(graph=graph, files=files, made=made, values=values)
+
+
+def _pipeline(configuration: Configuration) -> Path | None:
+    """The file that is named by the user; LSST's packages know what it imports."""
+    name = configuration.text("pipelineYaml").partition("#")[0]
+    if not name or "://" in name:
+        return None
+    return find_file(configuration, name, "'pipelineYaml'", configuration.origin("pipelineYaml"))
+
+
+def _graph_name(configuration: Configuration, key: str, name: str) -> str:
+    if "/" in name or Path(name).suffix not in SUFFIXES or not Path(name).stem:
+        raise ConfigError(
+            f"'{key}' must name a file that ends in {' or '.join(SUFFIXES)}, not '{name}'",
+            origin=configuration.origin(key),
+        )
+    return name
+
+
+def _words(configuration: Configuration, command: _Command, current: dict[str, str]) -> tuple[str, ...]:
+    return words_now(configuration.config, command.key, configuration.scope(**current))
+
+
+def _copy(source: Path, target: Path, origin: Origin | None) -> None:
+    try:
+        shutil.copy2(source, target)
+    except OSError as error:
+        raise FilesError(f"'{source}' cannot be copied to '{target}': {error.strerror}", origin=origin) from error
+
+
+def _run(run: ResolvedRun, command: _Command, words: tuple[str, ...], graph: Path, tell: Teller) -> None:
+    """Run a command, which has to leave a graph."""
+    output = run.paths.root / command.output
+    origin = run.configuration.origin(command.key)
+    if origin is not None and origin.layer in PACKAGED:
+        origin = None  # nobody can change anything there
+    tell.stage(f"{command.doing} (what is said about it: '{output}')")
+    failed = partial(_failed, command, output, origin=origin)
+    try:
+        write_atomically(output, f"{shlex.join(words)}\n\n")
+        status = run_to_file(words, output, env=run.configuration.env)
+    except OSError as error:
+        if error.filename == words[0]:
+            raise _cannot_start(command, words[0], error, origin) from error
+        raise FilesError(f"'{output}' cannot be written: {error.strerror}") from error
+    if status:
+        raise failed(f"ended with status {status}", status=status)
+    if not graph.is_file():
+        raise failed(f"ended well and left no '{graph.name}'", status=PreparationError.exit_status)
+
+
+def _failed(command: _Command, output: Path, what: str, *, status: int, origin: Origin | None) -> GraphCommandError:
+    said = tail(output, _TAIL) or ()
+    lines = "".join(f"\n  {line}" for line in said)
+    return GraphCommandError(
+        f"{command.doing} failed: '{command.key}' {what}" + (f"; its last lines were:{lines}" if lines else ""),
+        exit_status=status,
+        origin=origin,
+        hint=f"All it said is in '{output}'.",
+    )
+
+
+def _cannot_start(command: _Command, program: str, error: OSError, origin: Origin | None) -> PreparationError:
+    where = "is not on the PATH" if isinstance(error, FileNotFoundError) and "/" not in program else error.strerror
+    return FilesError(
+        f"'{command.key}' runs '{program}', which cannot be started: {where}",
+        origin=origin,
+        hint=f"Set up a release of LSST's, or install its packages: pip install '{EXTRA}'.",
+    )
+
+
+def _refuse_graphs_of_jobs(configuration: Configuration) -> None:
+    """Refuse to write a quantum graph per job."""
+    config = configuration.config
+    sections = []
+    for name in ("pipetask", "cluster"):
+        section = config.at(name)
+        sections += [*section.value.values()] if section and isinstance(section.value, dict) else []
+    found = [node for section in sections if (node := _below(section, _SAVE)) is not None]
+    hit = config.lookup(_SAVE, configuration.scope())
+    if hit is not None and hit.node is not None:
+        found.insert(0, hit.node)
+    for node in found:
+        if str(node.value) not in {"NEVER", "None", ""}:
+            raise ConfigError(
+                f"'{_SAVE}: {node.value}' asks for a quantum graph of each job's own, which LSST's packages cannot "
+                "cut out of one in today's format",
+                origin=node.origin,
+                hint="Leave it out: all jobs read the one graph, and of that only the quanta they run.",
+            )
+
+
+def _below(section: Node | None, key: str) -> Node | None:
+    return section.value.get(key) if section is not None and isinstance(section.value, dict) else None

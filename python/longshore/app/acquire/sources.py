@@ -1,0 +1,210 @@
+"""Finds out which kind of payload a configuration names, and has it read by the source of that kind."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, cast
+
+import msgspec
+
+from longshore.app.acquire.find_files import payload_path, read_file
+from longshore.app.acquire.pipeline_file import inline_pipeline, pipeline_file
+from longshore.app.acquire.quantum_graph import given_graph, made_graph
+from longshore.app.configure.configuration import Configuration
+from longshore.app.configure.resolved_run import ResolvedRun
+from longshore.app.configure.user_functions import call_function, find_function
+from longshore.app.payload.graph_file import tasks_of_file
+from longshore.app.payload.lsst import is_lsst_pipeline, source_by_name
+from longshore.app.payload.payload import AcquiredPayload
+from longshore.app.progress import Teller
+from longshore.config.values.merge import plain
+from longshore.contract.source import Payload
+from longshore.errors import ConfigError, GraphError
+from longshore.graph.formats.wfformat import read_wfformat
+from longshore.model.tasks.task import TaskGraph
+from longshore.model.workflow.collection_pause import collection_paused
+from longshore.origin import Origin
+from longshore.world.plugins import GRAPH_SOURCES
+from longshore.world.shipped_files import shipped
+
+_REPLAY: Final = "programs/replay.py"
+_INLINE: Final = "pipeline"
+_PIPELINE: Final = "pipelineYaml"
+_GRAPH: Final = "qgraphFile"
+_FILE: Final = "graphFile"
+_SOURCE: Final = "graphSource"
+KEYS: Final = (_INLINE, _PIPELINE, "wfformat", _GRAPH, _FILE)
+"""Keys that name a payload."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AcquiredRun:
+    """A run whose payload was read: the stage `acquire`."""
+
+    run: ResolvedRun
+    payload: AcquiredPayload
+
+
+def acquire_run(run: ResolvedRun, tell: Teller) -> AcquiredRun:
+    """Read the payload of a run.
+
+    Parameters
+    ----------
+    run
+        The run; a quantum graph is put into its directory.
+    tell
+        Takes notes and progress.
+
+    Raises
+    ------
+    ConfigError
+        There is no payload, or more than one.
+    GraphCommandError
+        What makes a quantum graph failed.
+    GraphError, FilesError
+        The payload is wrong or cannot be read.
+    """
+    return AcquiredRun(run=run, payload=_acquire(run, tell))
+
+
+def _acquire(run: ResolvedRun, tell: Teller) -> AcquiredPayload:
+    """The payload, by the source of its kind."""
+    configuration = run.configuration
+    named = sorted((key for key in KEYS if configuration.search(key)), key=partial(_place, configuration))
+    if set(named) == {_GRAPH, _PIPELINE}:
+        # BPS's users name a graph on the command line, over the pipeline in their file.
+        tell.note(f"'{_GRAPH}' is used as it is, and '{_PIPELINE}' not read")
+        named = [_GRAPH]
+    if configuration.text(_SOURCE):
+        if others := [key for key in named if key != _FILE]:
+            raise _more_than_one(configuration, others[0], _SOURCE)
+        return _by_source(run, tell)
+    if not named and configuration.search("createQuantumGraph"):
+        return made_graph(run, tell)
+    if not named:
+        raise ConfigError(
+            "no payload is named",
+            origin=Origin(str(configuration.path)),
+            hint=f"Say what to run with one of the keys {', '.join(KEYS)}, for example: pipelineYaml: FILE",
+        )
+    if named[1:]:
+        raise _more_than_one(configuration, *named[:2])
+    return _by_source(run, tell) if named == [_FILE] else _READERS[_SOURCE_OF[named[0]]](run, named[0], tell)
+
+
+def _more_than_one(configuration: Configuration, first: str, second: str) -> ConfigError:
+    return ConfigError(
+        f"more than one payload is named: '{first}' and '{second}'",
+        origin=configuration.origin(second),
+        hint="A run has one payload; take the others out.",
+    )
+
+
+def _by_source(run: ResolvedRun, tell: Teller) -> AcquiredPayload:
+    """The payload that ``graphFile`` names, read by the source that ``graphSource`` names or its own name tells."""
+    configuration = run.configuration
+    name = configuration.text(_SOURCE).strip() or source_by_name(configuration.text(_FILE))
+    if name in _READERS:
+        if not configuration.text(_FILE):
+            raise ConfigError(
+                f"the source '{name}' reads a file, and none is named",
+                origin=configuration.origin(_SOURCE),
+                hint="Name it with 'graphFile'.",
+            )
+        return _READERS[name](run, _FILE, tell)
+    if not name:
+        raise ConfigError(
+            f"what '{configuration.text(_FILE)}' holds cannot be told from its name",
+            origin=configuration.origin(_FILE),
+            hint=f"Say it with 'graphSource': {', '.join(_READERS)}, or another.",
+        )
+    return _foreign(configuration)
+
+
+def _foreign(configuration: Configuration) -> AcquiredPayload:
+    """What a source makes of the payload that is none of ours."""
+    source = find_function(configuration, _SOURCE, group=GRAPH_SOURCES, what="source", more=_READERS)
+    path = payload_path(configuration, _FILE) if configuration.text(_FILE) else None
+    payload = Payload(
+        name=configuration.text("payloadName"),
+        path=path,
+        directory=configuration.env["PWD"],
+        values=plain(configuration.config.root),
+        origin=configuration.origin(_SOURCE),
+    )
+    with collection_paused():
+        graph = cast("TaskGraph", call_function(configuration, _SOURCE, source, payload, gives=TaskGraph))
+    for task in graph.dag.nodes:
+        for name in (*task.inputs, *task.outputs):
+            if name not in graph.files:
+                raise GraphError(
+                    f"the task '{task.name}' of the source '{configuration.text(_SOURCE)}' names the file '{name}', "
+                    "which is not among the files of its graph",
+                    origin=configuration.origin(_SOURCE),
+                )
+    return AcquiredPayload(graph=graph, files=(path,) if path else ())
+
+
+def _place(configuration: Configuration, key: str) -> tuple[str, int, int]:
+    """What orders keys as a reader meets them."""
+    origin = configuration.origin(key)
+    return (origin.file, origin.line, origin.column) if origin else ("", 0, 0)
+
+
+def _pipeline(run: ResolvedRun, key: str, tell: Teller) -> AcquiredPayload:
+    configuration = run.configuration
+    if key == _INLINE:
+        pipeline, files = inline_pipeline(configuration)
+    elif key == _PIPELINE and is_lsst_pipeline(configuration.text(key).partition("#")[0], configuration.path.parent):
+        return made_graph(run, tell)
+    else:
+        pipeline, files = pipeline_file(configuration, key)
+    return AcquiredPayload(graph=pipeline.graph, files=files, commands=pipeline.commands)
+
+
+def _wfformat(run: ResolvedRun, key: str, _tell: Teller) -> AcquiredPayload:
+    configuration = run.configuration
+    path = payload_path(configuration, key)
+    settings = {
+        **(configuration.search("replay") or {}),
+        "python": sys.executable,
+        # Filled in when a job starts, so that the run directory can be moved.
+        "program": f"<ENV:LONGSHORE_JOB_RUN_DIR>/{_REPLAY}",
+    }
+    text = read_file(path, configuration.origin(key))
+    try:
+        graph = read_wfformat(text, settings, Origin(str(path)))
+    except ConfigError as error:
+        error.origin = error.origin or configuration.origin("replay")
+        raise
+    programs = {**graph.programs, _REPLAY: shipped("bin", "replay.py").read_text("utf-8")}
+    return AcquiredPayload(graph=msgspec.structs.replace(graph, programs=programs), files=(path,))
+
+
+def _quantum_graph(run: ResolvedRun, key: str, tell: Teller) -> AcquiredPayload:
+    return given_graph(run, key, tell)
+
+
+def _graph_file(run: ResolvedRun, key: str, _tell: Teller) -> AcquiredPayload:
+    configuration = run.configuration
+    path = payload_path(configuration, key)
+    return tasks_of_file(path, configuration.text("payloadName"), configuration.origin(key))
+
+
+_READERS: Final[dict[str, Callable[[ResolvedRun, str, Teller], AcquiredPayload]]] = {
+    "pipeline": _pipeline,
+    "wfformat": _wfformat,
+    "quantum_graph": _quantum_graph,
+    "graph_file": _graph_file,
+}
+"""Source per name; each gets the key that names the payload."""
+_SOURCE_OF: Final = {
+    _INLINE: "pipeline",
+    _PIPELINE: "pipeline",
+    "wfformat": "wfformat",
+    _GRAPH: "quantum_graph",
+}
+"""Source per key that has one of its own."""

@@ -1,0 +1,1 @@
+"""From YAML, environment and command line to a resolved run."""

@@ -1,0 +1,137 @@
+"""Asks a service for what it may be able to do, and says which capability a command lacks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from longshore.app.configure.service_lookup import find_service, service_names
+from longshore.contract.capabilities import (
+    BackendOptions,
+    LauncherLine,
+    LivenessProbe,
+    LogDirectories,
+    LogLocating,
+    LogLocator,
+    PartialJournal,
+    Queryable,
+    Recoverable,
+    StatusLines,
+)
+from longshore.contract.context import RunPaths, Unreachable
+from longshore.contract.service import EventSource, ReportSource, WmsService
+from longshore.engine.run.report_events import OVER, ReportedEvents
+from longshore.errors import SubmissionRefusedError, UnknownServiceError
+from longshore.model.run.event import Finished, Life
+from longshore.model.run.submission import Submission
+from longshore.world.runs.run_directory import read_card
+
+if TYPE_CHECKING:
+    from longshore.model.workflow.workflow import Workflow
+
+Capability = TypeVar("Capability")
+
+
+def required(service: WmsService, capability: type[Capability], what: str) -> Capability:
+    """The service as what a command needs.
+
+    Parameters
+    ----------
+    service
+        The service.
+    capability
+        What it must be able to do.
+    what
+        The same for the message, such as ``restart runs``.
+
+    Raises
+    ------
+    SubmissionRefusedError
+        It cannot do that.
+    """
+    if isinstance(service, capability):
+        return service
+    raise SubmissionRefusedError(f"the service '{service.name}' cannot {what}")
+
+
+def queryable_services(name: str | None) -> Iterator[Queryable]:
+    """The services that can be asked for runs, the one that is named, or all that are installed.
+
+    Raises
+    ------
+    UnknownServiceError
+        The one that is named cannot be used.
+    """
+    for each in [name] if name else service_names():
+        try:
+            service = find_service(each)
+        except UnknownServiceError:
+            if name:
+                raise
+            continue
+        if isinstance(service, Queryable):
+            yield service
+
+
+def event_source(service: WmsService) -> EventSource:
+    """What tells the events of the runs of a service: itself, or what derives them from its reports."""
+    if isinstance(service, EventSource):
+        return service
+    assert isinstance(service, ReportSource)  # held by `find_service`
+    return ReportedEvents(service, service.name)
+
+
+def is_alive(service: WmsService, run: RunPaths) -> bool | Unreachable:
+    """Whether something still moves a run, as far as its service knows."""
+    if isinstance(service, LivenessProbe):
+        return service.is_alive(run)
+    if not read_card(run).submissions:
+        if run.submitting.exists():
+            return Unreachable(why=f"the service '{service.name}' cannot tell whether it arrived")
+        return False
+    if isinstance(service, ReportSource):
+        report = service.report(run)
+        return report if isinstance(report, Unreachable) else report.state not in OVER
+    answer = event_source(service).events(run)
+    if isinstance(answer, Unreachable):
+        return answer
+    over = False
+    for event in answer[0]:
+        if isinstance(event, Finished | Life):
+            over = isinstance(event, Finished)
+    return not over
+
+
+def recovered_submission(service: WmsService, run: RunPaths) -> Submission | None:
+    """A submission that arrived and was not recorded; see `Recoverable.recover`."""
+    return service.recover(run) if isinstance(service, Recoverable) else None
+
+
+def journal_is_complete(service: WmsService, run: RunPaths) -> bool:
+    """Whether readers may read the journal instead of asking the service for events."""
+    return service.journal_is_complete(run) if isinstance(service, PartialJournal) else True
+
+
+def log_locator(service: WmsService, run: RunPaths) -> LogLocator | None:
+    """Where the logs of a run are now, if not at `RunPaths.log_of`."""
+    return service.log_locator(run) if isinstance(service, LogLocating) else None
+
+
+def log_directories(service: WmsService, workflow: Workflow) -> Iterable[str]:
+    """Directories that must be there before jobs write to them."""
+    return service.log_directories(workflow) if isinstance(service, LogDirectories) else ()
+
+
+def status_lines(service: WmsService, run: RunPaths) -> tuple[str, ...]:
+    """Facts on the controller of a run, a line each."""
+    return service.status_lines(run) if isinstance(service, StatusLines) else ()
+
+
+def launcher_line(service: WmsService, settings: Mapping[str, Any]) -> str:
+    """What the service puts in front of the command of a job; empty for nothing."""
+    return service.launcher_line(settings) if isinstance(service, LauncherLine) else ""
+
+
+def backend_options(service: WmsService, text: str) -> Mapping[str, Any]:
+    """Keys and values that options of the workload manager stand for; empty where the service takes none."""
+    return service.backend_options(text) if isinstance(service, BackendOptions) else {}

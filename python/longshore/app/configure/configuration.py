@@ -1,0 +1,317 @@
+"""The stages of a configuration: the layers that were read become a draft at a site, and that is resolved for a run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final, Self
+
+from longshore.app.configure.capabilities import backend_options
+from longshore.app.configure.layers import Layers, file_layer, read_layers
+from longshore.app.configure.service_lookup import find_service, find_service_plugin, short_name
+from longshore.app.configure.site import ResolvedSite, chosen_site, resolve_site, site_folders, site_layers
+from longshore.app.payload.lsst import is_lsst, lsst_layer
+from longshore.config.lint.explain import Explained, explain_key
+from longshore.config.values.bps_eval import Caller
+from longshore.config.values.merge import PACKAGED, Layer, LayerRank, layer_from_mapping, merge_over
+from longshore.config.values.quantities import truth
+from longshore.config.values.search import Config, Scope
+from longshore.errors import ConfigError
+from longshore.origin import Origin
+from longshore.sites.profile import ResolvedSiteProfile
+from longshore.world.read.site_profiles import SitePath
+from longshore.world.read.yaml_file import FileRead, given_values
+
+NOT_CHOSEN: Final = PACKAGED | {LayerRank.SITE.label}
+"""Layers whose values nobody chose for this run."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Configuration:
+    """A merged configuration at one site.
+
+    Attributes
+    ----------
+    layers
+        What was read.
+    base
+        The layers merged, without any site: what a site is looked up in.
+    sites
+        Where profiles of sites lie.
+    config
+        All layers merged.
+    site
+        Name of the site; empty where none is known.
+    service
+        Name of the service, with the place it was written.
+    profile
+        The profile of the site with all it inherits, if it has one.
+    site_layers
+        The layers of the site, the kind of payload and the service.
+    last
+        The layers over all others.
+    """
+
+    layers: Layers
+    base: Config
+    sites: SitePath
+    config: Config
+    site: str
+    service: str
+    service_origin: Origin | None
+    profile: ResolvedSiteProfile | None = None
+    site_layers: tuple[Layer, ...] = ()
+    last: tuple[Layer, ...] = ()
+
+    @property
+    def path(self) -> Path:
+        """The user's file."""
+        return self.layers.path
+
+    @property
+    def env(self) -> Mapping[str, str]:
+        """The environment, with ``PWD`` as it really is."""
+        return self.layers.env
+
+    @property
+    def all_layers(self) -> tuple[Layer, ...]:
+        """Every layer that was merged."""
+        return (*self.layers.stack.layers, *self.site_layers, *self.last)
+
+    @cached_property
+    def resolved_site(self) -> ResolvedSite:
+        """What holds at the site.
+
+        Raises
+        ------
+        ConfigError
+            Something of it is wrong.
+        """
+        if not self.site:
+            return ResolvedSite(name="", settings={}, limits={})
+        return resolve_site(self.config, self.site, self.profile, env=self.env, service=self.service)
+
+    def read_files(self) -> tuple[FileRead, ...]:
+        """Every file that took part: the user's, those of the machine, and profiles that no version ships."""
+        return (*self.layers.files, *self.sites.files.values())
+
+    def scope(self, **current: str) -> Scope:
+        """What a search goes by for the run as a whole, or with more of BPS's current values."""
+        return Scope(current={**current, "curr_site": self.site}, env=self.env)
+
+    def search(self, key: str) -> Any:
+        """The value of a key for the run as a whole, its variables filled in; empty text where there is none."""
+        return self.config.search(key, self.scope()).value
+
+    def text(self, key: str) -> str:
+        """The value of a key as text.
+
+        Raises
+        ------
+        ConfigError
+            It is a list or a map.
+        """
+        found = self.config.search(key, self.scope())
+        if isinstance(found.value, list | dict):
+            raise ConfigError(f"'{key}' must be text, not a list or a map", origin=found.origin)
+        return "" if found.value is None else str(found.value)
+
+    def flag(self, key: str) -> bool:
+        """The value of a key as yes or no; no where there is none.
+
+        Raises
+        ------
+        ConfigError
+            It is neither.
+        """
+        value = self.search(key)
+        return value is not None and value != "" and truth(value, key, self.origin(key))
+
+    def origin(self, key: str) -> Origin | None:
+        """Where the value of a key was written."""
+        return self.config.search(key, self.scope()).origin
+
+    def written(self, key: str, label: str) -> Origin | None:
+        """Where the user wrote what a key (``requestResources.gpu``: that of its map) is for a label, if anywhere."""
+        name, _, below = key.partition(".")
+        hit = self.config.lookup(name, self.scope(curr_pipetask=label, curr_cluster=label))
+        node = hit.node if hit else None
+        if node and below and isinstance(node.value, dict):
+            node = node.value.get(below)
+        return node.origin if node and node.origin.layer not in PACKAGED else None
+
+    def with_last(self, layer: Layer) -> Self:
+        """The same with a layer over all others."""
+        config = Config(merge_over(self.config.root, layer), self.config.caller, self.config.values)
+        return replace(self, config=config, last=(*self.last, layer))
+
+    def at_site(self, name: str, origin: Origin | None = None) -> Self:
+        """The same for jobs at a site.
+
+        Parameters
+        ----------
+        name
+            Name of the site; empty for one that nobody describes.
+        origin
+            Where that name was written.
+
+        Raises
+        ------
+        ConfigError
+            There is no such site, or its profile is wrong.
+        """
+        caller, values = self.config.caller, self.config.values
+        # The site may choose the payload and the service, and these bring defaults of their own.
+        profile, added = _site_layers(self.base, name, self.sites, origin)
+        stack = self.layers.stack.with_layers(*added)
+        config = Config(stack.root(), caller, values)
+        wanted = config.search("wmsServiceClass", Scope(current={"curr_site": name}, env=self.env))
+        service = str(wanted.value or "local")
+        more = [lsst_layer()] if is_lsst(config, site=name, env=self.env, beside=self.path.parent) else []
+        more += _service_layers(service)
+        if more:
+            config = Config(stack.with_layers(*more).root(), caller, values)
+        for layer in self.last:
+            config = Config(merge_over(config.root, layer), caller, values)
+        return replace(
+            self,
+            config=config,
+            site=name,
+            service=service,
+            service_origin=wanted.origin,
+            profile=profile,
+            site_layers=(*added, *more),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Draft(Configuration):
+    """The second stage: site and service are chosen, and no function of the user was called.
+
+    Attributes
+    ----------
+    problems
+        What is wrong with the site, whose layers are then missing.
+    """
+
+    problems: tuple[ConfigError, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResolvedConfiguration(Configuration):
+    """The third stage: functions have answered, and the site and the name of the run are fixed."""
+
+    def with_values(self, values: Mapping[str, str]) -> ResolvedConfiguration:
+        """The same with values of names that win over all else (BPS: ``current``)."""
+        config = Config(self.config.root, self.config.caller, {**self.config.values, **values})
+        return replace(self, config=config) if values else self
+
+
+def read_draft(path: Path, *, options: Mapping[str, str], sets: Iterable[str], now: float) -> Draft:
+    """Read a configuration and choose its site; parameters are those of `Layers`.
+
+    Raises
+    ------
+    ConfigError
+        A file cannot be read, or something is wrong with the site.
+    UsageError
+        A ``--set`` cannot be understood.
+    """
+    draft = draft_configuration(read_layers(path, options=options, sets=sets, now=now))
+    if draft.problems:
+        raise draft.problems[0]
+    return draft
+
+
+def draft_configuration(layers: Layers, caller: Caller | None = None) -> Draft:
+    """Choose the site and the service, and merge the layers that they bring.
+
+    Parameters
+    ----------
+    layers
+        What was read.
+    caller
+        Calls functions of the user, where they may be called already.
+    """
+    base = Config(layers.stack.root(), caller)
+    env = layers.env
+    problems: list[ConfigError] = []
+    sites = SitePath((), env)
+    with _noted(problems):
+        sites = SitePath(site_folders(base, env), env)
+    draft = Draft(layers=layers, base=base, sites=sites, config=base, site="", service="local", service_origin=None)
+    with _noted(problems):
+        draft = draft.at_site(chosen_site(base, env, sites), base.search("computeSite", Scope(env=env)).origin)
+    with _noted(problems):
+        draft = _with_backend_options(draft)
+    return replace(draft, problems=tuple(problems))
+
+
+def explain(
+    configuration: Configuration, keys: Iterable[str], *, current: Mapping[str, str], given: Iterable[str]
+) -> dict[str, Explained]:
+    """What a search gives for each key, and why; a key that cannot be worked out has its error there.
+
+    Parameters
+    ----------
+    configuration
+        Where to search.
+    keys
+        The keys.
+    current
+        BPS's current values that choose sections, such as ``curr_pipetask``.
+    given
+        ``NAME=VALUE`` of further current values.
+
+    Raises
+    ------
+    UsageError
+        A pair cannot be understood.
+    """
+    scope = Scope(current={**given_values(given), **current}, env=configuration.env)
+    return {key: explain_key(configuration.config, key, scope) for key in keys}
+
+
+@contextmanager
+def _noted(problems: list[ConfigError]) -> Iterator[None]:
+    """Note an error and go on behind it."""
+    try:
+        yield
+    except ConfigError as error:
+        problems.append(error)
+
+
+def _with_backend_options(draft: Draft) -> Draft:
+    """The draft with the values that the service reads from ``backendOptions``."""
+    text = draft.text("backendOptions")
+    if not text:
+        return draft
+    origin = draft.origin("backendOptions")
+    try:
+        values = backend_options(find_service(draft.service, origin=draft.service_origin), text)
+    except ConfigError as error:
+        raise ConfigError(error.message, origin=origin, hint=error.hint) from error
+    return draft.with_last(layer_from_mapping({"bps_cmdline": dict(values)}, "backendOptions", LayerRank.COMMAND_LINE))
+
+
+def _site_layers(
+    base: Config, name: str, sites: SitePath, origin: Origin | None
+) -> tuple[ResolvedSiteProfile | None, tuple[Layer, ...]]:
+    if not name:
+        return None, ()
+    # As a value it is found by whoever searches; one of a task's own, or any other, wins over it.
+    default = layer_from_mapping({"computeSite": name}, "computed", LayerRank.DEFAULTS)
+    profile, layers = site_layers(base, name, sites, origin)
+    return profile, (default, *layers)
+
+
+def _service_layers(service: str) -> list[Layer]:
+    plugin = find_service_plugin(service)
+    path = plugin.folder / "defaults.yaml" if plugin and plugin.folder else None
+    if path is None or not path.is_file():
+        return []
+    layer = file_layer(short_name(service), LayerRank.SERVICE, path)
+    return [layer] if layer.root.value else []

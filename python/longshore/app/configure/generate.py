@@ -1,0 +1,166 @@
+"""Turns ``bpsGenerateConfig`` into the configuration that its function returns, merged over its section."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+import msgspec
+
+from longshore.app.configure.configuration import Configuration, Draft, draft_configuration
+from longshore.app.configure.lint import check_configuration
+from longshore.app.configure.user_functions import make_caller
+from longshore.config.lint.schema_check import Finding
+from longshore.config.values.bps_eval import GENERATE, GENERATE_HINT, Caller, parsed_call
+from longshore.config.values.interpolate import shown
+from longshore.config.values.merge import Layer, LayerRank, Marker, Node, tree
+from longshore.config.values.search import Config, Expander
+from longshore.errors import ConfigError
+from longshore.origin import Origin
+
+_DEEPEST: Final = 100
+
+
+def generate(draft: Draft, warnings: Iterable[Finding]) -> tuple[Draft, list[Finding]]:
+    """Call each function that returns more configuration, once, then choose the site again and lint again.
+
+    Parameters
+    ----------
+    draft
+        The configuration.
+    warnings
+        What lint had to say so far.
+
+    Returns
+    -------
+    tuple
+        The configuration, without the key, and the warnings that are left with all that is defined now.
+
+    Raises
+    ------
+    ConfigError
+        A function may not or cannot be called, fails, returns no configuration, or one that is wrong.
+    """
+    caller = make_caller(draft)
+    asking = replace(draft, config=Config(draft.config.root, caller))
+    layers: list[Layer] = []
+    while (found := next(_wanted(asking.config.root, ()), None)) is not None:
+        layers.append(_layer(asking, caller, *found))
+        asking = asking.with_last(layers[-1])
+    if not layers:
+        return draft, list(warnings)
+    # A function may choose another site, or forbid functions that are called later.
+    chosen = draft_configuration(draft.layers.with_layers(layers), caller)
+    if chosen.problems:
+        raise chosen.problems[0]
+    refuse_other_functions(draft, chosen)
+    # Lint calls nothing: what else is to be called is called when its value is needed, and once.
+    chosen = replace(chosen, config=Config(chosen.config.root))
+    try:
+        return chosen, check_configuration(chosen)
+    except ConfigError as error:
+        if error.origin and error.origin.layer.startswith(GENERATE):
+            function = error.origin.layer.removeprefix(GENERATE).strip()
+            error.message = f"what '{function}' returned is wrong: {error.message}"
+        raise
+
+
+def refuse_other_functions(before: Configuration, after: Configuration) -> None:
+    """Refuse what a site, chosen when functions are called already, wants called.
+
+    Raises
+    ------
+    ConfigError
+        Its profile wants more configuration from a function.
+    """
+    known = {written.origin for layer in before.all_layers for _, _, written in _wanted(layer.root, ())}
+    for layer in after.all_layers:
+        for _, _, written in _wanted(layer.root, ()):
+            if written.origin not in known:
+                raise ConfigError(
+                    f"'{GENERATE}' of the site '{after.site}' comes too late: functions are called for the site of the "
+                    "run as a whole",
+                    origin=written.origin,
+                    hint=f"Choose the site by 'computeSite' at the root, or write '{GENERATE}' there.",
+                )
+
+
+def _wanted(section: Node, steps: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Node, Node]]:
+    """The places that want configuration from a function: steps that lead there, section, and what is written."""
+    if not isinstance(section.value, dict):
+        return
+    for key, node in section.value.items():
+        if key != GENERATE:
+            yield from _wanted(node, (*steps, key))
+        elif not any(node.value is nothing or node.value == "" for nothing in (None, Marker.DELETE)):
+            yield steps, section, node
+
+
+def _layer(configuration: Configuration, caller: Caller, steps: tuple[str, ...], section: Node, written: Node) -> Layer:
+    """What a function returns, at the place of its section, with the key itself taken out."""
+    if not isinstance(written.value, str):
+        raise ConfigError(
+            f"'{GENERATE}' must be the call of a function, not {shown(written.value)}",
+            origin=written.origin,
+            hint=GENERATE_HINT,
+        )
+    scope = replace(configuration.scope(), searchobj=section)
+    text = Expander(configuration.config, scope).template(written.value, written.origin, name=GENERATE).render({})
+    call = parsed_call(text, written.origin, hint=GENERATE_HINT)
+    returned = caller(call)
+    if not isinstance(returned, Mapping):
+        raise ConfigError(
+            f"'{call.name}' returns {shown(returned)}, which is no map",
+            origin=written.origin,
+            hint="It has to return a dict: values per key of the configuration.",
+        )
+    origin = msgspec.structs.replace(written.origin, layer=f"{GENERATE} {call.name}()")
+    values = tree(_data(returned, call.name, written.origin, ()), origin).value
+    assert isinstance(values, dict)
+    root = Node({**values, GENERATE: Node(Marker.DELETE, origin)}, origin)
+    for step in reversed(steps):
+        root = Node({step: root}, origin)
+    return Layer(origin.layer, LayerRank.COMMAND_LINE, root)
+
+
+def _data(value: Any, function: str, origin: Origin, steps: tuple[str, ...]) -> Any:
+    """The value as ordinary maps, lists and scalars; refused where YAML could not have said it."""
+    if len(steps) > _DEEPEST:
+        raise ConfigError(f"'{function}' returns maps and lists more than {_DEEPEST} deep", origin=origin)
+    if isinstance(value, Mapping):
+        return {
+            _key(key, function, origin): _data(each, function, origin, (*steps, str(key)))
+            for key, each in value.items()
+        }
+    if isinstance(value, list | tuple):
+        return [_data(each, function, origin, (*steps, str(number))) for number, each in enumerate(value)]
+    if isinstance(value, str):
+        return _text(str(value), function, origin)
+    if value is None or type(value) in {bool, int, float}:
+        return value
+    raise ConfigError(
+        f"'{function}' returns {'.'.join(steps)} as '{type(value).__name__}', which is no YAML data",
+        origin=origin,
+        hint="Return maps, lists, texts, numbers, true, false and null only; 'str(...)' makes a text of anything.",
+    )
+
+
+def _key(key: Any, function: str, origin: Origin) -> str:
+    if not isinstance(key, str) or not key:
+        raise ConfigError(f"'{function}' returns {shown(key)} as a key, and keys are texts", origin=origin)
+    if key == GENERATE:
+        raise ConfigError(
+            f"'{function}' returns '{GENERATE}', and only what is written can ask for that",
+            origin=origin,
+            hint="Let it call the other function itself.",
+        )
+    return _text(key, function, origin)
+
+
+def _text(text: str, function: str, origin: Origin) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ConfigError(f"'{function}' returns {text!a}, which is not UTF-8 text", origin=origin) from None
+    return text

@@ -1,0 +1,53 @@
+"""Writes files to start from, and never over any that are there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from longshore.errors import FilesError
+from longshore.world.files.atomic import create_file
+from longshore.world.shipped_files import shipped
+
+KINDS: Final[Mapping[str, tuple[str, ...]]] = {
+    "pipeline": ("pipeline.yaml",),
+    "script": ("script.yaml", "script.sh"),
+    "lsst": ("lsst.yaml",),
+    "site": ("site.yaml",),
+}
+"""Files of each kind of start."""
+
+NEXT: Final[Mapping[str, str]] = {
+    "pipeline": "longshore submit {path} --wait",
+    "script": "longshore submitcmd {path} --wait",
+    "lsst": "longshore config lint {path}",
+    "site": "longshore config lint {path}",
+}
+"""What to type then."""
+
+
+def write_start(kind: str, folder: Path) -> list[Path]:
+    """Write the files of a kind into a folder, which is made if it is not there.
+
+    Raises
+    ------
+    FilesError
+        One of them is there already, and nothing was written; or they cannot be written.
+    """
+    targets = [folder / name for name in KINDS[kind]]
+    for target in targets:
+        if target.exists() or target.is_symlink():
+            raise FilesError(
+                f"'{target}' is there already", hint="Name another directory: longshore init --kind KIND DIR"
+            )
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for target in targets:
+            # Exclusively: what somebody writes in this very moment is not overwritten either.
+            create_file(target, [shipped("etc", "starters", target.name).read_bytes()])
+            if target.suffix == ".sh":
+                target.chmod(target.stat().st_mode | 0o111)
+    except OSError as error:
+        raise FilesError(f"'{error.filename or folder}' cannot be written: {error.strerror}") from error
+    return targets

@@ -1,0 +1,226 @@
+"""Reads the layers of a configuration that depend on no site: defaults, machine, user, environment, file, options."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from longshore.app.configure.schemas import configuration_schema
+from longshore.config.lint.bps_aliases import respelled
+from longshore.config.lint.schema_check import Finding, Severity
+from longshore.config.values.merge import Layer, LayerRank, LayerStack, Node, layer_from_mapping, plain, tree
+from longshore.errors import ConfigError, FilesError
+from longshore.model.suggestions import did_you_mean
+from longshore.origin import Origin
+from longshore.world.clock import timestamp
+from longshore.world.host import user_name
+from longshore.world.read.site_profiles import system_folders, user_folder
+from longshore.world.read.yaml_file import FileRead, Loaded, load_layers, parse_yaml, read_yaml, set_layer
+from longshore.world.shipped_files import shipped
+
+SERVICE_VARIABLE: Final = "BPS_WMS_SERVICE_CLASS"
+FILE_NAME: Final = "longshore.yaml"
+_PREFIX: Final = "LONGSHORE_"
+_NOT_OURS: Final = re.compile(r"LONGSHORE_(JOB_|TEST_|POOLS$)")
+"""What jobs find in their environment, and what speaks to the tests: no keys, whatever they look like."""
+_WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_NO_KEYS: Final = frozenset({"bps_cmdline", "bps_defined"})
+"""Sections of BPS's own making."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layers:
+    """The first stage of a configuration: all that was read, and nothing looked up.
+
+    Attributes
+    ----------
+    path
+        The user's file.
+    options
+        Values of named options of the command line, per key of ``bps_cmdline``.
+    sets
+        ``KEY=VALUE`` of the option ``--set``.
+    now
+        Time of the run, for ``{timestamp}``; seconds since the epoch.
+    env
+        The environment, with ``PWD`` as it really is.
+    files
+        Every file of the user and the machine that was read.
+    warnings
+        Findings about the environment.
+    """
+
+    path: Path
+    options: Mapping[str, str]
+    sets: tuple[str, ...]
+    now: float
+    env: Mapping[str, str]
+    stack: LayerStack
+    files: tuple[FileRead, ...]
+    warnings: tuple[Finding, ...]
+
+    def with_layers(self, layers: Iterable[Layer]) -> Layers:
+        """The same with more layers."""
+        return replace(self, stack=self.stack.with_layers(*layers))
+
+
+def read_layers(path: Path, *, options: Mapping[str, str], sets: Iterable[str], now: float) -> Layers:
+    """Read all layers that depend on no site.
+
+    Raises
+    ------
+    ConfigError
+        A file cannot be read.
+    UsageError
+        A ``--set`` cannot be understood.
+    """
+    env = {**os.environ, "PWD": str(current_directory())}
+    sets = tuple(sets)
+    _refuse_odd_name(path.absolute())
+    options_layer = layer_from_mapping({"bps_cmdline": dict(options)}, "command line", LayerRank.COMMAND_LINE)
+    over = (options_layer, set_layer(sets))
+    loaded = load_layers(path, env=env)
+    below, files, warnings = read_surroundings(env)
+    return Layers(
+        path=path,
+        options=options,
+        sets=sets,
+        now=now,
+        env=env,
+        stack=LayerStack().with_layers(*below, _computed(path, now), *loaded.layers, *over),
+        files=(*loaded.files, *files),
+        warnings=warnings,
+    )
+
+
+def read_surroundings(
+    env: Mapping[str, str],
+) -> tuple[tuple[Layer, ...], tuple[FileRead, ...], tuple[Finding, ...]]:
+    """The layers that no run names: defaults, machine, user and environment; with their files and warnings.
+
+    Raises
+    ------
+    ConfigError
+        A file is there and cannot be read.
+    """
+    defaults = file_layer("defaults", LayerRank.DEFAULTS, shipped("etc", "defaults.yaml"))
+    around = _machine_and_user(env)
+    variables, warnings = _environment(env, defaults.root)
+    return (defaults, *around.layers, variables), around.files, tuple(warnings)
+
+
+def file_layer(name: str, rank: LayerRank, path: Path) -> Layer:
+    """The layer of a file that a package ships."""
+    return Layer(name, rank, read_yaml(path, rank=rank))
+
+
+def current_directory() -> Path:
+    """The current directory.
+
+    Raises
+    ------
+    FilesError
+        It was removed.
+    """
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        raise FilesError(
+            "the current directory is gone: it was removed or moved", hint="Go to another one: cd ~"
+        ) from None
+
+
+def _refuse_odd_name(path: Path) -> None:
+    """Refuse a path that is no text: run directories hold text, and name the file in many places."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        raise ConfigError(
+            f"the path '{path}' is not UTF-8 text", hint="Rename what is not, or use a locale such as C.UTF-8."
+        ) from None
+
+
+def _computed(path: Path, now: float) -> Layer:
+    values = {
+        "bps_defined": {"timestamp": timestamp(now)},
+        "operator": user_name(),
+        "payloadName": path.stem,
+    }
+    return layer_from_mapping(values, "computed", LayerRank.DEFAULTS)
+
+
+def _machine_and_user(env: Mapping[str, str]) -> Loaded:
+    """The configuration of this machine and of this user, with all it includes."""
+    layers: list[Layer] = []
+    files: list[FileRead] = []
+    # Of several system folders the first is the most important, and so the last to be laid on.
+    places = [(LayerRank.SYSTEM, folder) for folder in reversed(system_folders(env))]
+    for rank, folder in [*places, (LayerRank.USER, user_folder(env))]:
+        if (path := folder / FILE_NAME).is_file():
+            loaded = load_layers(path, env=env, rank=rank)
+            layers += loaded.layers
+            files += loaded.files
+    return Loaded(tuple(layers), tuple(files))
+
+
+# --------------------------------------------------------------------------------------------------- the environment
+
+
+def _environment(env: Mapping[str, str], defaults: Node) -> tuple[Layer, list[Finding]]:
+    """The layer of ``LONGSHORE_<KEY>`` and of BPS's variable, and a warning per variable that is nearly one of ours.
+
+    What the defaults set under ``payload`` is set there too: at the root it would have no effect.
+    """
+    keys = {variable_of(key): key for key in _keys(configuration_schema())}
+    payload = plain(defaults).get("payload") or {}
+    root: dict[str, Node] = {}
+    below: dict[str, Node] = {}
+    findings = []
+    for name, text in sorted(env.items()):
+        if not name.startswith(_PREFIX) or _NOT_OURS.match(name) or not text:
+            continue
+        origin = _origin_of(name)
+        if name in keys:
+            (below if keys[name] in payload else root)[keys[name]] = _value(name, text, origin)
+        elif guess := did_you_mean(name, keys, likeness=0.85):
+            message = f"nothing knows the environment variable '{name}'"
+            findings.append(Finding(message=message, origin=origin, hint=guess, severity=Severity.WARNING))
+    if service := env.get(SERVICE_VARIABLE):
+        # Ours, where both are set, is the newer word.
+        root.setdefault("wmsServiceClass", Node(service, _origin_of(SERVICE_VARIABLE)))
+    if below:
+        root["payload"] = _payload_with(root.get("payload"), below)
+    return Layer("environment", LayerRank.ENVIRONMENT, respelled(Node(root, Origin("environment")))), findings
+
+
+def variable_of(key: str) -> str:
+    """Name of the environment variable for a key: ``requestMemory`` is set by ``LONGSHORE_REQUEST_MEMORY``."""
+    return _PREFIX + _WORD.sub("_", key).upper()
+
+
+def _value(name: str, text: str, origin: Origin) -> Node:
+    try:
+        # One origin for all of it: a line and a column of a variable help nobody.
+        return tree(plain(parse_yaml(text, origin.file, rank=LayerRank.ENVIRONMENT)), origin)
+    except ConfigError as error:
+        raise ConfigError(f"the value of '{name}' cannot be read: {error.message}", hint=error.hint) from error
+
+
+def _origin_of(variable: str) -> Origin:
+    return Origin(f"${variable}", layer=LayerRank.ENVIRONMENT.label)
+
+
+def _payload_with(payload: Node | None, below: dict[str, Node]) -> Node:
+    """The section ``payload`` with single keys in it, which win over a variable for the whole section."""
+    given = payload.value if payload and isinstance(payload.value, dict) else {}
+    return Node({**given, **below}, Origin("environment", layer=LayerRank.ENVIRONMENT.label))
+
+
+def _keys(schema: Mapping[str, Any]) -> Iterator[str]:
+    """Keys that can stand at the root."""
+    for each in (schema, *(schema["$defs"][part["$ref"].rpartition("/")[2]] for part in schema.get("allOf", ()))):
+        yield from (key for key in each.get("properties", ()) if key not in _NO_KEYS)

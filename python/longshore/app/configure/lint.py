@@ -1,0 +1,230 @@
+"""Lints configurations: one that is about to be used, and a file that somebody asks about."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from longshore.app.configure.configuration import Configuration, draft_configuration
+from longshore.app.configure.layers import read_layers
+from longshore.app.configure.payload_names import peek
+from longshore.app.configure.schemas import configuration_schema, profile_schema, schema_fragment
+from longshore.app.configure.service_lookup import find_service_plugin, short_name
+from longshore.app.configure.site import unknown_site
+from longshore.config.lint.lint import covered, lint
+from longshore.config.lint.schema_check import Finding, Severity, check
+from longshore.config.lint.secrets import secrets
+from longshore.config.lint.section_checks import BPS_DEFAULT_SERVICE, BpsDefault, chosen
+from longshore.config.lint.variable_checks import Surroundings
+from longshore.config.values.merge import Node, plain
+from longshore.errors import ConfigError
+from longshore.model.workflow.collection_pause import collection_paused
+from longshore.origin import Origin
+from longshore.world.read.yaml_file import FileRead, read_yaml
+from longshore.world.read.yaml_text import key_places
+from longshore.world.shipped_files import shipped
+
+_OF_PROFILES = frozenset({"inherits", "hosts", "limits", "service"})
+"""Keys that only the profile of a site has at its root."""
+_LINE_END = re.compile("\r\n|[\r\n\x85\u2028\u2029]")
+"""Ends of lines to YAML; Python's `splitlines` knows more."""
+_MOST_SOURCE = 16 * 1024 * 1024
+
+
+def check_configuration(configuration: Configuration) -> list[Finding]:
+    """Lint a configuration that is about to be used; return the warnings.
+
+    Raises
+    ------
+    ConfigError
+        There are errors: the first, with the number of others.
+    """
+    findings = lint_configuration(configuration)
+    errors = [finding for finding in findings if finding.severity is Severity.ERROR]
+    if not errors:
+        warnings = [finding for finding in findings if finding.severity is Severity.WARNING]
+        return list(dict.fromkeys([*configuration.layers.warnings, *warnings]))
+    more = len(errors) - 1
+    others = f" (and {more} more error{'s' if more > 1 else ''}: longshore config lint)" if more else ""
+    raise ConfigError(errors[0].message + others, origin=errors[0].origin, hint=errors[0].hint)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Linted:
+    """All that was found in a file and what it includes.
+
+    Attributes
+    ----------
+    findings
+        In the order of the files.
+    sources
+        Text per file.
+    """
+
+    findings: tuple[Finding, ...]
+    sources: Mapping[str, str]
+
+    @cached_property
+    def _lines(self) -> Mapping[str, list[str]]:
+        return {file: _LINE_END.split(text) for file, text in self.sources.items()}
+
+    def source(self, finding: Finding) -> str | None:
+        """The line a finding is about, if it may be shown and exists."""
+        place = finding.origin
+        lines = self._lines.get(place.file, ())
+        return lines[place.line - 1] if not finding.hidden and 0 < place.line <= len(lines) else None
+
+    def count(self, severity: Severity) -> int:
+        """How many findings there are of a severity."""
+        return sum(finding.severity is severity for finding in self.findings)
+
+
+def lint_configuration(configuration: Configuration, *, thorough: bool = False) -> list[Finding]:
+    """All findings about a configuration, in the order of its files.
+
+    Parameters
+    ----------
+    configuration
+        The configuration.
+    thorough
+        Whether to look into files of the payload, and at commands, which is done anyway when jobs are made.
+    """
+    payload = peek(configuration, files=thorough)
+    around = Surroundings(
+        env=configuration.env,
+        known=_later_defaults(),
+        payload_names=payload.names,
+        payload_uses=payload.uses,
+        commands=thorough,
+    )
+    findings = [note for read in configuration.layers.files for note in read.notes]
+    findings += lint(configuration.config, configuration_schema(), around, bps=_bps_default(), labels=payload.labels)
+    if thorough:
+        findings += _without_site(configuration, payload.labels)
+    return in_file_order(findings, configuration)
+
+
+def in_file_order(findings: Iterable[Finding], configuration: Configuration) -> list[Finding]:
+    """Findings about a configuration, each once, in the order of its files."""
+    return _in_order(findings, _texts(configuration.layers.files))
+
+
+def _without_site(configuration: Configuration, labels: frozenset[str] | None) -> Iterator[Finding]:
+    """An error for each site of a task, a cluster or a special job that nobody describes."""
+    config, sites = configuration.config, configuration.sites
+    parts = [config.at(name) for name in ("finalJob", "customJob")]
+    for section in ("pipetask", "cluster"):
+        found = config.at(section)
+        below = found.value if found is not None and isinstance(found.value, dict) else {}
+        parts += [part for label, part in below.items() if labels is None or label in labels or section == "cluster"]
+    for part in parts:
+        for name, origin in chosen(part, "computeSite") if part is not None else ():
+            if not any(mark in name for mark in "{$<") and not sites.find(name) and config.at("site", name) is None:
+                error = unknown_site(name, config, sites, origin)
+                yield Finding(message=error.message, origin=origin, hint=error.hint)
+
+
+def lint_file(path: Path, *, options: Mapping[str, str], sets: tuple[str, ...], now: float) -> Linted:
+    """Lint a file with all it includes, in the place it would have in a run.
+
+    Parameters
+    ----------
+    path, options, sets, now
+        As for `longshore.app.configure.layers.Layers`.
+
+    Raises
+    ------
+    UsageError
+        A ``--set`` cannot be understood.
+    """
+    with collection_paused():  # looking for garbage would take a third of the time
+        return _linted(path, options=options, sets=sets, now=now)
+
+
+def _linted(path: Path, *, options: Mapping[str, str], sets: tuple[str, ...], now: float) -> Linted:
+    try:
+        draft = draft_configuration(read_layers(path, options=options, sets=sets, now=now))
+    except ConfigError as error:
+        finding = _finding(error, path)
+        return Linted(findings=(finding,), sources=_source(finding.origin))
+    sources = _texts(draft.read_files())
+    profile = next((layer.root for layer in draft.all_layers if layer.name == str(path)), None)
+    if profile is not None and _is_profile(profile):
+        return Linted(findings=tuple(_of_profile(profile, draft)), sources=sources)
+    found = [*draft.layers.warnings, *(_finding(error, path) for error in draft.problems)]
+    findings = _in_order([*found, *lint_configuration(draft, thorough=True)], sources)
+    return Linted(findings=tuple(findings), sources=sources)
+
+
+def _finding(error: ConfigError, path: Path) -> Finding:
+    return Finding(message=error.message, origin=error.origin or Origin(str(path)), hint=error.hint)
+
+
+def _is_profile(root: Node) -> bool:
+    """Whether a file describes a site, and is no configuration of a run."""
+    return isinstance(root.value, dict) and not _OF_PROFILES.isdisjoint(root.value)
+
+
+def _of_profile(root: Node, configuration: Configuration) -> list[Finding]:
+    notes = [note for read in configuration.layers.files for note in read.notes]
+    return _in_order([*notes, *check(root, profile_schema()), *secrets(root)], _texts(configuration.layers.files))
+
+
+def _in_order(findings: Iterable[Finding], texts: Mapping[str, str]) -> list[Finding]:
+    """The findings, each once and at its key or its value, in the order of the files and from top to bottom."""
+    numbers = {file: number for number, file in enumerate(texts)}
+    places = cache(lambda file: key_places(texts[file]))
+
+    def located(finding: Finding) -> Finding:
+        origin = finding.origin
+        if not finding.at_key or not finding.path or origin.file not in texts:
+            return finding
+        place = places(origin.file).get((origin.line, origin.column, finding.path[-1]))
+        if place is None:
+            return finding
+        return msgspec.structs.replace(finding, origin=Origin(origin.file, *place, origin.layer), at_key=False)
+
+    def position(finding: Finding) -> tuple[int, str, int, int]:
+        origin = finding.origin
+        return numbers.get(origin.file, len(numbers)), origin.file, origin.line, origin.column
+
+    once = {(finding.message, finding.origin): finding for finding in covered([*map(located, findings)])}
+    return sorted(once.values(), key=position)
+
+
+def _texts(files: Iterable[FileRead]) -> dict[str, str]:
+    return {str(read.path): read.content.decode("utf-8-sig", "replace") for read in files}
+
+
+def _source(origin: Origin) -> dict[str, str]:
+    """Text of the file that an error is about, if there is any."""
+    try:
+        path = Path(origin.file)
+        if not origin.line or path.stat().st_size > _MOST_SOURCE:
+            return {}
+        return {origin.file: path.read_bytes().decode("utf-8-sig", "replace")}
+    except (OSError, ValueError):
+        return {}
+
+
+def _bps_default() -> BpsDefault:
+    """The service that BPS uses by default, as it is registered here."""
+    plugin = find_service_plugin(BPS_DEFAULT_SERVICE)
+    fragment = schema_fragment(plugin) if plugin else None
+    return BpsDefault(
+        service=short_name(BPS_DEFAULT_SERVICE),
+        title=fragment.title if fragment else BPS_DEFAULT_SERVICE,
+        keys=fragment.added if fragment else frozenset(),
+    )
+
+
+def _later_defaults() -> frozenset[str]:
+    """Keys that the defaults of quantum graphs define."""
+    names: dict[str, Any] = plain(read_yaml(shipped("etc", "lsst.yaml")))
+    return frozenset({*names, *names.get("payload", ()), *names.get("finalJob", ())})

@@ -1,0 +1,121 @@
+"""Looks into a payload for the names that its configuration may lean on, as far as that is cheap."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from longshore.app.configure.configuration import Configuration
+from longshore.config.lint.schema_check import variables
+from longshore.config.lint.variable_checks import names_in
+from longshore.config.values.merge import Node
+from longshore.errors import LongshoreError
+from longshore.plan.transform import PER_JOB
+from longshore.world.read.yaml_file import read_yaml
+
+_LARGEST: Final = 8 * 1024 * 1024
+NOTHING: Final[frozenset[str]] = frozenset()
+
+
+class Peeked(msgspec.Struct, frozen=True, kw_only=True):
+    """What can be known of a payload before it is read; ``None`` is not known.
+
+    Attributes
+    ----------
+    labels
+        Labels of its tasks.
+    names
+        Names that it defines.
+    uses
+        Names that it uses.
+    """
+
+    labels: frozenset[str] | None = None
+    names: frozenset[str] | None = None
+    uses: frozenset[str] | None = None
+
+
+class _Recorded(msgspec.Struct):
+    name: str = ""
+
+
+class _Specification(msgspec.Struct):
+    tasks: list[_Recorded] = []
+
+
+class _Workflow(msgspec.Struct):
+    specification: _Specification
+
+
+class _WfFormat(msgspec.Struct):
+    workflow: _Workflow
+
+
+def peek(configuration: Configuration, *, files: bool) -> Peeked:
+    """Look at the payload.
+
+    Parameters
+    ----------
+    configuration
+        Names it.
+    files
+        Whether a file of its own may be read for that.
+    """
+    config = configuration.config
+    inline = config.at("pipeline")
+    if inline is not None:
+        return _of_pipeline(inline)
+    if "graphFile" in config or "graphSource" in config:
+        return Peeked()
+    if "pipelineYaml" in config:
+        return _pipeline_file(configuration) if files else Peeked()
+    if "wfformat" in config:
+        return Peeked(labels=_recorded(configuration) if files else None, uses=NOTHING)
+    return Peeked(uses=NOTHING)
+
+
+def _of_pipeline(node: Node) -> Peeked:
+    top = node.value if isinstance(node.value, dict) else {}
+    tasks = top.get("tasks")
+    labels = frozenset(tasks.value) if tasks is not None and isinstance(tasks.value, dict) else NOTHING
+    uses = frozenset(variables(node))
+    if "imports" in top or "instrument" in top:
+        # LSST's: others bring in tasks of their own.
+        return Peeked(labels=None if "imports" in top else labels, uses=uses)
+    return Peeked(labels=labels, names=frozenset({*names_in(node), *PER_JOB}), uses=uses)
+
+
+def _pipeline_file(configuration: Configuration) -> Peeked:
+    path = _found(configuration, "pipelineYaml")
+    try:
+        node = read_yaml(path) if path else None
+    except LongshoreError:
+        # What is wrong with it is told when it is read in earnest.
+        node = None
+    if node is None or not isinstance(node.value, dict):
+        return Peeked()
+    inner = node.value.get("pipeline") if len(node.value) == 1 else None
+    return _of_pipeline(inner or node)
+
+
+def _recorded(configuration: Configuration) -> frozenset[str] | None:
+    path = _found(configuration, "wfformat")
+    try:
+        if path is None or path.stat().st_size > _LARGEST:
+            return None
+        document = msgspec.json.decode(path.read_bytes(), type=_WfFormat)
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+    return frozenset(task.name for task in document.workflow.specification.tasks)
+
+
+def _found(configuration: Configuration, key: str) -> Path | None:
+    """The file that a key names, if it is there."""
+    try:
+        name = configuration.text(key).partition("#")[0]
+        candidates = [Path(name), configuration.path.parent / name] if name else []
+        return next((path for path in candidates if path.is_file()), None)
+    except (LongshoreError, OSError, ValueError):
+        return None

@@ -1,0 +1,43 @@
+"""Asks a workload manager whether it can be used."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from longshore.app.configure.configuration import read_draft
+from longshore.app.configure.layers import SERVICE_VARIABLE, current_directory
+from longshore.app.configure.lint import check_configuration
+from longshore.app.configure.resolved_run import service_context
+from longshore.app.configure.service_lookup import find_service
+from longshore.contract.context import Context, PingReport, RunPaths, Site
+
+
+def ping(name: str | None, *, path: Path | None = None, now: float = 0.0) -> PingReport:
+    """Ask.
+
+    Parameters
+    ----------
+    name
+        Name of the service; without it the environment's choice, then the local one.
+    path
+        A configuration that says what the service is to be asked with.
+    now
+        The moment, for that configuration.
+
+    Raises
+    ------
+    UnknownServiceError
+        There is no such service.
+    """
+    here = RunPaths(current_directory())
+    if path is not None:
+        options = {"wmsServiceClass": name} if name else {}
+        configuration = read_draft(path, options=options, sets=(), now=now)
+        check_configuration(configuration)
+        service = find_service(configuration.service, origin=configuration.service_origin)
+        report = service_context(configuration, service, here).probe
+        if report is not None:
+            return report
+    service = find_service(name or os.environ.get(SERVICE_VARIABLE) or "local")
+    return service.ping(Context(settings={}, site=Site(name=""), paths=here, templates={}))

@@ -1,0 +1,353 @@
+"""Resolves a run: its configuration, name, directory and service, and what that service can give."""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from longshore.app.configure.configuration import Configuration, Draft, ResolvedConfiguration, read_draft
+from longshore.app.configure.generate import generate
+from longshore.app.configure.lint import check_configuration
+from longshore.app.configure.service_lookup import default_site, find_service
+from longshore.app.configure.site import ResolvedSite
+from longshore.app.configure.user_functions import make_caller
+from longshore.app.progress import Teller
+from longshore.config.lint.schema_check import Finding
+from longshore.config.profile.retry_rules import signals
+from longshore.config.values.merge import PACKAGED, LayerRank, layer_from_mapping, plain
+from longshore.config.values.quantities import count, most_at_once, parse_pool, walltime
+from longshore.config.values.search import Config
+from longshore.contract.context import Context, RunPaths, Site
+from longshore.contract.service import WmsService
+from longshore.errors import ConfigError, FilesError
+from longshore.origin import Origin
+from longshore.sites.inherited_environment import select_inherited
+from longshore.sites.limits import executor_limits
+from longshore.world.plugins import template_texts
+from longshore.world.shipped_files import shipped
+
+_Stage = TypeVar("_Stage", bound=Configuration)
+_PAYLOAD_FILES: Final = ("pipelineYaml", "wfformat", "qgraphFile", "graphFile")
+_RUN_ATTRIBUTES: Final = {
+    "operator": "bps_operator",
+    "project": "bps_project",
+    "campaign": "bps_campaign",
+    "payloadName": "bps_payload",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResolvedRun:
+    """The last stage of a configuration: a run whose service was asked what it can give.
+
+    Attributes
+    ----------
+    id
+        Id that is reserved for the run; empty where it will not be written.
+    paths
+        Where the run directory will be.
+    context
+        What the service may know, with its probe.
+    """
+
+    id: str = ""
+    configuration: ResolvedConfiguration
+    service: WmsService
+    paths: RunPaths
+    context: Context
+    _at: dict[str, ResolvedConfiguration] = field(init=False, repr=False, compare=False, default_factory=dict)
+
+    def at_site(self, name: str, origin: Origin | None = None) -> ResolvedConfiguration:
+        """The configuration for those of its jobs that run at a site, made once.
+
+        Raises
+        ------
+        ConfigError
+            There is no such site, or its profile is wrong.
+        """
+        if name == self.configuration.site:
+            return self.configuration
+        if name not in self._at:
+            self._at[name] = self.configuration.at_site(name, origin)
+        return self._at[name]
+
+
+def resolve_run(
+    path: Path, *, options: Mapping[str, str], sets: Iterable[str], now: float, tell: Teller, run_id: str = ""
+) -> ResolvedRun:
+    """Resolve a run.
+
+    Parameters
+    ----------
+    path, options, sets, now
+        As for `longshore.app.configure.layers.Layers`.
+    tell
+        Takes notes and progress.
+    run_id
+        Id that is reserved for the run, if it will be written.
+
+    Raises
+    ------
+    LongshoreError
+        The configuration is wrong, or the service cannot be used.
+    """
+    draft = read_draft(path, options=options, sets=sets, now=now)
+    draft, warnings = generate(draft, check_configuration(draft))
+    tell_warnings(warnings, tell)
+    configuration = resolve_configuration(draft)
+    service = find_service(configuration.service, origin=configuration.service_origin)
+    configuration = at_default_site(configuration, service)
+    for note in (
+        *configuration.resolved_site.notes,
+        *_left_out(configuration, service),
+        *_unheeded(configuration, service),
+    ):
+        tell.note(note)
+    paths = RunPaths(Path(configuration.text("submitPath")).absolute())
+    context = service_context(configuration, service, paths)
+    return ResolvedRun(id=run_id, configuration=configuration, service=service, paths=paths, context=context)
+
+
+def resolve_configuration(draft: Draft) -> ResolvedConfiguration:
+    """Let functions be called, and fix the name of the run.
+
+    Raises
+    ------
+    ConfigError
+        The name or the directory of the run is wrong.
+    """
+    resolved = ResolvedConfiguration(
+        layers=draft.layers,
+        base=draft.base,
+        sites=draft.sites,
+        config=Config(draft.config.root, make_caller(draft)),
+        site=draft.site,
+        service=draft.service,
+        service_origin=draft.service_origin,
+        profile=draft.profile,
+        site_layers=draft.site_layers,
+        last=draft.last,
+    )
+    name = {"bps_defined": {"uniqProcName": _checked_name(resolved).replace("/", "_")}}
+    return resolved.with_last(layer_from_mapping(name, "bps_defined", LayerRank.COMMAND_LINE))
+
+
+def tell_warnings(warnings: Iterable[Finding], tell: Teller) -> None:
+    """Tell of findings that are no errors, each with its place and the way out."""
+    for warning in warnings:
+        tell.note(f"{warning.origin}: {warning.message}" + (f". {warning.hint}" if warning.hint else ""))
+
+
+def _checked_name(configuration: Configuration) -> str:
+    """The value of ``outputRun``; it and ``submitPath`` are fit for names of files."""
+    for key in ("outputRun", "submitPath"):
+        if not configuration.text(key):
+            raise ConfigError(
+                f"'{key}' must have a value", origin=configuration.origin(key), hint="It has a default: leave it out."
+            )
+        if odd := re.search(r"[\x00-\x1f\x7f]", configuration.text(key)):
+            raise ConfigError(
+                f"'{key}' has the sign {odd[0]!a} in it, which names of files should not have",
+                origin=configuration.origin(key),
+                hint="Programs that read the path line by line would not find it.",
+            )
+    left = re.search(r"\$\{?[A-Za-z_]\w*\}?", configuration.text("submitPath"))
+    if left:
+        raise ConfigError(
+            f"'submitPath' uses '{left[0]}', which is not in the environment",
+            origin=configuration.origin("submitPath"),
+            hint="Set the variable, or write the path out.",
+        )
+    return configuration.text("outputRun")
+
+
+def at_default_site(configuration: _Stage, service: WmsService) -> _Stage:
+    """The configuration at the site that the service ships under its own name, if none is chosen.
+
+    Raises
+    ------
+    ConfigError
+        They run elsewhere, and nothing says where.
+    """
+    if configuration.site:
+        return configuration
+    if service.traits.runs_on_submit_host and (site := default_site(type(service))):
+        return configuration.at_site(site)
+    raise ConfigError(
+        f"'computeSite' must say at which site of '{configuration.service}' jobs are to run",
+        origin=configuration.service_origin,
+        hint="'longshore site list' shows the sites there are; --compute-site NAME chooses one.",
+    )
+
+
+def _left_out(configuration: Configuration, service: WmsService) -> list[str]:
+    rule = configuration.resolved_site.settings.get("inheritEnvironment", "all")
+    _, names = select_inherited(configuration.env.keys() - service.traits.required_variables, rule)
+    if not names:
+        return []
+    what = f"jobs do not inherit {', '.join(names)}"
+    return [f"{what}: the names look like secrets or are a scheduler's; 'inheritEnvironment' can name them"]
+
+
+def _unheeded(configuration: Configuration, service: WmsService) -> list[str]:
+    if not configuration.text("backendOptions") or service.traits.settings_key:
+        return []
+    return [f"the service '{configuration.service}' has no options of its own: 'backendOptions' has no effect"]
+
+
+def service_context(configuration: Configuration, service: WmsService, run: RunPaths) -> Context:
+    """What the service may know, with what its probe found."""
+    place = configuration.resolved_site
+    section = configuration.config.at("site", configuration.site)
+    # Beside what is said of the site, the values for jobs that its section holds.
+    by_default = {"account": configuration.text("accountingGroup"), "queue": configuration.text("queue")}
+    said = {
+        **(plain(section) if section else {}),
+        **place.settings,
+        **{key: value for key, value in by_default.items() if value},
+    }
+    ctx = Context(
+        settings=service_settings(configuration, service),
+        site=Site(name=configuration.site, settings=said, origin=place.origin),
+        paths=run,
+        templates=template_texts(type(service))
+        | {"longshore-job": shipped("bin", "longshore-job").read_text("utf-8")}
+        | _templates_of(place),
+    )
+    return msgspec.structs.replace(ctx, probe=service.ping(ctx))
+
+
+def service_settings(configuration: Configuration, service: WmsService) -> dict[str, Any]:
+    """The service's own settings: how an engine treats jobs, and what its executor has to know."""
+    written = configuration.config.search("resources", configuration.scope()).written
+    place = configuration.resolved_site
+    return {
+        "retries_on_lost": _read(configuration, "retryOnLost", count, 1),
+        "grace_s": _read(configuration, "killGrace", walltime, 10.0),
+        "max_fast_failures": _read(configuration, "maxFastFailures", count, 100),
+        "fast_failure_s": _read(configuration, "fastFailureTime", walltime, 10.0),
+        "umask": place.umask,
+        "concurrency_limits": _most_at_once(configuration, "concurrencyLimits"),
+        "max_jobs": _most_at_once(configuration, "maxJobs"),
+        "share_machine": service.traits.runs_on_submit_host and configuration.flag("shareMachine"),
+        "history": payload_identity(configuration),
+        **({"run": _of_run(configuration, service)} if service.traits.run_keys else {}),
+        "executor": ({"pool": parse_pool(written)} if written else {})
+        | _guest_settings(place, service)
+        | _ending(configuration),
+    }
+
+
+def _most_at_once(configuration: Configuration, key: str) -> dict[str, int]:
+    written = configuration.config.search(key, configuration.scope()).written
+    return {} if written is None else most_at_once(written, key)
+
+
+def _of_run(configuration: Configuration, service: WmsService) -> dict[str, Any]:
+    """What the configuration says of the run in the service's own words; a map knows its own keys as variables."""
+    config, scope = configuration.config, configuration.scope()
+    found: dict[str, Any] = {}
+    for key in service.traits.run_keys:
+        hit = config.search(key, scope)
+        if not hit.found or hit.value is None or hit.value == "":
+            continue
+        node = hit.written
+        if node is None or not isinstance(node.value, dict):
+            found[key] = hit.value
+            continue
+        found[key] = {name: config.search(name, replace(scope, searchobj=node)).value for name in node.value}
+    return found
+
+
+def _read(
+    configuration: Configuration, key: str, read: Callable[[Any, str, Origin | None], Any], otherwise: Any
+) -> Any:
+    """A value of the run, or what holds where there is none."""
+    value = configuration.search(key)
+    return otherwise if value is None or value == "" else read(value, key, configuration.origin(key))
+
+
+def _ending(configuration: Configuration) -> dict[str, Any]:
+    """How an executor ends a job that went beyond its limits, where that is not as usual."""
+    found: dict[str, Any] = {}
+    if (chosen := _read(configuration, "killSignals", signals, ())) not in {(), (signal.SIGTERM,)}:
+        found["signals"] = list(chosen)
+    if (grace := _read(configuration, "killGrace", walltime, 10.0)) != 10.0:
+        found["grace_s"] = grace
+    return found
+
+
+def _guest_settings(place: ResolvedSite, service: WmsService) -> dict[str, Any]:
+    """What an executor has to know of a site, beside its resources."""
+    inherit = place.settings.get("inheritEnvironment", "all")
+    found: dict[str, Any] = {} if inherit == "all" else {"inherit": inherit}
+    if own := place.settings.get(service.traits.settings_key):
+        found[service.traits.settings_key] = own
+    if scratch := place.settings.get("scratch"):
+        if service.traits.runs_on_submit_host and not Path(scratch).is_dir():
+            raise FilesError(f"'scratch' of the site '{place.name}' is '{scratch}', which is no directory")
+        found["scratch"] = scratch
+    if limits := executor_limits(place.limits):
+        found["limits"] = limits
+    return found
+
+
+def template_files(place: ResolvedSite) -> dict[str, Path]:
+    """The templates that a site has of its own."""
+    folder = Path(place.origin.file).parent if place.origin else Path()
+    named: dict[str, str] = place.settings.get("templates") or {}
+    return {name: folder / Path(path).expanduser() for name, path in named.items()}
+
+
+def _templates_of(place: ResolvedSite) -> dict[str, str]:
+    """Texts of the templates that a site has of its own."""
+    texts: dict[str, str] = {}
+    for name, path in template_files(place).items():
+        try:
+            texts[name] = path.read_text("utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise FilesError(
+                f"the template '{name}' of the site '{place.name}' cannot be read: {error}", origin=place.origin
+            ) from error
+    return texts
+
+
+def run_attributes(configuration: Configuration) -> dict[str, str]:
+    """What reports show of the run as a whole, under BPS's names."""
+    attributes = {name: configuration.text(key) for key, name in _RUN_ATTRIBUTES.items()}
+    return {
+        "bps_isjob": "True",
+        **attributes,
+        "bps_run": configuration.text("uniqProcName"),
+        "bps_runsite": configuration.site,
+    }
+
+
+def payload_identity(configuration: Configuration) -> str:
+    """What a payload is known by.
+
+    Two payloads may well have tasks of the same label that have nothing to do with each other. One that has a name is
+    known by it, with its project and the name of the file that holds its pipeline, wherever that lies; one that has
+    none, by the path of that file. A pipeline that stands in the user's own file is known by that.
+    """
+    named = next((text for key in _PAYLOAD_FILES if (text := configuration.text(key))), "")
+    file, _, labels = named.partition("#")
+    path = Path(file) if file else configuration.path
+    origin = configuration.origin("payloadName")
+    if origin is not None and origin.layer not in PACKAGED:
+        words = [configuration.text("project"), configuration.text("payloadName"), path.name]
+    else:
+        # Without one it is called like the user's file, as many are.
+        words = [configuration.text("project"), str(_absolute(path, configuration))]
+    return "/".join([*words, labels] if labels else words)
+
+
+def _absolute(path: Path, configuration: Configuration) -> Path:
+    """Where a file lies that is looked for in the current directory first, and then beside the user's."""
+    return (path if path.is_file() else configuration.path.parent / path).resolve()

@@ -1,0 +1,285 @@
+"""Chooses the site of a run, turns its profile into layers, and works out what holds there."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from longshore.app.configure.schemas import profile_schema, site_schema
+from longshore.app.configure.service_lookup import default_site_of, short_name
+from longshore.config.lint.schema_check import Finding, Severity, check
+from longshore.config.values.interpolate import shown
+from longshore.config.values.merge import PACKAGED, Layer, LayerRank, Node, overlay, plain
+from longshore.config.values.search import Config, Expander, Scope
+from longshore.errors import ConfigError
+from longshore.model.suggestions import did_you_mean
+from longshore.origin import Origin
+from longshore.sites.host_match import host_matches, only_site
+from longshore.sites.limits import SiteLimits, lower_limits, read_limits
+from longshore.sites.profile import (
+    PROFILE_ONLY_KEYS,
+    RENAMED_KEYS,
+    ResolvedSiteProfile,
+    SiteProfile,
+    parent_names,
+    profile_layer,
+    rename_keys,
+    resolve_profile,
+)
+from longshore.sites.site_settings import site_description
+from longshore.world.host import host_name
+from longshore.world.read.site_profiles import SitePath
+
+_EXPANDED: Final = ("scratch", "container", "group")
+"""Keys of a profile whose variables are filled in; the maps of services are theirs to read."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResolvedSite:
+    """What holds at a site.
+
+    Attributes
+    ----------
+    settings
+        All that is said of it, under the keys of a profile.
+    limits
+        The ceilings.
+    notes
+        What was not taken as it was meant.
+    """
+
+    name: str
+    settings: Mapping[str, Any]
+    limits: SiteLimits
+    notes: tuple[str, ...] = ()
+    origin: Origin | None = None
+
+    @property
+    def umask(self) -> int | None:
+        """Permissions that files of runs lack."""
+        text = self.settings.get("umask")
+        return int(text, 8) if text else None
+
+
+def site_folders(first: Config, env: Mapping[str, str]) -> list[Path]:
+    """The directories under ``sitePath``.
+
+    Raises
+    ------
+    ConfigError
+        One of them is not there.
+    """
+    found = first.search("sitePath", Scope(env=env))
+    value = found.value
+    names = [str(name) for name in value] if isinstance(value, list) else str(value or "").split(os.pathsep)
+    folders = [Path(name).expanduser() for name in names if name]
+    for folder in folders:
+        if not folder.is_dir():
+            raise ConfigError(f"'sitePath' names '{folder}', which is no directory", origin=found.origin)
+    return folders
+
+
+def chosen_site(first: Config, env: Mapping[str, str], sites: SitePath) -> str:
+    """Name of the site of a run as a whole; empty where nobody says so and nothing follows.
+
+    Raises
+    ------
+    ConfigError
+        This host belongs to several.
+    """
+    if named := first.search("computeSite", Scope(env=env)).value:
+        return str(named)
+    wanted = first.search("wmsServiceClass", Scope(env=env))
+    service = short_name(str(wanted.value or "local"))
+    asked = wanted.origin is not None and wanted.origin.layer not in PACKAGED
+    here = _sites_of(host_name(), first, sites)
+    fit = [name for name in here if not asked or service_of(name, first, sites) == service]
+    if found := only_site(host_name(), [(name, _where(name, first, sites)) for name in fit]):
+        return found
+    return default_site_of(service)
+
+
+def site_layers(
+    first: Config, name: str, sites: SitePath, origin: Origin | None
+) -> tuple[ResolvedSiteProfile | None, tuple[Layer, ...]]:
+    """The profile of a site, and the layers of the site.
+
+    The profile is laid at the root; what the user's section for the site says under names that BPS does not have comes
+    with it.
+
+    Raises
+    ------
+    ConfigError
+        There is no such site, or its profile is wrong.
+    """
+    resolved = site_profile(first, name, sites)
+    section = _section(first, name)
+    if resolved is None and section is None:
+        raise unknown_site(name, first, sites, origin)
+    layers = []
+    if resolved:
+        refuse_wrong(check(resolved.root, profile_schema()))
+        layers.append(Layer(name, LayerRank.SITE, profile_layer(resolved.marked)))
+    if section and (keys := rename_keys(section)):
+        below = Node({"site": Node({name: Node(keys, section.origin)}, section.origin)}, section.origin)
+        layers.append(Layer(name, LayerRank.SITE, below))
+    return resolved, tuple(layers)
+
+
+def site_profile(first: Config, name: str, sites: SitePath) -> ResolvedSiteProfile | None:
+    """The profile of a site with all it inherits; ``None`` where all there is of it is a section without ``inherits``.
+
+    Raises
+    ------
+    ConfigError
+        It cannot be read, inherits itself, or what is not there.
+    """
+    file = sites.find(name)
+    section = _section(first, name)
+    inherits = section.value.get("inherits") if section and isinstance(section.value, dict) else None
+    if file is None and inherits is None:
+        return None
+    profile = sites.profile(file) if file else SiteProfile(name=name, root=Node({}, Origin("")), personal=True)
+    if inherits is not None:
+        root = overlay(profile.root, Node({"inherits": inherits}, profile.root.origin))
+        profile = msgspec.structs.replace(profile, root=root)
+
+    def find(parent: str, origin: Origin) -> SiteProfile:
+        if found := sites.find(parent):
+            return sites.profile(found)
+        if (own := _section(first, parent)) is not None:
+            return SiteProfile(name=parent, root=own, personal=True)
+        raise unknown_site(parent, first, sites, origin)
+
+    return resolve_profile(profile, find)
+
+
+def resolve_site(
+    config: Config, name: str, profile: ResolvedSiteProfile | None, *, env: Mapping[str, str], service: str
+) -> ResolvedSite:
+    """What holds at a site.
+
+    Parameters
+    ----------
+    config
+        The configuration with the layers of the site.
+    name, profile
+        The site.
+    env
+        The environment.
+    service
+        Name of the workload manager's service, whose own map is kept whatever that is called.
+
+    Raises
+    ------
+    ConfigError
+        Something of it is wrong.
+    """
+    schema = site_schema()
+    keys = [
+        key for key in schema["properties"] if key not in PROFILE_ONLY_KEYS - {"limits"} and key not in RENAMED_KEYS
+    ]
+    whole = site_description(config, name, dict.fromkeys([*keys, short_name(service)]))
+    assert isinstance(whole.value, dict)
+    notes = []
+    settings: dict[str, Any] = {}
+    own: Node | None = None
+    for key, node in whole.value.items():
+        if problem := _wrong(key, node, schema):
+            if node.overrode is not None or node.origin.layer == LayerRank.SITE.label:
+                raise ConfigError(problem.message, origin=problem.origin, hint=problem.hint)
+            notes.append(f"{problem.origin}: '{key}' is taken for a variable: for sites {problem.message}")
+        elif key == "limits":
+            own = node
+        elif node.value is not None:
+            settings[key] = plain(node)
+    for key in _EXPANDED:
+        if isinstance(settings.get(key), str):
+            settings[key] = _expanded(settings[key], whole.value[key], config, name, env)
+    ceilings, raised = _ceilings(profile, own, name)
+    section = _section(config, name)
+    origin = profile.chain[-1].root.origin if profile else section.origin if section else None
+    return ResolvedSite(name=name, settings=settings, limits=ceilings, notes=(*notes, *raised), origin=origin)
+
+
+def unknown_site(name: str, first: Config, sites: SitePath, origin: Origin | None) -> ConfigError:
+    """The error for a site that nobody describes."""
+    there = [*sites.all, *_sections(first)]
+    looked = ", ".join(f"'{folder}'" for _, folder in sites.folders())
+    hint = f"{did_you_mean(name, there)} A site is a profile '{name}.yaml' in {looked}, or a section 'site.{name}'."
+    return ConfigError(f"there is no site '{name}'", origin=origin, hint=hint.strip())
+
+
+def refuse_wrong(findings: list[Finding]) -> None:
+    """Raise the first error among findings, with the number of others."""
+    errors = [finding for finding in findings if finding.severity is Severity.ERROR]
+    if errors:
+        others = f" (and {len(errors) - 1} more errors)" if errors[1:] else ""
+        raise ConfigError(errors[0].message + others, origin=errors[0].origin, hint=errors[0].hint)
+
+
+def _ceilings(resolved: ResolvedSiteProfile | None, own: Node | None, name: str) -> tuple[SiteLimits, list[str]]:
+    if resolved is None:
+        return read_limits(own), []
+    ceilings, first_notes = lower_limits(
+        read_limits(resolved.limits(personal=False)), read_limits(resolved.limits(personal=True)), name
+    )
+    ceilings, notes = lower_limits(ceilings, read_limits(own), name)
+    return ceilings, [*first_notes, *notes]
+
+
+def _wrong(key: str, node: Node, schema: Mapping[str, Any]) -> Finding | None:
+    """What is wrong with one thing that is said of a site."""
+    found = check(Node({key: node}, node.origin), schema)
+    return next((finding for finding in found if finding.severity is Severity.ERROR), None)
+
+
+def _expanded(text: str, node: Node, config: Config, site: str, env: Mapping[str, str]) -> str:
+    scope = Scope(current={"curr_site": site}, env=env)
+    return Expander(config, scope).template(text, node.origin).render({})
+
+
+def _section(first: Config, name: str) -> Node | None:
+    found = first.at("site", name)
+    return found if found is not None and isinstance(found.value, dict) else None
+
+
+def _sections(first: Config) -> tuple[str, ...]:
+    found = first.at("site")
+    return tuple(found.value) if found is not None and isinstance(found.value, dict) else ()
+
+
+def _sites_of(host: str, first: Config, sites: SitePath) -> list[str]:
+    """Sites whose patterns match a host; what the user says of one wins over its profile."""
+    patterns = {name: sites.hosts(file) for name, file in sites.all.items()}
+    for name in _sections(first):
+        hosts = first.at("site", name, "hosts")
+        if hosts is not None and isinstance(hosts.value, list):
+            patterns[name] = tuple(str(each.value) for each in hosts.value)
+    return [name for name, these in patterns.items() if host_matches(host, these)]
+
+
+def service_of(name: str, first: Config, sites: SitePath, seen: tuple[str, ...] = ()) -> str:
+    """Short name of the service of a site, from the heads of profiles; empty where they do not say."""
+    section = _section(first, name)
+    own = plain(section) if section else {}
+    file = sites.find(name)
+    head = sites.head(file) if file else None
+    if service := own.get("wmsServiceClass") or own.get("service") or (head.service if head else ""):
+        return short_name(str(service))
+    inherits = parent_names(section.value.get("inherits")) if section and isinstance(section.value, dict) else ()
+    for parent in reversed(inherits or (head.inherits if head else ())):
+        if parent not in seen and (service := service_of(parent, first, sites, (*seen, name))):
+            return service
+    return ""
+
+
+def _where(name: str, first: Config, sites: SitePath) -> str:
+    file = sites.find(name)
+    section = _section(first, name)
+    return str(file.path) if file else shown(section.origin) if section else name

@@ -1,0 +1,164 @@
+"""Finds and calls functions of other packages that a configuration names, unless a layer of it forbids that."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Collection
+from contextlib import redirect_stdout
+from typing import Any
+
+from longshore.app.configure.configuration import Configuration
+from longshore.config.values.bps_eval import Call, Caller
+from longshore.config.values.interpolate import shown
+from longshore.config.values.merge import Layer, Node
+from longshore.errors import ConfigError, LongshoreError
+from longshore.model.suggestions import did_you_mean
+from longshore.origin import Origin
+from longshore.world.plugins import registered
+
+_KEY = "allowFunctions"
+
+
+def make_caller(configuration: Configuration) -> Caller:
+    """What calls the functions that a configuration names, as far as no layer forbids that."""
+
+    def caller(call: Call) -> Any:
+        refuse_functions(configuration, shown(call.text), call.origin)
+        return call_builtin_or_imported(call)
+
+    return caller
+
+
+def refuse_functions(configuration: Configuration, what: str, origin: Origin | None) -> None:
+    """Refuse to call what a configuration names where a layer of it forbids that.
+
+    Parameters
+    ----------
+    configuration
+        The configuration.
+    what
+        What would be called, in quotes.
+    origin
+        Where it was written.
+
+    Raises
+    ------
+    ConfigError
+        A layer forbids it.
+    """
+    forbidden = next(filter(None, map(_forbidding, configuration.all_layers)), None)
+    if forbidden is not None:
+        raise ConfigError(
+            f"{what} calls a function, which '{_KEY}' forbids",
+            origin=origin,
+            hint=f"It is forbidden at {forbidden.origin}.",
+        )
+
+
+def call_builtin_or_imported(call: Call) -> Any:
+    """What a function returns.
+
+    Raises
+    ------
+    ConfigError
+        There is no such function, or it fails.
+    """
+    module, _, name = call.name.rpartition(".")
+    try:
+        function = getattr(importlib.import_module(module or "builtins"), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ConfigError(
+            f"the function '{call.name}' cannot be imported: {error}",
+            origin=call.origin,
+            hint="It is named by its module and its own name, joined by a dot; PYTHONPATH must lead to the module.",
+        ) from error
+    try:
+        # What a command prints is its result, perhaps JSON; a function must not add to it.
+        with redirect_stdout(sys.stderr):
+            return function(*call.arguments, **call.options)
+    except Exception as error:  # a function of the user's may raise anything
+        raise ConfigError(
+            f"{shown(call.text)} fails: {type(error).__name__}: {str(error)[:200]}", origin=call.origin
+        ) from error
+
+
+def _forbidding(layer: Layer) -> Node | None:
+    """What forbids functions in a layer: one is enough, for no user may undo, or delete, what a site says."""
+    root = layer.root.value if isinstance(layer.root.value, dict) else {}
+    # A plain key of the command line stands in a section of its own.
+    below = root["bps_cmdline"].value if "bps_cmdline" in root else {}
+    for part in (root, below if isinstance(below, dict) else {}):
+        node = part.get(_KEY)
+        while node is not None and node.value is not False:
+            node = node.overrode
+        if node is not None:
+            return node
+    return None
+
+
+def find_function(configuration: Configuration, key: str, *, group: str, what: str, more: Collection[str] = ()) -> Any:
+    """Import the function that a key names and that is none of ours.
+
+    Parameters
+    ----------
+    configuration
+        The configuration.
+    key
+        The key.
+    group
+        Group of entry points that give such functions short names.
+    what
+        What such a function is called.
+    more
+        Names that are known beside those of the group, for the hint.
+
+    Raises
+    ------
+    ConfigError
+        There is none of that name, it cannot be imported, or functions are forbidden.
+    """
+    name, origin = configuration.text(key).strip(), configuration.origin(key)
+    plugins = registered(group)
+    try:
+        if name in plugins:
+            return plugins[name].load()
+        module, _, function = name.rpartition(".")
+        if module:
+            refuse_functions(configuration, f"'{key}: {name}'", origin)
+            return getattr(importlib.import_module(module), function)
+    except (ImportError, AttributeError, ValueError, TypeError) as error:
+        raise ConfigError(
+            f"the {what} '{name}' cannot be imported: {error}",
+            origin=origin,
+            hint="It is named by its module and its own name, joined by a dot; PYTHONPATH must lead to the module.",
+        ) from error
+    known = [*more, *sorted(plugins)]
+    raise ConfigError(
+        f"there is no {what} '{name}'",
+        origin=origin,
+        hint=did_you_mean(name, known) or f"There are {', '.join(known)}, and whatever a dotted name leads to.",
+    )
+
+
+def call_function(configuration: Configuration, key: str, function: Any, *arguments: Any, gives: type) -> Any:
+    """What such a function returns.
+
+    Raises
+    ------
+    ConfigError
+        It fails, or returns something else than it should.
+    LongshoreError
+        It says itself what is wrong.
+    """
+    name, origin = configuration.text(key).strip(), configuration.origin(key)
+    try:
+        found = function(*arguments)
+    except LongshoreError as error:
+        error.origin = error.origin or origin
+        raise
+    except Exception as error:  # somebody else's function may raise anything
+        raise ConfigError(f"'{name}' fails: {type(error).__name__}: {str(error)[:200]}", origin=origin) from error
+    if not isinstance(found, gives):
+        raise ConfigError(f"'{name}' returns a {type(found).__name__}, and no {gives.__name__}", origin=origin)
+    return found

@@ -1,0 +1,210 @@
+"""Runs again what did not succeed in a run, or what is named, in the same run directory, as a new submission."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from longshore.app.configure.capabilities import recovered_submission, required
+from longshore.app.inspect.find_jobs import find_job, find_jobs_of_labels, first_names
+from longshore.app.report.status import status_run
+from longshore.app.runs.event_source import all_events
+from longshore.app.runs.open_run import OpenRun, of_one_run, readable
+from longshore.app.submit.hand_over import refuse_if_only_prepared
+from longshore.contract.capabilities import Restartable
+from longshore.contract.context import Unreachable
+from longshore.contract.intervention import RestartChanges
+from longshore.engine.rundir.job_table import JobTable
+from longshore.engine.rundir.replay import replay
+from longshore.engine.state.job_codes import OVER, SHOWN, Code
+from longshore.engine.state.restart_selection import RestartReason, RestartSelection, select_for_restart
+from longshore.engine.state.run_state import RunState
+from longshore.errors import SubmissionRefusedError, UnreachableError
+from longshore.model.run.state import TERMINAL, JobState
+from longshore.model.run.submission import RunCard, Submission
+from longshore.world.files.links import link_by_id
+from longshore.world.files.locks import lock_folder
+from longshore.world.runs.registry import Entry, path_of, register
+from longshore.world.runs.run_directory import read_card, write_card
+
+
+@dataclass(frozen=True, kw_only=True)
+class RestartPlan:
+    """What a restart would run.
+
+    Attributes
+    ----------
+    labels
+        Number of jobs per label and state that run again.
+    reasons
+        Number of the same jobs per label and reason.
+    unfinished
+        Jobs that were never over, because the engine died: they go on in any case.
+    set_of
+        Number of all these jobs for which something is set.
+    changes
+        What the restart does differently, each job by its whole name.
+    """
+
+    labels: Mapping[str, Mapping[JobState, int]]
+    reasons: Mapping[str, Mapping[RestartReason, int]]
+    unfinished: int
+    set_of: int
+    changes: RestartChanges
+
+    @property
+    def total(self) -> int:
+        """Number of jobs that run again."""
+        return sum(sum(counts.values()) for counts in self.labels.values())
+
+
+def plan_restart(opened: OpenRun, changes: RestartChanges) -> RestartPlan:
+    """Find out what a restart would run, without running it.
+
+    Parameters
+    ----------
+    opened
+        The run.
+    changes
+        What the restart is to do differently.
+
+    Raises
+    ------
+    RunNotFoundError
+        The run has no job or label of a name that is given.
+    SubmissionRefusedError
+        The run still runs, or nothing that is named runs again.
+    """
+    required(opened.service, Restartable, "restart runs")
+    refuse_if_only_prepared(opened.run, opened.card)
+    _refuse_if_running(opened)
+    jobs = JobTable(opened.run, "parents")
+    changes, selected = _looked_up(opened, jobs, changes)
+    state = _state(opened, jobs)
+    chosen = select_for_restart(state, {jobs.labels.index(label) for label in changes.from_labels})
+    _refuse_busy(opened, jobs, chosen)
+    labels: dict[str, Counter[JobState]] = {}
+    reasons: dict[str, Counter[RestartReason]] = {}
+    for job, why in chosen.jobs.items():
+        label = jobs.labels[state.labels[job]]
+        labels.setdefault(label, Counter())[SHOWN[state.code[job]]] += 1
+        reasons.setdefault(label, Counter())[why] += 1
+    left = [job for job, code in enumerate(state.code) if code not in OVER]
+    meant = [job for job in (*chosen.jobs, *left) if selected is None or job in selected] if changes.set else []
+    if changes.set and not meant:
+        raise _nothing_to_set(opened, changes)
+    return RestartPlan(
+        labels=labels,
+        reasons=reasons,
+        unfinished=sum(state.code[job] != Code.HELD for job in left),
+        set_of=len(meant),
+        changes=changes,
+    )
+
+
+def restart(opened: OpenRun, changes: RestartChanges) -> tuple[RunCard, list[str]]:
+    """Hand the run over again.
+
+    Parameters
+    ----------
+    opened
+        The run.
+    changes
+        What is done differently; see `RestartPlan.changes`.
+
+    Returns
+    -------
+    tuple
+        The run's card with the new submission, and notes for the user.
+
+    Raises
+    ------
+    SubmissionRefusedError
+        The run still runs, has nothing to run again, or was not taken.
+    """
+    with readable(opened.run), lock_folder(opened.run.root):
+        # Somebody may have been killed amid another restart.
+        if (missed := recovered_submission(opened.service, opened.run)) is not None:
+            _add(opened, missed)
+        submission = required(opened.service, Restartable, "restart runs").restart(opened.run, changes)
+        card = _add(opened, submission)
+    if card.other_ids and path_of(card.id) == str(opened.run.root):
+        register(Entry.of(card, str(opened.run.root)))
+    notes = list(submission.notes)
+    if card.id_links:
+        notes.append(link_by_id(Path(card.id_links), submission.id, opened.run.root))
+    return card, notes
+
+
+def _add(opened: OpenRun, submission: Submission) -> RunCard:
+    # Read anew: another restart may have come in between.
+    card = read_card(opened.run)
+    card = msgspec.structs.replace(card, submissions=(*card.submissions, submission))
+    write_card(opened.run, card)
+    return card
+
+
+def _refuse_if_running(opened: OpenRun) -> None:
+    alive = opened.is_alive()
+    if isinstance(alive, Unreachable):
+        raise UnreachableError(
+            f"whether run '{opened.card.id}' still runs cannot be told: {alive.why}",
+            hint="Nothing was changed; say it again once the workload manager answers.",
+        )
+    if not alive:
+        return
+    report = status_run(opened)
+    if report.state not in TERMINAL:
+        raise SubmissionRefusedError(
+            f"run '{opened.card.id}' is {report.state}",
+            hint=f"Wait for its end, or cancel it first: longshore cancel {opened.card.id}",
+        )
+
+
+def _looked_up(
+    opened: OpenRun, jobs: JobTable, changes: RestartChanges
+) -> tuple[RestartChanges, frozenset[int] | None]:
+    """The changes with each job by its whole name, and the jobs for which something is set, unless that is all."""
+    selection = changes.selection
+    if selection.everything and not changes.from_labels:
+        return changes, None
+    find_jobs_of_labels(opened, jobs, changes.from_labels)
+    named = [find_job(opened, jobs, job) for job in selection.jobs]
+    selection = msgspec.structs.replace(selection, jobs=tuple(jobs.names[job] for job in named))
+    labelled = find_jobs_of_labels(opened, jobs, selection.labels)
+    selected = None if selection.everything else frozenset([*named, *labelled])
+    return msgspec.structs.replace(changes, selection=selection), selected
+
+
+def _state(opened: OpenRun, jobs: JobTable) -> RunState:
+    with of_one_run(opened.run):
+        return replay(jobs, all_events(opened))
+
+
+def _refuse_busy(opened: OpenRun, jobs: JobTable, chosen: RestartSelection) -> None:
+    if chosen.busy:
+        known = jobs.names_of(chosen.busy)
+        names = first_names([known[job] for job in chosen.busy])
+        raise SubmissionRefusedError(
+            f"what is to run again was under way when the engine of run '{opened.card.id}' died: {names}",
+            hint=f"Let it come to its end first: longshore resume {opened.card.id}",
+        )
+
+
+def _nothing_to_set(opened: OpenRun, changes: RestartChanges) -> SubmissionRefusedError:
+    selection = changes.selection
+    values = ", ".join(f"{key}={value}" for key, value in changes.set.items())
+    if selection.everything:
+        return SubmissionRefusedError(
+            f"there is nothing to set {values} of: every job of run '{opened.card.id}' succeeded",
+            hint="To run some again all the same, name their label: --from LABEL.",
+        )
+    named = first_names([*selection.labels, *selection.jobs])
+    return SubmissionRefusedError(
+        f"there is nothing to set {values} of: nothing of {named} runs again in run '{opened.card.id}'",
+        hint="'--dry-run' says what runs again; '--from LABEL' runs again what succeeded, too.",
+    )

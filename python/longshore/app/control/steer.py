@@ -1,0 +1,96 @@
+"""Changes the course of a live run: what may start, how much at once, and what it asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from longshore.app.configure.capabilities import required
+from longshore.app.control.cancel import check_names
+from longshore.app.report.status import status_run
+from longshore.app.runs.open_run import OpenRun
+from longshore.contract.capabilities import Steerable
+from longshore.contract.intervention import Intervention, JobSelection
+from longshore.errors import SubmissionRefusedError, UsageError
+from longshore.model.run.report import RunReport
+from longshore.model.run.state import TERMINAL
+from longshore.model.workflow.request import Request
+
+_MOST_NAMED = 3
+
+
+def steer(opened: OpenRun, intervention: Intervention) -> RunReport:
+    """Give an order, and see it taken.
+
+    Parameters
+    ----------
+    opened
+        The run.
+    intervention
+        What is to change.
+
+    Returns
+    -------
+    RunReport
+        How the run stands; in `RunReport.notes`, what the user should know.
+
+    Raises
+    ------
+    RunNotFoundError
+        The run has no job or label of a name that is selected.
+    SubmissionRefusedError
+        Every job that is named is over, or the whole run is.
+    """
+    if not intervention.selection.everything:
+        _refuse_what_is_over(opened, intervention)
+    service = required(opened.service, Steerable, f"{intervention.act} runs")
+    taken = service.steer(opened.run, intervention)
+    report = status_run(opened)
+    if taken:
+        return msgspec.structs.replace(
+            report, notes=(*report.notes, *service.unreached_notes(opened.run, intervention))
+        )
+    later = "the order is taken when the run's engine looks again"
+    if opened.is_alive() is not True:
+        later = f"no engine runs: the next one takes the order, as in 'longshore resume {opened.card.id}'"
+    return msgspec.structs.replace(report, notes=(*report.notes, later))
+
+
+def parsed(pairs: tuple[str, ...]) -> Mapping[str, str]:
+    """``KEY=VALUE`` as given on the command line, each key one that can be set and each value one of its kind.
+
+    Raises
+    ------
+    UsageError
+        A pair is none, or its key cannot be set.
+    ConfigError
+        A value is none for its key.
+    """
+    from longshore.engine.policy.set_request import changed
+
+    found: dict[str, str] = {}
+    for pair in pairs:
+        key, equals, text = pair.partition("=")
+        if not equals or not key.strip():
+            raise UsageError(f"'{pair}' is no KEY=VALUE", hint="As in: longshore set @last requestMemory=8G")
+        found[key.strip()] = text.strip()
+    changed(Request(), found)
+    return found
+
+
+def _refuse_what_is_over(opened: OpenRun, intervention: Intervention) -> None:
+    report = check_names(opened, intervention.selection)
+    if intervention.act == "throttle":
+        return
+    meant = [job for job in report.jobs or () if _is_meant(job.name, job.label, intervention.selection)]
+    if meant and all(job.state in TERMINAL for job in meant):
+        named = ", ".join(f"'{job.name}' is {job.state}" for job in meant[:_MOST_NAMED])
+        more = f" and {len(meant) - _MOST_NAMED} more" if meant[_MOST_NAMED:] else ""
+        raise SubmissionRefusedError(
+            f"nothing to {intervention.act}: {named}{more}", hint="What is over can only be run again, with 'restart'."
+        )
+
+
+def _is_meant(name: str, label: str, selection: JobSelection) -> bool:
+    return name in selection.jobs or label in selection.labels

@@ -1,0 +1,1 @@
+"""One job or many runs, looked into."""

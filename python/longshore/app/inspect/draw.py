@@ -1,0 +1,119 @@
+"""Makes pictures of runs, and of what a configuration would come to, that are legible whatever their size."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from longshore.app.configure.resolved_run import resolve_run
+from longshore.app.inspect.find_jobs import find_job
+from longshore.app.payload.lsst import is_lsst, reads_graph_file
+from longshore.app.plan.clustering import ClusteredRun
+from longshore.app.progress import Keeping, Teller
+from longshore.app.runs.event_source import event_blocks
+from longshore.app.runs.job_events import events_of_jobs
+from longshore.app.runs.open_run import OpenRun, open_run
+from longshore.app.submit.pipeline import advance_run
+from longshore.engine.rundir.job_table import JobTable
+from longshore.engine.rundir.replay import replay
+from longshore.engine.state.job_codes import SHOWN
+from longshore.errors import PreparationError
+from longshore.model.run.picture import Picture
+from longshore.model.run.state import JobState
+from longshore.origin import Origin
+from longshore.plan.outline import JobOutline, draw_labels, draw_neighborhood, find_neighborhood
+from longshore.world.runs.run_directory import read_snapshot
+
+
+def is_configuration(reference: str) -> bool:
+    """Whether what is to be drawn is a file, and no run."""
+    return Path(reference).is_file()
+
+
+def draw_configuration(path: Path, *, sets: tuple[str, ...], tell: Teller) -> Picture:
+    """The labels of the jobs that a configuration would make, without those that begin and end a run.
+
+    Raises
+    ------
+    LongshoreError
+        Something is wrong with it, or its graph is made by commands that leave files behind.
+    """
+    run = resolve_run(path, options={}, sets=sets, now=time.time(), tell=tell)
+    configuration = run.configuration
+    of_file = reads_graph_file(configuration.text("graphFile"), configuration.text("graphSource"))
+    if not of_file and is_lsst(
+        configuration.config, site=configuration.site, env=configuration.env, beside=path.parent
+    ):
+        raise PreparationError(
+            "a quantum graph is only there once a run is prepared",
+            origin=Origin(str(path)),
+            hint=f"Prepare it, and draw the run: longshore prepare {shlex.quote(str(path))}",
+        )
+    clustered = advance_run(run, ClusteredRun, Keeping(tell)).graph
+    order = clustered.dag.order
+    place = {cluster: position for position, cluster in enumerate(order)}
+    labels = list(dict.fromkeys(clustered.dag.nodes[cluster].label for cluster in order))
+    number = {label: index for index, label in enumerate(labels)}
+    outline = JobOutline(
+        title=clustered.name,
+        parents=[[place[parent] for parent in clustered.dag.parents[cluster]] for cluster in order],
+        label_of=[number[clustered.dag.nodes[cluster].label] for cluster in order],
+        labels=labels,
+    )
+    return draw_labels(outline)
+
+
+def draw_run(reference: str, *, job: str | None, depth: int) -> Picture:
+    """The labels of a run's jobs and how they stand, or the jobs near one.
+
+    Parameters
+    ----------
+    reference
+        The run.
+    job
+        The one job, by its name, the beginning of it, or its number.
+    depth
+        Steps before and after it.
+
+    Raises
+    ------
+    RunNotFoundError
+        There is no such run or job.
+    RunUnreadableError
+        It cannot be read.
+    """
+    opened = open_run(reference)
+    jobs = JobTable(opened.run, "parents", *(() if job is None else ("names",)))
+    outline = JobOutline(
+        title=f"{opened.card.id} {opened.card.name}",
+        parents=_with_final(jobs),
+        label_of=jobs.label_of,
+        labels=jobs.labels,
+    )
+    if job is None:
+        snapshot = read_snapshot(opened.run)
+        return draw_labels(outline, snapshot.labels if snapshot else None)
+    chosen = find_job(opened, jobs, job)
+    near = find_neighborhood(outline, chosen, depth)
+    names = {each: jobs.names[each] for each in near.jobs}
+    return draw_neighborhood(outline, near, chosen, names, _states(opened, jobs, near.jobs))
+
+
+def _with_final(jobs: JobTable) -> list[tuple[int, ...]]:
+    """Parents of all jobs; the final one waits for all that nobody else waits for."""
+    if jobs.final is None:
+        return jobs.parents
+    waited_for = {parent for parents in jobs.parents for parent in parents}
+    last = tuple(each for each in range(jobs.final) if each not in waited_for)
+    return [*jobs.parents[:-1], last]
+
+
+def _states(opened: OpenRun, jobs: JobTable, shown: Iterable[int]) -> Mapping[int, JobState]:
+    """How jobs stand, by the events of the run."""
+    wanted = dict.fromkeys(shown)
+    line = jobs.ancestors(*wanted)
+    events = events_of_jobs(event_blocks(opened), range(len(jobs)) if len(line) == len(jobs) else set(line))
+    state = replay(jobs, events, line)
+    return {each: SHOWN[state.code[each]] for each in wanted}

@@ -1,0 +1,440 @@
+"""Explains one job of a run: why it stands where it does, what it asked for and used, and all that happened to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+
+from longshore.app.inspect.find_jobs import find_job
+from longshore.app.inspect.limits_held import LimitTaken, limits_taken
+from longshore.app.report.attempts import AttemptRecords, attempts_of
+from longshore.app.runs.event_source import event_blocks
+from longshore.app.runs.job_events import active_requests, events_of_jobs
+from longshore.app.runs.open_run import OpenRun, of_one_run
+from longshore.contract.executor import ResourceProbe
+from longshore.engine.rundir.job_table import JobTable
+from longshore.engine.rundir.replay import replay
+from longshore.engine.state.job_codes import OVER, SHOWN, Code
+from longshore.engine.state.resource_pool import Pool
+from longshore.engine.state.steering import WHOLE_RUN
+from longshore.errors import LongshoreError
+from longshore.model.run.attempt import Attempt
+from longshore.model.run.event import Deleted, Event, Failed, Finished, Life, Restarted, Steer
+from longshore.model.run.snapshot import Snapshot
+from longshore.model.run.state import TERMINAL, JobState
+from longshore.model.workflow.request import Request
+from longshore.world.runs.run_directory import read_snapshot, read_waiting
+
+_FEW = 1000
+"""Jobs whose events are not worth being read a second time, for fewer of them."""
+_MOVING = (Code.PENDING, Code.RUNNING)
+_BLOCKED = frozenset({Code.UNREADY, Code.PRUNED})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Other:
+    """Another job that this one has to do with.
+
+    Attributes
+    ----------
+    attempt
+        Its newest attempt, where there was one and it matters.
+    log
+        Path of that attempt's log.
+    """
+
+    name: str
+    state: JobState
+    attempt: Attempt | None = None
+    log: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Room:
+    """What there is for jobs, and what is taken.
+
+    Attributes
+    ----------
+    capacity, free
+        Amount per resource.
+    asked
+        What this job wants of it.
+    active
+        Number of jobs that were handed over and are not over.
+    """
+
+    capacity: Mapping[str, int]
+    free: Mapping[str, int]
+    asked: Mapping[str, int]
+    active: int
+
+    @property
+    def fits(self) -> bool:
+        """Whether the job could start now."""
+        return all(amount <= self.free[name] for name, amount in self.asked.items())
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupAhead:
+    """A group of jobs that comes before this one, by some order.
+
+    Attributes
+    ----------
+    title
+        What it is called.
+    must_succeed
+        Whether all its jobs must succeed; else it is enough that they are over.
+    left
+        Number of its jobs that are still to do so.
+    """
+
+    title: str
+    must_succeed: bool
+    left: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Throttle:
+    """How many jobs somebody lets be active at once.
+
+    Attributes
+    ----------
+    label
+        Of which label; ``None`` for the whole run.
+    most, active
+        How many may be, and were when the engine last said.
+    """
+
+    label: str | None
+    most: int
+    active: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Explained:
+    """All there is to know of a job.
+
+    Attributes
+    ----------
+    parents
+        Number of its parents.
+    waits_for
+        Its parents that have not succeeded.
+    comes_after
+        Groups of jobs that come before it and keep it waiting.
+    causes
+        The jobs that keep it waiting in the end, or whose failure or cancellation pruned it.
+    request
+        What its newest attempt asked for, or its next one will.
+    attempts
+        Every attempt, oldest first.
+    logs
+        Path of the log per number of an attempt.
+    events
+        Every event that touched it.
+    retries
+        Attempts it may have after the first.
+    tries
+        Bad ends since its budget was last fresh.
+    not_before
+        When it is tried again at the earliest.
+    note
+        Why the engine waits, if it does.
+    others
+        Number of jobs in each state, as the engine last said.
+    throttles
+        What bounds how many jobs like it are active at once.
+    engine
+        Whether an engine is there; ``None`` where that cannot be told.
+    stopped_at
+        When an engine that is gone was last there.
+    limits
+        The limits it names, while it is ready.
+    waits_at_manager
+        Why the workload manager does not start it, in its own words.
+    """
+
+    run: str
+    name: str
+    index: int
+    label: str
+    state: JobState
+    undecided: bool
+    is_final: bool
+    parents: int
+    waits_for: tuple[Other, ...]
+    causes: tuple[Other, ...]
+    request: Request
+    attempts: tuple[Attempt, ...]
+    logs: Mapping[int, str]
+    events: tuple[tuple[str, Event], ...]
+    retries: int
+    unless_exit: tuple[int, ...]
+    tries: int
+    not_before: float | None
+    note: str
+    others: Mapping[JobState, int] = field(default_factory=dict)
+    room: Room | None = None
+    throttles: tuple[Throttle, ...] = ()
+    engine: bool | None = None
+    stopped_at: float | None = None
+    finished: bool = False
+    waits_at_manager: str = ""
+    comes_after: tuple[GroupAhead, ...] = ()
+    limits: tuple[LimitTaken, ...] = ()
+
+    @property
+    def why_failed(self) -> str | None:
+        """What was decided when no attempt was left."""
+        reasons = [event.why for _, event in self.events if isinstance(event, Failed)]
+        return reasons[-1] if reasons and self.state is JobState.FAILED else None
+
+    @property
+    def cancelled_by(self) -> Steer | None:
+        """The newest order to cancel that touched it."""
+        return self._newest_order("cancel")
+
+    @property
+    def held_by(self) -> Steer | None:
+        """The newest order to hold it."""
+        return self._newest_order("hold")
+
+    def _newest_order(self, act: str) -> Steer | None:
+        orders = [event for _, event in self.events if isinstance(event, Steer) and event.act == act]
+        return orders[-1] if orders else None
+
+
+def explain_job(opened: OpenRun, reference: str) -> Explained:
+    """Explain a job.
+
+    Parameters
+    ----------
+    opened
+        The run.
+    reference
+        The job: its name, the unique beginning of it, or its index.
+
+    Raises
+    ------
+    RunNotFoundError
+        There is no such job.
+    RunUnreadableError
+        The run directory is torn.
+    """
+    # Asked before the events are read: an engine that ends in between has written its last event by then.
+    alive = _alive(opened)
+    table = JobTable(opened.run, "names", "parents")
+    job = find_job(opened, table, reference)
+    with of_one_run(opened.run):
+        return _Look(opened, table, job, alive=alive).explained()
+
+
+def _alive(opened: OpenRun) -> bool | None:
+    try:
+        answer = opened.is_alive()
+    except LongshoreError:
+        # Its service is not installed here: what is written down can be explained all the same.
+        return None
+    return answer if isinstance(answer, bool) else None
+
+
+class _Look:
+    """One look at one job."""
+
+    def __init__(self, opened: OpenRun, table: JobTable, job: int, *, alive: bool | None) -> None:
+        self._opened = opened
+        self._table = table
+        self._job = job
+        self._alive = alive
+        line = table.ancestors(job)
+        self._blocks = event_blocks(opened)
+        events = events_of_jobs(self._blocks, range(len(table)) if len(line) == len(table) else set(line))
+        self._state = replay(table, events, line)
+        self._causes = self._found_causes()
+        # A job may descend from all others, and only few of these are reported.
+        self._events = events if len(line) < _FEW else events_of_jobs(self._blocks, {job, *self._causes})
+
+    def explained(self) -> Explained:
+        table, job, state = self._table, self._job, self._state
+        snapshot = read_snapshot(self._opened.run)
+        waits_for = self._waits_for()
+        causes = self._causes
+        attempts = attempts_of(table, {job, *causes}, self._events)
+        mine = attempts.of(job)
+        settings = table.settings(job)
+        code = state.code[job]
+        finished = state.finished is not None
+        unwatched = self._alive is not True and not finished
+        stopped = unwatched and self._alive is False
+        asks = state.requests.get(job) or (mine[-1].requested if mine else None) or settings.request
+        waiting, held = self._waiting() if code == Code.PENDING and not unwatched else ("", False)
+        return Explained(
+            run=self._opened.card.id,
+            name=table.names[job],
+            index=job,
+            label=settings.label,
+            state=JobState.UNKNOWN if unwatched and code in _MOVING else JobState.HELD if held else SHOWN[code],
+            undecided=code == Code.UNDECIDED,
+            is_final=job == table.final,
+            parents=len(table.parents[job]),
+            waits_for=tuple(self._other(each) for each in waits_for),
+            comes_after=tuple(self._groups_ahead()),
+            causes=tuple(self._other(each, attempts) for each in causes),
+            request=asks,
+            attempts=tuple(mine),
+            logs={each.number: self._log(job, each.number) for each in mine},
+            events=tuple(self._story()),
+            retries=settings.number_of_retries,
+            unless_exit=settings.retry_unless_exit,
+            tries=state.tries[job],
+            not_before=state.not_before.get(job),
+            note=snapshot.note if snapshot and not unwatched and not finished else "",
+            others=snapshot.counts if snapshot else {},
+            room=self._room(asks) if code == Code.READY and not finished else None,
+            throttles=() if finished else tuple(self._throttles(settings.label, snapshot)),
+            engine=self._alive,
+            stopped_at=self._stopped_at(snapshot) if stopped and SHOWN[code] not in TERMINAL else None,
+            finished=finished,
+            waits_at_manager=waiting,
+            limits=limits_taken(self._opened.run, settings) if code == Code.READY and not finished else (),
+        )
+
+    def _waiting(self) -> tuple[str, bool]:
+        """Why the workload manager does not start it, and whether only a person lets it go."""
+        waiting = read_waiting(self._opened.run)
+        for reason, jobs in waiting.reasons.items():
+            if self._job in jobs:
+                held = reason in waiting.held
+                return (f"{reason}; {waiting.hint}" if held and waiting.hint else reason), held
+        return "", False
+
+    def _throttles(self, label: str, snapshot: Snapshot | None) -> Iterator[Throttle]:
+        """What bounds how many jobs like this one are active: of its label, and of the run."""
+        throttles = self._state.throttles
+        if (most := throttles.get(self._table.labels.index(label))) is not None:
+            yield Throttle(label=label, most=most, active=_active(snapshot.labels.get(label, {}) if snapshot else {}))
+        if (most := throttles.get(WHOLE_RUN)) is not None:
+            yield Throttle(label=None, most=most, active=_active(snapshot.counts if snapshot else {}))
+
+    def _stopped_at(self, snapshot: Snapshot | None) -> float | None:
+        life = self._state.life
+        if life is None:
+            return None
+        return snapshot.at if snapshot and snapshot.life == life.life else life.t
+
+    def _code(self, job: int) -> int:
+        return self._state.code[job]
+
+    def _waits_for(self) -> list[int]:
+        """Parents that have not succeeded; of the final job, all that are not over."""
+        if self._job == self._table.final:
+            return [job for job in range(self._job) if SHOWN[self._code(job)] not in TERMINAL]
+        return [parent for parent in self._table.parents[self._job] if self._code(parent) != Code.SUCCEEDED]
+
+    def _groups_ahead(self) -> Iterator[GroupAhead]:
+        """The groups that keep it waiting, counted by the jobs that end them."""
+        for barrier in self._table.barriers_before(self._job):
+            done = (Code.SUCCEEDED,) if barrier.blocking else OVER
+            if left := sum(self._code(each) not in done for each in barrier.after):
+                yield GroupAhead(title=barrier.title, must_succeed=barrier.blocking, left=left)
+
+    def _found_causes(self) -> list[int]:
+        """What blocks it in the end: up from its parents through those that only wait, or were only pruned."""
+        own = self._code(self._job)
+        if own not in _BLOCKED or self._job == self._table.final:
+            return []
+        wanted: Callable[[int], bool] = (
+            (lambda code: code in (Code.FAILED, Code.DELETED))
+            if own == Code.PRUNED
+            else (lambda code: code not in _BLOCKED and code != Code.SUCCEEDED)
+        )
+        found: list[int] = []
+        seen = {self._job}
+        stack = [self._job]
+        while stack:
+            each = stack.pop()
+            groups = (barrier.after for barrier in self._table.barriers_before(each))
+            for parent in chain(self._table.parents[each], *groups):
+                if parent in seen:
+                    continue
+                seen.add(parent)
+                if wanted(self._code(parent)):
+                    found.append(parent)
+                elif self._code(parent) in _BLOCKED:
+                    stack.append(parent)
+        return sorted(found)
+
+    def _other(self, job: int, attempts: AttemptRecords | None = None) -> Other:
+        all_of_them = attempts.of(job) if attempts else []
+        newest = all_of_them[-1] if all_of_them else None
+        return Other(
+            name=self._table.names[job],
+            state=SHOWN[self._code(job)],
+            attempt=newest,
+            log=self._log(job, newest.number) if newest else None,
+        )
+
+    def _log(self, job: int, number: int) -> str:
+        run = self._opened.run
+        return str(run.root / self._opened.log_of(job, self._table.names[job], self._table.label(job), number))
+
+    def _story(self) -> Iterable[tuple[str, Event]]:
+        """The events that touched the job, each with its mark."""
+        batches: set[str] = set()
+        life, number = 0, 0
+        for event in self._events:
+            if isinstance(event, Life):
+                life, number = event.life, 0
+            else:
+                number = event.n or number + 1
+            if self._touches(event, batches):
+                yield f"{life}.{number}", event
+
+    def _touches(self, event: Event, batches: set[str]) -> bool:
+        job = self._job
+        if isinstance(event, Steer) and event.jobs is not None:
+            return job in event.jobs
+        if isinstance(event, Steer):
+            return _selects(event, self._table.names[job], self._table.label(job))
+        if isinstance(event, Life | Finished):
+            return False
+        if isinstance(event, Restarted | Deleted):
+            return job in event.jobs
+        members: Sequence[tuple[int, int]] | None = getattr(event, "jobs", None)
+        batch = getattr(event, "b", None)
+        if members is not None:
+            if not any(member == job for member, _ in members):
+                return False
+            batches.add(str(batch))
+            return True
+        return batch in batches if batch is not None else getattr(event, "j", None) == job
+
+    def _room(self, request: Request) -> Room | None:
+        """What this machine has for jobs; other workload managers keep that to themselves."""
+        from longshore.engine import settings as engine_settings
+        from longshore.engine.run.service import EngineService
+
+        service = self._opened.service
+        if not isinstance(service, EngineService) or not service.traits.runs_on_submit_host:
+            return None
+        executor = service.executor(engine_settings.read(self._opened.run).executor)
+        capacity = executor.probe().capacity if isinstance(executor, ResourceProbe) else None
+        if capacity is None:
+            return None
+        pool = Pool(capacity)
+        active = active_requests(self._blocks)
+        for taken in active.values():
+            pool.take(pool.clamp(taken.amounts()))
+        return Room(capacity=pool.capacity, free=pool.free, asked=pool.clamp(request.amounts()), active=len(active))
+
+
+def _active(counts: Mapping[JobState, int]) -> int:
+    return counts.get(JobState.PENDING, 0) + counts.get(JobState.RUNNING, 0)
+
+
+def _selects(event: Steer, name: str, label: str) -> bool:
+    """Whether an order is about a job: nothing selected is the whole run."""
+    if not event.select:
+        return True
+    return name in event.select.get("jobs", ()) or label in event.select.get("labels", ())

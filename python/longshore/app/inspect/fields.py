@@ -1,0 +1,141 @@
+"""Turns ``--filter`` and ``--format`` into a choice among runs, and of what is said of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, TypeAlias
+
+from longshore.errors import UsageError
+from longshore.model.run.moment import timestamp
+from longshore.model.run.report import RunReport
+from longshore.model.run.state import JobState
+from longshore.model.suggestions import did_you_mean
+
+Value: TypeAlias = str | int | None
+
+_FLAGS: Final = ((JobState.HELD, "H"), (JobState.DELETED, "D"), (JobState.FAILED, "F"))
+"""Why a running run may need a person, the most urgent first."""
+
+
+def flag(report: RunReport) -> str:
+    """BPS's column ``X``: why a running run may need a person."""
+    if report.state is JobState.RUNNING:
+        for state, sign in _FLAGS:
+            if report.counts.get(state):
+                return sign
+    return " "
+
+
+def _count(state: JobState) -> Callable[[RunReport], Value]:
+    return lambda report: report.counts.get(state, 0)
+
+
+FIELDS: Final[Mapping[str, Callable[[RunReport], Value]]] = {
+    "x": flag,
+    "state": lambda report: report.state.value,
+    "%s": lambda report: report.percent_succeeded,
+    "id": lambda report: report.id,
+    "operator": lambda report: report.operator,
+    "project": lambda report: report.project,
+    "campaign": lambda report: report.campaign,
+    "payload": lambda report: report.payload,
+    "run": lambda report: report.name,
+    "global": lambda report: report.global_id,
+    "path": lambda report: report.path,
+    "service": lambda report: report.service,
+    "site": lambda report: report.site,
+    "user": lambda report: report.user,
+    "submitted": lambda report: timestamp(report.submitted_at),
+    "finished": lambda report: timestamp(report.finished_at),
+    "jobs": lambda report: report.expected,
+    **{state.lower(): _count(state) for state in JobState},
+}
+"""What can be said of a run in a list, by the name that users give it."""
+
+_LABEL: Final = "label"
+_FILTER: Final = re.compile(r"\s*([^=~<>!\s]+)\s*(!=|=|~|<|>)(.*)", re.DOTALL)
+
+Wanted: TypeAlias = Callable[[RunReport], bool]
+
+
+def chosen_fields(text: str) -> tuple[str, ...]:
+    """The fields of a list parted by commas.
+
+    Raises
+    ------
+    UsageError
+        One of them does not exist, or there is none.
+    """
+    names = tuple(name.strip().lower() for name in text.split(",") if name.strip())
+    if not names:
+        raise UsageError("--format names no field", hint=f"There are {', '.join(FIELDS)}.")
+    for name in names:
+        if name not in FIELDS:
+            raise _unknown("--format", name, FIELDS)
+    return names
+
+
+def wanted(filters: Sequence[str]) -> Wanted:
+    """Whether a run is wanted by all filters.
+
+    Parameters
+    ----------
+    filters
+        ``FIELD=VALUE`` (or one of several, parted by commas), ``FIELD!=VALUE``, ``FIELD~REGEX`` (found anywhere),
+        ``FIELD>NUMBER`` and ``FIELD<NUMBER``; ``label`` is a field too, of which a run may have many.
+
+    Raises
+    ------
+    UsageError
+        One is none of these.
+    """
+    tests = [_filter(text) for text in filters]
+    return lambda report: all(test(report) for test in tests)
+
+
+def _filter(text: str) -> Wanted:
+    found = _FILTER.fullmatch(text)
+    if not found:
+        raise UsageError(
+            f"'{text}' is no filter", hint="Write FIELD=VALUE, FIELD!=VALUE, FIELD~REGEX, FIELD>NUMBER or FIELD<NUMBER."
+        )
+    name, sign, value = found[1].lower(), found[2], found[3].strip()
+    if name != _LABEL and name not in FIELDS:
+        raise _unknown("--filter", name, [*FIELDS, _LABEL])
+    test = _test(sign, value, text)
+
+    def keeps(report: RunReport) -> bool:
+        values: Iterable[Value] = report.labels if name == _LABEL else (FIELDS[name](report),)
+        # A run has many labels: `label!=isr` wants those without it.
+        return all(map(test, values)) if sign == "!=" else any(map(test, values))
+
+    return keeps
+
+
+def _test(sign: str, value: str, text: str) -> Callable[[Value], bool]:
+    if sign == "~":
+        try:
+            pattern = re.compile(value)
+        except re.error as error:
+            raise UsageError(f"'{value}' in '{text}' is no regular expression: {error}") from error
+        return lambda found: pattern.search(_text(found)) is not None
+    if sign in {"<", ">"}:
+        try:
+            limit = float(value)
+        except ValueError:
+            raise UsageError(f"'{value}' in '{text}' is no number") from None
+        above = sign == ">"
+        return lambda found: isinstance(found, int) and ((found > limit) if above else (found < limit))
+    choices = {choice.strip().casefold() for choice in value.split(",")}
+    return lambda found: (_text(found).casefold() in choices) == (sign == "=")
+
+
+def _text(value: Value) -> str:
+    return "" if value is None else str(value).strip()
+
+
+def _unknown(option: str, name: str, names: Iterable[str]) -> UsageError:
+    listed = list(names)
+    hint = f"{did_you_mean(name, listed)} There are {', '.join(listed)}.".lstrip()
+    return UsageError(f"{option}: there is no field '{name}'", hint=hint)

@@ -1,0 +1,80 @@
+"""Finds the jobs that a user means, by name, beginning of a name, number or label."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+
+from longshore.app.runs.open_run import OpenRun
+from longshore.engine.rundir.job_table import JobTable
+from longshore.errors import RunNotFoundError
+from longshore.model.suggestions import did_you_mean
+
+_SHOWN = 5
+"""Names spelled out in a message."""
+_COMPARED = 2000
+"""Names that are compared with one that is unknown: comparing a hundred thousand takes seconds."""
+
+
+def find_job(opened: OpenRun, jobs: JobTable, reference: str) -> int:
+    """Number of the job that is meant by a name, the unique beginning of one, or a number.
+
+    Raises
+    ------
+    RunNotFoundError
+        None or more than one is meant.
+    """
+    names = jobs.names
+    try:
+        return names.index(reference)
+    except ValueError:
+        pass
+    if reference.isascii() and reference.isdigit() and int(reference) < len(jobs):
+        return int(reference)
+    fitting = [job for job, name in enumerate(names) if reference and name.startswith(reference)]
+    if len(fitting) == 1:
+        return fitting[0]
+    if fitting:
+        raise RunNotFoundError(
+            f"'{reference}' is the beginning of {len(fitting)} job names of run '{opened.card.id}': "
+            + first_names([names[job] for job in fitting]),
+            hint="Give more of the name.",
+        )
+    raise RunNotFoundError(
+        f"run '{opened.card.id}' has no job '{reference}'", hint=_hint(opened.card.id, jobs, reference)
+    )
+
+
+def find_jobs_of_labels(opened: OpenRun, jobs: JobTable, labels: Collection[str]) -> list[int]:
+    """Numbers of the jobs of some labels.
+
+    Raises
+    ------
+    RunNotFoundError
+        The run has no such label.
+    """
+    known = sorted(jobs.labels)
+    for label in sorted(set(labels).difference(known)):
+        hint = did_you_mean(label, known) or f"It has {first_names(known)}."
+        raise RunNotFoundError(f"run '{opened.card.id}' has no label '{label}'", hint=hint)
+    return jobs.select(labels=labels)
+
+
+def first_names(names: Sequence[str]) -> str:
+    """The first few of some names, and how many more there are."""
+    more = f" and {len(names) - _SHOWN} more" if names[_SHOWN:] else ""
+    return ", ".join(f"'{name}'" for name in names[:_SHOWN]) + more
+
+
+def _hint(run: str, jobs: JobTable, reference: str) -> str:
+    if reference in jobs.labels:
+        return f"'{reference}' is a label; a job is named like '{jobs.names[jobs.select(labels=[reference])[0]]}'."
+    return did_you_mean(reference, _alike(jobs.names, reference)) or f"'longshore report {run} --json' names all jobs."
+
+
+def _alike(names: Sequence[str], reference: str) -> Iterator[str]:
+    """The names that have the longest beginning in common with one that is unknown."""
+    for length in range(len(reference) - 1, -1, -1):
+        found = [name for name in names if name.startswith(reference[:length])]
+        if found:
+            yield from found[:_COMPARED]
+            return

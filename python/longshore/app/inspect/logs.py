@@ -1,0 +1,345 @@
+"""Finds the logs of a run's jobs: of one, of a label, of all that failed; and follows one until its job is over."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from longshore.app.configure.capabilities import log_locator
+from longshore.app.inspect.find_jobs import find_job, find_jobs_of_labels
+from longshore.app.inspect.log_text import begin_of_tail, open_log, pieces
+from longshore.app.runs.event_source import EventFollower, event_blocks
+from longshore.app.runs.job_events import events_of_jobs, jobs_failed_once
+from longshore.app.runs.open_run import OpenRun, is_gone, of_one_run, readable
+from longshore.contract.capabilities import LogLocator
+from longshore.contract.context import file_name
+from longshore.engine.rundir.job_table import JobTable
+from longshore.engine.rundir.replay import initial_state, replay
+from longshore.engine.state.apply_event import apply_event
+from longshore.engine.state.job_codes import Code
+from longshore.engine.state.run_state import RunState
+from longshore.errors import RunNotFoundError, RunUnreadableError, UsageError
+from longshore.model.run.event import Event, Finished, Life, Restarted
+
+_LOOK_S: Final = 0.2
+"""Time between two looks at a log that is followed."""
+_REST: Final = 4.0
+"""Times as long as a look took, most of what there is goes to others."""
+_OVER: Final = (Code.SUCCEEDED, Code.FAILED, Code.DELETED, Code.PRUNED)
+
+
+class Log(msgspec.Struct, frozen=True, kw_only=True):
+    """The log of one attempt.
+
+    Attributes
+    ----------
+    index
+        The job's index in ``workflow.jsonl``.
+    size_b
+        Bytes, when it was looked at.
+    """
+
+    job: str
+    index: int
+    label: str
+    attempt: int
+    path: Path
+    size_b: int
+
+
+class Logs(msgspec.Struct, frozen=True, kw_only=True):
+    """Logs that were asked for, and what there is to say of those that are not among them."""
+
+    logs: tuple[Log, ...]
+    notes: tuple[str, ...] = ()
+    several: bool = False
+    """Whether more than one job was asked for."""
+
+
+def find_logs(
+    opened: OpenRun,
+    *,
+    job: str | None = None,
+    labels: Sequence[str] = (),
+    failed: bool = False,
+    attempt: int | None = None,
+    most: int | None = None,
+) -> Logs:
+    """The logs of some jobs of a run, in the order of the workflow.
+
+    Parameters
+    ----------
+    opened
+        The run.
+    job
+        One job: its name, the unique beginning of it, or its index.
+    labels
+        The jobs of these labels.
+    failed
+        Only jobs that failed.
+    attempt
+        Number of the attempt; the newest that has a log, unless given.
+    most
+        How many logs to give at most.
+
+    Raises
+    ------
+    RunNotFoundError
+        There is no such job, label or attempt, or the one job has no log.
+    """
+    table = JobTable(opened.run, "names", *(("parents",) if failed else ()))
+    folders = _Folders(table, opened.log_locator)
+    if job is not None:
+        index = find_job(opened, table, job)
+        logs = folders.logs_of(index)
+        if folders.problems:
+            raise RunUnreadableError(folders.problems[0])
+        return Logs(logs=(_chosen(opened, table, index, logs=logs, attempt=attempt),))
+    chosen = find_jobs_of_labels(opened, table, labels) if labels else list(range(len(table)))
+    if failed:
+        chosen = _failed(opened, table, chosen)
+    found: list[Log] = []
+    without = 0
+    beyond = 0
+    for index in chosen:
+        if most is not None and len(found) >= most:
+            beyond += 1
+            continue
+        fitting = [log for log in folders.logs_of(index) if attempt in (None, log.attempt)]
+        if fitting:
+            found.append(fitting[-1])
+        else:
+            without += 1
+    notes = (*_notes(chosen, without, beyond, failed=failed), *folders.problems)
+    return Logs(logs=tuple(found), notes=notes, several=True)
+
+
+def _notes(chosen: Sequence[int], without: int, beyond: int, *, failed: bool) -> Iterator[str]:
+    if not chosen:
+        yield "no job has failed" if failed else "there is no such job"
+    if without:
+        yield f"{without} of these jobs {'has' if without == 1 else 'have'} no such log"
+    if beyond:
+        yield f"and {beyond} more: --most 0 for all of them, --paths for where they are"
+
+
+class _Folders:
+    """What lies in the folders of logs, each listed once: the directory knows what there is, quicker than the history.
+
+    Parameters
+    ----------
+    table
+        The jobs of the run.
+    places
+        Where their logs lie now, where their names are not ours.
+
+    Attributes
+    ----------
+    problems
+        What to say of the folders that cannot be read: what is in them is not known.
+    """
+
+    def __init__(self, table: JobTable, places: LogLocator | None) -> None:
+        self._table = table
+        self._places = places
+        self._known: dict[Path, dict[str, list[int]]] = {}
+        self.problems: list[str] = []
+
+    def logs_of(self, index: int) -> list[Log]:
+        """The logs that a job has, oldest attempt first."""
+        table = self._table
+        name, label = table.names[index], table.label(index)
+        if places := self._places:
+            paths = (places.path(index, name, label, number) for number in range(1, places.attempts(index) + 1))
+            # An attempt that waits to begin has none yet.
+            return [
+                _log(name, index, label, number, table.run.root / path)
+                for number, path in enumerate(paths, start=1)
+                if not is_gone(table.run.root / path)
+            ]
+        folder = table.run.root / table.run.log_of(index, name, label, 1).parent
+        if folder not in self._known:
+            self._known[folder] = self._listed(folder)
+        logs = []
+        for number in sorted(self._known[folder].get(file_name(name), ())):
+            path = table.run.root / table.run.log_of(index, name, label, number)
+            logs.append(_log(name, index, label, number, path))
+        return logs
+
+    def _listed(self, folder: Path) -> dict[str, list[int]]:
+        try:
+            return _attempts_of(os.listdir(folder))
+        except (FileNotFoundError, NotADirectoryError):
+            return {}
+        except OSError as error:
+            self.problems.append(f"'{folder}' cannot be read: {error.strerror}")
+            return {}
+
+
+def _attempts_of(entries: Iterable[str]) -> dict[str, list[int]]:
+    """The numbers of attempts per name of a job, given the names of logs."""
+    found: dict[str, list[int]] = {}
+    for entry in entries:
+        stem, _, suffix = entry.rpartition(".")
+        name, _, number = stem.rpartition(".")
+        if suffix == "log" and number.isascii() and number.isdigit():
+            found.setdefault(name, []).append(int(number))
+    return found
+
+
+def _chosen(opened: OpenRun, table: JobTable, index: int, *, logs: Sequence[Log], attempt: int | None) -> Log:
+    name = table.names[index]
+    if not logs:
+        places = opened.log_locator
+        why = "no attempt of it has begun"
+        if places and (newest := places.attempts(index)):
+            why += f", or '{places.path(index, name, table.label(index), newest)}' is gone"
+        raise RunNotFoundError(
+            f"job '{name}' has no log: {why}",
+            hint=f"Why that is: longshore explain {opened.card.id} {name}",
+        )
+    if attempt is None:
+        return logs[-1]
+    for log in logs:
+        if log.attempt == attempt:
+            return log
+    there = ", ".join(str(log.attempt) for log in logs)
+    raise RunNotFoundError(f"job '{name}' has no log of an attempt {attempt}", hint=f"It has logs of: {there}.")
+
+
+def _failed(opened: OpenRun, table: JobTable, among: Sequence[int]) -> list[int]:
+    """Those of some jobs that failed for good."""
+    blocks = event_blocks(opened)
+    # Whoever failed once may have succeeded in a restart: the fold of those few tells.
+    once = jobs_failed_once(blocks)
+    with of_one_run(opened.run):
+        jobs = table.ancestors(*once)
+        state = replay(table, events_of_jobs(blocks, set(jobs)), jobs)
+    failed = {job for job in once if state.code[job] == Code.FAILED}
+    return [job for job in among if job in failed]
+
+
+class Growth(msgspec.Struct, frozen=True):
+    """What is new in a log that is followed: another attempt begins, or there is more text."""
+
+    attempt: int
+    text: bytes | None
+    """``None`` where a new attempt begins."""
+
+
+class LogFollower:
+    """One job's logs as they grow, attempt after attempt, until the job is over.
+
+    Parameters
+    ----------
+    opened
+        The run.
+    job
+        The job: its name, the unique beginning of it, or its index.
+    tail
+        How many lines to begin with; all, unless given.
+
+    Raises
+    ------
+    RunNotFoundError
+        There is no such job.
+    """
+
+    def __init__(self, opened: OpenRun, job: str, *, tail: int | None = None) -> None:
+        self._follower = EventFollower(opened)
+        if not self._follower.may_come:
+            raise UsageError(f"run '{opened.card.id}' was never handed over: there is nothing to follow")
+        self._opened = opened
+        self._table = JobTable(opened.run, "names", "parents")
+        self._index = find_job(opened, self._table, job)
+        self._state = self._before_all()
+        self._tail = tail
+        self._finished = False
+        self.lost = False
+        """Whether it ended because no engine is there to go on with the run."""
+
+    @property
+    def name(self) -> str:
+        """The job's name."""
+        return self._table.names[self._index]
+
+    def growth(self) -> Iterator[Growth]:
+        """Everything that is new, as it comes; ends with the job."""
+        with readable(self._opened.run):
+            yield from self._growth()
+
+    def _growth(self) -> Iterator[Growth]:
+        attempt, offset = 0, 0
+        while True:
+            began = time.monotonic()
+            # Asked before anything is read: what it wrote before it ended is seen in this round.
+            lost = self._opened.is_alive() is False
+            self._take_events()
+            over = self._over()
+            logs = _Folders(self._table, log_locator(self._opened.service, self._opened.run)).logs_of(self._index)
+            took = time.monotonic() - began
+            for log in logs if attempt else logs[-1:]:
+                if log.attempt < attempt:
+                    continue
+                if log.attempt > attempt:
+                    attempt, offset = log.attempt, 0
+                    yield Growth(attempt, None)
+                for begin, piece in self._new(log, offset):
+                    offset = begin + len(piece)
+                    yield Growth(attempt, piece)
+            if over:
+                return
+            if lost:
+                self.lost = True
+                return
+            time.sleep(max(_LOOK_S, _REST * took))
+
+    def _new(self, log: Log, offset: int) -> Iterator[tuple[int, bytes]]:
+        file = open_log(log.path)
+        try:
+            size = os.fstat(file).st_size
+            if size < offset:
+                # It was cut short: what it holds now was not shown.
+                offset = 0
+            if self._tail is not None:
+                offset, self._tail = begin_of_tail(file, self._tail), None
+            for piece in pieces(file, offset):
+                yield offset, piece
+                offset += len(piece)
+        finally:
+            os.close(file)
+
+    def _before_all(self) -> RunState:
+        """Where the job stands before anything has happened."""
+        return initial_state(self._table, self._table.ancestors(self._index))
+
+    def _take_events(self) -> None:
+        events = self._follower.read()
+        if self._follower.restarted:
+            self._state, self._finished = self._before_all(), False
+        for event in events:
+            self._note(event)
+            apply_event(self._state, event)
+
+    def _note(self, event: Event) -> None:
+        if isinstance(event, Finished):
+            self._finished = True
+        elif isinstance(event, Life | Restarted):
+            self._finished = False
+
+    def _over(self) -> bool:
+        return self._finished or self._state.code[self._index] in _OVER
+
+
+def _log(name: str, index: int, label: str, number: int, path: Path) -> Log:
+    try:
+        size = path.stat().st_size
+    except OSError:
+        # It went away, or the folder can be listed and not entered: opening it says which.
+        size = 0
+    return Log(job=name, index=index, label=label, attempt=number, path=path, size_b=size)

@@ -1,0 +1,153 @@
+"""Makes runs known that came from elsewhere, and lets others be forgotten: the registry is changed, no run is."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from longshore.app.runs.open_run import is_same_run, open_run
+from longshore.contract.context import RunPaths
+from longshore.errors import FilesError, LongshoreError, RunNotFoundError, SubmissionRefusedError
+from longshore.model.run.submission import RunCard
+from longshore.world.runs.registry import Entry, entries, entry_of, find_run, forget, is_known, path_of, register
+from longshore.world.runs.run_directory import read_card
+
+
+@dataclass(frozen=True, kw_only=True)
+class Adopted:
+    """What became of a directory that was to be adopted.
+
+    Attributes
+    ----------
+    path
+        The directory.
+    card
+        The run in it, if it is known now.
+    was
+        Where its id led before, if that was elsewhere.
+    error
+        Why it is not known.
+    """
+
+    path: Path
+    card: RunCard | None = None
+    was: str | None = None
+    error: LongshoreError | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Forgotten:
+    """A run that is not known any more, and where its directory stays; an empty path is not known."""
+
+    id: str
+    path: str
+
+
+def adopt(paths: Iterable[Path]) -> list[Adopted]:
+    """Make runs known.
+
+    Parameters
+    ----------
+    paths
+        Run directories, or directories that have some somewhere below them.
+    """
+    return [outcome for path in paths for outcome in _adopt_below(Path(os.path.realpath(path)))]
+
+
+def forget_run(reference: str, *, force: bool) -> Forgotten:
+    """Forget a run.
+
+    Parameters
+    ----------
+    reference
+        As for `open_run`; the id of one that can no longer be read is enough.
+    force
+        Whether to forget one that still runs.
+
+    Raises
+    ------
+    RunNotFoundError
+        None of that name is known.
+    SubmissionRefusedError
+        It still runs.
+    """
+    name, root = _known(reference)
+    if root and not force and _lives(root, name):
+        raise SubmissionRefusedError(
+            f"run '{name}' is still running in '{root}'",
+            hint=f"End it first: longshore cancel {name}. Or forget it all the same, with --force: it goes on.",
+        )
+    forget(name)
+    if is_known(name):
+        raise FilesError(f"the entry of run '{name}' cannot be removed")
+    return Forgotten(id=name, path=root)
+
+
+def _adopt_below(path: Path) -> Iterator[Adopted]:
+    if not path.is_dir():
+        what = "is not a directory" if path.exists() else "does not exist"
+        yield Adopted(path=path, error=RunNotFoundError(f"'{path}' {what}", hint="Give the directory of a run."))
+        return
+    found = False
+    for folder, below, files in os.walk(path):
+        if "run.json" in files:
+            found = True
+            yield _adopt_one(Path(folder))
+            # No run has another one in it, and its logs may be hundreds of thousands.
+            below.clear()
+        # A draft is not a run yet.
+        below[:] = sorted(name for name in below if not name.startswith("."))
+    if not found:
+        error = RunNotFoundError(
+            f"there is no run in '{path}'",
+            hint="A run directory has a file 'run.json' in it; give one, or one above it.",
+        )
+        yield Adopted(path=path, error=error)
+
+
+def _adopt_one(path: Path) -> Adopted:
+    run = RunPaths(path)
+    try:
+        card = read_card(run)
+        was = path_of(card.id)
+        if was is not None and was != str(path) and is_same_run(was, card) is False:
+            raise SubmissionRefusedError(
+                f"run '{card.id}' in '{path}' is not the '{card.id}' in '{was}'",
+                hint=f"Name it by its path, or forget the other one first: longshore forget {card.id}",
+            )
+        entry = Entry.of(card, str(path))
+        if not register(entry):
+            raise FilesError(f"the entry of run '{card.id}' cannot be written", hint="It can be named by its path.")
+    except LongshoreError as error:
+        return Adopted(path=path, error=error)
+    return Adopted(path=path, card=card, was=was if was != str(path) else None)
+
+
+def _known(reference: str) -> tuple[str, str]:
+    """Id and path of a run that is known, however little can be read of it."""
+    if is_known(reference):
+        entry = entry_of(reference)
+        return reference, entry.path if entry else ""
+    root = find_run(reference).root
+    try:
+        name = read_card(RunPaths(root)).id
+    except LongshoreError:
+        # What cannot be read may still be known, by an id that only the registry can tell.
+        name = next((each for each in _ids_at(str(root))), "")
+    if not is_known(name):
+        raise RunNotFoundError(f"no run '{reference}' is known", hint="There is nothing to forget.")
+    return name, str(root)
+
+
+def _ids_at(root: str) -> Iterator[str]:
+    return (entry.id for entry in entries() if entry.path == root)
+
+
+def _lives(root: str, name: str) -> bool:
+    try:
+        opened = open_run(root)
+        return opened.card.id == name and opened.is_alive() is True
+    except LongshoreError:
+        return False

@@ -1,0 +1,161 @@
+"""Turns the registry into the reports of the runs that are of interest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from msgspec.structs import replace
+
+from longshore.app.inspect.fields import Wanted
+from longshore.app.inspect.remote_runs import merged
+from longshore.app.report.from_snapshot import END_STATES
+from longshore.app.report.status import status_run
+from longshore.app.runs.open_run import OpenRun, is_gone
+from longshore.contract.context import RunPaths
+from longshore.contract.search import RemoteRuns
+from longshore.errors import LongshoreError
+from longshore.model.run.report import RunReport
+from longshore.model.run.state import JobState
+from longshore.world.runs.registry import Entry, known_runs, remember, stamp_of
+from longshore.world.runs.run_directory import read_card
+
+_MOST_GONE: Final = 8
+_LAST: Final = 5
+"""Runs that are shown when none is live."""
+_DAY_S: Final = 86_400.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunList:
+    """Some of the known runs, oldest first, and what there is to say about the others."""
+
+    reports: tuple[RunReport, ...]
+    notes: tuple[str, ...]
+
+
+def list_runs(
+    *,
+    days: float | None = None,
+    user: str | None = None,
+    wanted: Wanted | None = None,
+    now: float = 0.0,
+    remote: RemoteRuns | None = None,
+    only_remote: bool = False,
+) -> RunList:
+    """The runs the registry knows, as far as they are of interest.
+
+    Parameters
+    ----------
+    days
+        Also show what ended so many days ago. Without it the runs that are not over are shown, or the last few if there
+        is none.
+    user
+        Show the runs of that user alone.
+    wanted
+        Show what this wants, over or not.
+    now
+        This moment, in seconds since the epoch.
+    remote
+        The runs that workload managers know, known here or not.
+    only_remote
+        Whether only these are shown, over or not: they are what somebody asked the manager for.
+    """
+    reports, notes = ([], []) if only_remote else _all_runs()
+    if remote is not None:
+        reports, notes = merged(reports, remote.reports), [*notes, *remote.notes]
+    if only_remote:
+        days = None
+    if user:
+        reports = [report for report in reports if user in (report.user, report.operator)]
+    if wanted:
+        reports = [report for report in reports if wanted(report)]
+    live = [report for report in reports if report.state not in END_STATES]
+    if days is not None:
+        since = now - days * _DAY_S
+        shown = [report for report in reports if report.state not in END_STATES or (report.finished_at or 0.0) >= since]
+    else:
+        shown = reports if wanted or only_remote else live or reports[-_LAST:]
+    there = {id(report) for report in shown}
+    ended = (report for report in reports if id(report) not in there)
+    recent = sum(1 for report in ended if (report.finished_at or 0.0) >= now - _DAY_S)
+    if recent:
+        notes.append(f"{recent} more ended in the last day: longshore report --hist 1")
+    return RunList(reports=tuple(shown), notes=tuple(notes))
+
+
+def _all_runs() -> tuple[list[RunReport], list[str]]:
+    """The state of every run the registry knows, and a line about those that cannot be read."""
+    reports = []
+    broken = []
+    gone = []
+    known = known_runs()
+    for entry in known.entries:
+        try:
+            report = recorded(entry)
+        except LongshoreError as error:
+            if not is_gone(entry.path):
+                broken.append(f"run '{entry.id}' cannot be shown: {error.message}")
+            else:
+                gone.append(entry.id)
+            continue
+        if report is None:
+            gone.append(entry.id)
+        else:
+            reports.append(report)
+    broken += [
+        f"run '{run}' cannot be shown: its entry is torn; to mend it: longshore adopt PATH" for run in known.torn
+    ]
+    if known.problem:
+        broken.append(known.problem)
+    if gone:
+        # Runs are removed by removing their directories: that is no reason for a line about each of them for ever.
+        more = f" and {len(gone) - _MOST_GONE} more" if gone[_MOST_GONE:] else ""
+        broken.append(f"removed or moved: {', '.join(gone[-_MOST_GONE:])}{more}")
+    return reports, broken
+
+
+def recorded(entry: Entry) -> RunReport | None:
+    """The state of a run; what is over is read from the registry, as long as nothing has taken it up since.
+
+    Returns
+    -------
+    RunReport or None
+        ``None`` where another run has taken its place.
+
+    Raises
+    ------
+    LongshoreError
+        It cannot be read.
+    """
+    stamp = _stamp(entry.path)
+    if entry.report is not None and stamp and stamp == entry.stamp:
+        return replace(entry.report, path=entry.path)
+    run = RunPaths(Path(entry.path))
+    card = read_card(run)
+    if card.id != entry.id:
+        return None
+    report = status_run(OpenRun(run=run, card=card))
+    if stamp and report.state in END_STATES and report.finished_at is not None:
+        kept = replace(
+            report,
+            counts=_without_zeros(report.counts),
+            labels={label: _without_zeros(counts) for label, counts in report.labels.items()},
+            specifics=(),
+            summary=None,
+        )
+        remember(replace(entry, report=kept, stamp=stamp))
+    return report
+
+
+def _without_zeros(counts: Mapping[JobState, int]) -> dict[JobState, int]:
+    return {state: count for state, count in counts.items() if count}
+
+
+def _stamp(path: str) -> int:
+    try:
+        return stamp_of(path)
+    except OSError:
+        return 0

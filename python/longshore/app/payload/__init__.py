@@ -1,0 +1,1 @@
+"""What a payload is made of: its tasks, pipeline and files."""

@@ -1,0 +1,95 @@
+"""Takes the tasks of a payload out of a graph file, or writes them to one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from longshore.app.payload.payload import AcquiredPayload
+from longshore.config.values.merge import Node, plain
+from longshore.errors import LongshoreError
+from longshore.graph.formats.graph_file import read_graph_file, read_header
+from longshore.graph.formats.graph_lines import graph_lines
+from longshore.graph.formats.quantum_graph import RUN_GRAPH
+from longshore.model.tasks.task import Command, TaskGraph
+from longshore.origin import Origin
+from longshore.world.read.graph_file import graph_file_lines, write_graph_file
+
+
+def tasks_of_file(path: Path, name: str, origin: Origin | None) -> AcquiredPayload:
+    """The tasks of a graph file.
+
+    Parameters
+    ----------
+    path
+        The file.
+    name
+        Name of the payload; empty for the one that the file has.
+    origin
+        Where the file was named.
+
+    Raises
+    ------
+    FilesError, GraphError
+        It cannot be read, or is wrong.
+    """
+    place = Origin(str(path))
+    with graph_file_lines(path, origin) as lines:
+        found = read_graph_file(lines, place)
+    graph = msgspec.structs.replace(found.graph, name=name or found.graph.name)
+    first = Origin(place.file, 1, 1)
+    commands = {label: _node(command, first) for label, command in found.commands.items()}
+    return AcquiredPayload(graph=graph, files=(path,), commands=commands, values=found.values)
+
+
+def save_tasks(acquired: AcquiredPayload, path: Path, root: Path) -> None:
+    """Write the tasks of a payload to a graph file.
+
+    Parameters
+    ----------
+    acquired
+        The payload.
+    path
+        The file.
+    root
+        The run directory; what was made there is named by its whole path.
+
+    Raises
+    ------
+    FilesError, GraphError
+        It cannot be written, or holds what JSON cannot.
+    """
+    commands = {label: _command(node) for label, node in acquired.commands.items()}
+    write_graph_file(path, graph_lines(_anywhere(acquired, root), commands=commands, values=acquired.values))
+
+
+def is_of_quantum_graph(path: Path) -> bool:
+    """Whether the tasks of a graph file are quanta; a file that cannot be read is told of by whoever reads it."""
+    try:
+        with graph_file_lines(path) as lines:
+            return RUN_GRAPH in read_header(next(lines, b""), Origin(str(path))).values
+    except LongshoreError:
+        return False
+
+
+def _anywhere(acquired: AcquiredPayload, root: Path) -> TaskGraph:
+    """The graph, as another run can take it, which has a directory of its own."""
+    made = frozenset(acquired.made)
+    graph = acquired.graph
+    files = {
+        name: msgspec.structs.replace(file, path=str(root / file.path)) if file.path in made else file
+        for name, file in graph.files.items()
+    }
+    return msgspec.structs.replace(graph, files=files) if made else graph
+
+
+def _command(node: Node) -> Command:
+    value = plain(node)
+    return tuple(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _node(command: Command, origin: Origin) -> Node:
+    if isinstance(command, str):
+        return Node(command, origin)
+    return Node([Node(word, origin) for word in command], origin)

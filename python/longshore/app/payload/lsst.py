@@ -1,0 +1,125 @@
+"""Tells whether a run is one of LSST's, which starts from defaults of its own."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Final
+
+from longshore.app.payload.graph_file import is_of_quantum_graph
+from longshore.app.payload.pipeline_imports import pipeline_in
+from longshore.config.values.interpolate import expand_env
+from longshore.config.values.merge import Layer, LayerRank, Node
+from longshore.config.values.search import Config, Scope
+from longshore.errors import ConfigError
+from longshore.graph.declaration.imports import read_imports
+from longshore.graph.declaration.pipeline_parts import PipelineKind, pipeline_kind
+from longshore.world.read.yaml_file import read_yaml
+from longshore.world.shipped_files import shipped
+
+_OTHERS: Final = ("pipelineYaml", "pipeline", "wfformat", "graphFile", "graphSource", "customJob")
+_QUANTUM_GRAPH: Final = "quantum_graph"
+_GRAPH_FILE: Final = "graph_file"
+_ENDINGS: Final = {
+    ".jsonl": _GRAPH_FILE,
+    ".jsonl.gz": _GRAPH_FILE,
+    ".qg": _QUANTUM_GRAPH,
+    ".qgraph": _QUANTUM_GRAPH,
+    ".yaml": "pipeline",
+    ".yml": "pipeline",
+    ".json": "wfformat",
+}
+"""Source per ending of a file's name."""
+
+
+def source_by_name(name: str) -> str:
+    """The source that reads a file, as far as its name tells it; else nothing."""
+    file = name.partition("#")[0]
+    return next((source for ending, source in _ENDINGS.items() if file.endswith(ending)), "")
+
+
+def reads_graph_file(name: str, source: str) -> bool:
+    """Whether what ``graphFile`` names is a graph file, given ``graphSource``."""
+    return bool(name) and (source.strip() or source_by_name(name)) == _GRAPH_FILE
+
+
+def is_lsst(config: Config, *, site: str, env: Mapping[str, str], beside: Path) -> bool:
+    """Whether the payload is a quantum graph, or what one is made of.
+
+    Parameters
+    ----------
+    config
+        The merged configuration, without those defaults.
+    site, env
+        What values are looked up by.
+    beside
+        Folder of the user's file, in which a pipeline is looked for after the current one.
+    """
+
+    def text(key: str) -> str:
+        value = config.search(key, Scope(current={"curr_site": site}, env=env)).value
+        return value if isinstance(value, str) else ""
+
+    try:
+        if text("qgraphFile"):
+            return True
+        if file := text("graphFile"):
+            if reads_graph_file(file, source := text("graphSource")):
+                given = next((path for path in (Path(file), beside / file) if path.is_file()), None)
+                return given is not None and is_of_quantum_graph(given)
+            return (source.strip() or source_by_name(file)) == _QUANTUM_GRAPH
+        pipeline = text("pipelineYaml").partition("#")[0]
+        if pipeline:
+            return is_lsst_pipeline(pipeline, beside)
+        # Whoever has a command of their own that makes the graph may need no pipeline.
+        return bool(text("createQuantumGraph")) and not any(map(config.at, _OTHERS))
+    except ConfigError:
+        return False  # which is told by whoever needs the value
+
+
+def is_lsst_pipeline(name: str, beside: Path) -> bool:
+    """Whether a file, seen from the current directory or else from a folder, is a pipeline of LSST's tasks."""
+    if "://" in name:
+        return True  # only LSST's packages read those
+    for path in (Path(name), beside / name):
+        try:
+            return _kind(path, path.stat().st_mtime_ns) is PipelineKind.LSST
+        except ConfigError:
+            return False
+        except (OSError, ValueError):
+            continue
+    return False
+
+
+def lsst_layer() -> Layer:
+    """The defaults of such runs, to be laid over those of the package."""
+    return Layer("lsst", LayerRank.DEFAULTS, read_yaml(shipped("etc", "lsst.yaml"), rank=LayerRank.DEFAULTS))
+
+
+@lru_cache(maxsize=16)
+def _kind(path: Path, _changed_ns: int) -> PipelineKind:
+    # Asked for each site; the second argument is there so that a file that was changed is read again.
+    return _kind_of(path, ())
+
+
+def _kind_of(path: Path, trail: tuple[Path, ...]) -> PipelineKind:
+    if path in trail:
+        return PipelineKind.COMMANDS  # whose reader tells of the ring
+    node = pipeline_in(read_yaml(path))
+    kind = pipeline_kind(node)
+    if kind is PipelineKind.LSST and not _has_tasks(node):
+        # It is what it imports, as far as that is at hand: LSST's own lie where variables of a release lead to.
+        env = {**os.environ, "PWD": str(Path.cwd())}
+        for item in read_imports(node):
+            name = expand_env(str(item.location.value), env)
+            found = next((each for each in (Path(name), path.parent / name) if each.is_file()), None)
+            if found and _kind_of(found, (*trail, path)) is PipelineKind.COMMANDS:
+                return PipelineKind.COMMANDS
+    return kind
+
+
+def _has_tasks(node: Node) -> bool:
+    tasks = node.value.get("tasks") if isinstance(node.value, dict) else None
+    return tasks is not None and bool(tasks.value)

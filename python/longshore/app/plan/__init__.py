@@ -1,0 +1,1 @@
+"""From tasks to a workflow: clusters, profiles and checks."""

@@ -1,0 +1,256 @@
+"""Checks the jobs of a run before anything is written or handed over: all of it at once, in one list."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Container, Iterator, Mapping, Sequence
+from contextlib import suppress
+from itertools import chain
+from types import MappingProxyType
+from typing import Final
+
+import msgspec
+
+from longshore.app.configure.lint import in_file_order
+from longshore.app.configure.payload_names import peek
+from longshore.app.configure.resolved_run import ResolvedRun, tell_warnings
+from longshore.app.plan.problems import MOST_ALIKE, gathered, refuse
+from longshore.app.plan.profiles import beyond_limits, capped
+from longshore.app.plan.programs import COMMAND, missing_programs
+from longshore.app.progress import Teller
+from longshore.config.lint.section_checks import unmatched
+from longshore.config.profile.combine import ClusterProfile
+from longshore.config.values.merge import Node
+from longshore.contract.context import Problem, RunPaths, file_name
+from longshore.engine.rundir.job_table import JobTable
+from longshore.model.tasks.cluster import ClusteredGraph, Composition
+from longshore.model.tasks.file import File
+from longshore.model.workflow.job import Job
+from longshore.model.workflow.workflow import Workflow
+from longshore.plan.transform import compositions
+
+_MANY: Final = 32
+"""Files of one folder for which listing that is faster than asking for each, and kinder to a file server."""
+
+_SHORT: Final = 50
+"""Characters of a name that are not too long for a file's, whatever they are."""
+
+
+def check(
+    run: ResolvedRun, workflow: Workflow, tell: Teller, *, commands: Mapping[str, Node] = MappingProxyType({})
+) -> None:
+    """Refuse what can never run, and tell what else there is to know.
+
+    Parameters
+    ----------
+    run
+        The run.
+    workflow
+        Its jobs.
+    tell
+        Takes notes.
+    commands
+        What the payload says that jobs run, per label.
+
+    Raises
+    ------
+    RequestError, FilesError, PreparationError
+        Something is wrong: a request, a file, or both and other things.
+    """
+    found = gathered(_problems(run, workflow), workflow)
+    refuse((_placed(problem, run, commands) for problem in found), tell)
+
+
+def check_commands(clustered: ClusteredGraph, profiles: Mapping[Composition, ClusterProfile], tell: Teller) -> None:
+    """Refuse jobs without a command, before any is made.
+
+    Parameters
+    ----------
+    clustered
+        What they are made from.
+    profiles
+        Profile per kind of clusters.
+    tell
+        Takes notes.
+
+    Raises
+    ------
+    PreparationError
+        There are some.
+    """
+    if all(part.command is not None for profile in profiles.values() for part in profile.parts.values()):
+        return
+    count: Counter[str] = Counter()
+    first: dict[str, str] = {}
+    for cluster, kind in zip(clustered.dag.nodes, compositions(clustered.dag.nodes), strict=True):
+        parts = profiles[kind].parts
+        for task in cluster.tasks:
+            if task.command is None and parts[task.label].command is None:
+                count[task.label] += 1
+                first.setdefault(task.label, task.name)
+    refuse((_without_command(label, name, count[label]) for label, name in first.items()), tell)
+
+
+def tell_of_labels(run: ResolvedRun, clustered: ClusteredGraph, tell: Teller) -> None:
+    """Tell which labels of the configuration no task has, where that was not known before the payload was read.
+
+    Parameters
+    ----------
+    run
+        The run.
+    clustered
+        Has the tasks.
+    tell
+        Takes notes.
+    """
+    configuration = run.configuration
+    if peek(configuration, files=False).labels is not None:
+        return
+    root = configuration.config.root
+    labels = frozenset(task.label for task in clustered.source.dag.nodes)
+    before = {finding.message for finding in unmatched(root, None)}
+    found = [finding for finding in unmatched(root, labels) if finding.message not in before]
+    tell_warnings(in_file_order(found, configuration), tell)
+
+
+def inputs_gone(run: RunPaths) -> Iterator[Problem]:
+    """What a prepared run reads, what none of its jobs makes, and what is not there any more; the first few of many.
+
+    Parameters
+    ----------
+    run
+        The run directory.
+
+    Raises
+    ------
+    RunUnreadableError
+        The workflow is torn.
+    """
+    jobs = JobTable(run)
+    files = {file.name: file for file in jobs.files()}
+    made = {name for names in jobs.outputs for name in names} if files else set()
+    outside = _outside(files, made)
+    gone = sorted(outside[name] for name in _absent(outside))
+    for number, path in enumerate(gone[:MOST_ALIKE], 1):
+        more = f" (and {len(gone) - number:,} more like it)" if number == MOST_ALIKE and len(gone) > number else ""
+        yield Problem(message=f"its input '{path}' is not there any more{more}")
+
+
+def _problems(run: ResolvedRun, workflow: Workflow) -> Iterator[Problem]:
+    yield from run.service.check(workflow, run.context)
+    yield from beyond_limits(run, workflow)
+    yield from capped(workflow)
+    jobs = list(workflow)
+    yield from _one_log(jobs, workflow)
+    yield from _written_twice(jobs, workflow.files)
+    missing = chain(missing_programs(jobs, workflow.files, run.configuration), _missing_inputs(jobs, workflow.files))
+    yield from missing if run.service.traits.runs_on_submit_host else map(_as_seen_here, missing)
+
+
+def _as_seen_here(problem: Problem) -> Problem:
+    """What is missing on this host, where jobs run on others that may have it."""
+    return msgspec.structs.replace(problem, message=f"{problem.message}, as seen from this host", fatal=False)
+
+
+def _placed(problem: Problem, run: ResolvedRun, commands: Mapping[str, Node]) -> Problem:
+    """The problem, with the place where what it is about was written."""
+    if problem.origin or not (problem.key and problem.label):
+        return problem
+    origin = run.configuration.written(problem.key, problem.label)
+    if origin is None and problem.key == COMMAND and problem.label in commands:
+        # A pipeline says it under another name.
+        hint = problem.hint.replace(f"'{COMMAND}'", "'command'")
+        return msgspec.structs.replace(problem, origin=commands[problem.label].origin, hint=hint)
+    return msgspec.structs.replace(problem, origin=origin)
+
+
+def _without_command(label: str, task: str, tasks: int) -> Problem:
+    others = f" (nor do {tasks - 1:,} more of the label '{label}')" if tasks > 1 else ""
+    return Problem(
+        message=f"task '{task}' has no command{others}",
+        hint=f"Give one to all its kind: pipetask: {{{label}: {{runQuantumCommand: ...}}}}.",
+        code="preparation",
+        label=label,
+        jobs=tasks,
+    )
+
+
+def _one_log(jobs: Sequence[Job], workflow: Workflow) -> Iterator[Problem]:
+    """Jobs whose names differ, but not those of their logs."""
+    for job in jobs:
+        # By far the most names are fit for a file as they are.
+        if "/" not in job.name and "\0" not in job.name and len(job.name) <= _SHORT:
+            continue
+        name = file_name(job.name)
+        other = workflow.get(name)
+        if name != job.name and other is not None and other.label == job.label:
+            yield Problem(
+                message=f"the jobs '{name}' and '{job.name}' would write one log",
+                job=job.name,
+                jobs=1,
+                hint="In the name of a file '/' is '_': name them otherwise.",
+                code="preparation",
+            )
+
+
+def _written_twice(jobs: Sequence[Job], files: Mapping[str, File]) -> Iterator[Problem]:
+    """Files that two jobs write, unless the second brings up to date what it reads."""
+    writers: dict[str, str] = {}
+    for job in jobs:
+        for name in job.outputs:
+            path = files[name].path
+            if "/." in path or "//" in path:
+                path = os.path.normpath(path)
+            first = writers.setdefault(path, job.name)
+            if first != job.name and name not in job.inputs:
+                yield Problem(
+                    message=f"the jobs '{first}' and '{job.name}' both write the file '{path}'",
+                    job=job.name,
+                    jobs=1,
+                    hint="Give what each writes a path of its own.",
+                    code="files",
+                )
+
+
+def _missing_inputs(jobs: Sequence[Job], files: Mapping[str, File]) -> Iterator[Problem]:
+    """Files that jobs read, that none makes, and that are not there."""
+    made = {name for job in jobs for name in job.outputs}
+    outside = _outside(files, made)
+    absent = _absent(outside)
+    for job in jobs if absent else ():
+        for name in job.inputs:
+            if name in absent:
+                yield Problem(
+                    message=f"job '{job.name}' reads '{outside[name]}', which is not there and which no job makes",
+                    job=job.name,
+                    jobs=1,
+                    hint="Put it there, or correct what names it.",
+                    code="files",
+                )
+
+
+def _outside(files: Mapping[str, File], made: Container[str]) -> dict[str, str]:
+    """Paths of the files that no job makes, by their names."""
+    # A relative path lies in the run directory, and is the business of whoever puts it there.
+    return {name: file.path for name, file in files.items() if name not in made and file.path.startswith("/")}
+
+
+def _absent(paths: Mapping[str, str]) -> set[str]:
+    """Those of the names whose files are not there."""
+    folders: dict[str, list[str]] = {}
+    for name, path in paths.items():
+        folders.setdefault(path.rpartition("/")[0], []).append(name)
+    absent = set()
+    for folder, names in folders.items():
+        there: set[str] | None = None
+        if len(names) > _MANY:
+            with suppress(OSError):
+                there = set(os.listdir(folder or "/"))
+        for name in names:
+            path = paths[name]
+            # A name that is listed may still be a link to nowhere; that is rare, and the job will say so.
+            is_there = path.rpartition("/")[2] in there if there is not None else os.path.exists(path)  # noqa: PTH110
+            if not is_there:
+                absent.add(name)
+    return absent

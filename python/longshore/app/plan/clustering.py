@@ -1,0 +1,126 @@
+"""Packs the tasks of a payload into jobs, with the algorithm that the configuration names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Final, cast
+
+from longshore.app.acquire.sources import AcquiredRun
+from longshore.app.configure.configuration import Configuration
+from longshore.app.configure.resolved_run import ResolvedRun, payload_identity
+from longshore.app.configure.user_functions import call_function, find_function
+from longshore.app.payload.payload import AcquiredPayload
+from longshore.config.select.cluster_rules import cluster_rules
+from longshore.config.values.merge import plain
+from longshore.config.values.quantities import walltime
+from longshore.config.values.search import Expander
+from longshore.contract.clustering import ClusteringAlgorithm, ClusteringSettings
+from longshore.errors import ConfigError
+from longshore.model.tasks.cluster import ClusteredGraph
+from longshore.model.tasks.task import Task, TaskGraph
+from longshore.model.workflow.collection_pause import collection_paused
+from longshore.plan.clustering.validate import check_clusters
+from longshore.world.plugins import CLUSTERING, built_in
+from longshore.world.runs.label_history import read_history
+
+_KEY: Final = "clusterAlgorithm"
+_DEFAULT_TARGET_S: Final = 600.0
+
+_BPS: Final = re.compile(r"lsst\.ctrl\.bps\.(?:\w+\.)*(single_quantum_clustering|dimension_clustering)")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusteredRun:
+    """A run whose tasks were packed into clusters: the stage `cluster`."""
+
+    run: ResolvedRun
+    payload: AcquiredPayload
+    graph: ClusteredGraph
+
+
+def cluster_run(acquired: AcquiredRun) -> ClusteredRun:
+    """Pack the tasks of a run into clusters.
+
+    Raises
+    ------
+    ConfigError
+        There is no such algorithm, or a value for it is wrong.
+    GraphError
+        The tasks cannot be packed so.
+    """
+    run, payload = acquired.run, acquired.payload
+    return ClusteredRun(run=run, payload=payload, graph=pack(run.configuration, payload.graph))
+
+
+def pack(configuration: Configuration, graph: TaskGraph) -> ClusteredGraph:
+    """Pack tasks into clusters, as the configuration says."""
+    name = configuration.text(_KEY).strip() or "single_quantum_clustering"
+    short = found[1] if (found := _BPS.fullmatch(name)) else name
+    ours = built_in(CLUSTERING).get(short)
+    with collection_paused():
+        if ours is not None:
+            algorithm: ClusteringAlgorithm = ours.load()
+            clustered = algorithm(graph, _settings(configuration, graph, short))
+        else:
+            clustered = _foreign(configuration, graph, name)
+    if ours is None or configuration.flag("validateClusteredQgraph"):
+        check_clusters(clustered)
+    return clustered
+
+
+def _settings(configuration: Configuration, graph: TaskGraph, algorithm: str) -> ClusteringSettings:
+    config = configuration.config
+    kinds = {(*task.data_id, *task.implied) for task in graph.dag.nodes}
+    dimensions = frozenset(name for names in kinds for name in names)
+    packs = algorithm != "single_quantum_clustering"
+    return ClusteringSettings(
+        rules=cluster_rules(config, configuration.scope(), dimensions) if packs else (),
+        name_template=dimension_template(configuration, "templateDataId", dimensions),
+        node_ids=configuration.flag("useNodeIdInClusterName"),
+        target_s=_target_s(configuration),
+        run_s=_run_times(configuration, graph) if algorithm == "runtime" else lambda _task: None,
+        values=plain(config.root) if algorithm not in built_in(CLUSTERING) else {},
+    )
+
+
+def dimension_template(configuration: Configuration, key: str, dimensions: frozenset[str]) -> str:
+    """A text with everything filled in but dimensions, which stay in braces."""
+    scope = replace(configuration.scope(), free=dimensions | {"label"})
+    hit = configuration.config.lookup(key, scope)
+    if hit is None or hit.value in (None, ""):
+        return ""
+    if isinstance(hit.value, list | dict | bool):
+        raise ConfigError(f"'{key}' must be text", origin=hit.origin)
+    return str(Expander(configuration.config, scope).template(str(hit.value), hit.origin, name=key))
+
+
+def _target_s(configuration: Configuration) -> float:
+    value = configuration.search("clusterRunTime")
+    if value in (None, ""):
+        return _DEFAULT_TARGET_S
+    return walltime(value, "clusterRunTime", configuration.origin("clusterRunTime"))
+
+
+def _run_times(configuration: Configuration, graph: TaskGraph) -> Callable[[Task], float | None]:
+    """How long tasks are expected to run: what the user says of their label, else what its tasks took on average."""
+    labels = sorted({task.label for task in graph.dag.nodes})
+    known: dict[str, float] = {
+        label: history.task_s or history.run_s
+        for label, history in read_history(payload_identity(configuration), labels).items()
+        if history.weight
+    }
+    for label in labels:
+        scope = configuration.scope(curr_pipetask=label, curr_cluster=label)
+        found = configuration.config.search("expectedRunTime", scope)
+        if found.value not in (None, ""):
+            known[label] = walltime(found.value, "expectedRunTime", found.origin)
+    return lambda task: known.get(task.label)
+
+
+def _foreign(configuration: Configuration, graph: TaskGraph, name: str) -> ClusteredGraph:
+    """What an algorithm makes of the tasks that is none of ours."""
+    algorithm = find_function(configuration, _KEY, group=CLUSTERING, what="clustering algorithm")
+    settings = _settings(configuration, graph, name)
+    return cast("ClusteredGraph", call_function(configuration, _KEY, algorithm, graph, settings, gives=ClusteredGraph))

@@ -1,0 +1,258 @@
+"""Compiles the profile of each kind of jobs at its own site, within what there is and what that site allows."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+import msgspec
+
+from longshore.app.configure.capabilities import launcher_line
+from longshore.app.configure.configuration import NOT_CHOSEN, Configuration
+from longshore.app.configure.generate import refuse_other_functions
+from longshore.app.configure.resolved_run import ResolvedRun
+from longshore.app.configure.service_lookup import short_name
+from longshore.app.progress import Teller
+from longshore.config.profile.combine import ClusterProfile
+from longshore.config.profile.profile import REQUEST_KEYS, JobProfile, compile_profile
+from longshore.config.profile.service_settings import CONTAINER, Words, waits
+from longshore.config.values.merge import Node
+from longshore.config.values.search import Scope
+from longshore.contract.context import Problem
+from longshore.contract.service import WmsService
+from longshore.engine.policy.retry import lowered_at_first
+from longshore.errors import ConfigError
+from longshore.model.tasks.cluster import ClusteredGraph, Composition, Member
+from longshore.model.workflow.job import JobSettings
+from longshore.model.workflow.request import MIB
+from longshore.model.workflow.workflow import Workflow
+from longshore.plan.request_fit import lower_to_capacity
+from longshore.plan.transform import compile_profiles
+from longshore.sites.job_setup import launch_line, setup_lines
+from longshore.sites.limits import EXECUTOR_FIELDS, exceeded_limits, executor_limits, lower_to_limits
+
+LAUNCHING: Final = ("launcher", CONTAINER)
+"""Keys of a service's own map that decide how all commands of a label are started."""
+_MODULE_HOMES: Final = ("LMOD_PKG", "MODULESHOME")
+"""Variables with which Lmod and Environment Modules say where they are."""
+
+
+_OF_RUNS: Final = ("inheritEnvironment", "scratch", "fileSystem", "templates", "umask", "group", "resources")
+"""What a site says that holds for a run as a whole, whatever other sites some of its jobs run at."""
+
+
+class Profiles:
+    """Compiles profiles, and lowers what nobody asked for.
+
+    Parameters
+    ----------
+    run
+        The run.
+    """
+
+    def __init__(self, run: ResolvedRun) -> None:
+        self._run = run
+        self._capacity = (run.context.probe.capacity if run.context.probe else None) or {}
+        self._sites = {run.configuration.site}
+        self.notes: dict[str, None] = {}
+        service = run.service
+        self._words = words_of(service)
+
+    def of(
+        self,
+        label: str,
+        *,
+        searchobj: Node | None = None,
+        with_command: bool = True,
+        command: Node | None = None,
+    ) -> JobProfile:
+        """The profile of a job of its own; see `compile_profile`.
+
+        Raises
+        ------
+        ConfigError
+            A value is wrong, or its site belongs to another workload manager.
+        """
+        configuration = self._configuration(label, label, searchobj)
+        profile = compile_profile(
+            configuration.config,
+            label,
+            replace(configuration.scope(), searchobj=searchobj),
+            with_command=with_command,
+            command=command,
+            words=self._words,
+        )
+        return replace(profile, settings=self._held(profile.settings, configuration, [profile]))
+
+    def of_clusters(self, clustered: ClusteredGraph, commands: Mapping[str, Node]) -> dict[Composition, ClusterProfile]:
+        """The profile of each kind of clusters.
+
+        Parameters
+        ----------
+        clustered
+            The clusters.
+        commands
+            What tasks run where the configuration does not say, per label.
+
+        Raises
+        ------
+        ConfigError
+            A value is wrong, the labels of a cluster do not agree, or a site belongs to another workload manager.
+        """
+
+        def compiled(member: Member, free: frozenset[str]) -> JobProfile:
+            configuration = self._configuration(member.label, member.section)
+            return compile_profile(
+                configuration.config,
+                member.label,
+                replace(configuration.scope(), free=free),
+                cluster=member.section,
+                command=commands.get(member.label),
+                words=self._words,
+            )
+
+        found = compile_profiles(clustered, compiled)
+        return {
+            kind: replace(
+                profile,
+                settings=self._held(
+                    profile.settings, self._run.at_site(profile.settings.site or ""), list(profile.parts.values())
+                ),
+            )
+            for kind, profile in found.items()
+        }
+
+    def _held(self, settings: JobSettings, configuration: Configuration, profiles: Sequence[JobProfile]) -> JobSettings:
+        """The settings within what there is and what the site allows, with the lines that set jobs up there."""
+        settings, too_much = lower_to_capacity(settings, self._capacity)
+        place = configuration.resolved_site
+        not_chosen = [key for key in REQUEST_KEYS if not any(_is_chosen(key, profile) for profile in profiles)]
+        settings, forbidden = lower_to_limits(settings, place.limits, not_chosen, place.name)
+        setup = self._setup(configuration)
+        if place.settings.get("fileSystem") == "transfer" and settings.rules.resume_tasks:
+            # What a job wrote down of its tasks stays where it ran.
+            settings = msgspec.structs.replace(
+                settings, rules=msgspec.structs.replace(settings.rules, resume_tasks=False)
+            )
+        self.notes |= dict.fromkeys([*too_much, *forbidden])
+        launcher = self._launcher(profiles[0]) if self._words else ""
+        return msgspec.structs.replace(settings, setup=setup, launcher=launcher) if setup or launcher else settings
+
+    def _launcher(self, profile: JobProfile) -> str:
+        """What starts each command, and the container it is started in."""
+        own = {**profile.settings.own, **profile.own}
+        for key in LAUNCHING:
+            if waits({key: own.get(key)}):
+                raise ConfigError(
+                    f"'{key}' must be the same for all jobs of a label", origin=profile.given[f"own.{key}"]
+                )
+        try:
+            return launch_line(launcher_line(self._run.service, own), own.get(CONTAINER))
+        except ConfigError as error:
+            origin = error.origin or profile.given.get("own.launcher")
+            raise ConfigError(error.message, origin=origin, hint=error.hint) from error
+
+    def tell(self, tell: Teller) -> None:
+        """Tell what was lowered or left out."""
+        for note in self.notes:
+            tell.note(note)
+
+    def _configuration(self, label: str, cluster: str, searchobj: Node | None = None) -> Configuration:
+        """The configuration at the site of a label in a cluster."""
+        run = self._run.configuration
+        scope = Scope(current={"curr_pipetask": label, "curr_cluster": cluster}, searchobj=searchobj, env=run.env)
+        found = run.config.search("computeSite", scope)
+        site = str(found.value or run.site)
+        there = self._run.at_site(site, found.origin)
+        if site not in self._sites:
+            if short_name(there.service) != short_name(run.service):
+                raise ConfigError(
+                    f"the site '{site}' of '{label}' belongs to '{there.service}', and this run to '{run.service}'",
+                    origin=found.origin,
+                    hint="All jobs of a run are handed to one workload manager.",
+                )
+            refuse_other_functions(run, there)
+            self._sites.add(site)
+            self.notes |= dict.fromkeys([*there.resolved_site.notes, *_of_another_site(run, there)])
+        return there
+
+    def _setup(self, configuration: Configuration) -> tuple[str, ...]:
+        place = configuration.resolved_site
+        modules: list[str] = place.settings.get("modules") or []
+        lines: list[str] = (place.settings.get("setup") or {}).get("job") or []
+        if modules and self._run.service.traits.runs_on_submit_host and not _has_modules(configuration):
+            named = ", ".join(f"'{module}'" for module in modules)
+            note = f"the site '{place.name}' wants {named} loaded; this machine has no command 'module', so nothing is"
+            self.notes[note] = None
+            modules = []
+        return setup_lines(place.name, lines, modules)
+
+
+def words_of(service: WmsService) -> Words | None:
+    """What a service calls its own; ``None`` for one without a map of its own."""
+    traits = service.traits
+    if not traits.settings_key:
+        return None
+    return Words(traits.settings_key, traits.raw_option_keys, traits.job_keys, traits.job_maps)
+
+
+def capped(workflow: Workflow) -> Iterator[Problem]:
+    """A note per label whose jobs ask for more memory than they may ever have: the cap is asked for."""
+    said: set[str] = set()
+    for settings in {id(job.settings): job.settings for job in workflow}.values():
+        first = lowered_at_first(settings)
+        if first is not None and settings.label not in said:
+            said.add(settings.label)
+            yield Problem(
+                message=f"jobs of '{settings.label}' ask for {first // MIB} MiB and not for the "
+                f"{(settings.request.memory_b or 0) // MIB} MiB of 'requestMemory', because 'requestMemoryMax' or "
+                "'memoryLimit' allow no more",
+                fatal=False,
+            )
+
+
+def beyond_limits(run: ResolvedRun, workflow: Workflow) -> Iterator[Problem]:
+    """The requests of users that lie beyond a ceiling of their site."""
+    judged: set[int] = set()
+    for job in workflow:
+        # Jobs of one profile share their settings and so their fate.
+        if id(job.settings) in judged:
+            continue
+        judged.add(id(job.settings))
+        site = job.settings.site or run.configuration.site
+        for name, key, asked, limit in exceeded_limits(job.settings.request, run.at_site(site).resolved_site.limits):
+            yield Problem(
+                message=f"job '{job.name}' asks for {asked} by '{key}'; 'limits.{name}' of the site '{site}' is "
+                f"{limit.written} ({limit.origin})",
+                job=job.name,
+                key=key,
+                hint="Ask for less, or choose another site.",
+            )
+
+
+def _of_another_site(run: Configuration, there: Configuration) -> Iterator[str]:
+    """What the site of some jobs says in vain, because it is settled for the run as a whole by the run's own site."""
+    ours, theirs = run.resolved_site, there.resolved_site
+    keys = [key for key in _OF_RUNS if theirs.settings.get(key) not in (None, ours.settings.get(key))]
+    held, asked = executor_limits(ours.limits), executor_limits(theirs.limits)
+    keys += [
+        f"limits.{name}"
+        for name, field in EXECUTOR_FIELDS.items()
+        if field in asked and asked[field] != held.get(field)
+    ]
+    if keys:
+        words = ", ".join(f"'{key}'" for key in keys)
+        settled = f"that is settled by the site '{run.site}' for the whole run"
+        yield f"the site '{there.site}' says {words} in vain: {settled}"
+
+
+def _is_chosen(key: str, profile: JobProfile) -> bool:
+    """Whether a user gave a value, and neither defaults nor the site itself."""
+    origin = profile.given.get(key)
+    return origin is not None and origin.layer not in NOT_CHOSEN
+
+
+def _has_modules(configuration: Configuration) -> bool:
+    return any(configuration.env.get(name) for name in _MODULE_HOMES) or shutil.which("module") is not None

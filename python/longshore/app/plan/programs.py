@@ -1,0 +1,181 @@
+"""Looks whether the programs that jobs start are there, as far as that can be told without running anything."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from longshore.app.configure.configuration import Configuration
+from longshore.contract.context import Problem
+from longshore.model.tasks.file import File
+from longshore.model.workflow.job import Job
+from longshore.plan.commands import command_program, substitute_inherited
+
+COMMAND: Final = "runQuantumCommand"
+_CORRECT: Final = "Correct 'runQuantumCommand', or begin it with 'sh -c' if an earlier job makes the program."
+_NOT_FOUND: Final = "is not on the PATH"
+_LONGEST_FIRST_LINE: Final = 256
+"""Bytes of a script in which Linux looks for its interpreter."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Started:
+    """A program that jobs of one label start.
+
+    Attributes
+    ----------
+    job
+        The first of them.
+    jobs
+        Their number.
+    folder
+        Where they start; empty for the run directory.
+    program
+        Its name or path; ``None`` where that cannot be told.
+    written
+        The ``PATH`` that the configuration, or else the environment, gives the jobs.
+    path
+        The ``PATH`` that they have.
+    """
+
+    job: Job
+    jobs: int
+    folder: str
+    program: str | None
+    written: str | None
+    path: str | None
+
+    @property
+    def is_found_later(self) -> bool:
+        """Whether it is only known where the job runs which program that is."""
+        set_later = bool(self.job.settings.setup) or "<ENV:LONGSHORE_JOB_" in (self.written or "")
+        return self.program is None or "<ENV:" in self.program or (set_later and "/" not in self.program)
+
+
+def started_programs(jobs: Iterable[Job], configuration: Configuration) -> list[Started]:
+    """The programs that jobs start, each once per label and place.
+
+    Parameters
+    ----------
+    jobs
+        The jobs.
+    configuration
+        Has the environment.
+    """
+    first: dict[tuple[str, str | None, str, str | None], Job] = {}
+    count: dict[tuple[str, str | None, str, str | None], int] = {}
+    inherited = configuration.env.get("PATH")
+    for job in jobs:
+        settings = job.settings
+        written = job.environment.get("PATH", settings.environment.get("PATH", inherited))
+        key = (job.label, command_program(job.command), settings.working_directory or "", written)
+        if key in count:
+            count[key] += 1
+        else:
+            first[key], count[key] = job, 1
+    return [
+        Started(
+            job=job,
+            jobs=count[key],
+            program=key[1],
+            folder=key[2],
+            written=key[3],
+            path=substitute_inherited({"PATH": key[3]}, configuration.env)["PATH"] if key[3] else key[3],
+        )
+        for key, job in first.items()
+    ]
+
+
+def found_programs(jobs: Iterable[Job], configuration: Configuration) -> list[Path]:
+    """The programs that jobs start, as far as they are there and outside of the run directory, each once.
+
+    Parameters
+    ----------
+    jobs
+        The jobs.
+    configuration
+        Has the environment.
+    """
+    found: dict[Path, None] = {}
+    for started in started_programs(jobs, configuration):
+        name = started.program
+        if name is None or started.is_found_later or ("/" in name and not f"{started.folder}{name}".startswith("/")):
+            continue
+        place = Path(started.folder, name) if "/" in name else Path(shutil.which(name, path=started.path) or "")
+        if place.is_file():
+            found[place] = None
+    return list(found)
+
+
+def missing_programs(jobs: Iterable[Job], files: Mapping[str, File], configuration: Configuration) -> Iterator[Problem]:
+    """What cannot be started: a program or its interpreter is missing, or the directory that it is to run in.
+
+    Parameters
+    ----------
+    jobs
+        The jobs.
+    files
+        The files they read and write: a program may be one of them.
+    configuration
+        Has the environment.
+    """
+    made = {file.path for file in files.values()}
+    missing = cache(_missing)
+    for started in started_programs(jobs, configuration):
+        job, program = started.job, started.program
+        if started.folder and "<ENV:" not in started.folder and not Path(started.folder).is_dir():
+            yield Problem(
+                message=f"job '{job.name}' is to run in '{started.folder}', which is no directory",
+                job=job.name,
+                jobs=started.jobs,
+                key="workingDirectory",
+                hint="Make it, or correct 'workingDirectory'.",
+                code="files",
+            )
+        elif program is not None and not started.is_found_later and program not in made:
+            why, hint = missing(program, started.folder, started.path)
+            if why == _NOT_FOUND and started.written != configuration.env.get("PATH"):
+                why, hint = f"{why} that 'environment' gives it", "Correct 'runQuantumCommand' or 'environment.PATH'."
+            if why:
+                yield Problem(
+                    message=f"job '{job.name}' runs '{program}', which {why}",
+                    job=job.name,
+                    jobs=started.jobs,
+                    key=COMMAND,
+                    hint=hint,
+                    code="files",
+                )
+
+
+def _missing(program: str, folder: str, path: str | None) -> tuple[str, str]:
+    """Why a program cannot be run, and the way out; twice nothing if it can."""
+    if "/" not in program:
+        found = shutil.which(program, path=path)
+        return _missing_interpreter(Path(found)) if found else (_NOT_FOUND, _CORRECT)
+    place = Path(folder) / program
+    if not place.exists():
+        return "is not there", _CORRECT
+    if place.is_dir():
+        return "is a directory", _CORRECT
+    if not os.access(place, os.X_OK):
+        return "is not executable", f"Make it so with: chmod +x '{place}'"
+    return _missing_interpreter(place)
+
+
+def _missing_interpreter(program: Path) -> tuple[str, str]:
+    """Whether the first line of a script names what is not there; the kernel would say that the script is missing."""
+    try:
+        with program.open("rb") as file:
+            first = file.read(_LONGEST_FIRST_LINE).split(b"\n")[0]
+    except OSError:
+        return "", ""  # to run what one may not read is no fault
+    words = first[2:].split() if first.startswith(b"#!") else []
+    if not words or os.access(words[0], os.X_OK):
+        return "", ""
+    interpreter = os.fsdecode(words[0])
+    return f"is a script for '{interpreter}', which cannot be run", f"Correct the first line of '{program}'."

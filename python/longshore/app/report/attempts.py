@@ -1,0 +1,326 @@
+"""Collects the attempts of a run from its events: which run, how they ended, and what the bad ones cost.
+
+Counts are collected always; how the newest attempt of each job went, and every attempt of some jobs, where asked for.
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Callable, Container, Iterable, Sequence
+from typing import Any, ClassVar
+
+from msgspec.structs import replace
+
+from longshore.engine.rundir.job_table import JobTable
+from longshore.model.run.attempt import Attempt
+from longshore.model.run.event import (
+    Deleted,
+    Ended,
+    Event,
+    Failed,
+    Finished,
+    Life,
+    Lost,
+    News,
+    Passed,
+    Refused,
+    Restarted,
+    Retry,
+    Started,
+    Steer,
+    Submitted,
+    Submitting,
+)
+from longshore.model.run.state import Cause
+
+
+class NewestAttempts:
+    """How the newest attempt of each job began and ended, in a few bytes per job."""
+
+    def __init__(self, size: int) -> None:
+        self._ends: list[Ended | Lost | None] = [None] * size
+        self._attempt = array("l", bytes(size * array("l").itemsize))
+        self._start = array("d", [math.nan]) * size
+        self._host: list[str | None] = [None] * size
+        self._hosts: dict[str, str] = {}
+
+    def note_start(self, event: Started) -> None:
+        """Keep where and when an attempt began."""
+        job = event.j
+        self._attempt[job] = event.a
+        self._start[job] = math.nan if event.at is None else event.at
+        # Hundreds of thousands of jobs run on a few hosts.
+        self._host[job] = self._hosts.setdefault(event.host, event.host) if event.host else None
+
+    def note_end(self, event: Ended | Lost) -> None:
+        """Keep how an attempt ended."""
+        self._ends[event.j] = event
+
+    def start(self, job: int, attempt: int) -> tuple[str | None, float | None]:
+        """Where an attempt began, and when; ``None`` where that is not known."""
+        if self._attempt[job] != attempt:
+            return None, None
+        at = self._start[job]
+        return self._host[job], None if math.isnan(at) else at
+
+    def end(self, job: int, attempt: int) -> Ended | Lost | None:
+        """How an attempt ended; ``None`` while it runs, however the one before it ended."""
+        end = self._ends[job]
+        return end if end is not None and end.a == attempt else None
+
+
+class AttemptRecords:
+    """Every attempt of some jobs."""
+
+    def __init__(self, jobs: Container[int]) -> None:
+        self._jobs = jobs
+        self._attempts: dict[int, dict[int, Attempt]] = {}
+
+    def of(self, job: int) -> list[Attempt]:
+        """The attempts of a job, oldest first."""
+        return [attempt for _, attempt in sorted(self._attempts.get(job, {}).items())]
+
+    def note_submission(self, event: Submitting) -> None:
+        """Add the attempts that are handed over."""
+        for job, number in event.jobs:
+            if job in self._jobs:
+                self._attempts.setdefault(job, {})[number] = Attempt(
+                    job=job, number=number, wms_id=event.b, requested=event.request, submitted_at=event.t
+                )
+
+    def note_id(self, members: Iterable[tuple[int, int]], wms_id: str) -> None:
+        """Keep what the workload manager calls the batch of some attempts."""
+        for job, number in members:
+            if job in self._jobs:
+                self._change(job, number, wms_id=wms_id)
+
+    def note_start(self, event: Started) -> None:
+        """Keep where and when an attempt began."""
+        if event.j in self._jobs:
+            self._change(event.j, event.a, host=event.host, started_at=event.at or event.t, clock="host")
+
+    def note_end(self, event: Ended | Lost) -> None:
+        """Keep how an attempt ended."""
+        if event.j not in self._jobs:
+            return
+        if isinstance(event, Lost):
+            self._change(event.j, event.a, cause=Cause.LOST, reason=event.why, ended_at=event.t)
+            return
+        before = self._attempts.get(event.j, {}).get(event.a)
+        self._change(
+            event.j,
+            event.a,
+            host=(before.host if before else None) or event.host,
+            started_at=before.started_at if before and before.started_at is not None else event.start,
+            ended_at=event.end or event.t,
+            queue_s=event.queue_s,
+            run_s=event.run_s,
+            cpu_s=event.cpu_s,
+            peak_memory_b=event.rss_b,
+            exit_code=event.exit,
+            signal=event.signal,
+            cause=event.cause,
+            reason=event.reason,
+            extra=event.extra,
+        )
+
+    def forget(self, job: int, number: int) -> None:
+        """Drop an attempt that never was: its number is given to the next."""
+        self._attempts.get(job, {}).pop(number, None)
+
+    def _change(self, job: int, number: int, **fields: Any) -> None:
+        attempts = self._attempts.setdefault(job, {})
+        attempts[number] = replace(attempts.get(number) or Attempt(job=job, number=number), **fields)
+
+
+class AttemptCollector:
+    """The attempts of a run so far, in a few bytes per job.
+
+    Parameters
+    ----------
+    label_of
+        Index of the label per job.
+    labels
+        Number of labels.
+    newest, records
+        Where single attempts are kept, if they are wanted. Both need every event: `Passed` says nothing to them.
+
+    Attributes
+    ----------
+    life, finished
+        The newest engine, and the event that ended the run if nothing has taken it up since.
+    first_start
+        When the first attempt began; seconds since the epoch.
+    running
+        Newest start of every job that runs.
+    failed
+        Jobs that failed for good.
+    bad_ends
+        How the newest attempt of a job ended, where it ended badly.
+    retries
+        When a job that waits for its next attempt may start, where that is known.
+    run_s
+        Run times of successful attempts, per label, in the order of their ends.
+    ended_at, busy_s
+        When each attempt ended, and how long all up to it ran together.
+    holds
+        The workload manager's number for why a job is held, or was before it was given up.
+    badput
+        Number and seconds of attempts that ended badly, per cause.
+    """
+
+    def __init__(
+        self,
+        label_of: Sequence[int],
+        labels: int,
+        *,
+        newest: NewestAttempts | None = None,
+        records: AttemptRecords | None = None,
+    ) -> None:
+        self.label_of = label_of
+        self.newest = newest
+        self.records = records
+        self._kept = tuple(each for each in (newest, records) if each is not None)
+        self.life: Life | None = None
+        self.finished: Finished | None = None
+        self.first_start: float | None = None
+        self.running: dict[int, Started] = {}
+        self.failed: dict[int, None] = {}
+        self.bad_ends: dict[int, Ended | Lost] = {}
+        self.retries: dict[int, float] = {}
+        self.holds: dict[int, int] = {}
+        self.run_s = [array("d") for _ in range(labels)]
+        self.ended_at = array("d")
+        self.busy_s = array("d")
+        self.badput: dict[Cause, list[float]] = {}
+        self._members: dict[str, tuple[tuple[int, int], ...]] = {}
+        """The attempts of every batch that is not answered."""
+
+    def take(self, events: Iterable[News]) -> None:
+        """Take events in, in their order."""
+        # Most events are of the first four kinds, and there are hundreds of thousands: no call for most of them.
+        members, running, kept = self._members, self.running, self._kept
+        for event in events:
+            if isinstance(event, Submitting):
+                members[event.b] = event.jobs
+                if self.records is not None:
+                    self.records.note_submission(event)
+            elif isinstance(event, Submitted):
+                taken = members.pop(event.b, ())
+                if self.records is not None:
+                    self.records.note_id(taken, event.id)
+            elif isinstance(event, Started):
+                running[event.j] = event
+                self._began(event.at or event.t)
+                for each in kept:
+                    each.note_start(event)
+            elif isinstance(event, Ended):
+                self._ended(event)
+            elif note := self._OTHER.get(type(event)):
+                note(self, event)
+
+    def _began(self, at: float) -> None:
+        # Not in the order in which attempts began: of one that went well it may be told when it ended.
+        if self.first_start is None or at < self.first_start:
+            self.first_start = at
+
+    def _ended(self, event: Ended) -> None:
+        job = event.j
+        self.running.pop(job, None)
+        seconds = event.run_s or 0.0
+        self.ended_at.append(event.t)
+        self.busy_s.append((self.busy_s[-1] if self.busy_s else 0.0) + seconds)
+        if event.cause is not None:
+            self._end_badly(event, event.cause, seconds)
+            return
+        self.bad_ends.pop(job, None)
+        if event.run_s is not None:
+            self.run_s[self.label_of[job]].append(event.run_s)
+        for each in self._kept:
+            each.note_end(event)
+
+    def _passed(self, event: Passed) -> None:
+        self._began(event.at)
+        self.ended_at.append(event.t)
+        self.busy_s.append((self.busy_s[-1] if self.busy_s else 0.0) + event.run_s)
+        self.bad_ends.pop(event.j, None)
+        self.run_s[self.label_of[event.j]].append(event.run_s)
+
+    def _end_badly(self, event: Ended | Lost, cause: Cause, seconds: float) -> None:
+        self.bad_ends[event.j] = event
+        spent = self.badput.setdefault(cause, [0, 0.0])
+        spent[0] += 1
+        spent[1] += seconds
+        for each in self._kept:
+            each.note_end(event)
+
+    def _lost(self, event: Lost) -> None:
+        self.running.pop(event.j, None)
+        self._end_badly(event, Cause.LOST, 0.0)
+
+    def _refused(self, event: Refused) -> None:
+        members = self._members.pop(event.b, ())
+        for job, attempt in members if event.jobs is None else event.jobs:
+            self.running.pop(job, None)
+            if event.spent:
+                end = Ended(t=event.t, j=job, a=attempt, cause=Cause.SUBMIT, reason=event.why)
+                self._end_badly(end, Cause.SUBMIT, 0.0)
+            elif self.records is not None:
+                self.records.forget(job, attempt)
+
+    def _retry(self, event: Retry) -> None:
+        if event.not_before is not None:
+            self.retries[event.j] = event.not_before
+
+    def _failed(self, event: Failed) -> None:
+        self.failed[event.j] = None
+
+    def _finished(self, event: Finished) -> None:
+        self.finished = event
+
+    def _life(self, event: Life) -> None:
+        self.life = event
+        self.finished = None
+
+    def _restarted(self, event: Restarted) -> None:
+        self.finished = None
+        for job in event.jobs:
+            self.failed.pop(job, None)
+            self.retries.pop(job, None)
+            self.holds.pop(job, None)
+            self.bad_ends.pop(job, None)
+
+    def _steer(self, event: Steer) -> None:
+        if event.act == "cancel" and not event.select:
+            self.retries.clear()
+        elif event.act == "hold" and "code" in event.set:
+            self.holds.update(dict.fromkeys(event.jobs or (), int(event.set["code"])))
+        elif event.act == "release":
+            for job in event.jobs or ():
+                self.holds.pop(job, None)
+
+    def _deleted(self, event: Deleted) -> None:
+        for job in event.jobs:
+            self.retries.pop(job, None)
+            self.holds.pop(job, None)
+
+    _OTHER: ClassVar[dict[type, Callable[[AttemptCollector, Any], None]]] = {
+        Passed: _passed,
+        Lost: _lost,
+        Refused: _refused,
+        Retry: _retry,
+        Failed: _failed,
+        Finished: _finished,
+        Life: _life,
+        Restarted: _restarted,
+        Steer: _steer,
+        Deleted: _deleted,
+    }
+
+
+def attempts_of(table: JobTable, jobs: Container[int], events: Iterable[Event]) -> AttemptRecords:
+    """Every attempt of some jobs, from the events that concern them."""
+    records = AttemptRecords(jobs)
+    AttemptCollector(table.label_of, len(table.labels), records=records).take(events)
+    return records

@@ -1,0 +1,185 @@
+"""Sorts the failed jobs of a run into a few groups that failed alike, with an example each."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+from longshore.contract.context import RunPaths
+from longshore.model.run.event import Ended, Lost
+from longshore.model.run.report import ExitCodes, Failure
+from longshore.model.run.state import Cause
+from longshore.world.files.log_tail import tail
+
+_LINES: Final = 20
+_LOGS_OF_A_KIND: Final = 40
+"""Logs that are read per label, cause, exit code and signal."""
+_LOGS: Final = 400
+"""Logs that are read at all: each is an opened file, on a file system that may be far away."""
+
+BY_HAND: Final = 1
+"""Number of a hold that somebody asked for: HTCondor's, the only manager whose holds have numbers."""
+
+_Kind = tuple[int, str | None, int | None, int | None]
+"""Label, cause, exit code, signal."""
+
+
+ReadLogs: TypeAlias = dict[tuple[int, int], tuple[str, tuple[str, ...]]]
+"""What is common to logs, and their last lines, per job and attempt."""
+
+
+@dataclass
+class _Group:
+    first: int
+    members: int = 0
+    lines: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class FailedJobs:
+    """Failed jobs of a run, and how to tell of them.
+
+    Attributes
+    ----------
+    run
+        The run directory.
+    labels, label_of
+        The labels, and which one each job has.
+    jobs
+        How the newest attempt of each failed job ended.
+    held
+        How that of each job ended which the workload manager holds.
+    holds
+        Its number for why it holds a job, or did before the job failed.
+    names_of
+        Looks up names of jobs by their numbers.
+    log_of
+        Gives the path of an attempt's log, relative to the run directory.
+    """
+
+    run: RunPaths
+    log_of: Callable[[int, str, str, int], str]
+    labels: Sequence[str]
+    label_of: Sequence[int]
+    jobs: Mapping[int, Ended | Lost | None]
+    names_of: Callable[[Iterable[int]], Mapping[int, str]]
+    held: Mapping[int, Ended | Lost | None] = field(default_factory=dict)
+    holds: Mapping[int, int] = field(default_factory=dict)
+    read: ReadLogs = field(default_factory=dict)
+    """What was found in logs before: a run that is watched fails a little at a time."""
+
+    def groups(self) -> tuple[Failure, ...]:
+        """The failures, the largest group first."""
+        kinds: dict[_Kind, list[int]] = {}
+        for job, end in self.jobs.items():
+            kinds.setdefault((self.label_of[job], *_how(end)), []).append(job)
+        most = max(1, min(_LOGS_OF_A_KIND, _LOGS // max(len(kinds), 1)))
+        sampled = {kind: _spread(jobs, most) for kind, jobs in kinds.items()}
+        # Where there are more kinds than logs may be read, the smallest go without.
+        order = sorted(kinds, key=lambda kind: -len(kinds[kind]))
+        wanted = [job for kind in order[:_LOGS] for job in sampled[kind]]
+        names = self.names_of([*wanted, *(kinds[kind][0] for kind in order[_LOGS:])])
+        found = [failure for kind in order for failure in self._of_kind(kind, kinds[kind], sampled[kind], names)]
+        return tuple(sorted(found, key=lambda failure: -_weight(failure)))
+
+    def exit_codes(self) -> dict[str, ExitCodes]:
+        """How jobs ended that failed or are held, per label.
+
+        As BPS counts them: a job that the workload manager holds has the signal that ended it, or else the number of
+        the reason; one that somebody holds has ended well so far.
+        """
+        codes: dict[str, dict[int, int]] = {label: {} for label in self.labels}
+        unknown = dict.fromkeys(self.labels, 0)
+        for job, end in (*self.jobs.items(), *self.held.items()):
+            label = self.labels[self.label_of[job]]
+            _, exit_code, signal = _how(end)
+            code = exit_code if exit_code is not None else signal if signal is not None else self.holds.get(job)
+            if job in self.held and self.holds[job] == BY_HAND:
+                continue
+            if code is None:
+                unknown[label] += 1
+            else:
+                codes[label][code] = codes[label].get(code, 0) + 1
+        return {label: ExitCodes(codes=codes[label], unknown=unknown[label]) for label in self.labels}
+
+    def _of_kind(
+        self, kind: _Kind, jobs: Sequence[int], sample: Sequence[int], names: Mapping[int, str]
+    ) -> Iterable[Failure]:
+        """The groups of one kind; one whose logs all say the same is a single group, read or not."""
+        groups: dict[str, _Group] = {}
+        for job in sample if sample[0] in names else ():
+            message, lines = self._message(job, names[job])
+            group = groups.setdefault(message, _Group(first=job, lines=lines))
+            group.members += 1
+        if not groups:
+            groups[""] = _Group(first=jobs[0], members=len(jobs))
+        unread = len(jobs) - sum(group.members for group in groups.values())
+        for message, group in groups.items():
+            yield self._failure(kind, message, group, unread=unread, name=names[group.first])
+
+    def _failure(self, kind: _Kind, message: str, group: _Group, *, unread: int, name: str) -> Failure:
+        label, cause, exit_code, signal = kind
+        job, end = group.first, self.jobs[group.first]
+        return Failure(
+            label=self.labels[label],
+            cause=None if cause is None else Cause(cause),
+            exit_code=exit_code,
+            signal=signal,
+            message=message,
+            count=group.members,
+            unread=unread,
+            job=name,
+            host=end.host if isinstance(end, Ended) else None,
+            attempt=end.a if end else 0,
+            reason=_reason(end),
+            log=self._log(job, name),
+            tail=group.lines,
+            by_hand=self._by_hand(job, name),
+        )
+
+    def _message(self, job: int, name: str) -> tuple[str, tuple[str, ...]]:
+        # Imported here: its patterns take a while to compile, and most runs have nothing that failed.
+        from longshore.app.report.failure_signature import normalised, signature
+
+        end = self.jobs[job]
+        attempt = job, end.a if end else 0
+        if attempt not in self.read:
+            log = self._log(job, name)
+            lines = (tail(self.run.root / log, _LINES) if log else None) or ()
+            self.read[attempt] = (signature(lines) or normalised(_reason(end) or ""), lines)
+        return self.read[attempt]
+
+    def _log(self, job: int, name: str) -> str | None:
+        end = self.jobs[job]
+        if end is None or (isinstance(end, Ended) and end.cause is Cause.SUBMIT):
+            # What was never started has said nothing.
+            return None
+        return str(self.run.root / self.log_of(job, name, self.labels[self.label_of[job]], end.a))
+
+    def _by_hand(self, job: int, name: str) -> str | None:
+        runner = self.run.wms / "run-job"
+        # A name of digits alone could be taken for a number.
+        return f"{shlex.quote(str(runner))} {job if name.isdigit() else shlex.quote(name)}" if runner.exists() else None
+
+
+def _how(end: Ended | Lost | None) -> tuple[str | None, int | None, int | None]:
+    if isinstance(end, Ended):
+        return end.cause, end.exit, end.signal
+    return (Cause.LOST if end else None), None, None
+
+
+def _reason(end: Ended | Lost | None) -> str | None:
+    return end.reason if isinstance(end, Ended) else end.why if end else None
+
+
+def _spread(jobs: Sequence[int], most: int) -> list[int]:
+    """The first, and others at equal distances: faults of a run come in streaks."""
+    if len(jobs) <= most:
+        return list(jobs)
+    return [jobs[place * len(jobs) // most] for place in range(most)]
+
+
+def _weight(failure: Failure) -> int:
+    return failure.count + failure.unread

@@ -1,0 +1,119 @@
+"""Says how a run stands from its engine's newest snapshot, without reading what happened."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from msgspec import structs
+
+from longshore.app.runs.open_run import OpenRun
+from longshore.contract.context import Unreachable
+from longshore.engine.rundir.journal import lives
+from longshore.engine.rundir.liveness import silent_since
+from longshore.model.run.moment import moment
+from longshore.model.run.report import RunReport
+from longshore.model.run.snapshot import Snapshot
+from longshore.model.run.state import JobState
+
+END_STATES: Final = frozenset({JobState.DELETED, JobState.FAILED, JobState.SUCCEEDED, JobState.HELD})
+"""States in which a run that is over can be."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunStatus:
+    """The state of a run, from a snapshot or from a replay.
+
+    Attributes
+    ----------
+    counts, labels
+        Number of jobs per state, in all and per label.
+    notes
+        What a reader must know.
+    moves
+        Whether the run goes on: else nothing of it runs, waits, or needs time yet.
+    """
+
+    state: JobState
+    counts: Mapping[JobState, int]
+    labels: Mapping[str, Mapping[JobState, int]]
+    notes: tuple[str, ...] = ()
+    moves: bool = True
+
+
+def is_current(opened: OpenRun, snapshot: Snapshot, *, alive: bool | Unreachable | None = None) -> bool:
+    """Whether a snapshot says all: that of a finished run which nothing took up again, or a living engine's newest.
+
+    Parameters
+    ----------
+    opened
+        The run.
+    snapshot
+        The newest snapshot.
+    alive
+        Whether there is an engine; asked for unless given.
+    """
+    numbers = lives(opened.run.journal)
+    if not numbers or numbers[-1][0] != snapshot.life:
+        return False
+    return snapshot.finished or (opened.is_alive() if alive is None else alive) is True
+
+
+def status_of(opened: OpenRun, snapshot: Snapshot, now: float) -> RunStatus:
+    """The state of a run as its newest snapshot has it."""
+    note = (snapshot.note,) if snapshot.note else ()
+    return RunStatus(
+        state=snapshot.state,
+        counts=snapshot.counts,
+        labels=snapshot.labels,
+        notes=(*note, *silence_notes(opened, snapshot, now)),
+        moves=not snapshot.finished,
+    )
+
+
+def silence_notes(opened: OpenRun, snapshot: Snapshot | None, now: float) -> tuple[str, ...]:
+    """Warn of a living engine that gives no sign of life."""
+    since = silent_since(opened.run, snapshot, now)
+    if since is None:
+        return ()
+    take_over = f"longshore resume {opened.card.id} --take-over"
+    return (f"the engine has written nothing since {moment(since)}: it hangs, or its disk does; if so: {take_over}",)
+
+
+def report_of(opened: OpenRun, status: RunStatus) -> RunReport:
+    """A report of a run; where its counts do not add up, the report says so."""
+    card, run = opened.card, opened.run
+    state, notes = status.state, status.notes
+    counted = sum(status.counts.values())
+    if counted != card.expected:
+        notes = (*notes, f"the states of {counted} jobs are known, and the run has {card.expected}")
+        state = JobState.UNKNOWN
+    attributes = card.attributes
+    first = card.submissions[0] if card.submissions else None
+    return RunReport(
+        id=card.shown_id,
+        name=card.name,
+        path=str(run.root),
+        service=card.service,
+        state=state,
+        expected=card.expected,
+        counts=status.counts,
+        labels=status.labels,
+        expected_labels=card.labels or None,
+        global_id=(card.submissions[-1].global_id if card.submissions else "") or card.mark,
+        operator=attributes.get("bps_operator", ""),
+        project=attributes.get("bps_project", ""),
+        campaign=attributes.get("bps_campaign", ""),
+        payload=attributes.get("bps_payload", ""),
+        site=attributes.get("bps_runsite", ""),
+        user=first.user if first else "",
+        submitted_at=first.at if first else card.created_at,
+        notes=notes,
+    )
+
+
+def report_from(opened: OpenRun, snapshot: Snapshot, now: float) -> RunReport:
+    """A report of a run from its newest snapshot alone."""
+    report = report_of(opened, status_of(opened, snapshot, now))
+    return structs.replace(report, finished_at=snapshot.at if snapshot.finished else None)

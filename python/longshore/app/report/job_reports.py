@@ -1,0 +1,106 @@
+"""Reports each job of a run from its state and its newest attempt."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, overload
+
+from longshore.app.report.attempts import NewestAttempts
+from longshore.contract.context import log_path
+from longshore.engine.state.job_codes import Code
+from longshore.engine.state.run_state import RunState
+from longshore.model.run.event import Lost
+from longshore.model.run.report import JobReport
+from longshore.model.run.state import Cause, JobState
+
+UNWATCHED: Final = (Code.PENDING, Code.RUNNING)
+"""States of which nothing is known where no engine looks."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class JobReports(Sequence[JobReport]):
+    """The jobs of a run in the order of the workflow, each reported when it is asked for: of a million, one is held.
+
+    Attributes
+    ----------
+    state, attempts
+        Where each job stands, and how its newest attempt began and ended.
+    names, labels
+        Names of the jobs, and the labels.
+    shown
+        What to show per code.
+    held
+        Jobs that the workload manager has and only a person lets go.
+    log_of
+        Gives the path of an attempt's log, relative to the run directory.
+    """
+
+    state: RunState
+    attempts: NewestAttempts
+    names: Sequence[str]
+    labels: Sequence[str]
+    shown: Sequence[JobState]
+    held: Collection[int] = ()
+    log_of: Callable[[int, str, str, int], str] = log_path
+
+    def __len__(self) -> int:
+        """Return the number of jobs."""
+        return self.state.size
+
+    @overload
+    def __getitem__(self, job: int) -> JobReport: ...
+    @overload
+    def __getitem__(self, job: slice) -> list[JobReport]: ...
+    def __getitem__(self, job: int | slice) -> JobReport | list[JobReport]:
+        """Return the report of a job, or of some."""
+        these = range(len(self))[job]
+        return self._of(these) if isinstance(these, int) else list(map(self._of, these))
+
+    def __iter__(self) -> Iterator[JobReport]:
+        """Give the report of every job."""
+        return map(self._of, range(len(self)))
+
+    def _of(self, job: int) -> JobReport:
+        state, number = self.state, self.state.attempts[job]
+        name, label, shown = self.names[job], self.labels[state.labels[job]], self.shown[state.code[job]]
+        if job in self.held:
+            shown = JobState.HELD
+        if not number:
+            return JobReport(name=name, label=label, state=shown)
+        host, began = self.attempts.start(job, number)
+        end = self.attempts.end(job, number)
+        # Text and no path: a hundred thousand paths take half a second to make.
+        log = self.log_of(job, name, label, number)
+        if end is None:
+            return JobReport(name=name, label=label, state=shown, attempts=number, host=host, started_at=began, log=log)
+        if isinstance(end, Lost):
+            return JobReport(
+                name=name,
+                label=label,
+                state=shown,
+                cause=Cause.LOST,
+                reason=end.why,
+                attempts=number,
+                host=host,
+                started_at=began,
+                log=log,
+            )
+        return JobReport(
+            name=name,
+            label=label,
+            state=shown,
+            cause=end.cause,
+            reason=end.reason,
+            attempts=number,
+            exit_code=end.exit,
+            signal=end.signal,
+            host=host or end.host,
+            started_at=end.start if began is None else began,
+            finished_at=end.end,
+            run_s=end.run_s,
+            cpu_s=end.cpu_s,
+            peak_memory_b=end.rss_b,
+            # What was never started has said nothing.
+            log=None if end.cause is Cause.SUBMIT else log,
+        )

@@ -1,0 +1,159 @@
+"""Replays all that happened in a run, from its first event on, for reports of it and of each of its jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Final
+
+from longshore.app.report.attempts import AttemptCollector, NewestAttempts
+from longshore.app.report.from_snapshot import END_STATES, RunStatus
+from longshore.app.report.job_reports import UNWATCHED, JobReports
+from longshore.app.runs.open_run import OpenRun
+from longshore.contract.context import Mark, Unreachable, log_path
+from longshore.engine.rundir.job_table import JobTable
+from longshore.engine.rundir.replay import initial_state
+from longshore.engine.rundir.wait_reasons import held_jobs
+from longshore.engine.state.apply_event import apply_event
+from longshore.engine.state.job_codes import SHOWN, Code, shown_counts
+from longshore.engine.state.snapshot_of import show_held, stuck_with
+from longshore.model.run.event import Life, News, Passed
+from longshore.model.run.state import JobState, run_state
+from longshore.model.workflow.collection_pause import collection_paused
+from longshore.world.runs.run_directory import read_waiting
+
+_PIECE: Final = 5000
+"""Events held at once."""
+
+
+class Replay:
+    """A run as its events leave it.
+
+    Parameters
+    ----------
+    opened
+        The run.
+    alive
+        Whether there is an engine.
+    details
+        Whether every job is reported.
+
+    Attributes
+    ----------
+    jobs, attempts, state
+        The jobs of the run, their attempts, and the state of each.
+    unreachable
+        Why the workload manager does not say what happened; empty where it does.
+    silent
+        Whether nothing is known of what happened: nobody says it, or the run was handed over, no event of it is left
+        and no engine is to come.
+    unwatched
+        Whether the run is not finished and has no engine.
+    last
+        Life and number of the last event.
+    mark
+        Up to where events were read.
+    held
+        Jobs that the workload manager has and only a person lets go.
+    """
+
+    def __init__(self, opened: OpenRun, *, alive: bool | Unreachable, details: bool) -> None:
+        self._opened = opened
+        # Of single jobs there is more to tell than where they stand.
+        answer = opened.events() if details else opened.brief_events()
+        self.unreachable = answer.why if isinstance(answer, Unreachable) else ""
+        self.mark: Mark = "" if isinstance(answer, Unreachable) else answer[1]
+        self.last = (0, 0)
+        with collection_paused():
+            self.jobs = jobs = JobTable(opened.run, "parents", *(("names",) if details else ()))
+            self.state = initial_state(jobs)
+            self._newest = NewestAttempts(len(jobs)) if details else None
+            self.attempts = AttemptCollector(jobs.label_of, len(jobs.labels), newest=self._newest)
+            has_events = not isinstance(answer, Unreachable) and self._take(answer[0])
+        # An engine that is itself a job may wait for long before it has anything to say.
+        lost = bool(opened.card.submissions) and alive is not True
+        self.silent = not has_events and (bool(self.unreachable) or lost)
+        self.unwatched = alive is not True and not self.state.finished
+        self._shown = [self._shown_for(code) for code in Code]
+        watched = not self.unwatched and not self.silent
+        self.held = held_jobs(read_waiting(opened.run), self.state.code) if watched else frozenset()
+
+    def _take(self, events: Iterable[News]) -> bool:
+        """Take all events in; return whether there were any."""
+        state = self.state
+        piece: Sequence[News] = ()
+        for piece in _pieces(events):
+            for event in piece:
+                apply_event(state, event)
+            self.attempts.take(piece)
+            self._note_last(piece[-1])
+        return bool(piece)
+
+    def _note_last(self, event: News) -> None:
+        life = self.attempts.life
+        if life is not None:
+            self.last = life.life, 0 if isinstance(event, Life | Passed) else event.n
+
+    def _shown_for(self, code: int) -> JobState:
+        """What is shown of jobs in a state: what no engine watches is unknown."""
+        if self.silent or (self.unwatched and code in UNWATCHED):
+            return JobState.UNKNOWN
+        return SHOWN[code]
+
+    def status(self, notes: Iterable[str] = ()) -> RunStatus:
+        """The state of the run, with some notes."""
+        rows = list(map(self._shown_row, self.state.counts))
+        show_held(rows, self.state, self.held)
+        labels = dict(zip(self.jobs.labels, rows, strict=True))
+        for label, reported in self._opened.reported_counts.items():
+            if label in labels:
+                labels[label] = dict.fromkeys(JobState, 0) | dict(reported)
+        counts = {state: sum(row[state] for row in labels.values()) for state in JobState}
+        return RunStatus(
+            state=self._overall(counts),
+            counts=counts,
+            labels=labels,
+            notes=tuple(notes),
+            moves=not self.unwatched and not self.silent and not self.state.finished,
+        )
+
+    def _shown_row(self, row: Iterable[int]) -> dict[JobState, int]:
+        counts = shown_counts([])
+        for code, number in enumerate(row):
+            counts[self._shown[code]] += number
+        return counts
+
+    def _overall(self, counts: dict[JobState, int]) -> JobState:
+        state = self.state
+        if self.unwatched or self.silent:
+            return JobState.UNKNOWN
+        overall = run_state(counts, expected=self._opened.card.expected, cancelled=state.cancelled)
+        if self.held and stuck_with(state, self.held):
+            return JobState.HELD
+        if state.overall() is JobState.HELD and overall is not JobState.UNKNOWN:
+            return JobState.HELD
+        if overall in END_STATES and not state.finished:
+            return JobState.RUNNING
+        return overall
+
+    @property
+    def job_reports(self) -> JobReports | None:
+        """Every job, if that was asked for."""
+        if self._newest is None:
+            return None
+        return JobReports(
+            state=self.state,
+            attempts=self._newest,
+            names=self.jobs.names,
+            labels=self.jobs.labels,
+            shown=self._shown,
+            held=self.held,
+            log_of=self._opened.log_of if self._opened.log_locator else log_path,
+        )
+
+
+def _pieces(events: Iterable[News]) -> Iterator[list[News]]:
+    """Events in lists, each of which several readers take in in turn: that is quicker than one by one."""
+    each = iter(events)
+    while piece := list(islice(each, _PIECE)):
+        yield piece

@@ -1,0 +1,229 @@
+"""Reports one run: its state, from a snapshot or a replay, and a summary of what happened."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Iterator
+from itertools import chain
+
+from msgspec import structs
+
+from longshore.app.configure.capabilities import status_lines
+from longshore.app.report.attempts import AttemptCollector
+from longshore.app.report.failure_groups import FailedJobs, ReadLogs
+from longshore.app.report.from_snapshot import RunStatus, is_current, report_of, silence_notes, status_of
+from longshore.app.report.job_reports import JobReports
+from longshore.app.report.replay import Replay
+from longshore.app.report.report_cache import cache_report, read_cached_report
+from longshore.app.report.run_summary import summarize_run
+from longshore.app.runs.event_source import EventFollower
+from longshore.app.runs.open_run import OpenRun, of_one_run, readable
+from longshore.contract.context import Unreachable
+from longshore.engine.rundir.job_table import JobTable
+from longshore.engine.state.run_state import RunState
+from longshore.model.run.event import Event, Life
+from longshore.model.run.moment import moment
+from longshore.model.run.report import RunReport
+from longshore.model.run.snapshot import Snapshot
+from longshore.world.runs.run_directory import read_snapshot, read_submitting, read_waiting
+
+
+def report_run(opened: OpenRun, *, details: bool, now: float | None = None) -> RunReport:
+    """The state of one run, and what there is to know of it.
+
+    Parameters
+    ----------
+    opened
+        The run.
+    details
+        Whether to report every job.
+    now
+        This moment, in seconds since the epoch; the clock's unless given.
+
+    Raises
+    ------
+    RunUnreadableError
+        Its directory is torn.
+    RunNotFoundError
+        It went away while it was read.
+    """
+    return ReportBuilder(opened).build(time.time() if now is None else now, details=details)
+
+
+class ReportBuilder:
+    """Reports a run, perhaps again and again: what was read once is not read again.
+
+    While an engine lives, the states of jobs are those of its newest snapshot, and of the events only those count that
+    the snapshot knows of, so that both are of the same moment. Without an engine, all events are replayed.
+    """
+
+    def __init__(self, opened: OpenRun) -> None:
+        self._opened = opened
+        self._jobs: JobTable | None = None
+        self._attempts: AttemptCollector | None = None
+        self._follower = EventFollower(opened)
+        self._read_logs: ReadLogs = {}
+        self._last = (0, 0)
+        """Life and number of the last event that was counted."""
+        self._later: list[Event] = []
+        """Events that no snapshot knows of yet."""
+
+    def build(self, now: float, *, details: bool = False) -> RunReport:
+        """The state of the run at this moment, and on demand of every job.
+
+        Raises
+        ------
+        RunUnreadableError
+            Its directory is torn.
+        RunNotFoundError
+            It went away while it was read.
+        """
+        run = self._opened.run
+        with readable(run), of_one_run(run):
+            # Asked before anything is read: an engine that ends in between has written its last event by then.
+            alive = self._opened.is_alive()
+            snapshot = read_snapshot(run)
+            if alive is False and not details and (cached := read_cached_report(self._opened, snapshot)):
+                return structs.replace(cached.report, specifics=tuple(_specifics(self._opened, cached.life)))
+            if details or snapshot is None or not is_current(self._opened, snapshot, alive=alive):
+                return self._from_events(now, alive=alive, snapshot=snapshot, details=details)
+            return self._as_of(snapshot, now)
+
+    def _as_of(self, snapshot: Snapshot, now: float) -> RunReport:
+        """What the newest snapshot says, and the events that it knows of."""
+        jobs = self._jobs = self._jobs or JobTable(self._opened.run)
+        events = self._follower.read()
+        if self._follower.unreachable:
+            return self._from_events(now, alive=True, snapshot=snapshot, details=False)
+        if self._attempts is None or self._follower.restarted:
+            self._attempts, self._last, self._later = AttemptCollector(jobs.label_of, len(jobs.labels)), (0, 0), []
+        earlier, self._later = self._later, []
+        self._attempts.take(self._up_to(snapshot, chain(earlier, events)))
+        status = status_of(self._opened, snapshot, now)
+        status = dataclasses.replace(
+            status,
+            labels={label: status.labels.get(label, {}) for label in jobs.labels},
+            notes=(*status.notes, *(self._lacking(snapshot, self._last) if snapshot.finished else ())),
+        )
+        report = self._report(jobs, self._attempts, status, now)
+        if snapshot.finished and not self._later:
+            life = self._attempts.life
+            cache_report(self._opened, snapshot, mark=self._follower.mark, life=life, report=report)
+        return report
+
+    def _up_to(self, snapshot: Snapshot, events: Iterator[Event]) -> Iterator[Event]:
+        """The events that a snapshot knows of; the others are kept for later."""
+        newest = snapshot.life, snapshot.n
+        for event in events:
+            place = (event.life, 0) if isinstance(event, Life) else (self._last[0], event.n)
+            if place > newest:
+                self._later = [event, *events]
+                break
+            self._last = place
+            yield event
+
+    def _from_events(
+        self, now: float, *, alive: bool | Unreachable, snapshot: Snapshot | None, details: bool
+    ) -> RunReport:
+        """What all events say, from the first one on."""
+        replay = Replay(self._opened, alive=alive, details=details)
+        silence = () if replay.unwatched or replay.state.finished else silence_notes(self._opened, snapshot, now)
+        status = replay.status(
+            [*_pause_notes(replay.state), *self._notes(replay, snapshot, alive=alive), *silence],
+        )
+        report = self._report(replay.jobs, replay.attempts, status, now, replay.job_reports)
+        if alive is False and replay.mark and not status.moves and not details:
+            cache_report(self._opened, snapshot, mark=replay.mark, life=replay.attempts.life, report=report)
+        return report
+
+    def _report(
+        self,
+        jobs: JobTable,
+        attempts: AttemptCollector,
+        status: RunStatus,
+        now: float,
+        job_reports: JobReports | None = None,
+    ) -> RunReport:
+        failed = FailedJobs(
+            run=self._opened.run,
+            log_of=self._opened.log_of,
+            labels=jobs.labels,
+            label_of=jobs.label_of,
+            jobs={job: attempts.bad_ends.get(job) for job in attempts.failed},
+            held={job: attempts.bad_ends.get(job) for job in attempts.holds if job not in attempts.failed},
+            holds=attempts.holds,
+            names_of=jobs.names_of,
+            read=self._read_logs,
+        )
+        waiting = read_waiting(self._opened.run)
+        return structs.replace(
+            report_of(self._opened, status),
+            started_at=attempts.first_start,
+            finished_at=attempts.finished.t if attempts.finished else None,
+            specifics=tuple(_specifics(self._opened, attempts.life)),
+            jobs=job_reports,
+            summary=summarize_run(jobs, attempts, failed, status, now=now, waiting=waiting),
+        )
+
+    def _notes(self, replay: Replay, snapshot: Snapshot | None, *, alive: bool | Unreachable) -> Iterator[str]:
+        if replay.unreachable:
+            yield f"the workload manager does not answer: {replay.unreachable}"
+            return
+        if replay.silent:
+            yield "it was handed over, and nothing is left that says what happened since"
+            return
+        life = replay.attempts.life
+        if life is None:
+            yield "its engine has not begun" if alive is True else _never_begun(self._opened)
+            return
+        if snapshot and alive is not True and (lacking := self._lacking(snapshot, replay.last)):
+            yield from lacking
+        elif replay.unwatched and isinstance(alive, Unreachable):
+            yield "whether it still runs cannot be told: the workload manager does not answer"
+        elif replay.unwatched:
+            since = snapshot.at if snapshot and snapshot.life == life.life else life.t
+            yield f"engine not running since {moment(since)}: longshore resume {self._opened.card.id}"
+        elif snapshot and snapshot.note and not snapshot.note.startswith("paused: "):
+            # That the run is paused is said already, by whoever read the journal.
+            yield snapshot.note
+
+    def _lacking(self, snapshot: Snapshot, last: tuple[int, int]) -> list[str]:
+        """What to say where a journal has lost what its engine had written when it took a snapshot."""
+        if last >= (snapshot.life, snapshot.n):
+            return []
+        where = f"event {last[0]}.{last[1]}" if last[0] else "its beginning"
+        words = (
+            f"the journal '{self._opened.run.journal}' ends with {where}, and its engine wrote up to "
+            f"{snapshot.life}.{snapshot.n}: what is told of single jobs is not all that happened"
+        )
+        return [words]
+
+
+def _never_begun(opened: OpenRun) -> str:
+    """What to say of a run of which nothing is written down."""
+    again = f"longshore submit {opened.run.root}"
+    started = read_submitting(opened.run)
+    if started is None or opened.card.submissions:
+        return f"prepared, and never handed over: {again}"
+    return (
+        f"'{started.user}' on '{started.host}' began to hand it over at {moment(started.at)}, and has not said that it "
+        f"was taken; if that was interrupted, this finds out and goes on from there: {again}"
+    )
+
+
+def _pause_notes(state: RunState) -> tuple[str, ...]:
+    """That the run is paused, where the engine does not say so itself."""
+    return (f"paused: {state.paused}; 'longshore unpause' goes on",) if state.paused and not state.finished else ()
+
+
+def _specifics(opened: OpenRun, life: Life | None) -> Iterator[str]:
+    """What there is to say of who drives the run."""
+    if lines := status_lines(opened.service, opened.run):
+        yield from lines
+    elif life and life.pid:
+        yield f"Engine: life {life.life}, process {life.pid} on '{life.host}', began {moment(life.t)} by {life.by}"
+    if len(opened.card.submissions) > 1:
+        last = opened.card.submissions[-1]
+        number = len(opened.card.submissions)
+        yield f"Submissions: {number}, the last by {last.user} on '{last.host}' at {moment(last.at)}"

@@ -1,0 +1,120 @@
+"""Turns the report of a run in which nothing moves any more into a file, and back as long as there is no news of it."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from longshore import __version__
+from longshore.app.runs.open_run import OpenRun
+from longshore.contract.context import Mark, Unreachable
+from longshore.contract.service import StaleMarkError
+from longshore.model.run.event import Life
+from longshore.model.run.report import RunReport
+from longshore.model.run.snapshot import Snapshot
+from longshore.model.run.submission import RunCard
+from longshore.world.runs.run_directory import read_cached, write_cached
+
+_FORMAT: Final = 2
+_NAME: Final = "report.json"
+
+
+class CachedReport(msgspec.Struct, frozen=True, kw_only=True):
+    """A report, and all that it follows from: where any of that is another, it is made anew.
+
+    Attributes
+    ----------
+    format, longshore
+        Who wrote it.
+    mark
+        Up to where the run's events were read.
+    card, snapshot
+        What else was read of the run.
+    logs
+        Examples of failures, with the moment each was written and its size; ``None`` where there is none.
+    life
+        The newest engine.
+    report
+        The report.
+    """
+
+    format: int = _FORMAT
+    longshore: str = __version__
+    mark: Mark
+    card: RunCard
+    snapshot: Snapshot | None
+    logs: dict[str, tuple[int, int] | None]
+    life: Life | None
+    report: RunReport
+
+
+def read_cached_report(opened: OpenRun, snapshot: Snapshot | None) -> CachedReport | None:
+    """The report that was kept of a run, if all it follows from is as it was.
+
+    Parameters
+    ----------
+    opened
+        The run, which nothing moves.
+    snapshot
+        The newest its engine wrote.
+    """
+    text = read_cached(opened.run, _NAME)
+    try:
+        kept = msgspec.json.decode(text, type=CachedReport) if text else None
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+    if kept is None or (kept.format, kept.longshore) != (_FORMAT, __version__):
+        return None
+    if (kept.report.path, kept.card, kept.snapshot) != (str(opened.run.root), opened.card, snapshot):
+        return None
+    if not _is_all(opened, kept.mark) or kept.logs != _logs(kept.report):
+        return None
+    return kept
+
+
+def cache_report(
+    opened: OpenRun, snapshot: Snapshot | None, *, mark: Mark, life: Life | None, report: RunReport
+) -> None:
+    """Keep a report, where that can be written.
+
+    Parameters
+    ----------
+    opened
+        The run, which nothing moves.
+    snapshot
+        The newest its engine wrote.
+    mark
+        Up to where its events were read.
+    life
+        The newest engine.
+    report
+        The report, without single jobs.
+    """
+    kept = CachedReport(mark=mark, card=opened.card, snapshot=snapshot, logs=_logs(report), life=life, report=report)
+    with suppress(OSError):
+        write_cached(opened.run, _NAME, msgspec.json.encode(kept))
+
+
+def _is_all(opened: OpenRun, mark: Mark) -> bool:
+    """Whether nothing has happened since."""
+    try:
+        answer = opened.brief_events(mark)
+    except StaleMarkError:
+        return False
+    return not isinstance(answer, Unreachable) and answer[1] == mark
+
+
+def _logs(report: RunReport) -> dict[str, tuple[int, int] | None]:
+    failures = report.summary.failures if report.summary else ()
+    return {failure.log: _stamp(Path(failure.log)) for failure in failures if failure.log}
+
+
+def _stamp(path: Path) -> tuple[int, int] | None:
+    try:
+        about = path.stat()
+    except OSError:
+        return None
+    return about.st_mtime_ns, about.st_size

@@ -1,0 +1,128 @@
+"""Sums up a run beside its counts: how long it needs yet, what runs, waits and failed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from longshore.app.report.attempts import AttemptCollector
+from longshore.app.report.failure_groups import FailedJobs
+from longshore.app.report.from_snapshot import RunStatus
+from longshore.app.report.time_left import time_left
+from longshore.contract.batch import WaitReasons
+from longshore.engine.rundir.job_table import JobTable
+from longshore.model.run.moment import moment
+from longshore.model.run.report import Running, RunSummary, Spent
+from longshore.model.run.state import TERMINAL, JobState
+
+_LONGEST: Final = 5
+"""Running jobs that are named."""
+
+
+def summarize_run(
+    jobs: JobTable,
+    attempts: AttemptCollector,
+    failed: FailedJobs,
+    status: RunStatus,
+    *,
+    now: float,
+    waiting: WaitReasons,
+) -> RunSummary:
+    """Sum up a run.
+
+    Parameters
+    ----------
+    jobs, attempts
+        The jobs of the run, and their attempts so far.
+    failed
+        The failed jobs among them.
+    status
+        How the run stands.
+    now
+        This moment, in seconds since the epoch.
+    waiting
+        Why the workload manager does not start what it has.
+    """
+    start, end, moves = attempts.first_start, attempts.finished, status.moves
+    elapsed = None if start is None else max(0.0, (end.t if end else now) - start)
+    return RunSummary(
+        elapsed_s=elapsed if moves or end else None,
+        left_s=_left_s(jobs, attempts, status, now) if moves else None,
+        running=_running(attempts, jobs) if moves else (),
+        waits=(*_waits(attempts, status.counts, now), *_reasons(status.counts, waiting)) if moves else (),
+        failures=failed.groups(),
+        badput={
+            cause: Spent(attempts=int(spent[0]), seconds=spent[1]) for cause, spent in sorted(attempts.badput.items())
+        },
+        exit_codes=failed.exit_codes(),
+    )
+
+
+def _left_s(jobs: JobTable, attempts: AttemptCollector, status: RunStatus, now: float) -> tuple[float, float] | None:
+    if attempts.first_start is None:
+        return None
+    open_jobs = [
+        sum(count for state, count in status.labels[label].items() if state not in TERMINAL) for label in jobs.labels
+    ]
+    return time_left(
+        now=now,
+        started_at=attempts.first_start,
+        left=open_jobs,
+        running_s=_running_s(attempts, len(jobs.labels), now),
+        run_s=attempts.run_s,
+        ended_at=attempts.ended_at,
+        busy_s=attempts.busy_s,
+    )
+
+
+def _running_s(attempts: AttemptCollector, labels: int, now: float) -> list[list[float]]:
+    """How long each job has run that runs, per label."""
+    running: list[list[float]] = [[] for _ in range(labels)]
+    for job, start in attempts.running.items():
+        running[attempts.label_of[job]].append(max(0.0, now - (start.at or start.t)))
+    return running
+
+
+def _running(attempts: AttemptCollector, jobs: JobTable) -> tuple[Running, ...]:
+    longest = sorted(attempts.running.values(), key=lambda start: (start.at or start.t, start.j))[:_LONGEST]
+    names = jobs.names_of(start.j for start in longest)
+    return tuple(
+        Running(
+            name=names[start.j],
+            label=jobs.label(start.j),
+            host=start.host,
+            started_at=start.at or start.t,
+        )
+        for start in longest
+    )
+
+
+def _waits(attempts: AttemptCollector, counts: Mapping[JobState, int], now: float) -> list[str]:
+    said = []
+    later = [at for job, at in attempts.retries.items() if at > now and job not in attempts.running]
+    if later:
+        said.append(f"{_jobs(len(later))} waiting to be tried again, the first at {moment(min(later))}")
+    ready = counts.get(JobState.READY, 0) - len(later)
+    if ready > 0 and (counts.get(JobState.RUNNING, 0) or counts.get(JobState.PENDING, 0)):
+        said.append(f"{_jobs(ready)} ready, waiting for room")
+    for state, words in (
+        (JobState.PENDING, "handed over, waiting to be started"),
+        (JobState.HELD, "held"),
+        (JobState.UNREADY, "waiting for other jobs to succeed"),
+    ):
+        if counts.get(state):
+            said.append(f"{_jobs(counts[state])} {words}")
+    return said
+
+
+def _reasons(counts: Mapping[JobState, int], waiting: WaitReasons) -> list[str]:
+    """Why jobs wait at the workload manager, in its own words, as long as some do."""
+    if not (counts.get(JobState.PENDING) or counts.get(JobState.HELD)):
+        return []
+    numbers = {reason: len(jobs) for reason, jobs in waiting.reasons.items() if jobs}
+    said = ", ".join(f"{reason} ({number})" for reason, number in sorted(numbers.items(), key=lambda it: (-it[1], it)))
+    return [f"the workload manager's reasons: {said}"] if said else []
+
+
+def _jobs(count: int) -> str:
+    return f"{count} job is" if count == 1 else f"{count} jobs are"

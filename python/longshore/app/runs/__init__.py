@@ -1,0 +1,1 @@
+"""Runs that were submitted before: how they are found, opened and followed."""

@@ -1,0 +1,131 @@
+"""Gives the events of a run: all there are, as lines or as records, and those that come."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+
+from longshore.app.configure.capabilities import journal_is_complete
+from longshore.app.runs.open_run import OpenRun, is_gone, readable
+from longshore.contract.context import Mark, Unreachable
+from longshore.contract.service import StaleMarkError
+from longshore.engine.rundir.journal import lives
+from longshore.engine.rundir.read_journal import read_blocks, read_since
+from longshore.errors import LongshoreError, RunNotFoundError, RunUnreadableError, UnreachableError
+from longshore.model.lines.codec import encode_line
+from longshore.model.run.event import Event
+
+_ENCODED = 5000
+"""Events that are encoded together."""
+
+
+def event_blocks(opened: OpenRun) -> list[bytes]:
+    """Every event of a run as lines that are not decoded yet, many lines a block.
+
+    Raises
+    ------
+    RunUnreadableError
+        The journal is torn, gone, too new, or may not be read.
+    UnreachableError
+        The workload manager does not say what happened.
+    """
+    with readable(opened.run):
+        if lives(opened.run.journal) and _is_whole(opened):
+            return [block.lines for block in read_blocks(opened.run.journal)[0]]
+        events = all_events(opened)
+        found = []
+        while block := b"".join(map(encode_line, islice(events, _ENCODED))):
+            found.append(block)
+    if not found and opened.card.submissions and opened.is_alive() is not True:
+        raise RunUnreadableError(
+            f"run '{opened.card.id}' was handed over, and nothing is left in '{opened.run.journal}' that says what "
+            "happened since"
+        )
+    return found
+
+
+def all_events(opened: OpenRun) -> Iterator[Event]:
+    """Every event of a run, as its service tells it.
+
+    Raises
+    ------
+    UnreachableError
+        The workload manager does not say what happened.
+    """
+    answer = opened.events()
+    if isinstance(answer, Unreachable):
+        raise UnreachableError(f"what happened in run '{opened.card.id}' cannot be asked for: {answer.why}")
+    return answer[0]
+
+
+def _is_whole(opened: OpenRun) -> bool:
+    try:
+        return journal_is_complete(opened.service, opened.run)
+    except LongshoreError:
+        # Its service is not installed here: what is written down is all there is.
+        return True
+
+
+class EventFollower:
+    """The events of a run as they come.
+
+    Attributes
+    ----------
+    mark
+        Up to where events were read.
+    restarted
+        Whether the last call of `read` began with the first event again: what was read before no longer holds.
+    unreachable
+        Why the workload manager did not answer the last call; empty when it did.
+    """
+
+    def __init__(self, opened: OpenRun) -> None:
+        self._opened = opened
+        # Where there is a journal it is followed itself: what is seen of a run before its journal is written has other
+        # numbers then.
+        with readable(opened.run):
+            self._has_journal = bool(lives(opened.run.journal))
+        self.mark: Mark = ""
+        self.restarted = False
+        self.unreachable = ""
+
+    @property
+    def may_come(self) -> bool:
+        """Whether anything of the run may have happened, or may yet."""
+        begun = self._has_journal or bool(self._opened.card.submissions)
+        return begun or self._opened.is_alive() is not False
+
+    def read(self) -> Iterator[Event]:
+        """All events since the last call, in order; none while the workload manager does not answer.
+
+        Raises
+        ------
+        RunNotFoundError
+            The run directory was removed meanwhile.
+        RunUnreadableError
+            What is new cannot be read. The iterator may raise it too.
+        """
+        root = self._opened.run.root
+        if is_gone(root):
+            raise RunNotFoundError(
+                f"'{root}' is gone: it was moved or removed while it was followed",
+                hint="If it was moved, name it by its new path.",
+            )
+        stale = False
+        try:
+            answer = self._ask(self.mark)
+        except StaleMarkError:
+            stale = True
+            answer = self._ask("")
+        if isinstance(answer, Unreachable):
+            # The mark stays: if it no longer holds, the next call says so again.
+            self.restarted, self.unreachable = False, answer.why
+            return iter(())
+        events, self.mark = answer
+        self.restarted, self.unreachable = stale, ""
+        return events
+
+    def _ask(self, mark: Mark) -> tuple[Iterator[Event], Mark] | Unreachable:
+        if self._has_journal:
+            return read_since(self._opened.run.journal, mark)
+        return self._opened.events(mark)

@@ -1,0 +1,108 @@
+"""Picks from the events of a run those that concern some of its jobs; the other lines are not decoded.
+
+The state of a job depends on its own events, on those of what it descends from, and on those of the whole run. So a
+replay of these is exact for that job, and costs little where the run is big.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Iterator
+
+import msgspec
+
+from longshore.errors import RunUnreadableError
+from longshore.model.lines.codec import decode_event, decode_events
+from longshore.model.run.event import Event, Submitting
+from longshore.model.workflow.collection_pause import collection_paused
+from longshore.model.workflow.request import Request
+
+
+class _Touched(msgspec.Struct, gc=False):
+    """The little of an event that says whom it concerns; the rest of the line is skipped."""
+
+    e: str
+    j: int = -1
+    b: str = ""
+    jobs: tuple[int | tuple[int, int], ...] | None = None
+
+
+_touched = msgspec.json.Decoder(_Touched).decode_lines
+
+
+def events_of_jobs(blocks: Iterable[bytes], jobs: Container[int]) -> list[Event]:
+    """The events that concern some jobs, or the whole run, in order.
+
+    Parameters
+    ----------
+    blocks
+        All events of the run; see `longshore.app.runs.event_source.event_blocks`.
+    jobs
+        Numbers of the jobs.
+
+    Raises
+    ------
+    RunUnreadableError
+        A line is no event.
+    """
+    with collection_paused():
+        return decode_events(b"".join(_concerning(blocks, jobs)), path="the journal")
+
+
+def _concerning(blocks: Iterable[bytes], jobs: Container[int]) -> Iterator[bytes]:
+    batches: set[str] = set()
+    for event, line in _lines(blocks):
+        if event.j >= 0:
+            if event.j in jobs:
+                yield line
+        elif event.e == "submitting":
+            if any(member in jobs for member in _members(event)):
+                batches.add(event.b)
+                yield line
+        elif event.b:
+            if event.b in batches:
+                yield line
+        elif not event.jobs or any(member in jobs for member in _members(event)):
+            yield line
+
+
+def jobs_failed_once(blocks: Iterable[bytes]) -> list[int]:
+    """The jobs that were given up at least once."""
+    told = (block for block in blocks if b"failed" in block)
+    return list(dict.fromkeys(event.j for event, _ in _lines(told) if event.e == "failed"))
+
+
+def active_requests(blocks: Iterable[bytes]) -> dict[int, Request]:
+    """The request of every job of the whole run that was handed over and is not over."""
+    members: dict[str, list[int]] = {}
+    active: dict[int, bytes] = {}
+    with collection_paused():
+        for event, line in _lines(blocks):
+            if event.e == "submitting":
+                members[event.b] = _members(event)
+                active.update(dict.fromkeys(members[event.b], line))
+            elif event.e in {"ended", "lost"}:
+                active.pop(event.j, None)
+            elif event.e == "refused":
+                for job in _members(event) or members.get(event.b, []):
+                    active.pop(job, None)
+    submissions = {line: decode_event(line) for line in set(active.values())}
+    return {job: _request(submissions[line]) for job, line in active.items()}
+
+
+def _request(event: Event) -> Request:
+    assert isinstance(event, Submitting)
+    return event.request or Request()
+
+
+def _members(event: _Touched) -> list[int]:
+    """The jobs of an event about several, which may have the numbers of their attempts beside them."""
+    return [each if isinstance(each, int) else each[0] for each in event.jobs or ()]
+
+
+def _lines(blocks: Iterable[bytes]) -> Iterator[tuple[_Touched, bytes]]:
+    for block in blocks:
+        lines = block.splitlines(keepends=True)
+        try:
+            yield from zip(_touched(block), lines, strict=True)
+        except (msgspec.MsgspecError, UnicodeDecodeError, ValueError) as error:
+            raise RunUnreadableError(f"the journal has a line that is no event: {error}") from error

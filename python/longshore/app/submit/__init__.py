@@ -1,0 +1,1 @@
+"""From a workflow to a run directory that a service takes."""

@@ -1,0 +1,195 @@
+"""Writes down what a run is prepared from, and says later, before it is handed over, what of that is different."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import chdir
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+import msgspec
+import yaml
+
+from longshore import __version__
+from longshore.app.configure.configuration import Configuration, read_draft
+from longshore.app.configure.layers import current_directory
+from longshore.app.configure.resolved_run import at_default_site, template_files
+from longshore.app.configure.service_lookup import find_service
+from longshore.app.plan.programs import found_programs
+from longshore.app.submit.transform import RunPlan
+from longshore.config.values.bps_eval import GENERATE
+from longshore.config.values.interpolate import shown
+from longshore.config.values.merge import PACKAGED, Node, plain
+from longshore.contract.context import Problem, RunPaths
+from longshore.errors import LongshoreError
+from longshore.model.run.fingerprint import Footprint, MadeFrom
+from longshore.model.run.submission import RunCard
+from longshore.origin import Origin
+from longshore.world.files.footprint import footprint, what_became
+from longshore.world.runs.run_directory import MADE_FROM
+
+_MOST_PROGRAMS: Final = 1000
+_OF_RUNS: Final = "bps_defined"
+"""What is another for each run, and follows from the rest."""
+_Values: TypeAlias = dict[str, tuple[Any, Origin | None]]
+
+
+def made_from(plan: RunPlan, draft: RunPaths) -> MadeFrom:
+    """What a run is prepared from.
+
+    Parameters
+    ----------
+    plan
+        What its directory is made from.
+    draft
+        Its directory, filled.
+    """
+    run = plan.run
+    configuration = run.configuration
+    files = [*plan.payload, *_given_graph(configuration), *template_files(configuration.resolved_site).values()]
+    written = (draft.workflow, config_file(draft, plan.workflow.name), draft.origins)
+    names = [*(path.name for path in written), *plan.programs, *plan.copies]
+    # What was made before the rest is moved here last.
+    own = [footprint(draft.root / name, name) for name in names]
+    own += [footprint(run.paths.root / name, name) for name in plan.made]
+    return MadeFrom(
+        v=MADE_FROM,
+        root=str(run.paths.root),
+        folder=str(current_directory()),
+        file=str(configuration.path),
+        options=dict(configuration.layers.options),
+        sets=configuration.layers.sets,
+        site=configuration.site,
+        umask=configuration.resolved_site.umask,
+        limits=_limits(configuration),
+        payload=_there(map(footprint, dict.fromkeys(files))),
+        programs=_there(map(footprint, found_programs(plan.workflow, configuration)[:_MOST_PROGRAMS])),
+        own=_there(own),
+    )
+
+
+def what_changed(run: RunPaths, card: RunCard, made: MadeFrom) -> Iterator[Problem]:
+    """What is different from when the run was prepared.
+
+    Parameters
+    ----------
+    run, card, made
+        The run, and what it was made from.
+    """
+    if card.longshore != __version__:
+        yield _changed(f"this is Longshore {__version__}, and {card.longshore} prepared it")
+    for files, which in ((made.payload, "the payload's file"), (made.programs, "the program"), (made.own, "its file")):
+        for file in files:
+            if what := what_became(file, run.root):
+                yield _changed(f"{which} '{file.path}' {what}")
+    yield from _of_configuration(run, card, made)
+
+
+def config_file(run: RunPaths, name: str) -> Path:
+    """The file with the configuration that came of all layers."""
+    return run.root / f"{name}_config.yaml"
+
+
+def origins_of(node: Node, key: str = "") -> Iterator[tuple[str, Origin]]:
+    """Where each value below a node was written, by its key."""
+    if isinstance(node.value, dict) and node.value:
+        for name, below in node.value.items():
+            yield from origins_of(below, f"{key}.{name}")
+    else:
+        yield key.removeprefix("."), node.origin
+
+
+def _of_configuration(run: RunPaths, card: RunCard, made: MadeFrom) -> Iterator[Problem]:
+    """Which keys have another value, read as they were then, from the same directory."""
+    path = config_file(run, card.name)
+    try:
+        before = _before(path, run.origins)
+        with chdir(made.folder):
+            configuration = _read_again(made, card.created_at)
+            limits = _limits(configuration)
+    except LongshoreError as error:
+        yield _changed(f"the configuration can no longer be read: {error.message}", error.origin)
+        return
+    except (OSError, ValueError, yaml.YAMLError, msgspec.MsgspecError) as error:
+        what = f"'{error.filename}': {error.strerror}" if isinstance(error, OSError) else str(error)
+        yield _changed(f"the configuration of then and of now cannot be compared: {what}")
+        return
+    now = _values(configuration)
+    yield from _differences(before, now, same_version=card.longshore == __version__)
+    for name in sorted({*limits, *made.limits}):
+        then, here = (shown(each[name]) if name in each else "not set" for each in (made.limits, limits))
+        if then != here:
+            yield _changed(f"'limits.{name}' of the site '{made.site}' is {here} now, and was {then}")
+
+
+def _differences(before: _Values, now: _Values, *, same_version: bool) -> Iterator[Problem]:
+    generated = any(_layer(origin).startswith(GENERATE) for _, origin in before.values())
+    for key in dict.fromkeys([*now, *before]):
+        value, origin = now.get(key, (None, None))
+        was, old_origin = before.get(key, (None, None))
+        if value == was and (key in now) == (key in before):
+            continue
+        layers = {_layer(each) for each in (origin, old_origin)} - {""}
+        if (not same_version and layers <= PACKAGED) or (generated and _is_made(key, old_origin, layers)):
+            continue
+        if key not in now:
+            yield _changed(f"'{key}' is not set now, and was {shown(was)}")
+        elif key not in before:
+            yield _changed(f"'{key}' is {shown(value)} now, and was not set", origin)
+        else:
+            yield _changed(f"'{key}' is {shown(value)} now, and was {shown(was)}", origin)
+
+
+def _is_made(key: str, old_origin: Origin | None, layers: set[str]) -> bool:
+    """Whether a function made a value, or may have chosen what it is: functions are called once, not to compare."""
+    by_function = key.endswith(GENERATE) or _layer(old_origin).startswith(GENERATE)
+    return by_function or not layers & {"file", "command line"}
+
+
+def _before(path: Path, origins: Path) -> _Values:
+    """The values that the run was prepared with, by their keys."""
+    places = msgspec.json.decode(origins.read_bytes(), type=dict[str, Origin])
+    return {key: (value, places.get(key)) for key, value in _flat(yaml.safe_load(path.read_text("utf-8")))}
+
+
+def _read_again(made: MadeFrom, now: float) -> Configuration:
+    """The configuration that the same command line would come to."""
+    draft = read_draft(Path(made.file), options=made.options, sets=made.sets, now=now)
+    return at_default_site(draft, find_service(draft.service, origin=draft.service_origin))
+
+
+def _values(configuration: Configuration) -> _Values:
+    root = configuration.config.root
+    places = dict(origins_of(root))
+    return {key: (value, places.get(key)) for key, value in _flat(plain(root))}
+
+
+def _limits(configuration: Configuration) -> dict[str, str]:
+    return {name: str(limit.written) for name, limit in configuration.resolved_site.limits.items()}
+
+
+def _flat(value: Any, key: str = "") -> Iterator[tuple[str, Any]]:
+    if isinstance(value, Mapping) and value:
+        for name, below in value.items():
+            yield from _flat(below, f"{key}.{name}")
+    elif not key.startswith(f".{_OF_RUNS}"):
+        yield key.removeprefix("."), value
+
+
+def _given_graph(configuration: Configuration) -> list[Path]:
+    """The quantum graph that was given, of which the run has a copy."""
+    name = configuration.text("qgraphFile")
+    places = (Path(name), configuration.path.parent / name) if name else ()
+    return [path for path in places if path.is_file()][:1]
+
+
+def _there(found: Iterable[Footprint | None]) -> tuple[Footprint, ...]:
+    return tuple(each for each in found if each is not None)
+
+
+def _layer(origin: Origin | None) -> str:
+    return origin.layer if origin else ""
+
+
+def _changed(message: str, origin: Origin | None = None) -> Problem:
+    return Problem(message=message, origin=origin, code="submission_refused")

@@ -1,0 +1,238 @@
+"""Hands a prepared run to its service: once, whoever else tries the same, and so that it can be said again."""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from longshore.app.configure.capabilities import is_alive, recovered_submission
+from longshore.app.progress import Keeping
+from longshore.contract.context import RunPaths, Unreachable
+from longshore.contract.service import WmsService
+from longshore.errors import FilesError, LongshoreError, SubmissionRefusedError, UnreachableError, UnsureError
+from longshore.model.run.fingerprint import Started
+from longshore.model.run.moment import timestamp
+from longshore.model.run.submission import RunCard, Submission
+from longshore.world.files.links import link_by_id
+from longshore.world.files.locks import lock_folder
+from longshore.world.files.permissions import permissions
+from longshore.world.host import host_name, user_name
+from longshore.world.runs.registry import Entry, entry_of, forget, register, state_folder
+from longshore.world.runs.run_directory import (
+    note_submitting,
+    read_card,
+    read_submitting,
+    remove_run_directory,
+    write_card,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreparedRun:
+    """A run that only waits to be handed over.
+
+    Attributes
+    ----------
+    site, umask
+        What holds where it goes.
+    made
+        Names of files in its directory that stay if it is refused.
+    keep
+        Whether all of it stays then.
+    """
+
+    run: RunPaths
+    card: RunCard
+    service: WmsService
+    site: str
+    umask: int | None
+    made: tuple[str, ...] = ()
+    keep: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class SubmittedRun:
+    """A run that was handed over.
+
+    Attributes
+    ----------
+    reference
+        What the user can name it by: its id, or its directory where ids cannot be remembered.
+    """
+
+    run: RunPaths
+    card: RunCard
+    reference: str
+    site: str
+    notes: tuple[str, ...]
+
+
+def hand_over(prepared: PreparedRun, tell: Keeping) -> SubmittedRun:
+    """Hand a prepared run over.
+
+    Raises
+    ------
+    LongshoreError
+        It was not taken, and its directory is gone again unless it is to be kept; or somebody else was faster.
+    """
+    run = prepared.run
+    # Said before anything is waited for: somebody else may be handing over a hundred thousand jobs of it.
+    tell.stage("handing the run over")
+    with lock_folder(run.root):
+        card = read_card(run)
+        submission = recovered(run, card, prepared.service, tell)
+        if submission is None:
+            refuse_if_handed_over(run, card, prepared.service)
+        registered, name = _registered(run, card)
+        if submission is None:
+            submission = _submitted(prepared, card, tell, registered=registered)
+        card = msgspec.structs.replace(card, submissions=(submission,))
+        try:
+            with permissions(prepared.umask):
+                write_card(run, card)
+                run.submitting.unlink(missing_ok=True)
+        except OSError as error:
+            tell.note(f"the run goes on, but '{run.card}' could not be brought up to date: {error.strerror}")
+    if registered and card.other_ids:
+        register(Entry.of(card, str(run.root)))
+    for note in submission.notes:
+        tell.note(note)
+    if not registered:
+        tell.note(f"'{state_folder()}' cannot be written: name this run by its directory, not by its id")
+    if card.id_links:
+        tell.note(link_by_id(Path(card.id_links), submission.id, run.root))
+    return SubmittedRun(run=run, card=card, reference=name, site=prepared.site, notes=tuple(tell.notes))
+
+
+def recovered(run: RunPaths, card: RunCard, service: WmsService, tell: Keeping) -> Submission | None:
+    """What somebody handed over who did not live to say so, if it arrived.
+
+    Parameters
+    ----------
+    run, card, service
+        The run.
+    tell
+        Takes a note of it.
+
+    Raises
+    ------
+    UnreachableError
+        Nobody can tell.
+    """
+    started = None if card.submissions else read_submitting(run)
+    if started is None:
+        return None
+    submission = recovered_submission(service, run)
+    if submission is not None:
+        tell.note(f"taken on as it was handed over: '{started.user}' on '{started.host}' did not come to the end of it")
+    return submission
+
+
+def _submitted(prepared: PreparedRun, card: RunCard, tell: Keeping, *, registered: bool) -> Submission:
+    run = prepared.run
+    try:
+        with permissions(prepared.umask):
+            _note_submitting(run)
+            return prepared.service.submit(run)
+    except UnsureError:
+        # What may run must not lose its directory.
+        raise
+    except LongshoreError:
+        _take_back(prepared, card, registered=registered)
+        raise
+    except KeyboardInterrupt:
+        # Too late to take it back: what runs already must not lose its directory.
+        name = card.id if registered else run.root
+        tell.note(f"interrupted while the run was handed over; it may go on. To end it: longshore cancel {name}")
+        raise
+
+
+def refuse_if_handed_over(run: RunPaths, card: RunCard, service: WmsService) -> None:
+    """Refuse to hand a run over twice.
+
+    Parameters
+    ----------
+    run, card, service
+        The run.
+
+    Raises
+    ------
+    SubmissionRefusedError
+        It was handed over.
+    UnreachableError
+        It may have been, and nobody can tell.
+    """
+    hint = (
+        f"To see how it stands: longshore report {run.root}; to run again what did not succeed: longshore restart "
+        f"{run.root}; to take it up where its engine died: longshore resume {run.root}"
+    )
+    if card.submissions:
+        last = card.submissions[-1]
+        when = f"{timestamp(last.at)} by '{last.user}' on '{last.host}'"
+        raise SubmissionRefusedError(f"'{run.root}' was submitted already, {when}", hint=hint)
+    if run.journal.is_dir() and any(run.journal.iterdir()):
+        raise SubmissionRefusedError(f"'{run.root}' was submitted already: its journal has begun", hint=hint)
+    started = read_submitting(run)
+    if started is None:
+        return
+    # Whoever was at it was killed; the service knows how far it came.
+    alive = is_alive(service, run)
+    by = f"'{started.user}' on '{started.host}' began to submit '{run.root}' and did not come to an end"
+    if isinstance(alive, Unreachable):
+        raise UnreachableError(f"{by}, and whether it runs cannot be asked for: {alive.why}", hint="Try again later.")
+    if alive:
+        raise SubmissionRefusedError(f"{by}: it runs", hint=hint)
+
+
+def refuse_if_only_prepared(run: RunPaths, card: RunCard) -> None:
+    """Refuse to take up, or run again, what nobody began to hand over.
+
+    Parameters
+    ----------
+    run, card
+        The run.
+
+    Raises
+    ------
+    SubmissionRefusedError
+        Nobody did.
+    """
+    begun = run.journal.is_dir() and any(run.journal.iterdir())
+    if not card.submissions and not begun and not run.submitting.exists():
+        raise SubmissionRefusedError(
+            f"'{run.root}' was prepared, and never submitted", hint=f"To submit it: longshore submit {run.root}"
+        )
+
+
+def _note_submitting(run: RunPaths) -> None:
+    try:
+        note_submitting(run, Started(at=time.time(), user=user_name(), host=host_name()))
+    except OSError as error:
+        raise FilesError(
+            f"'{run.root}' cannot be submitted, for nothing can be written there: {error.strerror}",
+            hint="Make that possible, and say it again: nothing was started.",
+        ) from error
+
+
+def _registered(run: RunPaths, card: RunCard) -> tuple[bool, str]:
+    """Whether the run can be named by its id from now on, and what it is to be named by."""
+    entry = Entry.of(card, str(run.root))
+    known = entry_of(card.id)
+    # Prepared by somebody else, a run may have the id of one of ours.
+    registered = (known is None or known.path == entry.path) and register(entry)
+    return registered, card.id if registered else str(run.root)
+
+
+def _take_back(prepared: PreparedRun, card: RunCard, *, registered: bool) -> None:
+    if prepared.keep:
+        # What cannot be removed asks the service, the next time, whether the run goes on.
+        with suppress(OSError):
+            prepared.run.submitting.unlink()
+    else:
+        remove_run_directory(prepared.run, made=prepared.made)
+    if registered or not prepared.keep:
+        forget(card.id)

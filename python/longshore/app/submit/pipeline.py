@@ -1,0 +1,117 @@
+"""The stages of a run, each a step from one record to the next: acquire, cluster, transform, prepare, submit."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from typing import TypeAlias, TypeVar
+
+from longshore.app.acquire.sources import AcquiredRun, acquire_run
+from longshore.app.configure.resolved_run import ResolvedRun
+from longshore.app.payload.payload import tell_of_graph
+from longshore.app.plan.clustering import ClusteredRun, cluster_run
+from longshore.app.progress import Keeping, Teller
+from longshore.app.submit.hand_over import PreparedRun, SubmittedRun, hand_over
+from longshore.app.submit.transform import RunPlan, plan_run
+from longshore.app.submit.write_run import write_run
+from longshore.world.runs.registry import forget, reserve_id
+
+
+class Stage(StrEnum):
+    """The stages, in their order."""
+
+    ACQUIRE = "acquire"
+    CLUSTER = "cluster"
+    TRANSFORM = "transform"
+    PREPARE = "prepare"
+    SUBMIT = "submit"
+
+
+StageRecord: TypeAlias = ResolvedRun | AcquiredRun | ClusteredRun | RunPlan | PreparedRun | SubmittedRun
+"""A run before the first stage, and after each."""
+_Wanted = TypeVar("_Wanted", AcquiredRun, ClusteredRun, RunPlan, PreparedRun, SubmittedRun)
+
+
+def advance_run(
+    record: StageRecord,
+    wanted: type[_Wanted],
+    tell: Keeping,
+    on_stage: Callable[[StageRecord, float], None] = lambda _record, _seconds: None,
+) -> _Wanted:
+    """Take a run through the stages, from where it is to the wanted record.
+
+    Parameters
+    ----------
+    record
+        The run.
+    wanted
+        Kind of the record to stop at.
+    tell
+        Takes notes and progress.
+    on_stage
+        Is called after each stage with the record and the seconds it took.
+
+    Raises
+    ------
+    LongshoreError
+        A stage failed, and left nothing behind but a quantum graph that was made.
+    """
+    while not isinstance(record, wanted):
+        with telling_of_graph(record, tell):
+            began = time.perf_counter()
+            record = _next(record, tell)
+            on_stage(record, time.perf_counter() - began)
+    return record
+
+
+def _next(record: StageRecord, tell: Keeping) -> StageRecord:
+    """The one list of stages."""
+    match record:
+        case ResolvedRun():
+            tell.stage("reading the payload")
+            return acquire_run(record, tell)
+        case AcquiredRun():
+            tell.stage(f"clustering {_counted(len(record.payload.graph.dag), 'task')}")
+            return cluster_run(record)
+        case ClusteredRun():
+            tell.stage(f"making jobs of {_counted(len(record.graph.dag), 'cluster')}")
+            return plan_run(record, tell)
+        case RunPlan():
+            tell.stage(f"writing {_counted(len(record.workflow), 'job')} to '{record.run.paths.root}'")
+            return write_run(record)
+        case PreparedRun():
+            return hand_over(record, tell)
+        case SubmittedRun():
+            raise ValueError("no stage follows the last")
+
+
+@contextmanager
+def telling_of_graph(record: StageRecord, tell: Teller) -> Iterator[None]:
+    """Say, when the body fails, that a quantum graph stays: to make it may have taken hours."""
+    try:
+        yield
+    except BaseException:
+        match record:
+            case AcquiredRun() | ClusteredRun() if made := record.payload.made:
+                tell_of_graph(record.run.paths.root / made[0], tell)
+            case RunPlan() if record.made:
+                tell_of_graph(record.run.paths.root / record.made[0], tell)
+        raise
+
+
+@contextmanager
+def reserved_id() -> Iterator[tuple[str, float]]:
+    """An id for a run, and the time it stands for; forgotten again when the body fails."""
+    # The time is that of the id, so that two runs of one second have two names and directories as well.
+    run_id, now = reserve_id(time.time())
+    try:
+        yield run_id, now
+    except BaseException:
+        forget(run_id)
+        raise
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")

@@ -1,0 +1,76 @@
+"""Keeps the graphs between the stages as text in the run directory, as far as the configuration asks for that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from longshore.app.configure.configuration import Configuration
+from longshore.app.configure.resolved_run import ResolvedRun
+from longshore.model.lines.cluster_lines import clustered_lines
+from longshore.model.lines.codec import workflow_lines
+from longshore.model.tasks.cluster import ClusteredGraph
+from longshore.model.workflow.workflow import Workflow
+from longshore.plan.dot import cluster_dot, workflow_dot
+from longshore.world.files.atomic import create_file
+from longshore.world.files.permissions import permissions
+from longshore.world.runs.run_directory import add_to_new_folder
+
+_CLUSTERED: Final = "bps_clustered_qgraph"
+_WORKFLOW: Final = "bps_generic_workflow"
+
+SavedGraphs: TypeAlias = dict[str, Callable[[], Iterator[bytes]]]
+"""What makes the lines of a file, per name; nothing is made before it is written."""
+
+
+def graphs_to_save(
+    configuration: Configuration, clustered: ClusteredGraph, workflow: Workflow | None = None
+) -> SavedGraphs:
+    """The files that ``saveClusteredQgraph``, ``saveGenericWorkflow`` and ``saveDot`` ask for, of what there is."""
+    files: SavedGraphs = {}
+    drawn = configuration.flag("saveDot")
+    if configuration.flag("saveClusteredQgraph"):
+        files[f"{_CLUSTERED}.jsonl"] = lambda: clustered_lines(clustered)
+    if drawn:
+        files[f"{_CLUSTERED}.dot"] = lambda: cluster_dot(clustered)
+    if workflow is None:
+        return files
+    if configuration.flag("saveGenericWorkflow"):
+        files[f"{_WORKFLOW}.jsonl"] = lambda: workflow_lines(workflow)
+    if drawn:
+        files[f"{_WORKFLOW}.dot"] = lambda: workflow_dot(workflow)
+    return files
+
+
+def write_saved(folder: Path, files: SavedGraphs) -> None:
+    """Write the files into a folder that is there."""
+    for name, lines in files.items():
+        create_file(folder / name, lines(), durable=True)
+
+
+def save_alone(run: ResolvedRun, files: SavedGraphs, *, there: bool) -> bool:
+    """Write the files, for a command that writes nothing else; return whether there are any.
+
+    Parameters
+    ----------
+    run
+        The run, in whose directory they are put.
+    files
+        The files.
+    there
+        Whether the directory is there already, because a quantum graph was put into it.
+
+    Raises
+    ------
+    FilesError
+        They cannot be written; none of them is left behind.
+    """
+    if not files:
+        return False
+    with (
+        permissions(run.configuration.resolved_site.umask),
+        add_to_new_folder(run.paths.root, tuple(files), there=there),
+    ):
+        write_saved(run.paths.root, files)
+    return True

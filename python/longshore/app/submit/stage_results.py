@@ -1,0 +1,150 @@
+"""Goes through the stages of a run up to one of them, for a command that stops there, and measures each."""
+
+from __future__ import annotations
+
+import resource
+import time
+from collections import Counter
+from collections.abc import Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final
+
+from longshore.app.acquire.sources import AcquiredRun
+from longshore.app.configure.resolved_run import ResolvedRun, resolve_run
+from longshore.app.payload.graph_file import save_tasks
+from longshore.app.plan.clustering import ClusteredRun
+from longshore.app.progress import Keeping, Teller
+from longshore.app.submit.hand_over import PreparedRun, SubmittedRun
+from longshore.app.submit.pipeline import Stage, StageRecord, advance_run, reserved_id, telling_of_graph
+from longshore.app.submit.saved_graphs import graphs_to_save, save_alone
+from longshore.app.submit.transform import RunPlan
+
+_RECORDS: Final = {
+    Stage.ACQUIRE: AcquiredRun,
+    Stage.CLUSTER: ClusteredRun,
+    Stage.TRANSFORM: RunPlan,
+    Stage.PREPARE: PreparedRun,
+}
+"""What a run is after the stages at which a command can stop."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StageResult:
+    """What a stage made and took.
+
+    Attributes
+    ----------
+    made
+        What it made, in words.
+    counts
+        Numbers of what it made: tasks, edges, files, clusters, jobs.
+    labels
+        Number of tasks, clusters or jobs per label.
+    seconds
+        Wall time.
+    peak_memory_b
+        The most memory this process has had up to its end, in bytes.
+    """
+
+    stage: Stage
+    made: str = ""
+    counts: Mapping[str, int] = field(default_factory=dict)
+    labels: Mapping[str, int] = field(default_factory=dict)
+    seconds: float = 0.0
+    peak_memory_b: int = 0
+
+
+def run_stages(
+    path: Path,
+    last: Stage,
+    *,
+    options: Mapping[str, str],
+    sets: tuple[str, ...],
+    save_graph: Path | None = None,
+    tell: Teller,
+) -> tuple[list[StageResult], Path | None]:
+    """Go through the stages up to one that is not `Stage.SUBMIT`, for a command that stops there.
+
+    Parameters
+    ----------
+    path, options, sets, tell
+        As for `resolve_run`.
+    last
+        The last stage.
+    save_graph
+        Where the tasks are written to, as a graph file, if the last stage is `Stage.ACQUIRE`.
+
+    Returns
+    -------
+    tuple
+        What each stage did, and the run directory if one was written, or a quantum graph was put there.
+
+    Raises
+    ------
+    LongshoreError
+        Something is wrong; nothing is left behind.
+    """
+    results: list[StageResult] = []
+    keeping = Keeping(tell)
+    # What is prepared keeps its id, though nothing is registered: no run of this user gets that, nor its name.
+    with reserved_id() if last is Stage.PREPARE else nullcontext(("", time.time())) as (run_id, now):
+        run = resolve_run(path, options=options, sets=sets, now=now, tell=tell, run_id=run_id)
+
+        def measure(record: StageRecord, seconds: float) -> None:
+            results.append(_result(record, seconds))
+
+        record: StageRecord = advance_run(run, _RECORDS[last], keeping, measure)
+        with telling_of_graph(record, keeping):
+            if save_graph is not None and isinstance(record, AcquiredRun):
+                save_tasks(record.payload, save_graph, run.paths.root)
+                results[-1] = replace(results[-1], made=f"{results[-1].made}; wrote '{save_graph}'")
+            return results, run.paths.root if _leaves_files(record) else None
+
+
+def _leaves_files(record: StageRecord) -> bool:
+    """Write the graphs that the configuration asks for; return whether there is a run directory."""
+    match record:
+        case AcquiredRun():
+            return bool(record.payload.made)
+        case ClusteredRun():
+            files = graphs_to_save(record.run.configuration, record.graph)
+            return save_alone(record.run, files, there=bool(record.payload.made)) or bool(record.payload.made)
+        case RunPlan():
+            return save_alone(record.run, record.saved, there=bool(record.made)) or bool(record.made)
+    return True
+
+
+def _result(record: StageRecord, seconds: float) -> StageResult:
+    """What the stage made that led to a record."""
+    stage, made, counts, labels = _made(record)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return StageResult(stage=stage, made=made, counts=counts, labels=labels, seconds=seconds, peak_memory_b=peak)
+
+
+def _made(record: StageRecord) -> tuple[Stage, str, dict[str, int], dict[str, int]]:
+    """The stage that led to a record, with what it made in words, in numbers and per label."""
+    match record:
+        case AcquiredRun():
+            graph = record.payload.graph
+            counts = {"tasks": len(graph.dag), "edges": sum(map(len, graph.dag.children)), "files": len(graph.files)}
+            labels = dict(Counter(task.label for task in graph.dag.nodes))
+            made = f"{counts['tasks']} tasks of {len(labels)} labels, {counts['edges']} edges, {counts['files']} files"
+            return Stage.ACQUIRE, made, counts, labels
+        case ClusteredRun():
+            dag = record.graph.dag
+            counts = {"clusters": len(dag), "edges": sum(map(len, dag.children))}
+            labels = dict(Counter(cluster.label for cluster in dag.nodes))
+            return Stage.CLUSTER, f"ClusteredQuantumGraph contains {len(dag)} cluster(s)", counts, labels
+        case RunPlan():
+            jobs = len(record.workflow)
+            made = f"GenericWorkflow contains {jobs} job(s) (including final)"
+            return Stage.TRANSFORM, made, {"jobs": jobs}, record.workflow.counts()
+        case PreparedRun():
+            card = record.card
+            return Stage.PREPARE, f"wrote '{record.run.root}'", {"jobs": card.expected}, dict(card.labels)
+        case SubmittedRun():
+            return Stage.SUBMIT, f"submitted '{record.run.root}'", {"jobs": record.card.expected}, {}
+        case ResolvedRun():
+            raise ValueError("no stage leads to the first record")

@@ -1,0 +1,37 @@
+"""Prepares a run and hands it over."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from longshore.app.configure.resolved_run import resolve_run
+from longshore.app.progress import Keeping, Teller
+from longshore.app.submit.hand_over import PreparedRun, SubmittedRun
+from longshore.app.submit.pipeline import advance_run, reserved_id
+
+
+def submit(path: Path, *, options: Mapping[str, str], sets: tuple[str, ...], tell: Teller) -> SubmittedRun:
+    """Prepare a run and hand it over.
+
+    Parameters
+    ----------
+    path
+        The user's file.
+    options
+        Values of named options, per key of ``bps_cmdline``.
+    sets
+        ``KEY=VALUE`` of the option ``--set``.
+    tell
+        Takes notes and progress.
+
+    Raises
+    ------
+    LongshoreError
+        The run could not be prepared or was not taken; nothing is left behind.
+    """
+    keeping = Keeping(tell)
+    with reserved_id() as (run_id, now):
+        run = resolve_run(path, options=options, sets=sets, now=now, tell=keeping, run_id=run_id)
+        prepared = advance_run(run, PreparedRun, keeping)
+    return advance_run(prepared, SubmittedRun, keeping)

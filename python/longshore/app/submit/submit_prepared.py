@@ -1,0 +1,155 @@
+"""Takes up what was prepared before, and hands it over if nothing that it was made from is different."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from longshore.app.configure.capabilities import recovered_submission
+from longshore.app.configure.layers import current_directory
+from longshore.app.configure.service_lookup import find_service
+from longshore.app.plan.checks import inputs_gone
+from longshore.app.progress import Keeping, Teller
+from longshore.app.runs.open_run import readable
+from longshore.app.submit.fingerprint import what_changed
+from longshore.app.submit.hand_over import PreparedRun, SubmittedRun, refuse_if_handed_over
+from longshore.app.submit.pipeline import advance_run
+from longshore.contract.context import Problem, RunPaths
+from longshore.contract.service import WmsService
+from longshore.engine.rundir.job_table import read_header
+from longshore.errors import Fault, RunNotFoundError, RunUnreadableError, SubmissionRefusedError
+from longshore.model.run.fingerprint import MadeFrom
+from longshore.model.run.submission import RunCard
+from longshore.world.files.locks import lock_folder
+from longshore.world.read.quantum_graph import SUFFIXES
+from longshore.world.runs.run_directory import read_card, read_made_from, read_submitting
+
+_AGAIN: Final = "Prepare it again, or submit it as it was prepared, with --force."
+
+
+def take_up(folder: Path, *, force: bool, tell: Teller) -> SubmittedRun:
+    """Hand over a run that was prepared before.
+
+    Parameters
+    ----------
+    folder
+        Its directory.
+    force
+        Whether to do so even if something that it was made from is different now.
+    tell
+        Takes notes and progress.
+
+    Raises
+    ------
+    RunNotFoundError
+        The directory is none of a run, or was not prepared to its end; or (as `RunUnreadableError`) it is of a newer
+        format.
+    FilesError
+        There is no current directory.
+    SubmissionRefusedError
+        It was submitted already, was moved, something is different, or it was not taken.
+    """
+    keeping = Keeping(tell)
+    current_directory()  # a relative path, and what is compared, needs one
+    run = RunPaths(Path(os.path.realpath(folder)))
+    card = _card(run)
+    service = find_service(card.service)
+    made = read_made_from(run)
+    site, umask = (made.site, made.umask) if made else ("", None)
+    prepared = PreparedRun(run=run, card=card, service=service, site=site, umask=umask, keep=True)
+    if read_submitting(run) is not None and not card.submissions:
+        # What arrived is as it was when somebody handed it over.
+        with lock_folder(run.root):
+            arrived = recovered_submission(service, run) is not None
+        if arrived:
+            return advance_run(prepared, SubmittedRun, keeping)
+    refuse_if_handed_over(run, card, service)
+    read_header(run)  # a newer format, or a torn header, is told before anything else
+    if made is not None:
+        _refuse_if_moved(run, Path(made.root))
+    keeping.stage("looking whether anything is different from when it was prepared")
+    _judge(run, _changes(run, card, made, service, force=force), keeping, force=force)
+    return advance_run(prepared, SubmittedRun, keeping)
+
+
+def _card(run: RunPaths) -> RunCard:
+    """The card of the run, or why there is none."""
+    try:
+        return read_card(run)
+    except RunNotFoundError as error:
+        graphs = sorted(path for path in _files(run.root) if path.suffix in SUFFIXES)
+        if type(error) is not RunNotFoundError:
+            raise
+        if ".draft-" in run.root.name:
+            raise RunNotFoundError(
+                f"'{run.root}' was not prepared to its end",
+                hint="It is what is left of a command that was killed: remove it, and prepare the run again.",
+            ) from None
+        if graphs:
+            raise RunNotFoundError(
+                f"'{run.root}' was not prepared to its end: there is a quantum graph in it, and no '{run.card.name}'",
+                hint=f"The graph need not be made again: longshore submit FILE --qgraph {graphs[0]}",
+            ) from None
+        raise
+
+
+def _files(folder: Path) -> list[Path]:
+    with suppress(OSError):
+        return [path for path in folder.iterdir() if path.is_file()]
+    return []
+
+
+def _refuse_if_moved(run: RunPaths, made: Path) -> None:
+    """Refuse a directory that was prepared under another name: jobs may name files in it."""
+    if Path(os.path.realpath(made)) == run.root:
+        return
+    with suppress(OSError):
+        if made.samefile(run.root):
+            return
+    raise SubmissionRefusedError(
+        f"'{run.root}' was prepared as '{made}', and its jobs may name files there",
+        hint="Move it back, or prepare the run again; only a run that was submitted can be moved.",
+    )
+
+
+def _changes(run: RunPaths, card: RunCard, made: MadeFrom | None, service: WmsService, *, force: bool) -> list[Problem]:
+    """All that is different."""
+    if made is None:
+        changes = [Problem(message=f"nothing says what it was prepared from: there is no '{run.made_from.name}'")]
+    else:
+        changes = list(what_changed(run, card, made))
+    if service.traits.runs_on_submit_host:
+        try:
+            with readable(run):
+                changes += inputs_gone(run)
+        except RunUnreadableError:
+            # That somebody wrote into the workflow is said already, unless nobody is going to read that.
+            if force or not changes:
+                raise
+    return changes
+
+
+def _judge(run: RunPaths, changes: Sequence[Problem], tell: Teller, *, force: bool) -> None:
+    """Refuse what is different, or, with force, tell it."""
+    if force:
+        for change in changes:
+            place = f"{change.origin}: " if change.origin else ""
+            tell.note(f"submitted all the same: {place}{change.message}")
+        return
+    if not changes:
+        return
+    faults = tuple(
+        Fault(code=SubmissionRefusedError.code, message=change.message, origin=change.origin, hint=_AGAIN)
+        for change in changes
+    )
+    others = f" (and {len(faults) - 1} more)" if faults[1:] else ""
+    error = SubmissionRefusedError(
+        f"not as it was when '{run.root}' was prepared: {changes[0].message}{others}",
+        origin=changes[0].origin,
+        hint=_AGAIN,
+    )
+    error.faults = faults
+    raise error

@@ -1,0 +1,210 @@
+"""Makes a run of a single job from a script of the user's: the section ``customJob``."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from longshore.app.acquire.sources import KEYS
+from longshore.app.configure.resolved_run import ResolvedRun, resolve_run, run_attributes
+from longshore.app.plan.checks import check
+from longshore.app.progress import Keeping, Teller
+from longshore.app.submit.hand_over import PreparedRun, SubmittedRun
+from longshore.app.submit.pipeline import advance_run, reserved_id
+from longshore.app.submit.transform import RunPlan, fitted_profile
+from longshore.config.values.merge import Node
+from longshore.config.values.search import Config, Expander
+from longshore.errors import ConfigError, FilesError
+from longshore.model.tasks.dag import Dag
+from longshore.model.tasks.file import File
+from longshore.model.workflow.job import Job
+from longshore.model.workflow.workflow import Workflow
+from longshore.origin import Origin
+from longshore.world.runs.registry import forget
+
+LABEL: Final = "customJob"
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Script:
+    """The section ``customJob``, its paths looked up."""
+
+    executable: Path
+    arguments: tuple[str, ...]
+    inputs: Mapping[str, Path]
+    outputs: Mapping[str, str]
+    """Path as written: a relative one lies in the run directory."""
+
+
+def submitcmd(
+    path: Path, *, options: Mapping[str, str], sets: tuple[str, ...], dry_run: bool, tell: Teller
+) -> SubmittedRun | PreparedRun:
+    """Prepare a run of one script and, unless it is a dry run, hand it over.
+
+    Parameters
+    ----------
+    path, options, sets, tell
+        As for `resolve_run`.
+    dry_run
+        Whether to stop when the run directory is written.
+
+    Raises
+    ------
+    LongshoreError
+        The run could not be prepared or was not taken; nothing is left behind.
+    """
+    keeping = Keeping(tell)
+    with reserved_id() as (run_id, now):
+        run = resolve_run(path, options=options, sets=sets, now=now, tell=keeping, run_id=run_id)
+        ignored = [key for key in KEYS if run.configuration.config.at(key)]
+        if ignored:
+            keeping.note("submitcmd runs 'customJob' alone and ignores " + ", ".join(f"'{key}'" for key in ignored))
+        prepared = advance_run(_plan_script(run, keeping), PreparedRun, keeping)
+    if not dry_run:
+        return advance_run(prepared, SubmittedRun, keeping)
+    forget(run_id)
+    return prepared
+
+
+def _plan_script(run: ResolvedRun, tell: Teller) -> RunPlan:
+    script = _read(run)
+    name = script.executable.name
+    files = [File(name=key, path=source.name, transfer=True) for key, source in script.inputs.items()]
+    files += [File(name=key, path=target, transfer=True) for key, target in script.outputs.items()]
+    profile = fitted_profile(run, LABEL, searchobj=_section(run.configuration.config), tell=tell)
+    job = Job(
+        name=name,
+        label=LABEL,
+        command=(f"<ENV:LONGSHORE_JOB_RUN_DIR>/{name}", *script.arguments),
+        settings=profile.settings,
+        inputs=tuple(script.inputs),
+        outputs=tuple(script.outputs),
+    )
+    workflow = Workflow(
+        run.configuration.text("uniqProcName"),
+        Dag.by_name([job]),
+        files={file.name: file for file in files},
+        attributes=run_attributes(run.configuration) | {"bps_iscustom": "True"},
+    )
+    check(run, workflow, tell)
+    _make_parents(script.outputs)
+    return RunPlan(
+        run=run,
+        workflow=workflow,
+        directories=[str(Path(target).parent) for target in script.outputs.values() if not target.startswith("/")],
+        copies={name: script.executable} | {source.name: source for source in script.inputs.values()},
+        executables=frozenset({name}),
+    )
+
+
+def _read(run: ResolvedRun) -> _Script:
+    config = run.configuration.config
+    section = _section(config)
+    inputs, outputs = _map(section, "inputs"), _map(section, "outputs")
+    files = {**inputs, **outputs}
+    both = [key for key in inputs if key in outputs]
+    if both:
+        raise ConfigError(f"'{both[0]}' is both an input and an output", origin=outputs[both[0]].origin)
+    # What names a file stays a name until it is known where the job runs.
+    scope = run.configuration.scope(curr_pipetask=LABEL)
+    delayed = {key: f"<FILE:{key}>" for key in files}
+    plain = Expander(config, replace(scope, searchobj=section))
+    named = Expander(config, replace(scope, current={**scope.current, **delayed}, searchobj=section))
+
+    def text(expander: Expander, node: Node) -> str:
+        return expander.template(str(node.value), node.origin).render({})
+
+    executable = _executable(Path(text(plain, _given(section, "executable"))), _given(section, "executable").origin)
+    arguments = _given(section, "arguments")
+    try:
+        words = tuple(shlex.split(text(named, arguments)))
+    except ValueError as error:
+        raise ConfigError(
+            f"'customJob.arguments' cannot be split into words: {error}", origin=arguments.origin
+        ) from error
+    sources = {key: Path(text(plain, node)) for key, node in inputs.items()}
+    for key, source in sources.items():
+        if not source.exists():
+            raise FilesError(f"input path '{source}' does not exist", origin=inputs[key].origin)
+        if source.is_dir():
+            raise FilesError(f"input path '{source}' is a directory", origin=inputs[key].origin)
+    _refuse_equal_names([executable, *sources.values()], section.origin)
+    return _Script(
+        executable=executable,
+        arguments=words,
+        inputs=sources,
+        outputs={key: text(plain, node) for key, node in outputs.items()},
+    )
+
+
+def _section(config: Config) -> Node:
+    section = config.at(LABEL)
+    if section is None or not isinstance(section.value, dict):
+        raise ConfigError(
+            "there is no section 'customJob'",
+            origin=section.origin if section else None,
+            hint="submitcmd needs: customJob: {executable: PATH, arguments: \"...\"}; 'submit' runs a payload.",
+        )
+    return section
+
+
+def _given(section: Node, key: str) -> Node:
+    assert isinstance(section.value, dict)
+    node = section.value.get(key)
+    if node is None or node.value is None or isinstance(node.value, list | dict):
+        hint = 'Give "" where it takes none.' if key == "arguments" else "Give the path of the script."
+        raise ConfigError(f"'customJob.{key}' must be given, as text", origin=(node or section).origin, hint=hint)
+    return node
+
+
+def _map(section: Node, key: str) -> Mapping[str, Node]:
+    assert isinstance(section.value, dict)
+    node = section.value.get(key)
+    if node is None or node.value is None:
+        return {}
+    if not isinstance(node.value, dict) or any(isinstance(item.value, list | dict) for item in node.value.values()):
+        raise ConfigError(f"'customJob.{key}' must be a map from names to paths", origin=node.origin)
+    return node.value
+
+
+def _executable(path: Path, origin: Origin) -> Path:
+    """The script, once it is certain that a copy of it can be run."""
+    if not path.is_file():
+        what = "is a directory" if path.is_dir() else "does not exist"
+        raise FilesError(f"executable '{path}' {what}", origin=origin)
+    try:
+        with path.open("rb") as file:
+            head = file.read(4)
+    except OSError as error:
+        raise FilesError(f"executable '{path}' cannot be read: {error.strerror}", origin=origin) from error
+    if not head.startswith((b"#!", b"\x7fELF")):
+        raise FilesError(
+            f"executable '{path}' cannot be run: its first line does not name an interpreter",
+            origin=origin,
+            hint="Begin it with a line such as #!/bin/bash or #!/usr/bin/env python3.",
+        )
+    return path
+
+
+def _refuse_equal_names(paths: list[Path], origin: Origin) -> None:
+    seen: dict[str, Path] = {}
+    for path in paths:
+        if path.name in seen:
+            raise FilesError(
+                f"'{seen[path.name]}' and '{path}' would both be copied to '{path.name}' in the run directory",
+                origin=origin,
+                hint="Rename one of them.",
+            )
+        seen[path.name] = path
+
+
+def _make_parents(outputs: Mapping[str, str]) -> None:
+    for target in outputs.values():
+        if target.startswith("/"):
+            try:
+                Path(target).parent.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise FilesError(f"the directory of the output '{target}' cannot be made: {error.strerror}") from error

@@ -1,0 +1,113 @@
+"""Writes the run directory: the stage `prepare`."""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+from pathlib import Path
+
+import msgspec
+import yaml
+
+from longshore import __version__
+from longshore.app.configure.capabilities import log_directories
+from longshore.app.configure.configuration import Configuration
+from longshore.app.submit.fingerprint import config_file, made_from, origins_of
+from longshore.app.submit.hand_over import PreparedRun
+from longshore.app.submit.saved_graphs import write_saved
+from longshore.app.submit.transform import RunPlan
+from longshore.config.values.merge import plain
+from longshore.contract.context import RunPaths
+from longshore.model.lines.codec import workflow_lines
+from longshore.model.run.submission import RunCard
+from longshore.world.files.atomic import create_file
+from longshore.world.files.permissions import give_to_group, permissions
+from longshore.world.runs.run_directory import FORMAT, new_run_directory, write_card, write_made_from, write_rendered
+
+
+def write_run(plan: RunPlan) -> PreparedRun:
+    """Write the run directory.
+
+    Raises
+    ------
+    FilesError
+        It cannot be written; nothing is left behind.
+    """
+    run, workflow = plan.run, plan.workflow
+    card = RunCard(
+        format=FORMAT,
+        id=run.id,
+        name=workflow.name,
+        service=run.configuration.service,
+        longshore=__version__,
+        created_at=run.configuration.layers.now,
+        key=secrets.token_hex(4),
+        expected=len(workflow),
+        labels=workflow.counts(),
+        attributes=dict(workflow.attributes),
+        id_links=run.configuration.text("idLinkPath") if run.configuration.flag("makeIdLink") else None,
+    )
+    site = run.configuration.resolved_site
+    with permissions(site.umask), new_run_directory(run.paths.root, made=plan.made) as draft:
+        if group := site.settings.get("group"):
+            give_to_group(draft.root, group)
+        _fill(draft, plan, card.mark)
+        write_made_from(draft, made_from(plan, draft))
+        write_card(draft, card)
+    return PreparedRun(
+        run=run.paths,
+        card=card,
+        service=run.service,
+        site=run.configuration.site,
+        umask=site.umask,
+        made=plan.made,
+    )
+
+
+def _fill(draft: RunPaths, plan: RunPlan, mark: str) -> None:
+    """Write all files of a run but ``run.json``, which has its mark."""
+    run, workflow = plan.run, plan.workflow
+    configuration = run.configuration
+    _write_inputs(draft, plan)
+    create_file(config_file(draft, workflow.name), [_effective(configuration)])
+    origins = {key: msgspec.to_builtins(origin) for key, origin in origins_of(configuration.config.root)}
+    create_file(draft.origins, [msgspec.json.format(msgspec.json.encode(origins), indent=1), b"\n"])
+    create_file(draft.workflow, workflow_lines(workflow), durable=True)
+    write_saved(draft.root, plan.saved)
+    for directory in (*plan.directories, *log_directories(run.service, workflow)):
+        (draft.root / directory).mkdir(parents=True, exist_ok=True)
+    for name, text in plan.programs.items():
+        create_file(_made(draft.root / name), [text.encode()])
+    for name, source in plan.copies.items():
+        shutil.copy2(source, _made(draft.root / name))
+    for name in plan.executables:
+        path = draft.root / name
+        path.chmod(path.stat().st_mode | 0o111)
+    draft.journal.mkdir()
+    write_rendered(draft, run.service.render(workflow, msgspec.structs.replace(run.context, mark=mark)))
+
+
+def _made(path: Path) -> Path:
+    """The path, with the folder it lies in."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def _write_inputs(draft: RunPaths, plan: RunPlan) -> None:
+    draft.inputs.mkdir()
+    contents: list[tuple[Path, bytes | None]]
+    contents = [(read.path, read.content) for read in plan.run.configuration.read_files()]
+    contents += [(path, None) for path in plan.payload]
+    for number, (path, content) in enumerate(contents):
+        target = draft.inputs / path.name
+        # Files of one name from several folders are kept side by side.
+        target = target if not target.exists() else draft.inputs / f"{number}_{path.name}"
+        if content is None:
+            shutil.copyfile(path, target)  # which may be large
+        else:
+            create_file(target, [content])
+
+
+def _effective(configuration: Configuration) -> bytes:
+    text: str = yaml.safe_dump(plain(configuration.config.root), sort_keys=False, allow_unicode=True, width=120)
+    return text.encode()

@@ -1,0 +1,34 @@
+"""``longshore adopt``."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import click
+
+from longshore.cli.options import JSON, print_json
+
+
+@click.command(epilog="Example: longshore adopt /data/submit    (every run below it)")
+@click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@JSON
+@click.pass_context
+def command(ctx: click.Context, /, paths: tuple[Path, ...], *, as_json: bool) -> None:
+    """Make runs known that came from elsewhere: directories of runs, or directories that have some below them."""
+    from longshore.app.inspect.registry import adopt
+    from longshore.cli.show.format import visible
+    from longshore.cli.show.registry import adopted_line
+
+    outcomes = adopt(paths)
+    if as_json:
+        from longshore.app.documents.registry import adopt_document
+
+        print_json(adopt_document(outcomes, as_of=time.time()))
+    for outcome in outcomes:
+        if outcome.error:
+            hint = f"\n  {visible(outcome.error.hint)}" if outcome.error.hint else ""
+            click.echo(f"longshore: error: {visible(outcome.error.message)}{hint}", err=True)
+        elif not as_json:
+            click.echo(adopted_line(outcome))
+    ctx.exit(next((outcome.error.exit_status for outcome in outcomes if outcome.error), 0))

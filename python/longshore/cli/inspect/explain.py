@@ -1,0 +1,31 @@
+"""``longshore explain``."""
+
+from __future__ import annotations
+
+import time
+
+import click
+
+from longshore.cli.options import JSON, print_json
+
+
+@click.command(epilog="Example: longshore explain @last coadd_7")
+@click.argument("run")
+@click.argument("job")
+@JSON
+def command(run: str, job: str, *, as_json: bool) -> None:
+    """Say why JOB waits, runs, was tried again, failed or was pruned, and all that happened to it."""
+    from longshore.app.inspect.explain_job import explain_job
+    from longshore.app.runs.open_run import open_run
+
+    now = time.time()
+    explained = explain_job(open_run(run), job)
+    if as_json:
+        from longshore.app.documents.job import explain_job_document
+        from longshore.cli.show.job_text import reasons
+
+        print_json(explain_job_document(explained, reasons(explained, now=now), as_of=now))
+        return
+    from longshore.cli.show.job_text import explained_text
+
+    click.echo(explained_text(explained, now=now))

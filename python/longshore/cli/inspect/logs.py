@@ -1,0 +1,240 @@
+"""``longshore logs``."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from longshore.cli.options import JSON
+
+if TYPE_CHECKING:
+    import re
+    from collections.abc import Iterable, Iterator
+
+    from longshore.app.inspect.logs import Log, Logs
+    from longshore.app.runs.open_run import OpenRun
+    from longshore.cli.safe_output import Output
+
+_MOST: Final = 20
+
+
+@click.command(epilog="Example: longshore logs @last calibrate_103 --tail 20    or: longshore logs @last --failed")
+@click.argument("run")
+@click.argument("job", required=False)
+@click.option("--label", "labels", multiple=True, metavar="LABEL", help="All jobs of that label. Can be repeated.")
+@click.option("--failed", is_flag=True, help="All jobs that failed (with --label: of these).")
+@click.option("--attempt", type=click.IntRange(min=1), metavar="N", help="That attempt; else the newest with a log.")
+@click.option("--tail", type=click.IntRange(min=0), metavar="N", help="Only the last N lines.")
+@click.option("--follow", "-f", is_flag=True, help="Go on as the log grows, attempt after attempt, until JOB is over.")
+@click.option("--grep", metavar="REGEX", help="Only lines that match, with the name of their job in front.")
+@click.option(
+    "--most",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help=f"Print that many logs at most (default {_MOST}; 0: all). --grep, --paths and --json are not bounded.",
+)
+@click.option("--paths", is_flag=True, help="Print where the logs are, and nothing of them.")
+@click.option("--raw", is_flag=True, help="Leave escapes that a terminal obeys as they are.")
+@JSON
+@click.pass_context
+def logs(ctx: click.Context, /, run: str, job: str | None, **options: Any) -> None:
+    """Print the log of JOB (its name, the beginning of it, or its number), or those of several jobs."""
+    from longshore.app.inspect.log_text import pattern_of
+    from longshore.app.runs.open_run import open_run
+    from longshore.cli.safe_output import Output
+
+    _refuse(job, options)
+    pattern = pattern_of(options["grep"]) if options["grep"] is not None else None
+    opened = open_run(run)
+    output = Output(raw=options["raw"])
+    if options["follow"]:
+        assert job is not None
+        ctx.exit(_follow(opened, job, output, tail=options["tail"], pattern=pattern))
+    _print(opened, job, output, pattern=pattern, **options)
+
+
+def _refuse(job: str | None, options: dict[str, Any]) -> None:
+    several = bool(options["labels"] or options["failed"])
+    if bool(job) == several:
+        raise click.UsageError("Name one job, as in 'longshore logs RUN JOB', or say --label LABEL, --failed or both.")
+    if options["follow"] and (several or options["attempt"] or options["paths"] or options["as_json"]):
+        raise click.UsageError("--follow goes with one JOB, and without --attempt, --paths and --json.")
+    if options["paths"] and (options["as_json"] or options["tail"] is not None or options["grep"] is not None):
+        raise click.UsageError("--paths goes without --tail, --grep and --json, which gives the paths too.")
+
+
+def _print(
+    opened: OpenRun,
+    job: str | None,
+    output: Output,
+    *,
+    pattern: re.Pattern[bytes] | None,
+    most: int | None,
+    **options: Any,
+) -> None:
+    from longshore.app.inspect.logs import find_logs
+
+    bounded = not (pattern or options["paths"] or options["as_json"])
+    limit = (_MOST if most is None else most or None) if bounded else most or None
+    found = find_logs(
+        opened,
+        job=job,
+        labels=options["labels"],
+        failed=options["failed"],
+        attempt=options["attempt"],
+        most=limit,
+    )
+    if options["as_json"]:
+        _print_json(opened, found, tail=options["tail"], pattern=pattern)
+        return
+    for log in found.logs:
+        if options["paths"]:
+            output.line(str(log.path))
+        elif pattern:
+            _show_lines(log.job, _matching(log, pattern, tail=options["tail"]), output)
+        else:
+            if found.several:
+                output.line(_header(log.job, log.attempt, str(log.path)))
+            _print_one(log, output, tail=options["tail"], several=found.several)
+    output.flush()
+    for note in found.notes:
+        click.echo(f"longshore: {note}", err=True)
+
+
+def _header(job: str, attempt: int, path: str = "") -> str:
+    from longshore.cli.show.format import visible
+
+    return visible(" ".join(filter(None, ["==>", f"{job}, attempt {attempt}", path, "<=="])))
+
+
+def _print_one(log: Log, output: Output, *, tail: int | None, several: bool) -> None:
+    from longshore.app.inspect.log_text import begin_of_tail, pieces
+
+    file = _open(log, several=several)
+    if file is None:
+        return
+    try:
+        for piece in pieces(file, 0 if tail is None else begin_of_tail(file, tail)):
+            output.text(piece)
+        output.text(b"", last=True)
+        if several:
+            output.end_line()
+    finally:
+        os.close(file)
+
+
+def _matching(log: Log, pattern: re.Pattern[bytes], *, tail: int | None) -> Iterator[bytes]:
+    from longshore.app.inspect.log_text import begin_of_tail, matching
+
+    file = _open(log, several=True)
+    if file is None:
+        return
+    try:
+        yield from matching(file, pattern, 0 if tail is None else begin_of_tail(file, tail))
+    finally:
+        os.close(file)
+
+
+def _open(log: Log, *, several: bool) -> int | None:
+    """Open a log; of many that are asked for, one that cannot be read does not stop the others."""
+    from longshore.app.inspect.log_text import open_log
+    from longshore.errors import RunNotFoundError
+
+    try:
+        return open_log(log.path)
+    except RunNotFoundError as error:
+        if not several:
+            raise
+        click.echo(f"longshore: {error.message}", err=True)
+        return None
+
+
+def _print_json(opened: OpenRun, found: Logs, *, tail: int | None, pattern: re.Pattern[bytes] | None) -> None:
+    from longshore.app.documents.job import logs_pieces
+
+    lines = None if pattern is None and tail is None else partial(_json_lines, pattern=pattern, tail=tail)
+    pieces = logs_pieces(opened.card.id, found.logs, lines, notes=found.notes, as_of=time.time())
+    if sys.stdout:
+        # A log may be larger than memory, and there may be a hundred thousand of them.
+        sys.stdout.writelines(pieces)
+
+
+def _json_lines(log: Log, *, pattern: re.Pattern[bytes] | None, tail: int | None) -> Iterator[str]:
+    import re
+    from collections import deque
+
+    lines: Iterable[bytes] = _matching(log, pattern or re.compile(b""), tail=tail)
+    if tail is not None:
+        # A line of five gigabytes comes in pieces that count as several: no more than was asked for is held.
+        lines = deque(lines, maxlen=tail)
+    return (line.decode("utf-8", "backslashreplace") for line in lines)
+
+
+class _Shown:
+    """What is shown of a log that is followed."""
+
+    def __init__(self, job: str, output: Output, pattern: re.Pattern[bytes] | None) -> None:
+        from longshore.app.inspect.log_text import Matcher
+
+        self._job = job
+        self._output = output
+        self._matcher = Matcher(pattern) if pattern else None
+        self.began = False
+
+    def attempt(self, number: int) -> None:
+        """Another attempt begins."""
+        self.end()
+        if self.began and not self._matcher:
+            self._output.end_line()
+            self._output.line(_header(self._job, number))
+        self.began = True
+
+    def text(self, piece: bytes) -> None:
+        """There is more text."""
+        if self._matcher:
+            _show_lines(self._job, self._matcher.take(piece), self._output)
+        else:
+            self._output.text(piece)
+        self._output.flush()
+
+    def end(self) -> None:
+        """No more comes of this attempt."""
+        if self._matcher:
+            _show_lines(self._job, self._matcher.end(), self._output)
+        self._output.text(b"", last=True)
+        self._output.flush()
+
+
+def _show_lines(job: str, lines: Iterable[bytes], output: Output) -> None:
+    from longshore.cli.show.format import visible
+
+    name = visible(job).encode("utf-8", "backslashreplace")
+    for line in lines:
+        output.text(b"%s: %s" % (name, line), last=True)
+        output.end_line()
+
+
+def _follow(opened: OpenRun, job: str, output: Output, *, tail: int | None, pattern: re.Pattern[bytes] | None) -> int:
+    from longshore.app.inspect.logs import LogFollower
+
+    follower = LogFollower(opened, job, tail=tail)
+    shown = _Shown(follower.name, output, pattern)
+    for growth in follower.growth():
+        if growth.text is None:
+            shown.attempt(growth.attempt)
+        else:
+            shown.text(growth.text)
+    shown.end()
+    if not shown.began:
+        click.echo(f"longshore: job '{follower.name}' has no log: no attempt of it has begun", err=True)
+    if not follower.lost:
+        return 0
+    from longshore.app.report.status import status_run
+    from longshore.cli.inspect.follow import end_of_following
+
+    return end_of_following(status_run(opened))

@@ -1,0 +1,35 @@
+"""``longshore show-job``."""
+
+from __future__ import annotations
+
+import time
+
+import click
+
+from longshore.cli.options import JSON, print_json
+
+
+@click.command(epilog="Example: longshore show-job @last coadd_7    or: longshore show-job @last coadd_7 --script | sh")
+@click.argument("run")
+@click.argument("job")
+@click.option("--attempt", type=click.IntRange(min=1), metavar="N", help="That attempt; else the newest.")
+@click.option("--script", is_flag=True, help="Print a shell script that runs it by hand, and nothing else.")
+@JSON
+def command(run: str, job: str, *, attempt: int | None, script: bool, as_json: bool) -> None:
+    """Say what exactly JOB runs: command, environment, request, files, parents and children."""
+    from longshore.app.inspect.show_job import show_job
+    from longshore.app.runs.open_run import open_run
+
+    if script and as_json:
+        raise click.UsageError("--script goes without --json, whose document holds the script too.")
+    shown = show_job(open_run(run), job, attempt=attempt)
+    if script:
+        click.echo(shown.script.encode("utf-8", "surrogateescape"), nl=False)
+    elif as_json:
+        from longshore.app.documents.job import job_document
+
+        print_json(job_document(shown, as_of=time.time()))
+    else:
+        from longshore.cli.show.job_text import job_text
+
+        click.echo(job_text(shown))

@@ -1,0 +1,108 @@
+"""Shows a run again and again until it is over: redrawn in place on a terminal, a line per change elsewhere."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import click
+
+from longshore.app.report.report import ReportBuilder
+from longshore.app.report.wait import is_over
+from longshore.cli.options import INTERRUPTED, progress_line
+from longshore.cli.show.format import paragraph
+from longshore.cli.show.insight_text import insight_lines
+from longshore.cli.show.report_text import detailed, exit_codes, summary_table
+from longshore.model.run.moment import timestamp
+from longshore.model.run.state import EXIT_STATUS
+
+if TYPE_CHECKING:
+    from longshore.app.runs.open_run import OpenRun
+    from longshore.model.run.report import RunReport
+
+_LOOK_S: Final = 2.0
+"""Time between two looks; a look at a run of a hundred thousand jobs takes a hundredth of that."""
+
+
+class _Screen(Protocol):
+    def show(self, report: RunReport, now: float) -> None: ...
+
+
+def watch(opened: OpenRun, *, codes: bool) -> int:
+    """Show a run until it is over, then in full; return the exit status of its state.
+
+    Parameters
+    ----------
+    opened
+        The run.
+    codes
+        Whether to count in the end how jobs failed.
+    """
+    builder = ReportBuilder(opened)
+    try:
+        with _terminal() if _is_terminal() else _lines() as screen:
+            while True:
+                now = time.time()
+                report = builder.build(now)
+                # Looked at twice: the manager may have begun to answer between the look and the question.
+                if is_over(opened, report) and is_over(opened, report := builder.build(now)):
+                    break
+                screen.show(report, now)
+                time.sleep(_LOOK_S)
+        click.echo(detailed(report))
+        if codes:
+            click.echo(f"\n\n{exit_codes(report)}")
+    except KeyboardInterrupt:
+        click.echo(f"longshore: no longer watching; run '{opened.card.id}' is as it was", err=True)
+        return INTERRUPTED
+    return EXIT_STATUS[report.state]
+
+
+def _is_terminal() -> bool:
+    return bool(sys.stdout) and sys.stdout.isatty() and os.environ.get("TERM", "") not in {"", "dumb"}
+
+
+def screenful(report: RunReport, now: float) -> str:
+    """Return what is shown of a run while it is watched: its row, what it does, and what failed, without the logs."""
+    lines = [summary_table([report]), "", progress_line(report)]
+    if report.summary:
+        lines += insight_lines(report.summary, now=now, examples=False)
+    lines += [f"Note: {paragraph(note)}" for note in report.notes]
+    return "\n".join([*lines, "", f"{timestamp(now)}: Ctrl-C stops the watching, not the run."])
+
+
+@contextmanager
+def _terminal() -> Iterator[_Screen]:
+    # Imported here: it takes longer than all else, and only who watches needs it.
+    from rich.console import Console
+    from rich.live import Live
+    from rich.text import Text
+
+    class Drawn:
+        def __init__(self, live: Any) -> None:
+            self._live = live
+
+        def show(self, report: RunReport, now: float) -> None:
+            self._live.update(Text(screenful(report, now), overflow="fold"), refresh=True)
+
+    with Live(console=Console(highlight=False), auto_refresh=False, transient=True) as live:
+        yield Drawn(live)
+
+
+@contextmanager
+def _lines() -> Iterator[_Screen]:
+    class Written:
+        def __init__(self) -> None:
+            self._last = ""
+
+        def show(self, report: RunReport, now: float) -> None:
+            line = progress_line(report)
+            if line != self._last:
+                click.echo(f"{timestamp(now)} {line}")
+                self._last = line
+
+    yield Written()

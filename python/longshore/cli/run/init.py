@@ -1,0 +1,27 @@
+"""``longshore init``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+
+@click.command(epilog="Example: longshore init --kind script trial")
+@click.option(
+    "--kind",
+    type=click.Choice(["pipeline", "script", "lsst", "site"]),
+    default="pipeline",
+    show_default=True,
+    help="What to start with: a pipeline of your own commands, one script, a pipeline of LSST's, a site's profile.",
+)
+@click.argument("folder", metavar="[DIR]", type=click.Path(path_type=Path, file_okay=False), default=Path())
+def command(kind: str, folder: Path) -> None:
+    """Write a commented file to start from into DIR (the current directory); nothing is overwritten."""
+    from longshore.app.configure.init import NEXT, write_start
+    from longshore.cli.show.format import visible
+
+    written = write_start(kind, folder)
+    for path in written:
+        click.echo(visible(f"Wrote {path}"))
+    click.echo(visible(f"Next: {NEXT[kind].format(path=written[0])}"))

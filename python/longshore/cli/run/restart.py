@@ -1,0 +1,121 @@
+"""``longshore restart``."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import click
+
+from longshore.cli.options import JSON, RUN_ID, SERVICE, chosen_run, print_json
+
+if TYPE_CHECKING:
+    from longshore.app.control.restart import RestartPlan
+
+
+@click.command(
+    epilog="Example: longshore restart --id @last --dry-run    or: longshore restart @last --set requestMemory=8G "
+    "--label coadd    or: longshore restart @last --from coadd"
+)
+@RUN_ID
+@click.argument("run", required=False)
+@SERVICE
+@click.option("--rerun-failed", is_flag=True, help="Run again what failed, was cancelled or pruned: done in any case.")
+@click.option(
+    "--from",
+    "from_labels",
+    multiple=True,
+    metavar="LABEL",
+    help="Also run again jobs of that label and all that descends from them, even what succeeded. Can be repeated.",
+)
+@click.option(
+    "--set",
+    "pairs",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="What jobs ask for that run again: requestMemory, requestCpus, requestDisk, requestWalltime, "
+    "requestResources.NAME or numberOfRetries. Can be repeated.",
+)
+@click.option("--label", "labels", multiple=True, metavar="LABEL", help="Set it only of jobs of that label.")
+@click.option("--job", "jobs", multiple=True, metavar="NAME", help="Set it only of that job.")
+@click.option("--dry-run", is_flag=True, help="Only say what would run again, and why.")
+@JSON
+def command(  # noqa: PLR0917 - click hands them over by keyword
+    reference: str | None,
+    run: str | None,
+    wms_service_class: str | None,
+    rerun_failed: bool,  # noqa: ARG001 - says what is done in any case
+    from_labels: tuple[str, ...],
+    pairs: tuple[str, ...],
+    labels: tuple[str, ...],
+    jobs: tuple[str, ...],
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Run again what did not succeed, in the same run directory. What succeeded is not run again, but for --from."""
+    from longshore.app.control.restart import plan_restart, restart
+    from longshore.app.control.steer import parsed
+    from longshore.app.documents.run import restart_document
+    from longshore.app.runs.open_run import open_run
+    from longshore.contract.intervention import JobSelection, RestartChanges
+
+    chosen = chosen_run(reference, run)
+    if not chosen:
+        raise click.UsageError("Name the run: longshore restart RUN.")
+    if (labels or jobs) and not pairs:
+        raise click.UsageError(
+            "--label and --job say of which jobs something is set: add --set KEY=VALUE, as in --set requestMemory=8G. "
+            "To run a label again, use --from LABEL."
+        )
+    selection = JobSelection(jobs=jobs, labels=labels)
+    changes = RestartChanges(selection=selection, set=parsed(pairs), from_labels=tuple(dict.fromkeys(from_labels)))
+    opened = open_run(chosen, service=wms_service_class)
+    again = plan_restart(opened, changes)
+    notes: list[str] = []
+    submitted = bool(again.total or again.unfinished) and not dry_run
+    if not as_json:
+        _say(again, opened.card.id)
+    if submitted:
+        opened_card, notes = restart(opened, again.changes)
+    if as_json:
+        print_json(restart_document(opened, again, submitted=submitted, notes=notes, as_of=time.time()))
+    elif submitted:
+        for note in notes:
+            click.echo(f"longshore: {note}", err=True)
+        click.echo(f"Submit dir: {opened.run.root}")
+        click.echo(f"Run Id: {opened_card.submissions[-1].id}")
+        click.echo(f"Run Name: {opened_card.name}")
+
+
+def _say(again: RestartPlan, run: str) -> None:
+    """What runs again and why, a line per label, and what is set."""
+    if not again.total and not again.unfinished:
+        click.echo(
+            f"longshore: nothing to run again: every job of '{run}' succeeded; --from LABEL runs it all the same",
+            err=True,
+        )
+        return
+    words = _words(again)
+    click.echo(f"longshore: {again.total} jobs of '{run}' run again", err=True)
+    for label, counts in again.reasons.items():
+        reasons = ", ".join(f"{count} {words[why]}" for why, count in counts.items())
+        click.echo(f"longshore:   {label}: {reasons}", err=True)
+    if again.unfinished:
+        click.echo(f"longshore: and {again.unfinished} that were never over go on", err=True)
+    if again.changes.set:
+        values = ", ".join(f"{key}={value}" for key, value in again.changes.set.items())
+        click.echo(f"longshore: {values} is set of {again.set_of} of them", err=True)
+
+
+def _words(again: RestartPlan) -> Mapping[str, str]:
+    """Each reason in words."""
+    named = " or ".join(f"'{label}'" for label in again.changes.from_labels)
+    return {
+        "failed": "failed",
+        "cancelled": "cancelled",
+        "pruned": "waited for one that failed or was cancelled",
+        "named": "succeeded, and named by --from",
+        "descends": f"succeeded, and descends from {named}",
+        "final": "gathers what the others make",
+    }

@@ -1,0 +1,88 @@
+"""``longshore acquire``, ``cluster``, ``transform`` and ``prepare``: each stops after the stage of its name."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from longshore.cli.options import JSON, print_json
+from longshore.cli.submit_options import CONFIG_FILE, named_values, submission_options
+
+if TYPE_CHECKING:
+    from longshore.app.submit.stage_results import StageResult
+
+
+@click.command(epilog="Example: longshore acquire mosaic.yaml")
+@CONFIG_FILE
+@submission_options
+@click.option(
+    "--save-graph",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Write the tasks to a file (.jsonl or .jsonl.gz).",
+)
+@JSON
+def acquire(config_file: Path, **options: Any) -> None:
+    """Make the graph of tasks, say what is in it, and stop. Only a quantum graph is written, and what you name."""
+    _run("acquire", config_file, options)
+
+
+@click.command(epilog="Example: longshore cluster mosaic.yaml")
+@CONFIG_FILE
+@submission_options
+@JSON
+def cluster(config_file: Path, **options: Any) -> None:
+    """Make the graph and clusters of its tasks, say how many, and stop. Nothing is written but a quantum graph."""
+    _run("cluster", config_file, options)
+
+
+@click.command(epilog="Example: longshore transform mosaic.yaml --json")
+@CONFIG_FILE
+@submission_options
+@JSON
+def transform(config_file: Path, **options: Any) -> None:
+    """Make the jobs, check them against what the service can give, and stop. Nothing is written but a quantum graph."""
+    _run("transform", config_file, options)
+
+
+@click.command(epilog="Example: longshore prepare mosaic.yaml")
+@CONFIG_FILE
+@submission_options
+@JSON
+def prepare(config_file: Path, **options: Any) -> None:
+    """Write the run directory, ready to look into, and stop. Nothing runs until 'submit RUN_DIR' hands it over."""
+    _run("prepare", config_file, options)
+
+
+def _run(last: str, config_file: Path, options: dict[str, Any]) -> None:
+    from longshore.app.documents.run import stages_document
+    from longshore.app.submit.pipeline import Stage
+    from longshore.app.submit.stage_results import run_stages
+    from longshore.cli.logging_setup import Teller
+    from longshore.cli.show.format import visible
+
+    with Teller() as tell:
+        stages, submit_dir = run_stages(
+            config_file,
+            Stage(last),
+            options=named_values(options),
+            sets=options["sets"],
+            save_graph=options.get("save_graph"),
+            tell=tell,
+        )
+    if options["as_json"]:
+        print_json(stages_document(stages, submit_dir, as_of=time.time()))
+        return
+    for done in stages:
+        click.echo(visible(_line(done)))
+    for name, count in stages[-1].labels.items():
+        click.echo(visible(f"  {name}: {count}"))
+    if submit_dir:
+        click.echo(f"Submit dir: {submit_dir}")
+
+
+def _line(done: StageResult) -> str:
+    return f"{done.stage}: {done.made} ({done.seconds:.2f} s, peak memory {done.peak_memory_b / 2**20:.0f} MiB)"

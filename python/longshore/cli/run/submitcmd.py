@@ -1,0 +1,47 @@
+"""``longshore submitcmd``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from longshore.cli.options import JSON, print_json
+from longshore.cli.submit_options import CONFIG_FILE, named_values, script_options, see_through
+
+
+@click.command(epilog="Example: longshore submitcmd script.yaml --wait")
+@CONFIG_FILE
+@script_options
+@click.option("--dry-run", is_flag=True, help="Write the run directory and stop.")
+@click.option("--wait", is_flag=True, help="Follow the run to its end; exit as 'status' does.")
+@JSON
+@click.pass_context
+def command(ctx: click.Context, /, config_file: Path, **options: Any) -> None:
+    """Run one script of your own as a job: the section customJob of FILE, no graph needed."""
+    from longshore.app.submit.hand_over import SubmittedRun
+    from longshore.app.submit.submitcmd import submitcmd
+    from longshore.cli.logging_setup import Teller
+
+    with Teller() as tell:
+        outcome = submitcmd(
+            config_file, options=named_values(options), sets=options["sets"], dry_run=options["dry_run"], tell=tell
+        )
+    if isinstance(outcome, SubmittedRun):
+        ctx.exit(see_through(outcome, wait=options["wait"], as_json=options["as_json"]))
+    elif options["as_json"]:
+        import time
+
+        from longshore.app.documents.run import submit_document
+
+        document = submit_document(
+            outcome.run,
+            outcome.card,
+            site=outcome.site,
+            notes=("dry run: nothing was handed over",),
+            as_of=time.time(),
+        )
+        print_json(document)
+    else:
+        click.echo(f"Submit dir: {outcome.run.root}")

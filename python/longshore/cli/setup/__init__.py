@@ -1,0 +1,1 @@
+"""Commands about configuration, sites and the shell."""

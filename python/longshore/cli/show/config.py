@@ -1,0 +1,96 @@
+"""Turns a configuration, and what was found out about its values, into text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import yaml
+
+from longshore.cli.show.format import visible
+from longshore.config.lint.explain import Explained, Kind, Step
+from longshore.config.values.merge import Node, plain
+from longshore.origin import Origin
+
+_WIDE: Final = 10**9
+
+
+def config_text(root: Node, *, origins: bool) -> str:
+    """Return the whole configuration as YAML, with the place of each value behind it if that is wanted."""
+    return "\n".join(_yaml_lines(root, 0, origins=origins))
+
+
+def _yaml_lines(node: Node, depth: int, *, origins: bool) -> Iterator[str]:
+    for key, below in node.value.items() if isinstance(node.value, dict) else ():
+        begin = f"{'  ' * depth}{_flow(key)}:"
+        if isinstance(below.value, dict) and below.value:
+            yield begin
+            yield from _yaml_lines(below, depth + 1, origins=origins)
+        else:
+            place = f"  # {_place(below.origin)}" if origins else ""
+            yield f"{begin} {_flow(plain(below))}{place}"
+
+
+def _flow(value: Any) -> str:
+    """A value in one line of YAML."""
+    if isinstance(value, str) and any(ord(character) < 32 or ord(character) > 126 for character in value):
+        # As YAML would fold it, it would take several lines; JSON's strings are YAML's double-quoted ones.
+        return json.dumps(value)
+    text: str = yaml.safe_dump(value, default_flow_style=True, width=_WIDE, allow_unicode=False)
+    return text.removesuffix("\n").removesuffix("\n...")
+
+
+def explain_text(values: Mapping[str, Explained]) -> str:
+    """Return what is known of some values, each with its history below it."""
+    return "\n".join("\n".join(_explained_lines(key, explained)) for key, explained in values.items())
+
+
+def _explained_lines(key: str, explained: Explained) -> Iterator[str]:
+    if not explained.found:
+        yield f"{visible(key)}: not found"
+        return
+    if explained.error:
+        place = f"{explained.error.origin}: " if explained.error.origin else ""
+        yield f"{visible(key)}: cannot be worked out"
+        yield visible(f"  error: {place}{explained.error.message}")
+        if explained.error.hint:
+            yield visible(f"    {explained.error.hint}")
+    else:
+        yield f"{visible(key)}: {_shown(explained.value)}"
+    yield f"  from {_place(explained.origin)}"
+    yield from _step_lines(explained.steps)
+    for replaced in explained.overrode:
+        yield f"  overrode {_shown(replaced.value)} from {_place(replaced.origin)}"
+    for replaced in explained.hides:
+        yield f"  hides {_shown(replaced.value)} in {visible(str(replaced.section))}, from {_place(replaced.origin)}"
+
+
+def _step_lines(steps: Sequence[Step]) -> Iterator[str]:
+    if len(steps) < 2 or (len(steps) == 2 and steps[0].text == steps[-1].text):
+        return
+    for step in steps:
+        indent = "  " * (step.depth + 1)
+        text = _shown(step.text)
+        match step.kind:
+            case Kind.WRITTEN:
+                yield f"{indent}written {text}"
+            case Kind.ENVIRONMENT:
+                yield f"{indent}with the environment {text}"
+            case Kind.VARIABLE:
+                yield f"{indent}{{{visible(step.name)}}} is {text}, from {_place(step.origin)}"
+            case Kind.UNDEFINED:
+                yield f"{indent}{{{visible(step.name)}}} is defined nowhere: {text}"
+            case Kind.VALUE:
+                yield f"{indent}gives {text}"
+
+
+def _shown(value: Any) -> str:
+    return visible(_flow(value)) if not isinstance(value, str) else visible(json.dumps(value, ensure_ascii=False))
+
+
+def _place(origin: Origin | None) -> str:
+    if origin is None:
+        return "a current value"
+    layer = f" ({origin.layer})" if origin.layer else ""
+    return visible(f"{origin}{layer}")

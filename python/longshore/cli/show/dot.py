@@ -1,0 +1,90 @@
+"""Writes pictures in the languages of Graphviz and Mermaid."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from longshore.model.run.picture import Box, Picture
+from longshore.model.run.state import JobState
+from longshore.plan.dot import escape_dot
+
+_COLOURS: Final[tuple[tuple[JobState, str], ...]] = (
+    (JobState.FAILED, "#f4b6b6"),
+    (JobState.HELD, "#f6d9a8"),
+    (JobState.RUNNING, "#b9d7f5"),
+    (JobState.PENDING, "#d9e8f7"),
+    (JobState.DELETED, "#dddddd"),
+    (JobState.PRUNED, "#e6dcef"),
+)
+"""Colour of a box that has jobs in a state; the first that fits is taken."""
+_DONE: Final = "#c4e6c0"
+_PLAIN: Final = "#ffffff"
+_MERMAID_UNSAFE: Final = re.compile(r"[^\w .,:+/=-]")
+
+
+def dot(picture: Picture) -> str:
+    """Text for Graphviz."""
+    lines = [
+        "digraph longshore {",
+        f"  label={_quoted(picture.title)}; labelloc=t; rankdir=TB;",
+        '  node [shape=box, style="rounded,filled", fontname="Helvetica", fillcolor="#ffffff"];',
+    ]
+    for number, box in enumerate(picture.boxes):
+        text = r"\n".join(escape_dot(line) for line in box_lines(box))
+        more = ", penwidth=3" if box.here else ""
+        style = ', style="rounded,dashed"' if box.more else f', fillcolor="{_colour(box)}"'
+        lines.append(f'  n{number} [label="{text}"{style}{more}];')
+    for arrow in picture.arrows:
+        text = f' [label="{arrow.jobs:,}"]' if arrow.jobs > 1 else ""
+        lines.append(f"  n{arrow.start} -> n{arrow.end}{text};")
+    return "\n".join([*lines, "}"])
+
+
+def mermaid(picture: Picture) -> str:
+    """Text for Mermaid, as Markdown pages of several forges draw it."""
+    lines = ["flowchart TD"]
+    for number, box in enumerate(picture.boxes):
+        text = "<br/>".join(_MERMAID_UNSAFE.sub(_entity, line) for line in box_lines(box))
+        lines.append(f'  n{number}["{text}"]')
+        if not box.more:
+            lines.append(f"  style n{number} fill:{_colour(box)}" + (",stroke-width:3px" if box.here else ""))
+    for arrow in picture.arrows:
+        text = f"|{arrow.jobs}|" if arrow.jobs > 1 else ""
+        lines.append(f"  n{arrow.start} -->{text} n{arrow.end}")
+    return "\n".join(lines)
+
+
+def box_lines(box: Box) -> list[str]:
+    """What stands in a box, line by line."""
+    if box.more:
+        return [box.name, box.label]
+    lines = [box.name]
+    if box.name != box.label:
+        lines.append(box.label)
+    elif box.jobs:
+        lines.append(f"{box.jobs:,} job" + "s" * (box.jobs != 1))
+    return [*lines, *_states(box.counts, box.jobs)]
+
+
+def _states(counts: Mapping[JobState, int], jobs: int) -> list[str]:
+    """How the jobs stand, as few words as that takes."""
+    if jobs == 1 or len(counts) == 1:
+        return [state.value.lower() for state in counts]
+    return [", ".join(f"{number:,} {state.value.lower()}" for state, number in counts.items())] if counts else []
+
+
+def _colour(box: Box) -> str:
+    for state, colour in _COLOURS:
+        if box.counts.get(state):
+            return colour
+    return _DONE if box.counts and set(box.counts) == {JobState.SUCCEEDED} else _PLAIN
+
+
+def _quoted(text: str) -> str:
+    return f'"{escape_dot(text)}"'
+
+
+def _entity(found: re.Match[str]) -> str:
+    return f"#{ord(found[0])};"

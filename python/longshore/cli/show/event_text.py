@@ -1,0 +1,117 @@
+"""Turns an event that touched a job into a line of its history."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from longshore.cli.show.format import counted, duration, named_signal, size
+from longshore.model.run.event import (
+    Deleted,
+    Ended,
+    Event,
+    Failed,
+    Lost,
+    Refused,
+    Restarted,
+    Retry,
+    Started,
+    Steer,
+    Submitted,
+    Submitting,
+)
+from longshore.model.run.moment import moment
+
+
+def event_text(event: Event, job: int) -> str:
+    """Return an event as a line: when, and what it meant for a job.
+
+    Parameters
+    ----------
+    event
+        The event.
+    job
+        Index of the job.
+    """
+    tell = _TELL.get(type(event))
+    return f"{moment(event.t)}  {tell(event, job) if tell else type(event).__name__.lower()}"
+
+
+def _submitting(event: Submitting, job: int) -> str:
+    number = next(attempt for member, attempt in event.jobs if member == job)
+    with_others = f", with {len(event.jobs) - 1} others" if event.jobs[1:] else ""
+    return f"attempt {number} was to be handed over in batch {event.b}{with_others}"
+
+
+def _submitted(event: Submitted, _: int) -> str:
+    known = f", which knows it as {event.id}" if event.id != event.b else ""
+    return f"the workload manager took batch {event.b}{known}"
+
+
+def _refused(event: Refused, _: int) -> str:
+    spent = "which counts as an attempt" if event.spent else "which costs no attempt"
+    return f"batch {event.b} was not taken ({spent}): {event.why}"
+
+
+def _started(event: Started, _: int) -> str:
+    return f"attempt {event.a} started{f' on {event.host}' if event.host else ''}"
+
+
+def _ended(event: Ended, _: int) -> str:
+    used = [f"after {duration(event.run_s)}"] if event.run_s is not None else []
+    used += [f"peak memory {size(event.rss_b)}"] if event.rss_b is not None else []
+    rest = f" ({', '.join(used)})" if used else ""
+    if event.cause is None:
+        return f"attempt {event.a} succeeded{rest}"
+    how = named_signal(event.signal) if event.signal is not None else f"exit code {event.exit}"
+    known = how if event.signal is not None or event.exit is not None else "no exit code"
+    reason = f": {event.reason}" if event.reason and event.reason != known else ""
+    return f"attempt {event.a} ended badly, {event.cause.value}, {known}{rest}{reason}"
+
+
+def _lost(event: Lost, _: int) -> str:
+    return f"attempt {event.a} was lost: {event.why}"
+
+
+def _retry(event: Retry, _: int) -> str:
+    later = f", not before {moment(event.not_before)}" if event.not_before is not None else ""
+    changed = ", with another request" if event.request else ""
+    return f"it is tried again as attempt {event.a}, because of {event.cause.value}{later}{changed}"
+
+
+def _failed(event: Failed, _: int) -> str:
+    return f"it failed for good: {event.why}"
+
+
+def _steer(event: Steer, _: int) -> str:
+    selected = "; ".join(f"{kind} {', '.join(names[:5])}" for kind, names in event.select.items())
+    changed = ", ".join(f"{key}={value}" for key, value in event.set.items())
+    rest = f" ({changed})" if changed else ""
+    whom = selected or ("the whole run" if event.jobs is None else counted(len(event.jobs), "job"))
+    return f"{event.who} ordered: {event.act} {whom}{rest}"
+
+
+def _deleted(_: Deleted, __: int) -> str:
+    return "it was cancelled by that order"
+
+
+def _restarted(event: Restarted, _: int) -> str:
+    changed = ", ".join(f"{key}={value}" for key, value in event.set.items())
+    by = f" of {event.who}" if event.who else ""
+    since = f" from {', '.join(event.from_labels)}" if event.from_labels else ""
+    return f"it is to run again, in a restart{by}{since}{f' with {changed}' if changed else ''}"
+
+
+_TELL: Final[Mapping[type, Callable[[Any, int], str]]] = {
+    Submitting: _submitting,
+    Submitted: _submitted,
+    Refused: _refused,
+    Started: _started,
+    Ended: _ended,
+    Lost: _lost,
+    Retry: _retry,
+    Failed: _failed,
+    Steer: _steer,
+    Deleted: _deleted,
+    Restarted: _restarted,
+}

@@ -1,0 +1,340 @@
+"""Turns what is known of single jobs into text for people."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from longshore.cli.show.event_text import event_text
+from longshore.cli.show.format import counted, duration, size, visible, why
+from longshore.config.lint.secrets import hide_secrets
+from longshore.model.run.moment import moment
+from longshore.model.run.state import Cause, JobState
+
+if TYPE_CHECKING:
+    from longshore.app.inspect.explain_job import Explained, GroupAhead, Other, Room, Throttle
+    from longshore.app.inspect.show_job import ShownJob, UsedFile
+    from longshore.model.run.attempt import Attempt
+    from longshore.model.workflow.request import Request
+
+_SHOWN: Final = 5
+_HISTORY: Final = 60
+"""Lines of history in a text; the JSON has all of it."""
+_IN: Final = "  "
+
+
+def shown_command(line: str) -> str:
+    """A command without what looks like a secret in it."""
+    return hide_secrets(line)
+
+
+def job_text(job: ShownJob) -> str:
+    """Return what a job runs, as ``show-job`` prints it."""
+    was = "not begun yet" if not job.attempts else f"of {job.attempts} so far"
+    facts: list[tuple[str, str]] = [
+        ("Job", f"{job.name} (number {job.index}, label {job.label}) of run {job.run}"),
+        ("Attempt", f"{job.attempt}, {was}"),
+        ("Request", request_text(job.request)),
+        ("Retries", _retries(job.number_of_retries, job.retry_unless_exit)),
+        ("Directory", job.working_directory),
+        ("Log", job.log),
+        ("Tags", ", ".join(f"{name}={value}" for name, value in job.tags.items())),
+        ("Tasks", str(job.tasks) if job.tasks > 1 else ""),
+        ("Site", " ".join(filter(None, [job.site, job.cloud and f"(cloud {job.cloud})"]))),
+        ("Asked for", ", ".join(f"{name}={value}" for name, value in job.attributes.items())),
+        ("Parents", _few(job.parents)),
+        ("Children", _few(job.children)),
+    ]
+    lines = [f"{name + ':':10} {value}" for name, value in facts if value]
+    lines += _files("Reads", job.inputs) + _files("Writes", job.outputs)
+    lines += ["", "Environment set by the run:"]
+    for name, value in job.environment.items():
+        lines.append(f"{_IN}{name}={'(hidden: it looks like a secret)' if value is None else value}")
+    lines += ["", "Command:"]
+    lines += [_IN + line for setup in job.setup for line in shown_command(setup).splitlines()]
+    lines += [_IN + line for line in shown_command(job.line).splitlines()]
+    where = f"longshore show-job {job.run} {shlex.quote(job.name)} --attempt {job.attempt} --script | sh"
+    lines += ["", f"By hand: {where}"]
+    return "\n".join(map(visible, lines))
+
+
+def explained_text(job: Explained, *, now: float) -> str:
+    """Return why a job stands where it does, as ``explain`` prints it."""
+    lines = [f"{job.name} (number {job.index}, label {job.label}) of run {job.run} is {job.state}."]
+    lines += [f"{_IN}{reason}" for reason in reasons(job, now=now)]
+    lines += ["", f"Request:  {request_text(job.request)}"]
+    if job.room:
+        lines.append(f"Room:     {_room(job.room)}")
+    lines.append(f"Retries:  {_retries(job.retries, job.unless_exit)}, {job.tries} of its attempts counted so far")
+    for attempt in job.attempts:
+        lines += ["", *_attempt_lines(attempt, job.logs.get(attempt.number))]
+    story = [event_text(event, job.index) for _, event in job.events]
+    if story:
+        lines += ["", "History (UTC):"]
+        if len(story) > _HISTORY:
+            lines.append(f"{_IN}... {len(story) - _HISTORY} earlier: --json has them")
+        lines += [_IN + line for line in story[-_HISTORY:]]
+    return "\n".join(map(visible, lines))
+
+
+def reasons(job: Explained, *, now: float) -> list[str]:
+    """Return why a job stands where it does, a sentence each, the most telling first."""
+    return list(_reasons(job, now))
+
+
+def _reasons(job: Explained, now: float) -> Iterator[str]:
+    yield from _WHY.get(job.state, _why_other)(job, now)
+    if job.stopped_at is not None:
+        yield f"The engine is not running since {moment(job.stopped_at)}: longshore resume {job.run}"
+
+
+def _why_pending(job: Explained, _: float) -> Iterator[str]:
+    newest = job.attempts[-1] if job.attempts else None
+    since = f" since {moment(newest.submitted_at)}" if newest and newest.submitted_at else ""
+    what = f" as '{newest.wms_id}'" if newest and newest.wms_id else ""
+    yield f"It was handed to the workload manager{what} and has not been seen to start{since}."
+    if job.waits_at_manager:
+        yield f"The workload manager gives as its reason: {job.waits_at_manager}."
+
+
+def _why_succeeded(job: Explained, _: float) -> Iterator[str]:
+    for newest in job.attempts[-1:]:
+        yield f"Its attempt {newest.number} succeeded{_after(newest)}."
+    if bad := [attempt for attempt in job.attempts if attempt.cause]:
+        yield f"Before that, {_times(len(bad))} ended badly: {'; '.join(map(ending, bad[-_SHOWN:]))}."
+
+
+def _why_failed(job: Explained, _: float) -> Iterator[str]:
+    for newest in job.attempts[-1:]:
+        yield f"Its attempt {newest.number} ended badly: {ending(newest)}."
+    if job.why_failed:
+        yield f"It was not tried again: {job.why_failed}."
+
+
+def _why_deleted(job: Explained, _: float) -> Iterator[str]:
+    order = job.cancelled_by
+    yield f"It was cancelled{f' by {order.who} at {moment(order.t)}' if order else ''}."
+
+
+def _why_other(job: Explained, _: float) -> Iterator[str]:
+    if job.state is JobState.UNKNOWN and job.engine is None:
+        yield "It was handed over; the workload manager cannot be asked, so what became of it since is not known."
+    elif job.state is JobState.UNKNOWN:
+        yield "It was handed over when the engine was last there; what became of it since is not known."
+    for newest in job.attempts[-1:]:
+        if newest.reason:
+            yield newest.reason
+
+
+def _why_unready(job: Explained, _: float) -> Iterator[str]:
+    if job.is_final:
+        yield f"It is the final job: {len(job.waits_for)} others are not over yet{_first(job.waits_for)}."
+        return
+    if job.waits_for or not job.comes_after:
+        parents = "parent has" if job.parents == 1 else "parents have"
+        yield f"{len(job.waits_for)} of its {job.parents} {parents} not succeeded yet: {_listed(job.waits_for)}."
+    for group in job.comes_after:
+        yield _behind(group)
+    named = {other.name for other in job.waits_for}
+    if any(cause.name not in named for cause in job.causes):
+        yield f"In the end it waits for {_listed(job.causes)}."
+
+
+def _behind(group: GroupAhead) -> str:
+    verb = "has" if group.left == 1 else "have"
+    still = f"{verb} not succeeded" if group.must_succeed else "is not over" if group.left == 1 else "are not over"
+    return f"It comes after the group {group.title}, of which {counted(group.left, 'last job')} {still} yet."
+
+
+def _why_ready(job: Explained, now: float) -> Iterator[str]:
+    if job.undecided:
+        yield "Its newest attempt ended badly, and the engine has not yet decided whether it is tried again."
+    if job.not_before is not None and job.not_before > now:
+        yield f"It is tried again at {moment(job.not_before)} at the earliest."
+    for throttle in job.throttles:
+        if throttle.active >= throttle.most:
+            yield _throttled(throttle, job.run)
+    for limit in job.limits:
+        if limit.is_reached:
+            who = ", ".join(f"{amount} by run {run}" for run, amount in limit.taken.items())
+            yield f"It waits for the limit '{limit.name}', of which {limit.most} may be taken at once: {who}."
+    if job.note:
+        yield f"The engine waits: {job.note}."
+    if job.room and not job.room.fits:
+        short = [name for name, amount in job.room.asked.items() if amount > job.room.free[name]]
+        yield f"There is not enough room: {', '.join(_short(job.room, name) for name in short)}; {_active(job.room)}."
+    elif job.room and not (job.undecided or job.stopped_at is not None or any(each.is_reached for each in job.limits)):
+        ready = job.others.get(JobState.READY, 0)
+        rest = f"; {ready} jobs were ready when the engine last said" if ready > 1 else ""
+        yield f"There is room for it now: the engine starts it in its turn{rest}."
+
+
+def _throttled(throttle: Throttle, run: str) -> str:
+    whose, option = (
+        ("", "") if throttle.label is None else (f" of label {throttle.label}", f" --label {throttle.label}")
+    )
+    return (
+        f"It is throttled: at most {counted(throttle.most, 'job')}{whose} may be active at once, and "
+        f"{throttle.active} {'is' if throttle.active == 1 else 'are'}: longshore throttle {run} --off{option}"
+    )
+
+
+def _why_held(job: Explained, now: float) -> Iterator[str]:
+    if job.waits_at_manager:
+        yield from _why_pending(job, now)
+        return
+    order = job.held_by
+    by = f" by {order.who} at {moment(order.t)}" if order else ""
+    release = f"--job {shlex.quote(job.name)}"
+    if order and (labels := order.select.get("labels")):
+        release = " ".join(f"--label {shlex.quote(label)}" for label in labels)
+    yield f"It was held{by}; to let it go on: longshore release {job.run} {release}"
+
+
+def _why_running(job: Explained, now: float) -> Iterator[str]:
+    for attempt in job.attempts[-1:]:
+        where = f" on {attempt.host}" if attempt.host else ""
+        since = f" since {moment(attempt.started_at)}" if attempt.started_at is not None else ""
+        # The clocks of two hosts are never subtracted for a record; here it is but a word to a person.
+        long = f", for about {duration(now - attempt.started_at)}" if attempt.started_at is not None else ""
+        yield f"Its attempt {attempt.number} runs{where}{since}{long}."
+
+
+def _why_pruned(job: Explained, _: float) -> Iterator[str]:
+    if job.is_final:
+        yield "What it would have gathered did not all succeed."
+    if not job.causes:
+        return
+    more = len(job.causes) - _SHOWN
+    yield f"It descends from {len(job.causes)} that did not succeed:" if job.causes[1:] else "It descends from:"
+    for other in job.causes[:_SHOWN]:
+        how = f": {ending(other.attempt)}" if other.attempt and other.attempt.cause else ""
+        log = f", log {other.log}" if other.log and other.attempt and other.attempt.cause is not Cause.SUBMIT else ""
+        yield f"{_IN}{other.name} ({other.state}{how}{log})"
+    if more > 0:
+        yield f"{_IN}and {more} more"
+
+
+def ending(attempt: Attempt) -> str:
+    """Return how an attempt ended, in as few words as tell all that is known."""
+    told = attempt.cause is not None or attempt.signal is not None or attempt.exit_code is not None
+    words = why(attempt.cause, attempt.exit_code, attempt.signal) if told else "no outcome yet"
+    # Who has nothing to add to an exit code says the code again.
+    return f"{words} ({attempt.reason})" if attempt.reason and attempt.reason != words else words
+
+
+def request_text(request: Request) -> str:
+    """Return what a job asks for."""
+    parts = [f"{request.cpus} cpu" + ("" if request.cpus == 1 else "s")]
+    if request.memory_b is not None:
+        parts.append(f"{size(request.memory_b)} of memory")
+    if request.disk_b is not None:
+        parts.append(f"{size(request.disk_b)} of disk")
+    if request.walltime_s is not None:
+        parts.append(f"{duration(request.walltime_s)} of wall time")
+    return ", ".join([*parts, *(f"{amount} of {name}" for name, amount in request.resources.items())])
+
+
+def _attempt_lines(attempt: Attempt, log: str | None) -> list[str]:
+    outcome = ending(attempt) if attempt.cause else "succeeded" if attempt.ended_at is not None else "not over"
+    lines = [f"Attempt {attempt.number}: {outcome}"]
+    times = [("handed over", attempt.submitted_at), ("started", attempt.started_at), ("ended", attempt.ended_at)]
+    told = ", ".join(f"{what} {moment(at)}" for what, at in times if at is not None)
+    host = f", on {attempt.host}" if attempt.host else ""
+    lines.append(f"{_IN}{told}{host}")
+    used = list(_used(attempt))
+    if used:
+        lines.append(f"{_IN}{', '.join(used)}")
+    if log and attempt.cause is not Cause.SUBMIT:
+        lines.append(f"{_IN}log {log}")
+    if attempt.extra:
+        lines.append(f"{_IN}{', '.join(f'{name}={value}' for name, value in attempt.extra.items())}")
+    return lines
+
+
+def _used(attempt: Attempt) -> Iterator[str]:
+    asked = attempt.requested
+    if attempt.queue_s is not None:
+        yield f"waited {duration(attempt.queue_s)}"
+    if attempt.run_s is not None:
+        yield f"ran {duration(attempt.run_s)}" + _share(attempt.run_s, asked.walltime_s if asked else None, duration)
+    if attempt.cpu_s is not None:
+        yield f"{duration(attempt.cpu_s)} of processor"
+    if attempt.peak_memory_b is not None:
+        yield f"peak memory {size(attempt.peak_memory_b)}" + _share(
+            attempt.peak_memory_b, asked.memory_b if asked else None, lambda amount: size(int(amount))
+        )
+
+
+def _share(used: float, asked: float | None, text: Callable[[float], str]) -> str:
+    if not asked:
+        return ""
+    return f" ({100 * used / asked:.0f} % of the {text(asked)} requested)"
+
+
+def _room(room: Room) -> str:
+    return ", ".join(
+        f"{_amount(name, room.free[name])} of {_amount(name, room.capacity[name])} {name} free"
+        for name in room.capacity
+    )
+
+
+def _short(room: Room, name: str) -> str:
+    return f"it asks for {_amount(name, room.asked[name])} of {name}, and {_amount(name, room.free[name])} is free"
+
+
+def _active(room: Room) -> str:
+    return f"{room.active} job{' has' if room.active == 1 else 's have'} the rest"
+
+
+def _amount(name: str, amount: int) -> str:
+    return size(amount) if name in {"memory", "disk"} else str(amount)
+
+
+def _retries(number: int, unless: Sequence[int]) -> str:
+    text = {0: "none", 1: "1 after the first attempt"}.get(number, f"{number} after the first attempt")
+    return f"{text}, but not after exit code {', '.join(map(str, unless))}" if unless and number else text
+
+
+def _after(attempt: Attempt) -> str:
+    return f" after {duration(attempt.run_s)}" if attempt.run_s is not None else ""
+
+
+def _times(number: int) -> str:
+    return "an attempt" if number == 1 else f"{number} attempts"
+
+
+def _first(others: Sequence[Other]) -> str:
+    return f", such as {_listed(others)}" if others else ""
+
+
+def _listed(others: Sequence[Other]) -> str:
+    more = f" and {len(others) - _SHOWN} more" if others[_SHOWN:] else ""
+    return ", ".join(f"{other.name} ({other.state})" for other in others[:_SHOWN]) + more
+
+
+def _few(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if names[_SHOWN:] else ""
+    return ", ".join(names[:_SHOWN]) + more
+
+
+def _files(title: str, files: Sequence[UsedFile]) -> list[str]:
+    if not files:
+        return []
+    more = [f"{_IN}... and {len(files) - _SHOWN} more"] if files[_SHOWN:] else []
+    return [f"{title}:", *(f"{_IN}{file.path or file.name}" for file in files[:_SHOWN]), *more]
+
+
+_WHY: Final[Mapping[JobState, Callable[[Explained, float], Iterator[str]]]] = {
+    JobState.UNREADY: _why_unready,
+    JobState.READY: _why_ready,
+    JobState.PENDING: _why_pending,
+    JobState.HELD: _why_held,
+    JobState.RUNNING: _why_running,
+    JobState.SUCCEEDED: _why_succeeded,
+    JobState.FAILED: _why_failed,
+    JobState.DELETED: _why_deleted,
+    JobState.PRUNED: _why_pruned,
+}
+"""What to say of a job in a state."""

@@ -1,0 +1,59 @@
+"""Turns what is wrong with a configuration into text with carets, or annotations that GitHub understands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from longshore.cli.show.format import visible
+from longshore.config.lint.schema_check import Finding, Severity
+
+if TYPE_CHECKING:
+    from longshore.app.configure.lint import Linted
+
+_WIDEST: Final = 160
+_COMMANDS: Final = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "notice"}
+
+
+def lint_text(linted: Linted, name: str) -> str:
+    """Return each finding with the line it is about and a caret, then how many there are."""
+    shown = [line for finding in linted.findings for line in _finding_lines(finding, linted.source(finding))]
+    counts = [f"{linted.count(each)} {each.value}{'' if linted.count(each) == 1 else 's'}" for each in Severity]
+    return "\n".join([*shown, f"{visible(name)}: {', '.join(counts)}"])
+
+
+def _finding_lines(finding: Finding, line: str | None) -> Iterator[str]:
+    yield visible(f"{finding.origin}: {finding.severity.value}: {finding.message}")
+    if line is not None:
+        column = finding.origin.column - 1
+        begin = max(0, min(column - _WIDEST // 2, len(line) - _WIDEST)) if len(line) > _WIDEST else 0
+        part = line[begin : begin + _WIDEST].replace("\t", " ")
+        yield f"    {visible(part)}"
+        yield f"    {' ' * len(visible(part[: column - begin]))}^"
+    if finding.hint:
+        yield visible(f"    {finding.hint}")
+
+
+def lint_github(linted: Linted) -> str:
+    """Return the findings as commands of GitHub's workflows, which shows them beside the lines."""
+    return "\n".join(_annotation(finding) for finding in linted.findings)
+
+
+def _annotation(finding: Finding) -> str:
+    origin = finding.origin
+    message = f"{finding.message}. {finding.hint}" if finding.hint else finding.message
+    if not origin.line and origin.layer:
+        # An option or a variable of the environment is no file that GitHub could show.
+        return visible(f"::{_COMMANDS[finding.severity]}::{_data(f'{origin}: {message}')}")
+    place = f"file={_property(origin.file)}"
+    if origin.line:
+        place += f",line={origin.line},col={origin.column}"
+    return visible(f"::{_COMMANDS[finding.severity]} {place}::{_data(message)}")
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")

@@ -1,0 +1,236 @@
+"""Turns reports, answers of services and errors into text for people."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from longshore.app.inspect.fields import FIELDS, flag
+from longshore.cli.show.format import INDENT, KIB, duration, paragraph, size, visible
+from longshore.cli.show.insight_text import insight_lines
+from longshore.contract.context import PingReport
+from longshore.errors import LongshoreError
+from longshore.model.run.moment import timestamp
+from longshore.model.run.report import PAYLOAD_CODES, RunReport
+from longshore.model.run.state import JobState
+from longshore.origin import Origin
+
+_SUMMARY_COLUMNS = ("X", "STATE", "%S", "ID", "OPERATOR", "PROJECT", "CAMPAIGN", "PAYLOAD", "RUN")
+_DETAIL_COLUMNS = (" ", *(state.value for state in JobState), "EXPECTED")
+
+_NUMBERED = re.compile(r"[0-9]{1,18}(\.[0-9]{1,18})*")
+"""An id that counts, such as HTCondor's ``9.0``; eighteen digits keep a hostile one from costing time."""
+
+_CODE_COLUMNS = (
+    " ",
+    "PAYLOAD ERROR COUNT",
+    "PAYLOAD ERROR CODES",
+    "INFRASTRUCTURE ERROR COUNT",
+    "INFRASTRUCTURE ERROR CODES",
+)
+_SHORTEST_RULE = 3
+_MOST_FAULTS: Final = 40
+"""Faults that are shown of one error; ``--json`` gives all."""
+_BLANK_LINES = ("", "")
+
+
+def summary_table(reports: Sequence[RunReport], *, global_ids: bool = False) -> str:
+    """Return BPS's table of runs, a row each, sorted by id: numbers as numbers, then all others as text."""
+    rows = [_summary_row(report, global_ids=global_ids) for report in by_id(reports)]
+    return "\n".join(table(_SUMMARY_COLUMNS, rows))
+
+
+def by_id(reports: Iterable[RunReport]) -> list[RunReport]:
+    """Return runs in the order of a list."""
+    return sorted(reports, key=lambda report: _id_order(report.id))
+
+
+def fields_table(reports: Iterable[RunReport], names: Sequence[str], *, header: bool = True, tsv: bool = False) -> str:
+    """Return chosen fields of runs, a row each.
+
+    Parameters
+    ----------
+    reports
+        The runs.
+    names
+        Names of the fields.
+    header
+        Whether their names stand above.
+    tsv
+        Whether to part them by tabs, for programs, instead of laying out a table.
+    """
+    rows = [[_cell(FIELDS[name](report)) for name in names] for report in by_id(reports)]
+    titles = [name.upper() for name in names]
+    if not tsv:
+        lines = table(titles, rows)
+        return "\n".join(lines if header else lines[2:])
+    return "\n".join("\t".join(map(visible, row)) for row in ([titles, *rows] if header else rows))
+
+
+def _cell(value: str | int | None) -> str:
+    return "UNK" if value is None else str(value)
+
+
+def detailed(report: RunReport) -> str:
+    """Return everything about one run: its row, where it is, the states per label, what failed, and what to know."""
+    lines = [summary_table([report]), *_BLANK_LINES, *_facts(report), *_BLANK_LINES, *_label_table(report)]
+    if report.summary:
+        lines += insight_lines(report.summary)
+    if report.notes:
+        lines += ["", *(f"Note: {paragraph(note)}" for note in report.notes)]
+    return "\n".join(lines)
+
+
+def exit_codes(report: RunReport) -> str:
+    """Return how jobs failed per label, as BPS's ``--return-exit-codes`` shows it.
+
+    BPS calls the codes 1 and 2 errors of the payload, and all others, signals among them, errors of the infrastructure.
+    """
+    codes = report.summary.exit_codes if report.summary else {}
+    lines = table(_CODE_COLUMNS, [_code_row(label, these.codes) for label, these in codes.items()], first_left=True)
+    unknown = [label for label, these in codes.items() if these.unknown]
+    if unknown:
+        lines.append(f"WARNING: exit codes not available for job labels: {', '.join(map(visible, unknown))}")
+    return "\n".join(lines)
+
+
+def _code_row(label: str, codes: Mapping[int, int]) -> tuple[str, ...]:
+    cells = [label]
+    for of_payload in (True, False):
+        these = [code for code in codes if (code in PAYLOAD_CODES) == of_payload]
+        cells += [str(sum(codes[code] for code in these)), ", ".join(sorted(map(str, these))) or "None"]
+    return tuple(cells)
+
+
+def outcome_line(report: RunReport) -> str:
+    """Return how a run ended, in one line whose counts add up to the number of jobs."""
+    expected = report.expected
+    parts = [f"{expected} job" + ("" if expected == 1 else "s")]
+    parts += [f"{state.lower()} {report.counts.get(state, 0)}/{expected}" for state in _outcome_states(report)]
+    seconds = report.wall_s
+    if seconds is not None:
+        parts.append(f"wall time {duration(seconds)}")
+    return ", ".join(parts)
+
+
+def error_text(error: LongshoreError) -> str:
+    """Return an error as the command line shows it: place and message, then the way out; each fault of several."""
+    if len(error.faults) <= 1:
+        return _fault_text(error.origin, error.message, error.hint)
+    faults = error.faults[:_MOST_FAULTS]
+    # The way out of several in a row is said behind the last of them.
+    following = [*(fault.hint for fault in faults[1:]), ""]
+    shown = [
+        _fault_text(fault.origin, fault.message, fault.hint if fault.hint != after else "")
+        for fault, after in zip(faults, following, strict=True)
+    ]
+    left = len(error.faults) - len(faults)
+    more = f", {left} of which are not shown; --json gives all" if left else ""
+    return "\n".join([*shown, f"longshore: error: {len(error.faults)} problems in all{more}"])
+
+
+def _fault_text(origin: Origin | None, message: str, hint: str) -> str:
+    place = f"{visible(str(origin))}: " if origin else ""
+    text = f"longshore: error: {place}{paragraph(message)}"
+    return f"{text}\n{INDENT}{paragraph(hint)}" if hint else text
+
+
+def ping_text(report: PingReport) -> str:
+    """Return a service's answer: whether it can be used, then what it told about itself."""
+    lines = [f"{visible(report.service)}: {'ok' if report.ok else 'not usable'}: {paragraph(report.message)}"]
+    lines += [f"{INDENT}{visible(name)}: {visible(value)}" for name, value in report.details.items()]
+    if report.capacity:
+        amounts = (f"{visible(name)} {_amount(name, amount)}" for name, amount in report.capacity.items())
+        lines.append(f"{INDENT}largest job: {', '.join(amounts)}")
+    return "\n".join(lines)
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[str]], *, first_left: bool = False) -> list[str]:
+    """Return the lines of a table as astropy's ``pformat`` lays it out, which scripts around BPS cut by column.
+
+    Headers are centred above a rule of at least three dashes, values stand to the right (the first column's to the left
+    if `first_left`), and every column is as wide as its widest cell: what is cut off cannot be searched for.
+    """
+    cells = [[visible(cell) for cell in row] for row in rows]
+    widths = [max(_SHORTEST_RULE, *map(len, column)) for column in zip(header, *cells, strict=True)]
+    lines = [
+        " ".join(name.center(width) for name, width in zip(header, widths, strict=True)),
+        " ".join("-" * width for width in widths),
+    ]
+    for row in cells:
+        padded = [cell.rjust(width) for cell, width in zip(row, widths, strict=True)]
+        if first_left:
+            padded[0] = row[0].ljust(widths[0])
+        lines.append(" ".join(padded))
+    return lines
+
+
+def _summary_row(report: RunReport, *, global_ids: bool) -> tuple[str, ...]:
+    percent = report.percent_succeeded
+    return (
+        flag(report),
+        report.state.value,
+        "UNK" if percent is None else str(percent),
+        (report.global_id or report.id) if global_ids else report.id,
+        report.operator,
+        report.project,
+        report.campaign,
+        report.payload,
+        report.name,
+    )
+
+
+def _id_order(run_id: str) -> tuple[bool, tuple[int, ...], str]:
+    """Sort key of an id: BPS sorts as text and puts 10.0 before 9.0; our own ids are in the order of time as text."""
+    if _NUMBERED.fullmatch(run_id):
+        return False, tuple(int(part) for part in run_id.split(".")), run_id
+    return True, (), run_id
+
+
+def _facts(report: RunReport) -> list[str]:
+    """What is known of a run as a whole, a line each."""
+    facts: list[tuple[str, str | None]] = [("Path", report.path), ("Global job id", report.global_id)]
+    facts += [("Service", report.service), ("Site", report.site)]
+    for name, at in (
+        ("Submitted", report.submitted_at),
+        ("Started", report.started_at),
+        ("Finished", report.finished_at),
+    ):
+        facts.append((name, timestamp(at)))
+    return [*(f"{name}: {visible(value)}" for name, value in facts if value), *map(visible, report.specifics)]
+
+
+def _label_table(report: RunReport) -> list[str]:
+    """BPS's table; a label of which nothing is known has -1 everywhere, and jobs nobody counted are not ready yet."""
+    expected = report.expected_labels
+    rows = [_label_row("TOTAL", report.counts, report.expected)]
+    for label in sorted(report.labels) if expected is None else dict.fromkeys((*expected, *report.labels)):
+        number = -1 if expected is None else expected.get(label, sum(report.labels.get(label, {}).values()))
+        rows.append(_label_row(label, report.labels.get(label), number))
+    lines = table(_DETAIL_COLUMNS, rows, first_left=True)
+    lines.insert(3, lines[1])
+    if not report.labels:
+        lines += ["", f"WARNING: Job summary for run '{visible(report.id)}' not available, report may be incomplete."]
+    elif expected is None:
+        lines += ["", "WARNING: Could not determine order of pipeline, instead sorted alphabetically."]
+    return lines
+
+
+def _label_row(label: str, counts: Mapping[JobState, int] | None, expected: int) -> tuple[str, ...]:
+    if counts is None:
+        return (label, *("-1" for _ in JobState), str(expected))
+    uncounted = max(0, expected - sum(counts.values()))
+    numbers = (counts.get(state, 0) + (uncounted if state is JobState.UNREADY else 0) for state in JobState)
+    return (label, *map(str, numbers), str(expected))
+
+
+def _outcome_states(report: RunReport) -> list[JobState]:
+    """The two states everybody looks for, and any other that some job is in."""
+    always = [JobState.SUCCEEDED, JobState.FAILED]
+    return always + [state for state in JobState if state not in always and report.counts.get(state)]
+
+
+def _amount(name: str, amount: int) -> str:
+    """An amount of a resource; memory and disk are counted in bytes, all others in pieces."""
+    return size(amount) if name in {"memory", "disk"} and amount >= KIB else str(amount)

@@ -1,0 +1,172 @@
+"""What ``submit`` and its relatives share: BPS's submission options, and how a run is announced and watched."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from longshore.cli.options import INTERRUPTED, SERVICE, Progress, print_json
+
+if TYPE_CHECKING:
+    from longshore.app.submit.hand_over import SubmittedRun
+    from longshore.model.run.report import RunReport
+
+_KEYS: Final = {
+    "butler_config": "butlerConfig",
+    "input": "inCollection",
+    "output": "output",
+    "output_run": "outputRun",
+    "data_query": "dataQuery",
+    "pipeline": "pipelineYaml",
+    "qgraph": "qgraphFile",
+    "extra_qgraph_options": "extraQgraphOptions",
+    "extra_update_qgraph_options": "extraUpdateQgraphOptions",
+    "extra_init_options": "extraInitOptions",
+    "extra_run_quantum_options": "extraRunQuantumOptions",
+    "wms_service_class": "wmsServiceClass",
+    "compute_site": "computeSite",
+    "site_path": "sitePath",
+    "make_id_link": "makeIdLink",
+    "id_link_path": "idLinkPath",
+    "backend_options": "backendOptions",
+}
+"""Configuration key per option; the same as BPS's."""
+
+
+class _File(click.Path):
+    """A path, but not nothing at all: that would be the current directory."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Refuse nothing."""
+        if not value:
+            self.fail("no file is named: the word is empty", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+FILE: Final = _File(path_type=Path, readable=False)
+CONFIG_FILE: Final = click.argument("config_file", metavar="FILE", type=FILE)
+
+_OF_PAYLOADS: Final = (
+    click.option("-b", "--butler-config", metavar="PATH", help="Butler repository of the payload."),
+    click.option("-i", "--input", multiple=True, metavar="COLL,...", help="Input collections."),
+    click.option("-o", "--output", metavar="COLL", help="Output collection."),
+    click.option("--output-run", metavar="COLL", help="Output run collection."),
+    click.option("-d", "--data-query", metavar="QUERY", help="Which data to process."),
+    click.option("-p", "--pipeline", metavar="FILE", help="Pipeline file."),
+    click.option("-g", "--qgraph", metavar="FILE", help="File with a quantum graph."),
+    click.option("--extra-qgraph-options", metavar="TEXT", help="Appended when a quantum graph is made."),
+    click.option("--extra-update-qgraph-options", metavar="TEXT", help="Appended when a quantum graph is updated."),
+    click.option("--extra-init-options", metavar="TEXT", help="Appended to the init job's command."),
+    click.option("--extra-run-quantum-options", metavar="TEXT", help="Appended to each job's command."),
+)
+_OF_ALL: Final = (
+    SERVICE,
+    click.option("--compute-site", metavar="NAME", help="The site to run at."),
+    click.option(
+        "--site-path", multiple=True, metavar="DIR", help="Look for profiles of sites here first. Can be repeated."
+    ),
+    click.option(
+        "--backend-options", metavar="TEXT", help="Options for the workload manager, in its words; -h lists them."
+    ),
+    click.option("--make-id-link", is_flag=True, help="Make a link named by the run's id to its directory."),
+    click.option("--id-link-path", metavar="PATH", help="Where such links are made (default ./bps_links)."),
+    click.option(
+        "--set", "sets", multiple=True, metavar="KEY=VALUE", help="Set a key; VALUE is YAML. Can be repeated."
+    ),
+)
+
+
+def submission_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the options of a payload's submission, in BPS's order."""
+    for option in reversed((*_OF_PAYLOADS, *_OF_ALL)):
+        command = option(command)
+    return command
+
+
+def script_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command those of the options that say where and how, but not what."""
+    for option in reversed(_OF_ALL):
+        command = option(command)
+    return command
+
+
+def named_values(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The values that were given, per key of ``bps_cmdline``."""
+    return {key: _joined(name, options[name]) for name, key in _KEYS.items() if options.get(name)}
+
+
+def see_through(submitted: SubmittedRun, *, wait: bool, as_json: bool) -> int:
+    """Announce a run and, if wanted, follow it to its end; return the exit status."""
+    if not as_json:
+        announce(submitted)
+    report = watch(submitted) if wait else None
+    if as_json:
+        print_submission(submitted, report)
+    if report:
+        return outcome(submitted, report, quiet=as_json)
+    return INTERRUPTED if wait else 0
+
+
+def _joined(name: str, value: Any) -> Any:
+    return (":" if name == "site_path" else ",").join(value) if isinstance(value, tuple) else value
+
+
+def announce(submitted: SubmittedRun) -> None:
+    """BPS's three lines, which other programs read."""
+    click.echo(f"Submit dir: {submitted.run.root}")
+    click.echo(f"Run Id: {submitted.card.shown_id}")
+    click.echo(f"Run Name: {submitted.card.name}")
+
+
+def watch(submitted: SubmittedRun) -> RunReport | None:
+    """Follow the run to its end; ``None`` when the user has seen enough."""
+    progress = Progress()
+    try:
+        # Imported in here: a user who has seen the run's id may interrupt at any moment.
+        from longshore.app.report.wait import wait_for
+        from longshore.app.runs.open_run import open_run
+
+        return wait_for(open_run(str(submitted.run.root)), progress.show)
+    except KeyboardInterrupt:
+        progress.close()
+        click.echo(
+            f"longshore: no longer watching; the run goes on. To end it: longshore cancel {submitted.reference}",
+            err=True,
+        )
+        return None
+    finally:
+        progress.close()
+
+
+def outcome(submitted: SubmittedRun, report: RunReport, *, quiet: bool) -> int:
+    """Say in a line how a run ended, and return the exit status that says it too."""
+    from longshore.cli.show.report_text import outcome_line
+    from longshore.model.run.state import EXIT_STATUS, JobState
+
+    if not quiet:
+        click.echo(outcome_line(report))
+        for note in report.notes:
+            click.echo(f"longshore: {note}", err=True)
+        if report.counts.get(JobState.FAILED):
+            click.echo(f"longshore: what failed, and the logs: longshore report {submitted.reference}", err=True)
+    return EXIT_STATUS[report.state]
+
+
+def print_submission(submitted: SubmittedRun, report: RunReport | None) -> None:
+    """Print the one document of a submission."""
+    import time
+
+    from longshore.app.documents.run import submit_document
+
+    document = submit_document(
+        submitted.run,
+        submitted.card,
+        site=submitted.site,
+        notes=submitted.notes,
+        state=report.state if report else None,
+        as_of=time.time(),
+    )
+    print_json(document)

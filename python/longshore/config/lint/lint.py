@@ -1,0 +1,62 @@
+"""Says everything about a merged configuration that its author should know, in the order of its files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from longshore.config.lint.bps_aliases import misspelt
+from longshore.config.lint.schema_check import Finding, check
+from longshore.config.lint.secrets import secrets
+from longshore.config.lint.section_checks import BpsDefault, hidden, old, out_of_range, unmatched, without_service
+from longshore.config.lint.unset_env import unset_variables
+from longshore.config.lint.variable_checks import Surroundings, unused, without_place, wrong_variables
+from longshore.config.values.search import Config
+
+
+def lint(
+    config: Config,
+    schema: Mapping[str, Any],
+    around: Surroundings,
+    *,
+    bps: BpsDefault,
+    labels: frozenset[str] | None = None,
+) -> list[Finding]:
+    """Look for all that is wrong with a configuration, or likely to be.
+
+    Parameters
+    ----------
+    config
+        The merged configuration.
+    schema
+        JSON Schema 2020-12 with local references only.
+    around
+        What its variables may lean on.
+    bps
+        The service that BPS uses by default.
+    labels
+        Labels of the payload's tasks, where they are known.
+    """
+    root = config.root
+    read_as = list(misspelt(root))
+    known = {finding.path for finding in read_as}
+    # What is wrong with the value of a misspelt key is said all the same.
+    findings = [finding for finding in check(root, schema) if not finding.at_key or finding.path not in known]
+    findings += read_as
+    # With something that was said of an item, something was said of the list.
+    said = {finding.path[:end] for finding in findings for end in range(1, len(finding.path) + 1)}
+    findings += out_of_range(root, said)
+    findings += [*wrong_variables(config, around), *unset_variables(config, around.env)]
+    findings += unused(root, schema, around, said)
+    findings += [*unmatched(root, labels), *hidden(root), *old(root), *without_service(root, bps), *secrets(root)]
+    return [without_place(finding) for finding in covered(findings)]
+
+
+def covered(findings: Sequence[Finding]) -> Iterator[Finding]:
+    """The findings, with every line hidden that has something to hide."""
+    lines = {(finding.origin.file, finding.origin.line) for finding in findings if finding.hidden}
+    for finding in findings:
+        is_hidden = (finding.origin.file, finding.origin.line) in lines
+        yield msgspec.structs.replace(finding, hidden=True) if is_hidden else finding

@@ -1,0 +1,260 @@
+"""Holds a merged configuration to its schema and says everything that is wrong with it at once, in file order."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from enum import StrEnum
+from itertools import chain
+from typing import TYPE_CHECKING, Any, cast
+
+import msgspec
+
+from longshore.config.lint.fast_schema import Quick
+from longshore.config.values.interpolate import Field, angled_names, parse, shown
+from longshore.config.values.merge import PACKAGED, Node, plain
+from longshore.model.suggestions import did_you_mean
+from longshore.origin import Origin
+
+if TYPE_CHECKING:
+    from jsonschema.exceptions import ValidationError
+
+
+class Severity(StrEnum):
+    """Whether a run may be submitted all the same."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    NOTE = "note"
+    """Said by ``config lint`` alone: it is as likely right as wrong."""
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """Something about the configuration that its author should know.
+
+    Attributes
+    ----------
+    hidden
+        Whether the line it is about must not be shown.
+    path
+        Keys that lead to what it is about, where that is one value. Values that stand in no file have no other place.
+    at_key
+        Whether it is about the last of these keys, and not about its value.
+    """
+
+    message: str
+    origin: Origin
+    hint: str = ""
+    severity: Severity = Severity.ERROR
+    hidden: bool = False
+    path: tuple[str, ...] = ()
+    at_key: bool = False
+
+
+def key_of(path: Iterable[str]) -> str:
+    """Name of a place for people: whoever wrote ``--set key=value`` has never heard of its section."""
+    return ".".join(step for step in path if step != "bps_cmdline")
+
+
+def check(root: Node, schema: Mapping[str, Any]) -> list[Finding]:
+    """Everything that is wrong with a configuration, and what looks wrong.
+
+    Parameters
+    ----------
+    root
+        The merged configuration, or a single layer.
+    schema
+        JSON Schema 2020-12 with local references only.
+    """
+    wrong = list(_against_schema(root, schema))
+    said = {finding.path for finding in wrong if finding.at_key}
+    near = (finding for finding in _misspelled(root, schema) if finding.path not in said)
+    findings = [*wrong, *_deprecated(root), *near]
+    return sorted(findings, key=lambda finding: (finding.origin.file, finding.origin.line, finding.origin.column))
+
+
+# ------------------------------------------------------------------------------------------------------- the schema
+
+
+def _against_schema(root: Node, schema: Mapping[str, Any]) -> Iterator[Finding]:
+    values = plain(root)
+    if Quick(schema).fits(values):
+        return
+    from jsonschema import Draft202012Validator  # 50 ms, which a configuration without an error need not pay
+
+    for error in Draft202012Validator(schema).iter_errors(values):
+        path = tuple(map(str, error.absolute_path))
+        if error.validator == "additionalProperties":
+            yield from _not_allowed(error, root, path)
+            continue
+        hint = _hint(error, schema)
+        yield Finding(message=_message(error, path), origin=_origin_at(root, path), hint=hint, path=path)
+
+
+def _not_allowed(error: ValidationError, root: Node, path: tuple[str, ...]) -> Iterator[Finding]:
+    """An error for each key of a map that has certain keys only."""
+    known: Mapping[str, Any] = error.schema.get("properties", {}) if isinstance(error.schema, dict) else {}
+    instance: Any = error.instance
+    for key in instance:
+        if key not in known:
+            yield Finding(
+                message=f"nothing knows the key '{key_of((*path, key))}'",
+                origin=_origin_at(root, (*path, key)),
+                hint=did_you_mean(key, known) or f"Known are {', '.join(known)}.",
+                path=(*path, key),
+                at_key=True,
+            )
+
+
+def _message(error: ValidationError, path: Sequence[str]) -> str:
+    """What is wrong in our words, where we have any."""
+    key = key_of(path)
+    rule: Any = error.validator_value
+    said = shown(str(error.instance).lower() if isinstance(error.instance, bool) else error.instance)
+    match error.validator:
+        case "type":
+            return f"'{key}' must be {_any_of(rule)}, not {said}"
+        case "enum":
+            return f"'{key}' must be one of {', '.join(str(each) for each in rule if each is not None)}, not {said}"
+        case "minimum" | "exclusiveMinimum":
+            return f"'{key}' must be {'more than' if error.validator[0] == 'e' else 'at least'} {rule}, not {said}"
+        case "maximum" | "exclusiveMaximum":
+            return f"'{key}' must be {'less than' if error.validator[0] == 'e' else 'at most'} {rule}, not {said}"
+        case "pattern":
+            return f"'{key}' cannot be {said}"
+        case "required":
+            return f"'{key}' lacks {error.message.split(' is a required')[0]}"
+        case _:
+            return f"'{key}': {error.message[:200]}"
+
+
+_IN_WORDS: Mapping[str, str] = {
+    "string": "text",
+    "integer": "a whole number",
+    "number": "a number",
+    "boolean": "true or false",
+    "array": "a list",
+    "object": "a map",
+}
+
+
+def _any_of(types: str | Sequence[str]) -> str:
+    """Types of JSON in words; null, which unsets anything, is not worth a word."""
+    names = [types] if isinstance(types, str) else types
+    words = [_IN_WORDS[name] for name in names if name != "null"]
+    return " or ".join(words)
+
+
+def _hint(error: ValidationError, schema: Mapping[str, Any]) -> str:
+    """What the schema says of the key, or of the one that it is a part of."""
+    types: Any = error.validator_value
+    if isinstance(error.instance, bool) and error.validator == "type" and "string" in types:
+        return f'Quote it if the word is meant: "{str(error.instance).lower()}".'
+    described = ""
+    here: Any = schema
+    for step in error.absolute_schema_path:
+        while isinstance(here, dict) and step not in here and "$ref" in here:  # which these paths leave out
+            here = schema["$defs"][here["$ref"].removeprefix("#/$defs/")]
+            described = here.get("description", described)
+        here = here[step]
+        if isinstance(here, dict):
+            described = here.get("description", described)
+    return str(described)
+
+
+def _origin_at(root: Node, path: Iterable[str]) -> Origin:
+    """Where the value at a path was written."""
+    node = root
+    for step in path:
+        # A path leads through maps and lists only.
+        node = node.value[step] if isinstance(node.value, dict) else cast("list[Node]", node.value)[int(step)]
+    return node.origin
+
+
+# --------------------------------------------------------------------------------------- what the schema cannot say
+
+
+def _deprecated(root: Node) -> Iterator[Finding]:
+    top = root.value if isinstance(root.value, dict) else {}
+    for place in ((), ("payload",), ("bps_cmdline",)):
+        section = top.get(place[0]) if place else root
+        if section is not None and isinstance(section.value, dict) and "outCollection" in section.value:
+            yield Finding(
+                message="'outCollection' is deprecated. Replace all references to it with 'outputRun'",
+                origin=section.value["outCollection"].origin,
+                hint="Use 'outputRun'.",
+                path=(*place, "outCollection"),
+                at_key=True,
+            )
+
+
+def _misspelled(root: Node, schema: Mapping[str, Any]) -> Iterator[Finding]:
+    """Keys that nothing uses as a variable and that are nearly, but not quite, known ones."""
+    suspects = list(unknown_keys(root, schema, schema))
+    if not suspects:
+        return
+    used = set(variables(root))
+    for path, node, known in suspects:
+        # Any key may be a variable of the user's own, so only what is very near a known one is worth a word.
+        if path[-1] not in used and (guess := did_you_mean(path[-1], known, likeness=0.85)):
+            yield Finding(
+                message=f"nothing knows the key '{key_of(path)}'",
+                origin=node.origin,
+                hint=guess,
+                severity=Severity.WARNING,
+                path=path,
+                at_key=True,
+            )
+
+
+def unknown_keys(
+    node: Node, schema: Mapping[str, Any], whole: Mapping[str, Any], path: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], Node, set[str]]]:
+    """Keys of a map, and of the maps in it, that the schema has no word for, with the words it has instead."""
+    if not isinstance(node.value, dict):
+        return
+    properties, others = _keys_of(schema, whole)
+    for key, item in node.value.items():
+        if f"{key.rstrip('0123456789')}1" in properties:
+            # One of a series, such as command2: the schema names the first.
+            continue
+        if key in properties:
+            yield from unknown_keys(item, properties[key], whole, (*path, key))
+        elif others is not None:
+            yield from unknown_keys(item, others, whole, (*path, key))
+        elif properties and item.origin.layer not in PACKAGED:
+            yield (*path, key), item, set(properties)
+
+
+def _keys_of(
+    schema: Mapping[str, Any], whole: Mapping[str, Any]
+) -> tuple[dict[str, Mapping[str, Any]], Mapping[str, Any] | None]:
+    """Schema per key that a schema names, and the schema of all others if it says anything of them."""
+    properties: dict[str, Mapping[str, Any]] = {}
+    others: Mapping[str, Any] | None = None
+    for each in (schema, *schema.get("allOf", ())):
+        if "$ref" in each:
+            more, those = _keys_of(whole["$defs"][each["$ref"].removeprefix("#/$defs/")], whole)
+            properties |= more
+            others = others or those
+        properties |= each.get("properties", {})
+        if isinstance(each.get("additionalProperties"), dict):
+            others = each["additionalProperties"]
+    return properties, others
+
+
+_NAMED = re.compile(r"[^\W\d]\w*")
+
+
+def variables(node: Node) -> Iterator[str]:
+    """Every name that some text uses as a variable."""
+    if isinstance(node.value, str):
+        if "{" in node.value:
+            for part in parse(node.value):
+                if isinstance(part, Field):
+                    yield from _NAMED.findall(part.name)
+        if "<" in node.value:
+            yield from (name for name, _ in angled_names(node.value, {}))
+    elif isinstance(node.value, dict | list):
+        below = node.value.values() if isinstance(node.value, dict) else node.value
+        yield from chain.from_iterable(map(variables, below))

@@ -1,0 +1,285 @@
+"""Looks at the sections of a configuration: parts that match nothing, and keys that are hidden, old or out of range."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from longshore.config.lint.schema_check import Finding, Severity, key_of
+from longshore.config.profile.retry_rules import RANGES, SECTIONS
+from longshore.config.values.interpolate import shown
+from longshore.config.values.merge import PACKAGED, LayerRank, Node, plain
+from longshore.config.values.quantities import count, exit_codes, memory, walltime
+from longshore.errors import ConfigError
+from longshore.model.suggestions import did_you_mean
+from longshore.origin import Origin
+
+INIT: Final = "pipetaskInit"
+CHOOSERS: Final = {"site": "computeSite", "cloud": "computeCloud"}
+"""Key that chooses a part, per section."""
+_LABELLED: Final = ("pipetask", "cluster", "site", "cloud")
+
+_NOT_NAMED: Final = PACKAGED | {LayerRank.SITE.label}
+
+_OLD: Final = {
+    "executionButler": "'executionButler' is a relic of BPS; its successor is the section 'finalJob'",
+}
+_NOT_BY_SECTION: Final = re.compile(r"(lsst\.ctrl\.bps\.(\w+\.)*)?single_quantum_clustering|chain|runtime")
+"""Algorithms that do not go by what the sections of ``cluster`` say; any other is taken to."""
+_PACKING: Final = "dimension_clustering"
+_SHOWN: Final = 5
+"""Labels that a hint names."""
+_BPS: Final = "lsst.ctrl.bps."
+_OLD_BPS: Final = f"{_BPS}wms."
+BPS_DEFAULT_SERVICE: Final = f"{_BPS}htcondor.HTCondorService"
+"""The class that BPS uses where no service is named."""
+
+_LSST: Final = frozenset({"butlerConfig", "inCollection", "qgraphFile", "createQuantumGraph", "updateQuantumGraph"})
+
+
+class BpsDefault(msgspec.Struct, frozen=True):
+    """What `BPS_DEFAULT_SERVICE` is here.
+
+    Attributes
+    ----------
+    service
+        Short name of the service.
+    title
+        Name of its workload manager.
+    keys
+        Keys that it adds to a configuration.
+    """
+
+    service: str
+    title: str
+    keys: frozenset[str]
+
+
+def unmatched(root: Node, labels: frozenset[str] | None) -> Iterator[Finding]:
+    """A warning for each part of a section that no task label, cluster or site chooses."""
+    top = _map(root)
+    tasks, clusters = _map(top.get("pipetask")), _map(top.get("cluster"))
+    if labels is not None:
+        for label, node in tasks.items():
+            if label not in labels and label != INIT and isinstance(node.value, dict) and _own(node):
+                yield _no_match(("pipetask", label), f"no task has the label '{label}'", node, labels)
+    packs = _packs(top)
+    for label, node in clusters.items():
+        if isinstance(node.value, dict) and _own(node):
+            yield from _unmatched_cluster(label, node, labels, packs=packs)
+    for section, chooser in CHOOSERS.items():
+        parts = {name: node for name, node in _map(top.get(section)).items() if isinstance(node.value, dict)}
+        named = dict(chosen(root, chooser))
+        for name, node in parts.items():
+            # A file may well know more sites than it uses; one that is nearly what is chosen is another matter.
+            near = did_you_mean(name, [each for each in named if each not in parts], likeness=0.75)
+            if name not in named and near and _own(node):
+                message = f"'{section}.{name}' matches no '{chooser}'"
+                yield _warning(message, node.origin, near, path=(section, name), at_key=True)
+
+
+def _packs(top: Mapping[str, Node]) -> bool:
+    """Whether tasks are packed together as sections say, so that clusters can be other than the labels of tasks."""
+    # The search for a value of the run: the command line, the payload, the root.
+    for section in (_map(top.get("bps_cmdline")), _map(top.get("payload")), top):
+        if (node := section.get("clusterAlgorithm")) is not None and node.value:
+            return not (isinstance(node.value, str) and _NOT_BY_SECTION.fullmatch(node.value.strip()))
+    return False
+
+
+def _unmatched_cluster(label: str, node: Node, labels: frozenset[str] | None, *, packs: bool) -> Iterator[Finding]:
+    tasks = _map(node).get("pipetasks")
+    none_here = f"no task has the label '{label}'"
+    if tasks is None:
+        if labels is not None and label not in labels:
+            yield _no_match(("cluster", label), f"it has no 'pipetasks', and {none_here}", node, labels)
+        return
+    if not isinstance(tasks.value, str) or not _own(tasks):
+        return
+    names = [name for part in tasks.value.split(",") if (name := part.strip())]
+    if not packs:
+        if names != [label]:
+            yield _warning(
+                f"'cluster.{label}.pipetasks' has no effect: 'clusterAlgorithm' does not go by it",
+                tasks.origin,
+                f"Say 'clusterAlgorithm: {_PACKING}' to have such tasks in one job.",
+                path=("cluster", label, "pipetasks"),
+                at_key=True,
+            )
+        return
+    for name in names:
+        if labels is not None and name not in labels and "{" not in tasks.value:
+            why = f"no task has the label '{name}'"
+            message = f"'cluster.{label}.pipetasks' matches nothing: {why}"
+            yield _warning(message, tasks.origin, _way_out(name, labels), path=("cluster", label, "pipetasks"))
+
+
+def _no_match(path: tuple[str, ...], why: str, node: Node, labels: frozenset[str]) -> Finding:
+    message = f"'{key_of(path)}' matches nothing: {why}"
+    return _warning(message, node.origin, _way_out(path[-1], labels), path=path, at_key=True)
+
+
+def _way_out(label: str, labels: frozenset[str]) -> str:
+    """What the label may have been meant to be."""
+    some = ", ".join(f"'{each}'" for each in sorted(labels)[:_SHOWN])
+    more = ", and more" if len(labels) > _SHOWN else ""
+    return did_you_mean(label, labels) or (f"Labels are {some}{more}." if labels else "There are no tasks at all.")
+
+
+def chosen(node: Node, chooser: str) -> Iterator[tuple[str, Origin]]:
+    """Each text under a key, at any depth, and where it was written."""
+    for key, below in _map(node).items():
+        if key == chooser and isinstance(below.value, str):
+            yield below.value, below.origin
+        else:
+            yield from chosen(below, chooser)
+
+
+def hidden(root: Node) -> Iterator[Finding]:
+    """A warning for each key at the root that a default in ``payload`` wins over."""
+    top = _map(root)
+    for key, node in _map(top.get("payload")).items():
+        above = top.get(key)
+        if above is not None and node.origin.layer in PACKAGED and above.origin.layer not in PACKAGED:
+            yield _warning(
+                f"'{key}' at the root has no effect: the default 'payload.{key}' wins over it",
+                above.origin,
+                f"Write it under 'payload'; the default is {shown(plain(node))}.",
+                path=(key,),
+                at_key=True,
+            )
+
+
+def old(root: Node) -> Iterator[Finding]:
+    """A warning for each key and name that has a successor; ``outCollection`` is an error, see `check`."""
+    top = _map(root)
+    for key, message in _OLD.items():
+        node = top.get(key)
+        if node is not None and _own(node):
+            yield _warning(message, node.origin, "Leave it out.", path=(key,), at_key=True)
+    for name, origin in chosen(root, "wmsServiceClass"):
+        if name.startswith(_OLD_BPS):
+            hint = f"Write '{_BPS}{name.removeprefix(_OLD_BPS)}', or the short name of the service."
+            yield _warning(f"{shown(name)} is an old name", origin, hint)
+
+
+def without_service(root: Node, bps: BpsDefault) -> Iterator[Finding]:
+    """One warning where BPS would use its default service, and Longshore uses its own."""
+    top = _map(root)
+    service = top.get("wmsServiceClass")
+    if any("wmsServiceClass" in _map(top.get(section)) for section in ("bps_cmdline", "payload")):
+        return
+    default = _weakest(service)
+    # The site may be one whose profile names the service that is the default anyway.
+    by_default = _NOT_NAMED if service and default and service.value == default.value else PACKAGED
+    if service is not None and service.origin.layer not in by_default:
+        return
+    used = f"the service '{default.value}'" if default else "its own default"
+    for path, node in _own_keys(root, bps.keys):
+        key = path[-1]
+        if key in bps.keys or key in _LSST:
+            whose = bps.title if key in bps.keys else "LSST"
+            yield _warning(
+                f"no 'wmsServiceClass' is named: BPS would use {bps.title} here (there is {whose}'s key '{key}'), "
+                f"Longshore uses {used}",
+                node.origin,
+                f"Say 'wmsServiceClass: {bps.service}', or name the service that is meant.",
+                path=path,
+                at_key=True,
+            )
+            return
+
+
+def _weakest(node: Node | None) -> Node | None:
+    """The first of the values that a value replaced."""
+    while node is not None and node.overrode is not None:
+        node = node.overrode
+    return node
+
+
+def _own_keys(node: Node, whole: frozenset[str], path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Node]]:
+    """Path and value of each key that a person wrote; maps among `whole` are not entered."""
+    for key, below in _map(node).items():
+        if isinstance(below.value, dict) and key not in whole:
+            yield from _own_keys(below, whole, (*path, key))
+        elif _own(below):
+            yield (*path, key), below
+
+
+_RANGES: Final[Mapping[str, Callable[[Any, str, Origin | None], Any]]] = {
+    "requestCpus": lambda value, key, origin: count(value, key, origin, least=1),
+    "requestMemory": memory,
+    "requestMemoryMax": memory,
+    "memoryLimit": memory,
+    "requestDisk": memory,
+    "requestWalltime": walltime,
+    "killGrace": walltime,
+    "numberOfRetries": count,
+    "retryOnLost": count,
+    "retryUnlessExit": exit_codes,
+    **RANGES,
+}
+
+
+def out_of_range(root: Node, said: Collection[tuple[str, ...]]) -> Iterator[Finding]:
+    """An error for each amount that no job could have, and a warning for a cap below what it caps.
+
+    Parameters
+    ----------
+    said
+        Paths of values of which something was said already.
+    """
+    for part, place in _parts(root):
+        values: dict[str, Any] = {}
+        for key, node in part.items():
+            if key not in _RANGES and key not in SECTIONS:
+                continue
+            path = (*place, key)
+            if node.value is None or path in said or _waits(node) or not _own(node):
+                continue
+            try:
+                if key in SECTIONS:
+                    SECTIONS[key](node, key_of(path))
+                else:
+                    values[key] = _RANGES[key](plain(node), key_of(path), node.origin)
+            except ConfigError as error:
+                yield Finding(message=error.message, origin=error.origin or node.origin, hint=error.hint, path=path)
+        for most, least in (("requestMemoryMax", "requestMemory"), ("requestWalltimeMax", "requestWalltime")):
+            if values.get(most) and values.get(least) and values[most] < values[least]:
+                yield _warning(
+                    f"'{key_of((*place, most))}' is less than '{least}'",
+                    part[most].origin,
+                    "It is what a job may have at most when it is tried again with more.",
+                    path=(*place, most),
+                )
+
+
+def _parts(root: Node) -> Iterator[tuple[Mapping[str, Node], tuple[str, ...]]]:
+    """Every map that values of jobs are looked up in, with the keys that lead to it."""
+    top = _map(root)
+    yield top, ()
+    for name in ("bps_cmdline", "payload", "finalJob", "customJob"):
+        yield _map(top.get(name)), (name,)
+    for name in _LABELLED:
+        for label, node in _map(top.get(name)).items():
+            yield _map(node), (name, label)
+
+
+def _waits(node: Node) -> bool:
+    """Whether the value is known only when variables are filled in."""
+    return isinstance(node.value, str) and any(mark in node.value for mark in ("{", "$", "<", "bpsEval"))
+
+
+def _own(node: Node) -> bool:
+    return node.origin.layer not in PACKAGED
+
+
+def _map(node: Node | None) -> Mapping[str, Node]:
+    return node.value if node is not None and isinstance(node.value, dict) else {}
+
+
+def _warning(message: str, origin: Origin, hint: str, *, path: tuple[str, ...] = (), at_key: bool = False) -> Finding:
+    return Finding(message=message, origin=origin, hint=hint, severity=Severity.WARNING, path=path, at_key=at_key)

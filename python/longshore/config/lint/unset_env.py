@@ -1,0 +1,121 @@
+"""Finds environment variables that texts take when a run is submitted, and that nothing sets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from longshore.config.lint.schema_check import Finding, Severity, variables
+from longshore.config.lint.section_checks import CHOOSERS, chosen
+from longshore.config.values.interpolate import env_spelled_out, unset_names
+from longshore.config.values.merge import PACKAGED, Node
+from longshore.config.values.search import Config, Scope
+
+_PAYLOADS: Final = ("wfformat", "pipelineYaml", "qgraphFile", "graphFile")
+_PATHS: Final = ("workingDirectory", "submitPath", "idLinkPath", "sitePath", *_PAYLOADS)
+_NAMES: Final = ("butlerConfig", "output", "outputRun", "inCollection", "payloadName", "uniqProcName", "dataQuery")
+_RUN: Final = ("operator", "project", "campaign", "wmsServiceClass", "computeSite", "computeCloud")
+_REQUEST: Final = ("requestCpus", "requestMemory", "requestMemoryMax", "requestDisk", "requestWalltime")
+_JOB: Final = ("queue", "priority", "category", "accountingGroup", "accountingUser", "mailTo", "concurrencyLimit")
+_PREPARED: Final = (
+    "createQuantumGraph",
+    "updateQuantumGraph",
+    "qgraphFileTemplate",
+    "subDirTemplate",
+    "templateDataId",
+)
+_TAKEN: Final = frozenset((*_PATHS, *_NAMES, *_RUN, *_REQUEST, *_JOB, *_PREPARED))
+"""Keys whose texts are worked out when a run is submitted, and never see a shell. Commands and the values of
+``environment`` wait for that of the job, whose variables nobody knows yet; and what only they use waits with them."""
+_SCRIPT: Final = frozenset({"executable", "arguments", "inputs", "outputs"})
+"""Keys of ``customJob`` of which the same is true."""
+_SECTIONS: Final = frozenset({"payload", "bps_cmdline", "finalJob", "customJob"})
+_LABELLED: Final = ("pipetask", "cluster", "site", "cloud")
+
+
+def unset_variables(config: Config, env: Mapping[str, str]) -> Iterator[Finding]:
+    """A warning for each environment variable that is not there, and that a text of a person's takes at submission.
+
+    Parameters
+    ----------
+    config
+        The merged configuration.
+    env
+        Environment variables where the run is submitted.
+    """
+    suspects = {id(node) for _, node in _texts(config.root, ()) if _missing(node, env)}
+    if not suspects:
+        return
+    seen: set[int] = set()
+    # A file may know many sites, and what each needs is there where it is used.
+    used = {section: {name for name, _ in chosen(config.root, chooser)} for section, chooser in CHOOSERS.items()}
+    for path, node in _texts(config.root, ()):
+        if _is_taken(path) and (path[0] not in used or path[1] in used[path[0]]):
+            yield from _Follower(config, env, suspects, seen).findings(node, path, 0)
+
+
+class _Follower:
+    """Follows the variables of a text to the texts that they stand for."""
+
+    def __init__(self, config: Config, env: Mapping[str, str], suspects: set[int], seen: set[int]) -> None:
+        self.config = config
+        self.env = env
+        self.suspects = suspects
+        self.seen = seen
+        self.scope = Scope()
+
+    def findings(self, node: Node, path: tuple[str, ...], depth: int) -> Iterator[Finding]:
+        """Findings about a text and all that is put into it."""
+        if id(node) in self.seen:
+            return
+        self.seen.add(id(node))
+        if depth == 0:
+            self.scope = _scope(self.config, path)
+        if id(node) in self.suspects:
+            for name in _missing(node, self.env):
+                yield Finding(
+                    message=f"the environment has no variable '{name}', which is needed when the run is submitted",
+                    origin=node.origin,
+                    hint=f"Set '{name}'; without it the text stays as it is.",
+                    severity=Severity.WARNING,
+                    path=path,
+                )
+        for variable in variables(node):
+            hit = self.config.lookup(variable, self.scope)
+            if hit is not None and hit.node is not None and isinstance(hit.node.value, str):
+                yield from self.findings(hit.node, (variable,), depth + 1)
+
+
+def _scope(config: Config, path: tuple[str, ...]) -> Scope:
+    """What a search goes by for a text, by the section that it stands in."""
+    if path[0] not in _LABELLED:
+        return Scope(searchobj=config.at(path[0]) if len(path) > 1 else None)
+    labels = ("cluster", "pipetask") if path[0] == "pipetask" else (path[0],)
+    return Scope(current={f"curr_{section}": path[1] for section in labels})
+
+
+def _is_taken(path: tuple[str, ...]) -> bool:
+    within = 1 if path[0] in _SECTIONS and len(path) > 1 else 2 if path[0] in _LABELLED and len(path) > 2 else 0
+    key, below = path[within], path[within + 1 :]
+    if path[0] == "customJob" and key in _SCRIPT:
+        return True
+    return key in _TAKEN and not below
+
+
+def _texts(node: Node, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Node]]:
+    """Every text that is a value of a key, or an item of a list of such."""
+    if isinstance(node.value, dict):
+        for key, below in node.value.items():
+            yield from _texts(below, (*path, key))
+    elif isinstance(node.value, list):
+        for below in node.value:
+            yield from _texts(below, path)
+    elif isinstance(node.value, str) and ("$" in node.value or "{" in node.value or "<" in node.value):
+        yield path, node
+
+
+def _missing(node: Node, env: Mapping[str, str]) -> list[str]:
+    """Names of variables in a person's text that the environment does not have."""
+    if not isinstance(node.value, str) or node.origin.layer in PACKAGED:
+        return []
+    return unset_names(env_spelled_out(node.value, env), env)

@@ -1,0 +1,265 @@
+"""Looks at the variables and calls in a configuration: which of them lead nowhere, and which nobody uses."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import msgspec
+
+from longshore.config.lint.schema_check import Finding, Severity, key_of, unknown_keys, variables
+from longshore.config.values.bps_eval import GENERATE, GENERATE_HINT, WORD, calls, parsed_call
+from longshore.config.values.interpolate import angled_names, wms_placeholder
+from longshore.config.values.merge import PACKAGED, Node
+from longshore.config.values.search import Config, Expander, Scope
+from longshore.errors import ConfigError, ReferenceRingError
+from longshore.model.suggestions import did_you_mean
+from longshore.origin import Origin
+
+_OF_STAGES: Final = (
+    "timestamp",
+    "uniqProcName",
+    "submitPath",
+    "operator",
+    "payloadName",
+    "label",
+    "jobLabel",
+    "jobName",
+    "tags",
+    "qgraphFile",
+    "qgraphId",
+    "qgraphNodeId",
+    "runQgraphFile",
+    "inputQgraphFile",
+    "outputQgraphFile",
+    "inCollection",
+    "dataQuery",
+)
+_OF_QUANTA: Final = (
+    "instrument",
+    "skymap",
+    "tract",
+    "patch",
+    "band",
+    "physical_filter",
+    "subfilter",
+    "visit",
+    "visit_system",
+    "exposure",
+    "detector",
+    "group",
+    "day_obs",
+    "node_number",
+)
+DEFINED_LATER: Final = frozenset({*_OF_STAGES, *_OF_QUANTA})
+"""Names that a stage of a run, or the data ID of a quantum, gives a value, and those that BPS lets be absent."""
+
+_MAY_BE_ABSENT = re.compile(r"extra\w*Options|\w*PreCmdOpts")
+_TEMPLATES: Final = frozenset({"templateDataId", "subDirTemplate", "subdirTemplate", "clusterTemplate"})
+"""Texts that never fail on a dimension that a job lacks."""
+_CHOOSERS: Final = {
+    "pipetask": ("pipetask", "cluster"),
+    "cluster": ("cluster",),
+    "site": ("site",),
+    "cloud": ("cloud",),
+}
+_OWN_LANGUAGE: Final = frozenset({"pipeline", "current"})
+"""Keys at the root whose texts are not filled in by search."""
+_READ_WHOLE: Final = frozenset({"site", "cloud", "replay", "ordering"})
+_MOST_GUESSES: Final = 20
+_COMMAND = re.compile(r"runQuantumCommand|command[0-9]+")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Surroundings:
+    """What the variables of a configuration may lean on besides itself.
+
+    Attributes
+    ----------
+    env
+        Environment variables.
+    known
+        Names that something else defines: the defaults of quantum graphs.
+    payload_names
+        Names that the payload defines; ``None`` where they cannot be known.
+    payload_uses
+        Names that the payload uses; ``None`` where they cannot be known.
+    commands
+        Whether to look at commands too; whoever makes jobs of them afterwards knows better.
+    """
+
+    env: Mapping[str, str] = field(default_factory=dict)
+    known: frozenset[str] = frozenset()
+    payload_names: frozenset[str] | None = None
+    payload_uses: frozenset[str] | None = None
+    commands: bool = True
+
+
+def wrong_variables(config: Config, around: Surroundings) -> Iterator[Finding]:
+    """Findings about every text that a person wrote: undefined variables, rings, calls, and words in angle brackets."""
+    yield from _Reader(config, around).findings()
+
+
+class _Reader:
+    """Fills in every text once, with the sections chosen that it stands in."""
+
+    def __init__(self, config: Config, around: Surroundings) -> None:
+        self.config = config
+        self.around = around
+        self._defined = {*names_in(config.root), *around.known, *(around.payload_names or ()), *DEFINED_LATER}
+        self._expanders: dict[tuple[str, ...], Expander] = {}
+        self._undefined: dict[tuple[str, Origin | None], None] = {}
+        self._guesses: dict[str, str] = {}
+
+    def findings(self) -> Iterator[Finding]:
+        top = self.config.root.value
+        for key, node in top.items() if isinstance(top, dict) else ():
+            if key not in _OWN_LANGUAGE:
+                yield from self._below(node, (key,))
+
+    def _below(self, node: Node, path: tuple[str, ...]) -> Iterator[Finding]:
+        if isinstance(node.value, dict):
+            for key, below in node.value.items():
+                yield from self._below(below, (*path, key))
+        elif isinstance(node.value, list):
+            for below in node.value:
+                yield from self._below(below, path)
+        elif isinstance(node.value, str) and node.origin.layer not in PACKAGED:
+            yield from self._text(node.value, node, path)
+
+    def _text(self, text: str, node: Node, path: tuple[str, ...]) -> Iterator[Finding]:
+        if "<" in text:
+            yield from self._angled(text, node.origin)
+        if "{" not in text and "<" not in text and WORD not in text and path[-1] != GENERATE:
+            return
+        self._undefined.clear()
+        expander = self._expander(path)
+        try:
+            if WORD in text:
+                yield from _uncalled(text, node.origin)
+            hit = self.config.lookup(path[-1], expander.scope)
+            own = hit is not None and hit.node is node
+            template = expander.template(text, node.origin, name=path[-1] if own else "")
+            if path[-1] == GENERATE and text:
+                parsed_call(template.render({}), node.origin, hint=GENERATE_HINT)
+        except ReferenceRingError as error:
+            yield _finding(error, node.origin, Severity.ERROR)
+        except ConfigError as error:
+            # With the values of another label the text may be quite right; a call of a function cannot be.
+            sure = WORD in text or path[-1] == GENERATE
+            yield _finding(error, node.origin, Severity.ERROR if sure else Severity.WARNING)
+        if path[-1] not in _TEMPLATES:
+            yield from self._missing(path)
+
+    def _expander(self, path: tuple[str, ...]) -> Expander:
+        part = path[:2] if path[0] in _CHOOSERS and len(path) > 2 else path[:1] if len(path) > 1 else ()
+        if part not in self._expanders:
+            current: dict[str, Any] = {}
+            if len(part) == 2:
+                current = {f"curr_{section}": part[1] for section in _CHOOSERS[part[0]]}
+            searchobj = self.config.at(*part) if len(part) == 1 else None
+            scope = Scope(current=current, searchobj=searchobj, env=self.around.env, undefined=self._note)
+            self._expanders[part] = Expander(self.config, scope)
+        return self._expanders[part]
+
+    def _note(self, name: str, origin: Origin | None) -> str:
+        self._undefined[name, origin] = None
+        return ""
+
+    def _missing(self, path: tuple[str, ...]) -> Iterator[Finding]:
+        for name, origin in self._undefined:
+            last = name.rpartition(".")[2]
+            if last in self._defined or _MAY_BE_ABSENT.fullmatch(name) or wms_placeholder(name):
+                continue
+            guess = self._guess(name)
+            if _COMMAND.fullmatch(path[-1]):
+                if not self.around.commands:
+                    continue
+                hint = f"{guess} If no variable is meant, double the braces: '{{{{{name}}}}}'.".strip()
+                sure = self.around.payload_names is not None
+                severity = Severity.ERROR if sure else Severity.WARNING
+                message = f"the command uses '{{{name}}}', which nothing defines"
+            else:
+                hint = f"{guess} It would be empty.".strip()
+                severity = Severity.WARNING
+                message = f"nothing defines the variable '{name}'"
+            yield Finding(message=message, origin=origin or Origin(""), hint=hint, severity=severity)
+
+    def _guess(self, name: str) -> str:
+        """The nearest name there is, sought for the first few only: each search goes through all names."""
+        if name not in self._guesses:
+            self._guesses[name] = did_you_mean(name, self._defined) if len(self._guesses) < _MOST_GUESSES else ""
+        return self._guesses[name]
+
+    def _angled(self, text: str, origin: Origin) -> Iterator[Finding]:
+        for name, of_environment in angled_names(text, self.around.env):
+            if of_environment or name not in self._defined:
+                kind = "environment variable" if of_environment else "variable"
+                written = f"$<{name}>" if of_environment else f"<{name}>"
+                yield Finding(
+                    message=f"'{written}' stays as it is, for there is no {kind} '{name}'",
+                    origin=origin,
+                    hint="That is right for a redirection of the shell's.",
+                    severity=Severity.NOTE,
+                )
+
+
+def _uncalled(text: str, origin: Origin) -> Iterator[Finding]:
+    for name in calls(text):
+        yield Finding(
+            message=f"'{WORD}' calls '{name}' when a run is prepared; its value is not known before",
+            origin=origin,
+            severity=Severity.NOTE,
+        )
+
+
+def _finding(error: ConfigError, origin: Origin, severity: Severity) -> Finding:
+    return Finding(message=error.message, origin=error.origin or origin, hint=error.hint, severity=severity)
+
+
+def names_in(node: Node) -> Iterator[str]:
+    """Every key at any depth."""
+    if isinstance(node.value, dict):
+        yield from node.value
+        for below in node.value.values():
+            yield from names_in(below)
+    elif isinstance(node.value, list):
+        for below in node.value:
+            yield from names_in(below)
+
+
+def unused(
+    root: Node, schema: Mapping[str, Any], around: Surroundings, said: Collection[tuple[str, ...]]
+) -> Iterator[Finding]:
+    """A warning for each key of a person's own that no text uses as a variable.
+
+    Parameters
+    ----------
+    said
+        Paths of keys of which something was said already.
+    """
+    if around.payload_uses is None:
+        return
+    used: set[str] | None = None
+    for path, node, _known in unknown_keys(root, schema, schema):
+        # Sections of sites are read whole by their services, and a map or a list may be for a plugin.
+        if isinstance(node.value, dict | list) or (len(path) > 1 and path[0] in _READ_WHOLE):
+            continue
+        if used is None:
+            used = {*variables(root), *around.payload_uses}
+        if path[-1] not in used and path not in said:
+            yield Finding(
+                message=f"nothing uses '{key_of(path)}'",
+                origin=node.origin,
+                hint=f"It is no key of Longshore's, and no text has '{{{path[-1]}}}' in it.",
+                severity=Severity.WARNING,
+                path=path,
+                at_key=True,
+            )
+
+
+def without_place(finding: Finding) -> Finding:
+    """The finding under a name for what has no place."""
+    return finding if finding.origin.file else msgspec.structs.replace(finding, origin=Origin("configuration"))

@@ -1,0 +1,1 @@
+"""From values to the profile that jobs of a label share."""

@@ -1,0 +1,155 @@
+"""Reads what a success must be like in the words of buildtest (``status:``) and of Slurm's states."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from longshore.config.values.interpolate import shown
+from longshore.config.values.merge import Node, plain
+from longshore.errors import ConfigError
+from longshore.model.run.state import Cause, JobState
+from longshore.model.suggestions import did_you_mean
+from longshore.model.workflow.attempt_rules import SuccessIf
+from longshore.origin import Origin
+
+STATES: Final[Mapping[str, tuple[str, ...]]] = {
+    "COMPLETED": (JobState.SUCCEEDED.value,),
+    "FAILED": (Cause.EXIT.value, Cause.SIGNAL.value),
+    "OUT_OF_MEMORY": (Cause.OOM.value,),
+    "TIMEOUT": (Cause.WALLTIME.value,),
+}
+"""How a job ended in the words of ``successIf.state``, per state of Slurm's that buildtest knows."""
+
+_STREAMS: Final = ("stdout", "stderr")
+_MODES: Final = {"or": True, "and": False}
+
+
+def slurm_states(value: Any, key: str, origin: Origin | None = None) -> tuple[str, ...]:
+    """What one or several of Slurm's states mean.
+
+    Raises
+    ------
+    ConfigError
+        One is none that a job may end in on purpose.
+    """
+    found: list[str] = []
+    for word in value if isinstance(value, list) else [value]:
+        name = str(word).upper()
+        if name not in STATES:
+            raise ConfigError(
+                f"'{key}' must be of {', '.join(STATES)}, not {shown(word)}",
+                origin=origin,
+                hint=did_you_mean(name, list(STATES)),
+            )
+        found += STATES[name]
+    return tuple(dict.fromkeys(found))
+
+
+def status(node: Node, key: str, readers: Mapping[str, Callable[[Any, str, Origin | None], Any]]) -> SuccessIf | None:
+    """What the map ``status`` means; what is no map is a variable of the user's, for the name is a plain one.
+
+    Parameters
+    ----------
+    node, key
+        The map, and what errors call it.
+    readers
+        How the values are read, per key of ``successIf``.
+
+    Raises
+    ------
+    ConfigError
+        It has another key, or a value is wrong.
+    """
+    if not isinstance(node.value, dict):
+        return None
+    found = _split(node, key)
+    any_of, _ = found.pop("any_of")
+    values = {name: readers[name](value, f"{key}.{name}", origin) for name, (value, origin) in found.items()}
+    spell_out(values, key, node.origin)
+    return SuccessIf(**values, any_of=any_of) if values else None
+
+
+def spell_out(values: dict[str, Any], key: str, origin: Origin | None) -> None:
+    """Put what stands for several values, or for others, in the words of the model.
+
+    Raises
+    ------
+    ConfigError
+        One thing is said twice.
+    """
+    if "walltime" in values:
+        values["least_s"], values["most_s"] = values.pop("walltime")
+    if "slurm_job_state_codes" in values:
+        if "state" in values:
+            raise ConfigError(f"'{key}' has both 'state' and 'slurm_job_state_codes'", origin=origin, hint="Keep one.")
+        values["state"] = values.pop("slurm_job_state_codes")
+
+
+def _split(node: Node, key: str) -> dict[str, tuple[Any, Origin]]:
+    """The map as keys and values of ``successIf``, with where each was written, and ``any_of``."""
+    assert isinstance(node.value, dict)
+    found: dict[str, tuple[Any, Origin]] = {"any_of": (True, node.origin)}
+    for name, below in node.value.items():
+        if name not in _READERS:
+            raise ConfigError(
+                f"'{key}' has no '{name}' here",
+                origin=below.origin,
+                hint=did_you_mean(name, list(_READERS)) or f"It has {', '.join(_READERS)}.",
+            )
+        if below.value is not None:
+            found[_READERS[name]] = (_read(name, below, f"{key}.{name}"), below.origin)
+    return found
+
+
+_READERS: Final = {
+    "returncode": "exit",
+    "regex": "log",
+    "runtime": "walltime",
+    "slurm_job_state_codes": "slurm_job_state_codes",
+    "mode": "any_of",
+}
+"""Key of ``successIf`` per key of ``status``."""
+
+
+def _read(name: str, node: Node, key: str) -> Any:
+    value = plain(node)
+    if name == "mode":
+        if str(value).lower() not in _MODES:
+            raise ConfigError(f"'{key}' must be one of or, and; not {shown(value)}", origin=node.origin)
+        return _MODES[str(value).lower()]
+    if name == "regex":
+        known = _parts(value, key, node, ("stream", "exp"))
+        if known.get("stream", _STREAMS[0]) not in _STREAMS:
+            raise ConfigError(
+                f"'{key}.stream' must be stdout or stderr, not {shown(known['stream'])}", origin=node.origin
+            )
+        if "exp" not in known:
+            raise ConfigError(f"'{key}' needs an 'exp'", origin=node.origin)
+        return known["exp"]
+    if name == "runtime":
+        known = _parts(value, key, node, ("min", "max"))
+        return [known.get("min"), known.get("max")]
+    return value
+
+
+def _parts(value: Any, key: str, node: Node, names: tuple[str, ...]) -> Mapping[str, Any]:
+    if not isinstance(value, dict) or not set(value) <= set(names):
+        raise ConfigError(f"'{key}' must be a map of {' and '.join(names)}, not {shown(value)}", origin=node.origin)
+    return value
+
+
+def refuse_both(status: SuccessIf | None, success: SuccessIf | None, origin: Origin | None) -> None:
+    """Refuse two answers to one question.
+
+    Raises
+    ------
+    ConfigError
+        There are.
+    """
+    if status is not None and success is not None:
+        raise ConfigError(
+            "both 'status' and 'successIf' say what a success is",
+            origin=origin,
+            hint="Keep one: 'status: null' unsets it.",
+        )

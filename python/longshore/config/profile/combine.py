@@ -1,0 +1,353 @@
+"""Turns the profiles of the labels that a cluster consists of into the values of its job, by BPS's rules for many."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from longshore.config.profile.profile import ATTRIBUTE_KEYS, JobProfile
+from longshore.config.values.interpolate import shown
+from longshore.errors import ConfigError
+from longshore.model.workflow.attempt_rules import JobRules
+from longshore.model.workflow.job import JobSettings
+from longshore.model.workflow.request import Request
+from longshore.origin import Origin
+
+_Amount = TypeVar("_Amount", int, float)
+_RULES: Final[Mapping[str, Callable[[JobRules], Any]]] = {
+    "retryOn": lambda rules: rules.retry_on,
+    "successIf": lambda rules: rules.success_if,
+}
+"""What jobs of several labels must have alike, by the key that says it."""
+_REQUEST_FIELDS: Final = {
+    "requestCpus": "cpus",
+    "requestMemory": "memory_b",
+    "requestDisk": "disk_b",
+    "requestWalltime": "walltime_s",
+    "requestResources": "resources",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """Tasks of a cluster that have all values in common.
+
+    Attributes
+    ----------
+    label
+        Their label.
+    settings
+        Their values, as if each were a job.
+    tasks
+        How many there are.
+    given
+        As for `JobProfile`.
+    whole
+        As for `JobProfile`.
+    """
+
+    label: str
+    settings: JobSettings
+    tasks: int = 1
+    given: Mapping[str, Origin]
+    whole: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterProfile:
+    """What the jobs of clusters that are alike are made from.
+
+    Attributes
+    ----------
+    name
+        Name of the section ``cluster`` that can settle what the labels do not agree on.
+    settings
+        What they share.
+    parts
+        The profile of each label that their tasks have.
+    """
+
+    name: str
+    settings: JobSettings
+    parts: Mapping[str, JobProfile]
+
+    @cached_property
+    def waiting(self) -> frozenset[str]:
+        """Keys of the request whose values differ from job to job."""
+        return frozenset(key.partition(".")[0] for part in self.parts.values() for key in part.request)
+
+    @cached_property
+    def differs(self) -> bool:
+        """Whether the settings of its jobs differ at all."""
+        return bool(self.waiting) or any(part.own for part in self.parts.values())
+
+    @cached_property
+    def variables(self) -> tuple[str, ...]:
+        """Names of the environment variables whose values differ from job to job."""
+        return tuple(dict.fromkeys(name for part in self.parts.values() for name in part.environment))
+
+    def settings_of(self, tasks: Iterable[tuple[str, Mapping[str, Any]]]) -> JobSettings:
+        """What holds for one job, given the label of each task and the values of its free names.
+
+        Raises
+        ------
+        ConfigError
+            With these values, an amount is not right, or the tasks do not agree.
+        """
+        if not self.differs:
+            return self.settings
+        alike: dict[tuple[object, ...], tuple[str, JobSettings, int]] = {}
+        for label, values in tasks:
+            profile = self.parts[label]
+            request, own = profile.request_of(values), profile.own_of(values)
+            key = (label, request.key(), repr(own) if profile.own else "")
+            settings = msgspec.structs.replace(profile.settings, request=request, own=own)
+            alike[key] = (label, settings, alike[key][2] + 1 if key in alike else 1)
+        found = combined(
+            self.name,
+            self.settings.label,
+            [part_of(label, settings, number, self.parts) for label, settings, number in alike.values()],
+        )
+        # What no job decides by itself was held to what there is, and to ceilings, already.
+        own = {_REQUEST_FIELDS[key]: getattr(found.request, _REQUEST_FIELDS[key]) for key in self.waiting}
+        growth = {key: found.attributes[key] for key in ("memoryMultiplier",) if key in found.attributes}
+        kept = {key: value for key, value in self.settings.attributes.items() if key != "memoryMultiplier"}
+        return msgspec.structs.replace(
+            self.settings,
+            request=msgspec.structs.replace(self.settings.request, **own),
+            number_of_retries=found.number_of_retries,
+            attributes={**growth, **kept},
+            own=found.own,
+        )
+
+    def environment_of(self, tasks: Sequence[tuple[str, Mapping[str, Any]]]) -> dict[str, str]:
+        """The variables of one job that not all jobs share, given as for `settings_of`.
+
+        Raises
+        ------
+        ConfigError
+            Two tasks want different values.
+        """
+        return {name: self._agreed(name, tasks) for name in self.variables}
+
+    def _agreed(self, name: str, tasks: Sequence[tuple[str, Mapping[str, Any]]]) -> str:
+        found: dict[str, tuple[str, Origin | None]] = {}
+        for label, values in tasks:
+            part = self.parts[label]
+            key = f"environment.{name}"
+            if name in part.environment:
+                found.setdefault(part.environment[name].render(values), (label, part.given.get(key)))
+            elif name in part.settings.environment:
+                found.setdefault(part.settings.environment[name], (label, part.given.get(key)))
+        return str(_one_of(f"environment.{name}", self.name, [(value, *who) for value, who in found.items()]))
+
+
+def cluster_profile(
+    name: str, label: str, counted: Sequence[tuple[str, int]], parts: Mapping[str, JobProfile]
+) -> ClusterProfile:
+    """The profile of clusters that are alike.
+
+    Parameters
+    ----------
+    name
+        Name of the section ``cluster`` that is theirs.
+    label
+        Their label.
+    counted
+        Number of tasks per label.
+    parts
+        Profile per label of tasks.
+
+    Raises
+    ------
+    ConfigError
+        The labels do not agree on a value.
+    """
+    settings = combined(name, label, [part_of(each, parts[each].settings, number, parts) for each, number in counted])
+    return ClusterProfile(name=name, settings=settings, parts=parts)
+
+
+def part_of(label: str, settings: JobSettings, tasks: int, parts: Mapping[str, JobProfile]) -> Part:
+    """Some tasks of a label, with settings that may be their own."""
+    return Part(label=label, settings=settings, tasks=tasks, given=parts[label].given, whole=parts[label].whole)
+
+
+def combined(name: str, label: str, parts: Sequence[Part]) -> JobSettings:
+    """The values of a job that runs tasks of several kinds one after another.
+
+    The most of processors, memory and counted resources; the sum of disk and walltime, unless the section of the
+    cluster says what all its tasks need together; growth of memory and retries from whoever needs the most memory;
+    all else must be the same wherever it is given.
+
+    Parameters
+    ----------
+    name, label
+        As for `cluster_profile`.
+    parts
+        The kinds of tasks.
+
+    Raises
+    ------
+    ConfigError
+        Two kinds of tasks want different values.
+    """
+    first = parts[0].settings
+    if len(parts) == 1 and parts[0].tasks == 1:
+        return first if first.label == label else msgspec.structs.replace(first, label=label)
+    most = _most(part.settings.request.memory_b for part in parts)
+    biggest = [part.settings for part in parts if part.settings.request.memory_b == most]
+    return JobSettings(
+        label=label,
+        request=_request(parts, most),
+        defaulted=tuple(key for key in first.defaulted if all(key in part.settings.defaulted for part in parts)),
+        environment=_environment(name, parts),
+        number_of_retries=max(settings.number_of_retries for settings in biggest),
+        rules=_rules(name, parts, biggest),
+        limit_threads=_same(name, "limitThreads", parts, lambda settings: settings.limit_threads) or False,
+        retry_unless_exit=_same(name, "retryUnlessExit", parts, lambda settings: settings.retry_unless_exit) or (),
+        working_directory=_same(name, "workingDirectory", parts, lambda settings: settings.working_directory),
+        site=_same(name, "computeSite", parts, lambda settings: settings.site, everywhere=True),
+        cloud=_same(name, "computeCloud", parts, lambda settings: settings.cloud, everywhere=True),
+        attributes=_attributes(name, parts, biggest),
+        own=_own(name, parts),
+    )
+
+
+def _request(parts: Sequence[Part], memory_b: int | None) -> Request:
+    requests = [part.settings.request for part in parts]
+    names = dict.fromkeys(name for request in requests for name in request.resources)
+    return Request(
+        cpus=max(request.cpus for request in requests),
+        memory_b=memory_b,
+        disk_b=_sum("requestDisk", [(part, part.settings.request.disk_b) for part in parts]),
+        walltime_s=_sum("requestWalltime", [(part, part.settings.request.walltime_s) for part in parts]),
+        resources={name: max(request.resources.get(name, 0) for request in requests) for name in names},
+    )
+
+
+def _most(amounts: Iterable[_Amount | None]) -> _Amount | None:
+    return max((amount for amount in amounts if amount is not None), default=None)
+
+
+def _sum(key: str, amounts: Sequence[tuple[Part, _Amount | None]]) -> _Amount | None:
+    """What all tasks need one after another; one that says nothing adds nothing."""
+    for part, amount in amounts:
+        if key in part.whole:
+            return amount
+    said = [amount * part.tasks for part, amount in amounts if amount is not None]
+    return sum(said) if said else None
+
+
+def _attributes(
+    name: str, parts: Sequence[Part], biggest: Sequence[JobSettings]
+) -> dict[str, str | int | float | bool]:
+    found: dict[str, Any] = {
+        "memoryMultiplier": _most(_number(settings, "memoryMultiplier") for settings in biggest),
+        "requestMemoryMax": _most(_number(part.settings, "requestMemoryMax") for part in parts),
+    }
+    for key in ATTRIBUTE_KEYS:
+        found[key] = _same(name, key, parts, _attribute(key))
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def _number(settings: JobSettings, key: str) -> Any:
+    return settings.attributes.get(key)
+
+
+def _attribute(key: str) -> Callable[[JobSettings], Any]:
+    return lambda settings: settings.attributes.get(key)
+
+
+def _environment(name: str, parts: Sequence[Part]) -> dict[str, str]:
+    variables = dict.fromkeys(variable for part in parts for variable in part.settings.environment)
+    return {
+        variable: _one_of(
+            f"environment.{variable}",
+            name,
+            [
+                (part.settings.environment[variable], part.label, part.given.get(f"environment.{variable}"))
+                for part in parts
+                if variable in part.settings.environment
+            ],
+        )
+        for variable in variables
+    }
+
+
+def _own(name: str, parts: Sequence[Part]) -> dict[str, Any]:
+    """The service's own map, whose keys must be the same for all parts that have them."""
+    keys = dict.fromkeys(key for part in parts for key in part.settings.own)
+    return {
+        key: _one_of(
+            key,
+            name,
+            [
+                (part.settings.own[key], part.label, part.given.get(f"own.{key}"))
+                for part in parts
+                if key in part.settings.own
+            ],
+        )
+        for key in keys
+    }
+
+
+def _same(
+    name: str, key: str, parts: Sequence[Part], value_of: Callable[[JobSettings], Any], *, everywhere: bool = False
+) -> Any:
+    """The value of a key, which must be the same for all parts that have one; or for all, if it is to be everywhere."""
+    found = [(value_of(part.settings), part) for part in parts]
+    said = [
+        (value, part.label, part.given.get(key)) for value, part in found if everywhere or _is_said(value, key, part)
+    ]
+    return _one_of(key, name, said) if said else None
+
+
+def _rules(name: str, parts: Sequence[Part], biggest: Sequence[JobSettings]) -> JobRules:
+    """The rules of the part that asks for most memory; what decides about success and retries must be the same for all.
+
+    Raises
+    ------
+    ConfigError
+        It is not.
+    """
+    for key, value_of in _RULES.items():
+        _one_of(key, name, [(value_of(part.settings.rules), part.label, part.given.get(key)) for part in parts])
+    return biggest[0].rules
+
+
+def _is_said(value: Any, key: str, part: Part) -> bool:
+    return value is not None and key in part.given
+
+
+def _one_of(key: str, name: str, said: Sequence[tuple[Any, str, Origin | None]]) -> Any:
+    """The one value there is.
+
+    Raises
+    ------
+    ConfigError
+        There are several.
+    """
+    first = said[0][0]
+    other = next((each for each in said if each[0] != first), None)
+    if other is None:
+        return first
+    seen: dict[str, str] = {}
+    for value, label, origin in said:
+        seen.setdefault(
+            f"{_text(value)}", f"{_text(value)} for '{label}'" + (f" ({origin})" if origin and origin.file else "")
+        )
+    raise ConfigError(
+        f"Inconsistent value for {key} in cluster {name}: " + ", ".join(seen.values()),
+        origin=other[2],
+        hint=f"Give the labels the same value, or say in 'cluster.{name}.{key}' what holds for the job as a whole.",
+    )
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return "none"
+    return shown(", ".join(map(str, value)) if isinstance(value, tuple) else value)

@@ -1,0 +1,158 @@
+"""Turns commands of the configuration into templates or words: a line for a shell, or a program and its arguments."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Final, TypeAlias
+
+from longshore.config.values.interpolate import Template, expand_env, shown, undelayed_env
+from longshore.config.values.merge import Node, plain
+from longshore.config.values.quantities import truth
+from longshore.config.values.search import Config, Expander, Hit, Scope, empty
+from longshore.errors import ConfigError, UndefinedVariableError
+from longshore.model.suggestions import did_you_mean
+from longshore.origin import Origin
+
+CommandTemplate: TypeAlias = Template | tuple[Template, ...]
+
+_MAY_BE_ABSENT: Final = frozenset({"inCollection", "dataQuery"})
+_PROGRAM: Final = re.compile(
+    r"\$(?:\{(?P<braced>CTRL_MPEXEC_DIR|DAF_BUTLER_DIR)\}|(?P<bare>CTRL_MPEXEC_DIR|DAF_BUTLER_DIR)(?=/))"
+    r"/bin/(?P<program>pipetask|butler)(?![\w./-])"
+)
+"""A program of LSST's by the variable that its set-up defines; packages from PyPI define none of them."""
+
+
+def command_template(config: Config, scope: Scope, otherwise: Node | None) -> CommandTemplate | None:
+    """``runQuantumCommand``: for the shell if it is text, word by word if it is a list.
+
+    Parameters
+    ----------
+    config, scope
+        Where it is looked up.
+    otherwise
+        What runs where the configuration has none.
+
+    Raises
+    ------
+    ConfigError
+        It names no program, or (as `UndefinedVariableError`) uses a variable that nothing defines.
+    """
+    key = "runQuantumCommand"
+    hit = config.lookup(key, scope)
+    if hit is None and otherwise is not None:
+        key, hit = "command", Hit(otherwise.value, otherwise)
+    if hit is None or hit.value is None:
+        return None
+    words = hit.value if isinstance(hit.value, list) else [hit.value]
+    nodes = [word if isinstance(word, Node) else Node(word, hit.origin or Origin(key)) for word in words]
+    if not nodes:
+        raise ConfigError(f"'{key}' names no program", origin=hit.origin)
+    for node in nodes:
+        if isinstance(node.value, bool) or not isinstance(node.value, str | int | float):
+            raise ConfigError(
+                f"'{key}' must be text or a list of texts, not {shown(plain(node))}",
+                origin=node.origin,
+                hint="Words such as true and no must be quoted in YAML to be text.",
+            )
+    if not str(nodes[0].value).strip():
+        raise ConfigError(f"'{key}' names no program", origin=hit.origin)
+    lazy = _is_lazy(config, scope)
+    if not isinstance(hit.value, list):
+        return shell_line(str(hit.value), hit.origin, config, scope, lazy=lazy)
+    undefined = partial(_undefined_in_command, config=config, scope=scope)
+    word_by_word = Expander(config, replace(scope, undefined=undefined, keep_delayed=lazy))
+    templates = (word_by_word.template(str(node.value), node.origin) for node in nodes)
+    return tuple(_changed(template, partial(found_on_path, env=scope.env)) for template in templates)
+
+
+def shell_line(text: str, origin: Origin | None, config: Config, scope: Scope, *, lazy: bool = True) -> Template:
+    """A command as a line for the shell of the job, which expands the environment variables that are left in it.
+
+    Parameters
+    ----------
+    text, origin
+        The line as it was written, and where.
+    config, scope
+        Where its variables are looked up.
+    lazy
+        Whether environment variables are left to that shell.
+
+    Raises
+    ------
+    UndefinedVariableError
+        It uses a variable that nothing defines.
+    """
+    undefined = partial(_undefined_in_command, config=config, scope=scope)
+    line = Expander(config, replace(scope, undefined=undefined, expand_env=not lazy)).template(text, origin)
+    return _changed(line, lambda part: _found_by_shell(undelayed_env(part)))
+
+
+def words_now(config: Config, key: str, scope: Scope) -> tuple[str, ...]:
+    """The words of a command that is run at once, without a shell; none where there is no such command.
+
+    Raises
+    ------
+    ConfigError
+        It is no text, its quotation marks do not match, or (as `UndefinedVariableError`) it uses a variable that
+        nothing defines.
+    """
+    hit = config.lookup(key, scope)
+    if hit is None or hit.value is None:
+        return ()
+    if not isinstance(hit.value, str):
+        raise ConfigError(f"'{key}' must be text, not {shown(hit.plain())}", origin=hit.origin)
+    undefined = partial(_undefined_in_command, config=config, scope=scope)
+    expander = Expander(config, replace(scope, undefined=undefined, expand_env=False))
+    line = undelayed_env(expander.template(hit.value, hit.origin, name=key).render({}))
+    line = expand_env(found_on_path(line, scope.env), scope.env)
+    try:
+        return tuple(shlex.split(line))
+    except ValueError as error:
+        raise ConfigError(
+            f"'{key}' cannot be divided into words: {str(error).lower()} in {shown(line)}", origin=hit.origin
+        ) from None
+
+
+def found_on_path(text: str, env: Mapping[str, str]) -> str:
+    """A text in which programs of LSST's go by their names alone where the environment does not say where they are."""
+    return _PROGRAM.sub(
+        lambda found: found.group() if env.get(found["braced"] or found["bare"]) else found["program"], text
+    )
+
+
+def _found_by_shell(line: str) -> str:
+    """The same for a line of a job, whose shell is the one to know."""
+
+    def either(found: re.Match[str]) -> str:
+        variable = found["braced"] or found["bare"]
+        return f"${{{variable}:+${{{variable}}}/bin/}}{found['program']}"
+
+    return _PROGRAM.sub(either, line)
+
+
+def _changed(template: Template, change: Callable[[str], str]) -> Template:
+    return Template(tuple(change(part) if isinstance(part, str) else part for part in template.parts), template.origin)
+
+
+def _is_lazy(config: Config, scope: Scope) -> bool:
+    """Whether what only the job's machine knows is left for it to fill in."""
+    hit = config.lookup("useLazyCommands", scope)
+    return True if hit is None or hit.value is None else truth(hit.plain(), "useLazyCommands", hit.origin)
+
+
+def _undefined_in_command(name: str, origin: Origin | None, config: Config, scope: Scope) -> str:
+    """What stands for an undefined variable of a command: nothing where BPS's commands rely on that."""
+    extra = name.startswith("extra") and name.endswith("Options")
+    if extra or name.endswith("PreCmdOpts") or name in _MAY_BE_ABSENT:
+        return empty(name, origin)
+    guess = did_you_mean(name, config.names(scope))
+    raise UndefinedVariableError(
+        f"the command uses '{{{name}}}', which nothing defines",
+        origin=origin,
+        hint=f"{guess} If no variable is meant, double the braces: '{{{{{name}}}}}'.".strip(),
+    )

@@ -1,0 +1,102 @@
+"""Reads the section ``finalJob``: when the final job runs, and the lines it runs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from enum import StrEnum
+from typing import Final
+
+from longshore.config.profile.command_lines import shell_line
+from longshore.config.values.merge import Node
+from longshore.config.values.search import Config, Scope
+from longshore.errors import ConfigError, PreparationError
+
+_COMMAND: Final = re.compile(r"command[0-9]+")
+
+
+class WhenRun(StrEnum):
+    """When a final job runs."""
+
+    ALWAYS = "ALWAYS"
+    """Once all other jobs are over, whatever became of them, and after a cancellation too."""
+    SUCCESS = "SUCCESS"
+    """Once all other jobs have succeeded."""
+    NEVER = "NEVER"
+
+
+def when_run(config: Config) -> WhenRun:
+    """When the final job runs; NEVER without the section, ALWAYS where the section does not say.
+
+    Raises
+    ------
+    ConfigError
+        The section is no map, or says something else.
+    """
+    section = config.at("finalJob")
+    if section is None or section.value is None:
+        return WhenRun.NEVER
+    if not isinstance(section.value, dict):
+        raise ConfigError("'finalJob' must be a map", origin=section.origin)
+    made = section.value.get("implementation")
+    if made is not None and made.value is not None and str(made.value).upper() != "JOB":
+        raise ConfigError(
+            f"'finalJob.implementation' must be JOB, not '{made.value}': the final job is one job, and no workflow",
+            origin=made.origin,
+            hint="A script that it runs (command1, command2, ...) may do several things.",
+        )
+    node = section.value.get("whenRun")
+    if node is None or node.value is None:
+        return WhenRun.ALWAYS if any(_COMMAND.fullmatch(key) for key in section.value) else WhenRun.NEVER
+    try:
+        return WhenRun(str(node.value))
+    except ValueError:
+        raise ConfigError(
+            f"'finalJob.whenRun' must be {', '.join(WhenRun)}, not '{node.value}'", origin=node.origin
+        ) from None
+
+
+def vain_setup(config: Config) -> Iterator[str]:
+    """A note where the section says when the files of the final job are made: BPS has that key, and it does nothing."""
+    node = config.at("finalJob", "whenSetup")
+    if node is not None and node.value is not None and str(node.value).upper() != "NEVER":
+        yield f"{node.origin}: 'finalJob.whenSetup: {node.value}' is of no effect: its script is made with the run"
+
+
+def final_commands(config: Config, scope: Scope) -> list[str]:
+    """The lines ``command1``, ``command2``, ... up to the first number that is missing; an empty one is skipped.
+
+    Raises
+    ------
+    PreparationError
+        There is none that is not empty.
+    UndefinedVariableError
+        A line uses a variable that nothing defines.
+    """
+    section = config.at("finalJob")
+    given = section.value if section and isinstance(section.value, dict) else {}
+    nodes = _numbered(given)
+    later = next((key for key in given if _COMMAND.fullmatch(key) and not nodes), None)
+    if later is not None:
+        raise PreparationError(
+            f"the final job has '{later}' and no 'command1': commands are numbered from 1 without a gap",
+            origin=given[later].origin,
+            hint='To skip one, leave it empty: command1: "".',
+        )
+    scope = replace(scope, searchobj=section)
+    lines = [shell_line(str(node.value or ""), node.origin, config, scope).render({}) for node in nodes]
+    if not any(line.strip() for line in lines):
+        raise PreparationError(
+            "the final job has no command",
+            origin=section.origin if section else None,
+            hint="Give it 'finalJob.command1', or say 'finalJob.whenRun: NEVER'.",
+        )
+    return lines
+
+
+def _numbered(section: Mapping[str, Node]) -> list[Node]:
+    nodes: list[Node] = []
+    while (node := section.get(f"command{len(nodes) + 1}")) is not None:
+        nodes.append(node)
+    return nodes

@@ -1,0 +1,417 @@
+"""Turns the configuration, a label and a place into what the jobs of that label share and what waits for each."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from longshore.config.profile.command_lines import CommandTemplate, command_template
+from longshore.config.profile.retry_rules import read_rules
+from longshore.config.profile.service_settings import Gathered, Words, gathered, rendered, waits
+from longshore.config.values.interpolate import Template, shown
+from longshore.config.values.merge import PACKAGED, Node, plain
+from longshore.config.values.quantities import count, exit_codes, memory, requested, truth, walltime
+from longshore.config.values.search import ANYWHERE, Config, Expander, Hit, Scope
+from longshore.errors import ConfigError
+from longshore.model.workflow.job import JobSettings, named_limits
+from longshore.model.workflow.request import Request
+from longshore.origin import Origin
+
+REQUEST_KEYS: Final = ("requestCpus", "requestMemory", "requestDisk", "requestWalltime", "requestResources")
+ATTRIBUTE_KEYS: Final = (
+    "queue",
+    "priority",
+    "category",
+    "accountingGroup",
+    "accountingUser",
+    "mailTo",
+    "whenToMail",
+    "concurrencyLimit",
+    "abortOnValue",
+    "abortReturnValue",
+    "preCmdline",
+    "postCmdline",
+    "preemptible",
+)
+# Not `profile` and `attrs`: they are maps of one manager's own keys, which its service reads whole. Not `computeSite`
+# and `computeCloud` either: those are `JobSettings.site` and `cloud`.
+DEFAULT_MEMORY_RETRIES: Final = 5
+"""Retries when memory is to grow and nobody says how often (BPS: ``DEFAULT_MEM_RETRIES``)."""
+
+_LARGEST_EXIT: Final = 255
+_NOWHERE: Final = Origin("")
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobProfile:
+    """What the jobs of one label at one place are made from.
+
+    Attributes
+    ----------
+    settings
+        What they share. Of `JobSettings.attributes`, ``requestMemoryMax`` is in bytes and ``memoryMultiplier`` is there
+        only when memory is to grow.
+    command
+        ``runQuantumCommand``: a line for the POSIX shell, or a program and its arguments; ``None`` where there is none.
+    environment
+        Variables whose values differ from job to job.
+    request
+        Keys of the request whose values differ from job to job; a resource NAME as ``requestResources.NAME``.
+    own
+        The map of `JobSettings.own` where a value in it differs from job to job; empty where none does.
+    given
+        Where the value of each key was written that something gives; a variable NAME as ``environment.NAME``, a key
+        NAME of the service's own map as ``own.NAME``.
+    whole
+        Keys of the request that the section of the cluster sets, and so for all its tasks together.
+    """
+
+    settings: JobSettings
+    command: CommandTemplate | None = None
+    environment: Mapping[str, Template] = field(default_factory=dict)
+    request: Mapping[str, Template] = field(default_factory=dict)
+    own: Mapping[str, Any] = field(default_factory=dict)
+    given: Mapping[str, Origin] = field(default_factory=dict)
+    whole: frozenset[str] = frozenset()
+
+    def own_of(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The service's own map of a job, given the values of the free names."""
+        return rendered(self.own, values) if self.own else self.settings.own
+
+    def request_of(self, values: Mapping[str, Any]) -> Request:
+        """What a job asks for, given the values of the free names.
+
+        Raises
+        ------
+        ConfigError
+            With these values, one of the amounts is not right.
+        """
+        if not self.request:
+            return self.settings.request
+        base = self.settings.request
+        amounts: dict[str, Any] = {"resources": dict(base.resources)}
+        for key, template in self.request.items():
+            text = template.render(values)
+            name, _, resource = key.partition(".")
+            if resource:
+                amounts["resources"][resource] = count(text, key, template.origin)
+            else:
+                amounts |= _amount(name, text, template.origin)
+        # Replacing alone would not do: what is not given must stay what all jobs share.
+        shared = {"cpus": base.cpus, "memory_b": base.memory_b, "disk_b": base.disk_b, "walltime_s": base.walltime_s}
+        return Request(**(shared | amounts))
+
+
+def compile_profile(
+    config: Config,
+    label: str,
+    scope: Scope = ANYWHERE,
+    *,
+    cluster: str | None = None,
+    with_command: bool = True,
+    command: Node | None = None,
+    words: Words | None = None,
+) -> JobProfile:
+    """Search all values of the jobs of a label, once.
+
+    Parameters
+    ----------
+    config
+        The merged configuration.
+    label
+        Label of the jobs' tasks; chooses the section of ``pipetask``.
+    scope
+        What the searches go by. Without ``curr_site`` and ``curr_cloud``, ``computeSite`` and ``computeCloud`` choose
+        these sections. Names that are free are known per job only: they win over variables of the configuration and
+        stay fields. Values of ``environment`` take none of the environment variables of the scope: they are written as
+        ``<ENV:X>``, for the job to fill in.
+    cluster
+        Chooses the section of ``cluster``; without it the label does, as in BPS.
+    with_command
+        Whether the jobs run ``runQuantumCommand``.
+    command
+        What they run where the configuration has none.
+    words
+        What the service calls its own, where jobs are handed to one that has a map of its own.
+
+    Raises
+    ------
+    ConfigError
+        A value is wrong, or (as `UndefinedVariableError`) a command uses a variable that nothing defines.
+    """
+    current = {"curr_pipetask": label, "curr_cluster": cluster or label}
+    compiler = _Compiler(config, replace(scope, current=current), label, cluster or label)
+    compiler.go_to("curr_site", "computeSite", scope.current.get("curr_site"))
+    compiler.go_to("curr_cloud", "computeCloud", scope.current.get("curr_cloud"))
+    runs = command_template(config, compiler.scope, command) if with_command else None
+    return compiler.profile(runs, words)
+
+
+class _Compiler:
+    """The searches for one profile; variables that several values use are worked out once."""
+
+    def __init__(self, config: Config, scope: Scope, label: str, job_label: str) -> None:
+        self.config = config
+        self.given: dict[str, Origin] = {}
+        self._label = label
+        own = config.at("cluster", job_label)
+        self._of_cluster = own.value if own and isinstance(own.value, dict) else {}
+        self._names = {"label": label, "jobLabel": job_label}
+        self._begin(scope)
+
+    def _begin(self, scope: Scope) -> None:
+        self.scope = scope
+        self._values = Expander(self.config, scope)
+        # What all jobs share cannot wait for a job, but the label they share is known.
+        known = {name: value for name, value in self._names.items() if name in scope.free}
+        shared = replace(scope, current={**scope.current, **known}, free=frozenset(scope.free).difference(known))
+        self._shared = Expander(self.config, shared)
+
+    def go_to(self, chooser: str, key: str, name: str | None) -> None:
+        """Search on with one more section chosen, by its name or the value of a key."""
+        chosen = self.text(key)
+        if name := name or chosen:
+            self._begin(replace(self.scope, current={**self.scope.current, chooser: name}))
+
+    def profile(self, command: CommandTemplate | None, words: Words | None = None) -> JobProfile:
+        """Everything but the command, with the command."""
+        request, defaulted, per_job = self.request()
+        environment, changing = self.environment()
+        own = self.own(words).values if words else {}
+        differs = waits(own)
+        settings = JobSettings(
+            label=self._label,
+            request=request,
+            defaulted=defaulted,
+            environment=environment,
+            number_of_retries=self.retries(),
+            retry_unless_exit=self.checked("retryUnlessExit", exit_codes, ()),
+            rules=read_rules(self, defaulted),
+            working_directory=self.text("workingDirectory"),
+            limit_threads=self.checked("limitThreads", truth, otherwise=False),
+            site=self.scope.current.get("curr_site"),
+            cloud=self.scope.current.get("curr_cloud"),
+            attributes=self.attributes(),
+            own={} if differs else own,
+        )
+        whole = frozenset(key for key in REQUEST_KEYS if key in self.given and self._is_of_cluster(key))
+        return JobProfile(
+            settings=settings,
+            command=command,
+            environment=changing,
+            request=per_job,
+            own=own if differs else {},
+            given=self.given,
+            whole=whole,
+        )
+
+    def _is_of_cluster(self, key: str) -> bool:
+        hit = self.config.lookup(key, self.scope)
+        return hit is not None and hit.node is not None and hit.node is self._of_cluster.get(key)
+
+    # ---------------------------------------------------------------------------------------- what all jobs share
+
+    def constant(self, key: str) -> tuple[Any, Origin | None]:
+        """The value of a key that may not differ from job to job, and where it was written; ``None`` for none."""
+        hit = self.config.lookup(key, self.scope)
+        if hit is None:
+            return None, None
+        if hit.value is not None:
+            self.given[key] = hit.origin or _NOWHERE
+        if not isinstance(hit.value, str):
+            return hit.plain(), hit.origin
+        template = self._shared.template(hit.value, hit.origin, name=key)
+        if template.names:
+            raise ConfigError(
+                f"'{key}' must be the same for all jobs of a label, but {shown(hit.value)} uses "
+                + ", ".join(f"'{name}'" for name in sorted(template.names)),
+                origin=hit.origin,
+            )
+        return template.render({}), hit.origin
+
+    def text(self, key: str) -> str | None:
+        """The text under a key; ``None`` where there is none."""
+        value, origin = self.constant(key)
+        if isinstance(value, list | dict | bool):
+            raise ConfigError(f"'{key}' must be text, not {shown(value)}", origin=origin)
+        return None if value is None or not str(value) else str(value)
+
+    def checked(self, key: str, check: Any, otherwise: Any) -> Any:
+        """The value under a key, as `check` reads it; `otherwise` where there is none, or null."""
+        value, origin = self.constant(key)
+        return otherwise if value is None else check(value, key, origin)
+
+    def found(self, key: str) -> Hit | None:
+        """The value under a key as it was written; ``None`` where there is none."""
+        return self.config.lookup(key, self.scope)
+
+    def filled(self, key: str, text: str, origin: Origin | None) -> Template:
+        """A text with its variables filled in, but for those that differ from job to job."""
+        return self._values.template(text, origin, name=key)
+
+    def own(self, words: Words) -> Gathered:
+        """What all sections say to the service in its own words."""
+
+        def fill(key: str, text: str, origin: Origin) -> Template:
+            return self._shared.template(text, origin, name=key)
+
+        found = gathered(self.config, self.scope, words, fill)
+        self.given.update({f"own.{key}": origin for key, origin in found.given.items()})
+        return found
+
+    def multiplier(self) -> float | None:
+        """The factor by which memory grows; ``None`` where it does not."""
+        value, origin = self.constant("memoryMultiplier")
+        try:
+            factor = 1.0 if value is None or isinstance(value, bool) else float(value)
+        except (ValueError, TypeError):
+            factor = math.nan
+        if not math.isfinite(factor):
+            raise ConfigError(f"'memoryMultiplier' must be a number, not {shown(value)}", origin=origin)
+        return factor if factor > 1 else None
+
+    def retries(self) -> int:
+        """How often a job is tried again."""
+        otherwise = DEFAULT_MEMORY_RETRIES if self.multiplier() else 0
+        retries: int = self.checked("numberOfRetries", count, otherwise)
+        return retries
+
+    def attributes(self) -> dict[str, str | int | float | bool]:
+        """What only some workload managers know, as far as it is given."""
+        given: dict[str, str | int | float | bool] = {}
+        if factor := self.multiplier():
+            given["memoryMultiplier"] = factor
+        if most := self.checked("requestMemoryMax", memory, 0):
+            given["requestMemoryMax"] = most
+        for key in ATTRIBUTE_KEYS:
+            value, origin = self.constant(key)
+            if isinstance(value, list | dict):
+                raise ConfigError(f"'{key}' must be one value, not {shown(value)}", origin=origin)
+            if value is not None and value != "":
+                given[key] = value
+        if "abortOnValue" in given:
+            given["abortOnValue"] = self._exit_code("abortOnValue", given["abortOnValue"])
+        if "concurrencyLimit" in given:
+            self._check_limits(str(given["concurrencyLimit"]))
+        return given
+
+    def _exit_code(self, key: str, value: Any) -> int:
+        """An exit code that is no success."""
+        code: int = count(value, key, self.given[key], least=1)
+        if code > _LARGEST_EXIT:
+            raise ConfigError(
+                f"'{key}' must be an exit code from 1 to {_LARGEST_EXIT}, not {shown(value)}", origin=self.given[key]
+            )
+        return code
+
+    def _check_limits(self, text: str) -> None:
+        try:
+            named_limits(text)
+        except ValueError as error:
+            raise ConfigError(
+                f"'concurrencyLimit' has '{error}', which is no name of a limit",
+                origin=self.given["concurrencyLimit"],
+                hint="Names have commas between, each with an amount where that is not 1: 'db_limit, tape:2'.",
+            ) from None
+
+    # ------------------------------------------------------------------------------------------------- the request
+
+    def request(self) -> tuple[Request, tuple[str, ...], dict[str, Template]]:
+        """What all jobs ask for, the keys of it that nobody chose, and what differs from job to job."""
+        amounts: dict[str, Any] = {}
+        defaulted = []
+        per_job: dict[str, Template] = {}
+        for key in REQUEST_KEYS:
+            hit = self.config.lookup(key, self.scope)
+            if hit is None or hit.value is None:
+                continue
+            self.given[key] = hit.origin or _NOWHERE
+            if hit.origin and hit.origin.layer in PACKAGED:
+                defaulted.append(key)
+            if key == "requestResources":
+                amounts["resources"] = self._resources(key, hit, per_job)
+                continue
+            value = self._given(key, hit.plain(), hit.origin)
+            if isinstance(value, Template):
+                per_job[key] = value
+            else:
+                amounts |= _amount(key, value, hit.origin)
+        return Request(**amounts), tuple(defaulted), per_job
+
+    def _given(self, key: str, value: Any, origin: Origin | None, values: Expander | None = None) -> Any:
+        """A value with its variables filled in, or a template where it waits for a job."""
+        if not isinstance(value, str):
+            return value
+        template = (values or self._values).template(value, origin, name=key)
+        return template if template.names else template.render({})
+
+    def _resources(self, key: str, hit: Hit, per_job: dict[str, Template]) -> dict[str, int]:
+        if hit.node is None or not isinstance(hit.node.value, dict):
+            raise ConfigError(
+                f"'{key}' must be a map, not {shown(hit.value)}",
+                origin=hit.origin,
+                hint=f"For example '{key}: {{gpu: 1}}'.",
+            )
+        amounts: dict[str, int] = {}
+        for name, node in hit.node.value.items():
+            value = self._given(f"{key}.{name}", plain(node), node.origin)
+            if isinstance(value, Template):
+                requested({name: 0}, key, node.origin)
+                per_job[f"{key}.{name}"] = value
+            else:
+                amounts |= requested({name: value}, key, node.origin)
+        return amounts
+
+    # --------------------------------------------------------------------------------------------- the environment
+
+    def environment(self) -> tuple[dict[str, str], dict[str, Template]]:
+        """Variables that all jobs share, and those that differ from job to job; maps of all sections merged."""
+        merged: dict[str, Node] = {}
+        # Whoever submits is not where the job runs: variables of the environment are left for the job to fill in.
+        delayed = Expander(self.config, replace(self.scope, expand_env=False, replace_env=True))
+        for node in self._environments():
+            if not isinstance(node.value, dict):
+                raise ConfigError(f"'environment' must be a map, not {shown(node.value)}", origin=node.origin)
+            merged |= node.value
+        shared: dict[str, str] = {}
+        changing: dict[str, Template] = {}
+        for name, node in merged.items():
+            if isinstance(node.value, list | dict):
+                raise ConfigError(f"'environment.{name}' must be one value, not a list or map", origin=node.origin)
+            if node.value is None:
+                continue  # what a weaker section sets is taken back
+            self.given[f"environment.{name}"] = node.origin
+            value = self._given(f"environment.{name}", node.value, node.origin, delayed)
+            _check_variable(name, value, node.origin)
+            if isinstance(value, Template):
+                changing[name] = value
+            else:
+                shared[name] = str(value)
+        return shared, changing
+
+    def _environments(self) -> Iterator[Node]:
+        """What each section has under ``environment``, weakest first."""
+        parts = [*self.config.parts(self.scope.current)]
+        if isinstance(self.scope.searchobj, Node) and isinstance(self.scope.searchobj.value, dict):
+            parts.insert(0, self.scope.searchobj.value)
+        nodes = (part.get("environment") for part in reversed(parts))
+        return (node for node in nodes if node is not None and node.value is not None)
+
+
+def _amount(key: str, value: Any, origin: Origin | None) -> dict[str, Any]:
+    """One field of a request; an amount of 0 asks for nothing, as in BPS."""
+    if key == "requestCpus":
+        return {"cpus": count(value, key, origin, least=1)}
+    if key == "requestWalltime":
+        return {"walltime_s": walltime(value, key, origin) or None}
+    return {"memory_b" if key == "requestMemory" else "disk_b": memory(value, key, origin) or None}
+
+
+def _check_variable(name: str, value: Any, origin: Origin | None) -> None:
+    """Refuse what the operating system cannot hold as an environment variable."""
+    if not name or "=" in name or "\0" in name:
+        raise ConfigError(f"{shown(name)} cannot be the name of an environment variable", origin=origin)
+    if "\0" in str(value):
+        raise ConfigError(f"the environment variable '{name}' has a NUL in its value", origin=origin)

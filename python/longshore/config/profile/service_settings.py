@@ -1,0 +1,214 @@
+"""Gathers what the sections of a job say to one workload manager: its own map, raw lines, and what starts a command."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from longshore.config.values.interpolate import Template, shown
+from longshore.config.values.merge import Node, plain
+from longshore.config.values.search import SECTIONS, Config, Scope
+from longshore.errors import ConfigError
+from longshore.origin import Origin
+
+Values: TypeAlias = dict[str, Any]
+"""Values of a map; texts that differ from job to job are templates, also within lists."""
+
+LINES: Final = "directives"
+"""Key of raw lines, in a configuration and in what is gathered."""
+CONTAINER: Final = "container"
+
+
+class Words(msgspec.Struct, frozen=True):
+    """What a service calls its own.
+
+    Attributes
+    ----------
+    map
+        Key of its own map.
+    lines
+        Keys of raw lines, of which there may be several spellings.
+    keys
+        Keys of single values that only this service heeds.
+    maps
+        Keys of further maps, those of maps within maps with dots: ``profile.condor``.
+    """
+
+    map: str
+    lines: tuple[str, ...] = (LINES,)
+    keys: tuple[str, ...] = ()
+    maps: tuple[str, ...] = ()
+
+
+Fill: TypeAlias = Callable[[str, str, Origin], Template]
+"""Fills in the variables of a text of a key, but for those that differ from job to job."""
+
+
+class Gathered(msgspec.Struct, frozen=True):
+    """What was found.
+
+    Attributes
+    ----------
+    values
+        The service's own map with raw lines under `LINES`, the command in front of others under `CONTAINER`, and single
+        values and further maps under their keys.
+    given
+        Where each of them was written, by the same keys.
+    """
+
+    values: Values
+    given: Mapping[str, Origin]
+
+
+def gathered(config: Config, scope: Scope, words: Words, fill: Fill) -> Gathered:
+    """What all sections of a job say to a service; of its map the strongest section wins per key.
+
+    A key that is null there takes back what a weaker section says, and is kept, for so is what the service itself knows
+    of the site. Raw lines add up, those of the site first; null takes all weaker ones back.
+
+    Raises
+    ------
+    ConfigError
+        One of the values is of the wrong kind.
+    """
+    values: Values = {}
+    given: dict[str, Origin] = {}
+    sections = list(_sections(config, scope))
+    for _, section in sections:
+        for key, below in _map_under(section, words.map):
+            values[key] = _filled(f"{words.map}.{key}", below, fill)
+            given[key] = below.origin
+        for name in words.maps:
+            for key, below in _map_under(section, name):
+                values.setdefault(name, {})[key] = _filled(f"{name}.{key}", below, fill)
+                given[name] = below.origin
+        for key in words.keys:
+            if key in section:
+                values[key] = _filled(key, section[key], fill)
+                given[key] = section[key].origin
+    lines = _lines(sections, words, fill, given)
+    if lines is not None:
+        values[LINES] = lines
+    if container := _container(sections, fill, given):
+        values[CONTAINER] = container
+    return Gathered(values, given)
+
+
+def _map_under(section: Mapping[str, Node], path: str) -> Iterator[tuple[str, Node]]:
+    """The items of a map of a section; none where there is no such map."""
+    *outer, last = path.split(".")
+    for name in outer:
+        section = _map_of(section.get(name))
+    node = section.get(last)
+    if node is None or node.value is None:
+        return
+    if not isinstance(node.value, dict):
+        raise ConfigError(f"'{path}' must be a map, not {shown(plain(node))}", origin=node.origin)
+    yield from node.value.items()
+
+
+def rendered(values: Mapping[str, Any], known: Mapping[str, Any]) -> Values:
+    """The values of one job, given those of the free names."""
+    return {key: _rendered(value, known) for key, value in values.items()}
+
+
+def waits(values: Mapping[str, Any]) -> bool:
+    """Whether any of the values differs from job to job."""
+    return any(map(_waits, values.values()))
+
+
+def _sections(config: Config, scope: Scope) -> Iterator[tuple[str, Mapping[str, Node]]]:
+    """Name and map of each section that holds for a job, the weakest first; the root and the site describe places."""
+    yield "", _map_of(config.root)
+    for name in reversed(SECTIONS):
+        if name in _CHOSEN:
+            # A search looks at all parts of a section of which none is chosen; here, a site may be called `slurm`.
+            choice = scope.current.get(f"curr_{name}")
+            yield name, _map_of(config.at(name, str(choice)) if choice else None)
+        else:
+            yield name, _map_of(config.at(name))
+    if isinstance(scope.searchobj, Node):
+        yield "searchobj", _map_of(scope.searchobj)
+
+
+def _map_of(node: Node | None) -> Mapping[str, Node]:
+    return node.value if node is not None and isinstance(node.value, dict) else {}
+
+
+_CHOSEN: Final = frozenset({"cluster", "pipetask", "site", "cloud"})
+_PLACES: Final = ("", "cloud", "site")
+
+
+def _lines(
+    sections: Sequence[tuple[str, Mapping[str, Node]]], words: Words, fill: Fill, given: dict[str, Origin]
+) -> list[Any] | None:
+    """Raw lines of all sections; ``None`` where none says a word."""
+    found: list[Any] | None = None
+    of_place: dict[str, list[Any]] = {}
+    for name, section in sections:
+        for key in words.lines:
+            node = section.get(key)
+            if node is None:
+                continue
+            given[LINES] = node.origin
+            own = _listed(key, node, fill)
+            if name in _PLACES:
+                # Of a place the strongest section holds, as for all else that is said of it.
+                of_place[key] = own
+                found = [line for lines in of_place.values() for line in lines]
+            else:
+                found = [] if node.value is None else [*(found or ()), *own]
+    return found
+
+
+def _listed(key: str, node: Node, fill: Fill) -> list[Any]:
+    if node.value is None:
+        return []
+    nodes = node.value if isinstance(node.value, list) else [node]
+    for each in nodes:
+        if isinstance(each.value, dict | list | bool) or each.value is None:
+            raise ConfigError(
+                f"'{key}' must be lines of text, not {shown(plain(each))}",
+                origin=each.origin,
+                hint=f'For example \'{key}: ["-t 00:05", "-C haswell"]\'.',
+            )
+    return [_filled(key, each, fill) for each in nodes]
+
+
+def _container(sections: Sequence[tuple[str, Mapping[str, Node]]], fill: Fill, given: dict[str, Origin]) -> Any:
+    """The command in front of others; of all sections the strongest that says a word."""
+    for _, section in reversed(sections):
+        node = section.get(CONTAINER)
+        if node is not None:
+            given[CONTAINER] = node.origin
+            return _filled(CONTAINER, node, fill)
+    return None
+
+
+def _filled(key: str, node: Node, fill: Fill) -> Any:
+    if isinstance(node.value, list):
+        return [_filled(key, each, fill) for each in node.value]
+    if isinstance(node.value, dict):
+        return {name: _filled(f"{key}.{name}", below, fill) for name, below in node.value.items()}
+    if not isinstance(node.value, str):
+        return node.value
+    template = fill(key, node.value, node.origin)
+    return template if template.names else template.render({})
+
+
+def _rendered(value: Any, known: Mapping[str, Any]) -> Any:
+    if isinstance(value, Template):
+        return value.render(known)
+    if isinstance(value, list):
+        return [_rendered(each, known) for each in value]
+    if isinstance(value, dict):
+        return rendered(value, known)
+    return value
+
+
+def _waits(value: Any) -> bool:
+    if isinstance(value, list):
+        return any(map(_waits, value))
+    return waits(value) if isinstance(value, dict) else isinstance(value, Template)

@@ -1,0 +1,1 @@
+"""Which tasks and labels a rule is about."""

@@ -1,0 +1,91 @@
+"""Reads which tasks run together: the sections of ``cluster`` that name tasks, as rules for what packs them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final
+
+from longshore.config.select.selection import Selection
+from longshore.config.values.quantities import count
+from longshore.config.values.search import Config, Expander, Scope
+from longshore.contract.clustering import ClusterRule, Partition
+from longshore.errors import ConfigError
+
+_SECTION: Final = "cluster"
+
+
+def cluster_rules(config: Config, scope: Scope, dimensions: frozenset[str]) -> tuple[ClusterRule, ...]:
+    """The sections of ``cluster`` that say which tasks run together, in the order in which they are written.
+
+    Parameters
+    ----------
+    config
+        The merged configuration.
+    scope
+        What the searches go by.
+    dimensions
+        Names of all dimensions that tasks have; in a ``clusterTemplate`` they stand for the values of a cluster.
+
+    Raises
+    ------
+    ConfigError
+        A value is wrong, or two sections name one label.
+    """
+    section = config.at(_SECTION)
+    parts = section.value if section is not None and isinstance(section.value, dict) else {}
+    rules: list[ClusterRule] = []
+    taken: dict[str, ClusterRule] = {}
+    for label, node in parts.items():
+        if not isinstance(node.value, dict) or "pipetasks" not in node.value:
+            continue
+        own = replace(scope, current={**scope.current, "curr_cluster": label}, free=dimensions | {"label"})
+        rule = _Section(f"{_SECTION}.{label}", node.value, Expander(config, own)).rule(label)
+        for task in rule.tasks:
+            if (other := taken.setdefault(task, rule)) is not rule:
+                raise ConfigError(
+                    f"the label '{task}' is in the clusters '{other.label}' and '{label}'",
+                    origin=rule.origin,
+                    hint=f"A task runs in one job; '{other.label}' names it at {other.origin}.",
+                )
+        rules.append(rule)
+    return tuple(rules)
+
+
+class _Section(Selection):
+    """One section of ``cluster``."""
+
+    def rule(self, label: str) -> ClusterRule:
+        """What it says."""
+        return ClusterRule(
+            label=label,
+            tasks=self.names("pipetasks"),
+            dimensions=self.names("dimensions"),
+            equal=self.equal(),
+            template=self.text("clusterTemplate"),
+            start=self.start(),
+            partition=self._partition(),
+            origin=self.nodes["pipetasks"].origin,
+        )
+
+    def _partition(self) -> Partition | None:
+        dimensions = self.names("partitionDimensions")
+        if not dimensions:
+            return None
+        given = [*self._limits()]
+        if len(given) != 1:
+            why = "nothing says into how many parts" if not given else "two keys say into how many parts"
+            raise ConfigError(
+                f"{self.key('partitionDimensions')} cuts clusters into parts, and {why}",
+                origin=self.nodes["partitionDimensions"].origin,
+                hint="Give either 'partitionMaxClusters' or 'partitionMaxSize'.",
+            )
+        ((key, most),) = given
+        if key == "partitionMaxSize":
+            return Partition(dimensions=dimensions, most_values=most)
+        return Partition(dimensions=dimensions, most_clusters=most)
+
+    def _limits(self) -> Iterator[tuple[str, int]]:
+        for key in ("partitionMaxClusters", "partitionMaxSize"):
+            if text := self.text(key):
+                yield key, count(text, f"{self.name}.{key}", self.nodes[key].origin, least=1)

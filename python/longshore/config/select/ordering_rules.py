@@ -1,0 +1,115 @@
+"""Reads in which order groups of jobs run: the sections of ``ordering``, as rules for what makes the workflow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+import msgspec
+
+from longshore.config.select.selection import Selection
+from longshore.config.values.merge import Node
+from longshore.config.values.quantities import truth
+from longshore.config.values.search import Config, Expander, Scope
+from longshore.contract.clustering import Start
+from longshore.errors import ConfigError
+from longshore.model.workflow.job_groups import Implementation
+from longshore.origin import Origin
+
+
+class Sorting(StrEnum):
+    """How groups are put in order."""
+
+    SORT = "sort"
+
+
+class OrderingRule(msgspec.Struct, frozen=True, kw_only=True):
+    """One section of ``ordering``.
+
+    Attributes
+    ----------
+    name
+        Its name.
+    labels
+        Labels of its jobs.
+    dimensions
+        Dimensions whose values make a group.
+    equal
+        Dimensions that stand for another where a job does not have it, in the order of preference.
+    start
+        Which jobs say where the others belong; ``None`` where each says so itself.
+    implementation
+        How the order is made.
+    blocking
+        Whether a group with a failure keeps the next ones from running.
+    origin
+        Where it was written.
+    """
+
+    name: str
+    labels: tuple[str, ...]
+    dimensions: tuple[str, ...]
+    equal: Mapping[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
+    start: Start | None = None
+    implementation: Implementation = Implementation.GROUP
+    blocking: bool = False
+    origin: Origin
+
+
+def ordering_rules(config: Config, scope: Scope) -> tuple[OrderingRule, ...]:
+    """The sections of ``ordering``, in the order in which they are written.
+
+    Parameters
+    ----------
+    config
+        The merged configuration.
+    scope
+        What the searches go by.
+
+    Raises
+    ------
+    ConfigError
+        A value is wrong or missing.
+    """
+    hit = config.lookup("ordering", scope)
+    if hit is None or hit.value is None:
+        return ()
+    if not isinstance(hit.value, dict):
+        raise ConfigError("'ordering' must be a map of orders by their names", origin=hit.origin)
+    return tuple(_rule(name, node, Expander(config, scope)) for name, node in hit.value.items() if node.value)
+
+
+def _rule(name: str, node: Node, values: Expander) -> OrderingRule:
+    if not isinstance(node.value, dict):
+        raise ConfigError(f"'ordering.{name}' must be a map", origin=node.origin)
+    section = Selection(f"ordering.{name}", node.value, values)
+    section.word("ordering_type", Sorting)
+    return OrderingRule(
+        name=name,
+        labels=_needed(section, "labels", node.origin),
+        dimensions=_needed(section, "dimensions", node.origin),
+        equal=section.equal(),
+        start=section.start(),
+        implementation=section.word("implementation", Implementation) or Implementation.GROUP,
+        blocking=_blocking(section),
+        origin=node.origin,
+    )
+
+
+def _needed(section: Selection, key: str, origin: Origin) -> tuple[str, ...]:
+    names = section.names(key)
+    if not names:
+        raise ConfigError(
+            f"'{section.name}' says no {key}",
+            origin=section.origin(key) if key in section.nodes else origin,
+            hint=f"An order is made of labels and dimensions: {section.name}: {{labels: ..., dimensions: ...}}.",
+        )
+    return names
+
+
+def _blocking(section: Selection) -> bool:
+    node = section.nodes.get("blocking")
+    if node is None or node.value is None:
+        return False
+    text = node.value if isinstance(node.value, bool) else section.text("blocking")
+    return truth(text, f"{section.name}.blocking", node.origin)

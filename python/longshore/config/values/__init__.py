@@ -1,0 +1,1 @@
+"""Layers, their merge, and the search for a value."""

@@ -1,0 +1,221 @@
+"""Works out ``bpsEval(function, arguments)`` in a text where the function is pure, and hands on any other."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, TypeAlias
+from warnings import catch_warnings, simplefilter
+
+import msgspec
+
+from longshore.config.values.interpolate import shown
+from longshore.errors import ConfigError
+from longshore.origin import Origin
+
+WORD: Final = "bpsEval"
+
+PURE: Final[Mapping[str, Callable[..., Any]]] = {
+    "max": max,
+    "min": min,
+    "sum": sum,
+    "len": len,
+    "round": round,
+    "abs": abs,
+    "sorted": sorted,
+    "str": str,
+    "int": int,
+    "float": float,
+}
+"""Functions that are worked out wherever a value is: with literals as arguments they can do no harm."""
+
+_BEGIN = re.compile(r"bpsEval\s*\(\s*(?P<name>[A-Za-z_][\w.]*)\s*(?P<next>[,)])")
+_WHOLE = re.compile(r"\s*(?P<name>[A-Za-z_][\w.]*)\s*\((?P<arguments>.*)\)\s*", re.DOTALL)
+_LONGEST: Final = 10_000
+"""Characters of one call: the parser of literals needs far more memory than the text."""
+_MOST_DIGITS: Final = 100
+"""What `round` may round to: it works out ten to the power of that."""
+_DEEPEST: Final = 20
+_HINT: Final = (
+    f"Write '{WORD}(function, arguments)'; the arguments are literals of Python (numbers, quoted text, lists), for "
+    f"example {WORD}(max, [1, {{n}}])."
+)
+
+
+class Call(msgspec.Struct, frozen=True):
+    """A function to call.
+
+    Attributes
+    ----------
+    name
+        A builtin, or the dotted path of a function.
+    arguments, options
+        What it is given.
+    text
+        The call as it stands in the configuration.
+    origin
+        Where that is.
+    """
+
+    name: str
+    arguments: tuple[Any, ...]
+    options: dict[str, Any]
+    text: str
+    origin: Origin | None = None
+
+
+Caller: TypeAlias = Callable[[Call], Any]
+"""What calls functions that are not pure."""
+
+
+GENERATE: Final = "bpsGenerateConfig"
+"""The key whose value is one call, of a function that returns more configuration."""
+GENERATE_HINT: Final = (
+    f"Write '{GENERATE}: package.module.function(arguments)'; the arguments are literals of Python, for example "
+    f"{GENERATE}: 'mine.settings(\"{{operator}}\", n=3)'."
+)
+
+
+def worked_out(text: str, origin: Origin | None, caller: Caller | None, *, depth: int = 0) -> str:
+    """The text with calls replaced by what they return; without a caller, those that are not pure stay.
+
+    Raises
+    ------
+    ConfigError
+        A call cannot be understood, or the function refuses its arguments.
+    """
+    if WORD not in text:
+        return text
+    if depth > _DEEPEST:
+        raise ConfigError(f"'{WORD}' stands in itself more than {_DEEPEST} deep", origin=origin)
+    return "".join(_pieces(text, origin, caller, depth))
+
+
+def _pieces(text: str, origin: Origin | None, caller: Caller | None, depth: int) -> Iterator[str]:
+    at = 0
+    while (start := text.find(WORD, at)) >= 0:
+        yield text[at:start]
+        end, name, arguments = _call_at(text, start, origin)
+        inner = worked_out(arguments, origin, caller, depth=depth + 1)
+        whole = text[start:end]
+        if WORD in inner or (name not in PURE and caller is None):
+            # What stands in it waits for a caller, and so must this.
+            yield whole
+        else:
+            call = _parsed(name, inner, whole, origin)
+            yield str(_pure(call) if name in PURE else caller(call) if caller else whole)
+        at = end
+    yield text[at:]
+
+
+def calls(text: str) -> Iterator[str]:
+    """Names of the functions that a text calls and that are not pure.
+
+    Raises
+    ------
+    ConfigError
+        A call cannot be understood.
+    """
+    at = 0
+    while (start := text.find(WORD, at)) >= 0:
+        at, name, arguments = _call_at(text, start, None)
+        if name not in PURE:
+            yield name
+        yield from calls(arguments)
+
+
+def parsed_call(text: str, origin: Origin | None, *, hint: str) -> Call:
+    """A text that is nothing but ``function(arguments)``, its arguments understood.
+
+    Parameters
+    ----------
+    text
+        The call.
+    origin
+        Where it was written.
+    hint
+        What is accepted, for errors.
+
+    Raises
+    ------
+    ConfigError
+        It is no call, or its arguments are no literals.
+    """
+    found = _WHOLE.fullmatch(text)
+    if found is None or len(text) > _LONGEST or _closing(found["arguments"] + ")", 0) != len(found["arguments"]):
+        raise ConfigError(f"{shown(text)} is no call of a function", origin=origin, hint=hint)
+    return _parsed(found["name"], found["arguments"], text.strip(), origin, hint)
+
+
+def _call_at(text: str, start: int, origin: Origin | None) -> tuple[int, str, str]:
+    """Where a call ends, its function, and its arguments."""
+    found = _BEGIN.match(text, start)
+    if found is None:
+        raise ConfigError(f"{shown(text[start:])} is no call of a function", origin=origin, hint=_HINT)
+    if found["next"] == ")":
+        return found.end(), found["name"], ""
+    end = _closing(text, found.end())
+    if end < 0 or end - start > _LONGEST:
+        problem = "has no closing parenthesis" if end < 0 else f"is longer than {_LONGEST:,} characters"
+        raise ConfigError(f"{shown(text[start:])} {problem}", origin=origin, hint=_HINT)
+    return end + 1, found["name"], text[found.end() : end]
+
+
+def _closing(text: str, at: int) -> int:
+    """Where the parenthesis stands that closes what is open, quoted text left out; negative where none does."""
+    opened = 1
+    quote = ""
+    while at < len(text):
+        character = text[at]
+        if quote:
+            if character == "\\":
+                at += 1
+            elif character == quote:
+                quote = ""
+        elif character in "'\"":
+            quote = character
+        elif character == "(":
+            opened += 1
+        elif character == ")":
+            opened -= 1
+            if not opened:
+                return at
+        at += 1
+    return -1
+
+
+def _parsed(name: str, arguments: str, text: str, origin: Origin | None, hint: str = _HINT) -> Call:
+    try:
+        given, options = _literals(arguments)
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        raise ConfigError(
+            f"the arguments of {shown(text)} are no literals", origin=origin, hint=f"{hint} Quote what is text."
+        ) from None
+    return Call(name, given, options, text, origin)
+
+
+def _literals(arguments: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The values of arguments, which are parsed and never run: only literals come out of it."""
+    with catch_warnings():
+        simplefilter("ignore")  # an odd escape in a text is no concern of ours
+        tree = ast.parse(f"call({arguments}\n)", mode="eval").body
+    if not isinstance(tree, ast.Call) or not isinstance(tree.func, ast.Name):
+        raise TypeError(arguments)
+    options = {option.arg: ast.literal_eval(option.value) for option in tree.keywords}
+    if None in options:
+        raise ValueError(arguments)
+    given = tuple(ast.literal_eval(argument) for argument in tree.args)
+    return given, {str(name): value for name, value in options.items()}
+
+
+def _pure(call: Call) -> Any:
+    if call.name == "round" and any(
+        isinstance(digits, int) and abs(digits) > _MOST_DIGITS
+        for digits in (*call.arguments[1:], *call.options.values())
+    ):
+        raise ConfigError(f"{shown(call.text)} asks for more than {_MOST_DIGITS} digits", origin=call.origin)
+    try:
+        return PURE[call.name](*call.arguments, **call.options)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ConfigError(f"{shown(call.text)} fails: {str(error)[:200]}", origin=call.origin) from None

@@ -1,0 +1,279 @@
+"""Turns what people write for amounts, times and counts into numbers with one unit, or says what is accepted."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any, Final
+
+from longshore.config.values.interpolate import shown
+from longshore.config.values.merge import Node, plain
+from longshore.errors import ConfigError
+from longshore.model.workflow.request import MIB
+from longshore.origin import Origin
+
+_AMOUNT = re.compile(
+    r"(?P<number>\d{1,18}(?:\.\d{0,18})?|\.\d{1,18})\s*(?P<unit>(?:(?P<prefix>[kmgtpe])i?)?b?)",
+    re.IGNORECASE | re.ASCII,
+)
+_PREFIXES: Final = " kmgtpe"
+_LARGEST = 2**63 - 1
+_AMOUNT_HINT = "Accepted are a number of MB (4096) and one with a unit (512M, 1.5G, '4 GiB'); units are powers of 1024."
+
+_CLOCK = re.compile(
+    r"(?:(?P<days>\d{1,6})-)?(?P<hours>\d{1,9})(?::(?P<minutes>\d{1,2}))?(?::(?P<seconds>\d{1,2}))?", re.ASCII
+)
+_SECONDS = re.compile(r"\d{1,12}(?:\.\d{0,9})?", re.ASCII)
+_SPELLED = re.compile(r"(?:(\d{1,9}(?:\.\d{1,9})?)\s*([dhms])\s*)+", re.IGNORECASE | re.ASCII)
+_SPELLED_ONE = re.compile(r"([\d.]+)\s*([dhms])", re.IGNORECASE | re.ASCII)
+_UNIT_S: Final = {"d": 86400, "h": 3600, "m": 60, "s": 1}
+_WALLTIME_HINT = (
+    "Accepted are seconds (5400), hours:minutes ('1:30'), hours:minutes:seconds ('1:30:00'), '1h30m', and days in "
+    "front ('2-03:00:00')."
+)
+
+_NAME = re.compile(r"[^\s=,\x00-\x1f]+")
+_MEMBER = re.compile(r"[\w.:/-]+", re.ASCII)
+_COUNTED: Final = {"cpus": "requestCpus", "memory": "requestMemory", "disk": "requestDisk"}
+_SPELLINGS: Final = {"cpu": "cpus", "mem": "memory", "tmp": "disk"}
+"""open-lmake's names of the resources."""
+
+
+def memory(value: Any, key: str, origin: Origin | None = None, *, round_down: bool = False) -> int:
+    """Bytes of an amount of memory or disk; a bare number is MB, as BPS has it (that is, MiB).
+
+    Parameters
+    ----------
+    value
+        A number, or a text with a number and perhaps a unit.
+    key
+        What errors call it.
+    origin
+        Where it was written.
+    round_down
+        Whether a fraction of a byte counts for nothing (of what there is), and not for a whole one (of what is asked).
+
+    Raises
+    ------
+    ConfigError
+        It is no amount.
+    """
+    text = str(value).strip() if isinstance(value, str | int) and not isinstance(value, bool) else ""
+    if isinstance(value, float) and math.isfinite(value):
+        # As people write it: no exponent, and no digits that only the binary form has.
+        text = format(Decimal(repr(value)), "f")
+    if found := _AMOUNT.fullmatch(text):
+        factor = 1024 ** _PREFIXES.index((found["prefix"] or " ").lower()) if found["unit"] else MIB
+        # A fraction, for a float would be off by bytes and round up what needs no rounding.
+        amount = Fraction(found["number"]) * factor
+        if amount <= _LARGEST:
+            return math.floor(amount) if round_down else math.ceil(amount)
+    raise ConfigError(
+        f"'{key}' must be an amount of memory or disk, not {shown(value)}", origin=origin, hint=_AMOUNT_HINT
+    )
+
+
+def walltime(value: Any, key: str, origin: Origin | None = None) -> float:
+    """Seconds of a time span.
+
+    Raises
+    ------
+    ConfigError
+        It is no time span.
+    """
+    text = str(value).strip() if isinstance(value, str | int | float) and not isinstance(value, bool) else ""
+    if _SECONDS.fullmatch(text):
+        return float(text)
+    if _SPELLED.fullmatch(text):
+        return float(sum(Decimal(number) * _UNIT_S[unit.lower()] for number, unit in _SPELLED_ONE.findall(text)))
+    clock = _CLOCK.fullmatch(text)
+    if clock and (seconds := _of_clock(clock)) is not None:
+        return seconds
+    raise ConfigError(f"'{key}' must be a time span, not {shown(value)}", origin=origin, hint=_WALLTIME_HINT)
+
+
+def _of_clock(clock: re.Match[str]) -> float | None:
+    """Seconds of ``days-hours:minutes:seconds``, or ``None`` when minutes or seconds go beyond 59."""
+    hours, minutes, seconds = (int(clock[part] or 0) for part in ("hours", "minutes", "seconds"))
+    if minutes > 59 or seconds > 59 or (clock["days"] and hours > 23):
+        return None
+    return float(int(clock["days"] or 0) * 86400 + hours * 3600 + minutes * 60 + seconds)
+
+
+def count(value: Any, key: str, origin: Origin | None = None, *, least: int = 0, round_down: bool = False) -> int:
+    """A whole number; text is read as one, for variables leave text behind.
+
+    Raises
+    ------
+    ConfigError
+        It is none, or too small.
+    """
+    number: int | None = None
+    if isinstance(value, int) and not isinstance(value, bool):
+        number = value
+    elif isinstance(value, float) and math.isfinite(value) and (round_down or value.is_integer()):
+        number = math.floor(value)
+    elif isinstance(value, str) and re.fullmatch(r"\s*[+-]?\d{1,18}\s*", value, re.ASCII):
+        number = int(value)
+    if number is None or not least <= number <= _LARGEST:
+        bound = f" of at least {least}" if least else ", 0 or more"
+        raise ConfigError(
+            f"'{key}' must be a whole number{bound}, not {shown(value)}",
+            origin=origin,
+            hint=f"For example '{key.rpartition('.')[2]}: {max(least, 1)}'.",
+        )
+    return number
+
+
+def exit_codes(value: Any, key: str, origin: Origin | None = None) -> tuple[int, ...]:
+    """Exit codes of one or a list of them; 0 is no failure and is left out, null is none.
+
+    Raises
+    ------
+    ConfigError
+        One is no whole number from 0 to 255.
+    """
+    codes = value if isinstance(value, list) else [] if value is None else [value]
+    for code in codes:
+        # No texts here: BPS refuses them as well.
+        if not isinstance(code, int) or isinstance(code, bool) or not 0 <= code <= 255:
+            raise ConfigError(
+                f"'{key}' must be an exit code from 1 to 255 or a list of such, not {shown(value)}",
+                origin=origin,
+                hint="For example 'retryUnlessExit: [1, 2]'; null or [] is none.",
+            )
+    return tuple(code for code in dict.fromkeys(codes) if code)
+
+
+def resource_name(name: str, key: str, origin: Origin | None = None) -> str:
+    """A name for a resource that has no key of its own.
+
+    Raises
+    ------
+    ConfigError
+        It cannot be one.
+    """
+    if (plain_name := _SPELLINGS.get(name, name)) in _COUNTED:
+        raise ConfigError(f"'{name}' is asked for by '{_COUNTED[plain_name]}', not in '{key}'", origin=origin)
+    if not _NAME.fullmatch(name):
+        raise ConfigError(f"{shown(name)} cannot be the name of a resource in '{key}'", origin=origin)
+    return name
+
+
+def parse_pool(node: Node) -> dict[str, int | tuple[str, ...]]:
+    """What there is to hand out, from ``resources: {cpus, memory, disk, NAME}``: amounts in bytes, all rounded down.
+
+    A resource that is given as a list has members with names, such as ``gpus: [0, 1, 3]``.
+
+    Raises
+    ------
+    ConfigError
+        It is no such map, or names one resource in two spellings.
+    """
+    if node.value is None:
+        return {}
+    if not isinstance(node.value, dict):
+        raise ConfigError(
+            f"'resources' must be a map, not {shown(node.value)}",
+            origin=node.origin,
+            hint="For example 'resources: {cpus: 4, memory: 8 GiB}'.",
+        )
+    pool: dict[str, int | tuple[str, ...]] = {}
+    spelled: dict[str, str] = {}
+    for name, amount in node.value.items():
+        resource = _SPELLINGS.get(name, name)
+        if resource in spelled:
+            raise ConfigError(
+                f"'resources' gives both '{spelled[resource]}' and '{name}', which are the same", origin=amount.origin
+            )
+        spelled[resource] = name
+        if amount.value is not None:
+            pool[resource] = _capacity(resource, name, amount)
+    return pool
+
+
+def _capacity(resource: str, name: str, amount: Node) -> int | tuple[str, ...]:
+    key = f"resources.{name}"
+    if isinstance(amount.value, list):
+        return _members(resource, key, amount)
+    if resource in {"memory", "disk"}:
+        return memory(amount.value, key, amount.origin, round_down=True)
+    if resource == "cpus":
+        return count(amount.value, key, amount.origin, least=1, round_down=True)
+    if not _NAME.fullmatch(name):
+        raise ConfigError(f"{shown(name)} cannot be the name of a resource", origin=amount.origin)
+    return count(amount.value, key, amount.origin, round_down=True)
+
+
+def _members(resource: str, key: str, listed: Node) -> tuple[str, ...]:
+    """The names of a resource's members."""
+    if resource in _COUNTED:
+        raise ConfigError(
+            f"'{key}' must be an amount, not a list", origin=listed.origin, hint="Only such as GPUs are told apart."
+        )
+    if not _NAME.fullmatch(resource):
+        raise ConfigError(f"{shown(resource)} cannot be the name of a resource", origin=listed.origin)
+    values = plain(listed)
+    for value in values:
+        if isinstance(value, bool) or not isinstance(value, int | str) or not _MEMBER.fullmatch(str(value)):
+            raise ConfigError(
+                f"'{key}' must be an amount or a list of names, and {shown(value)} is no name",
+                origin=listed.origin,
+                hint=f"For example '{key}: [0, 1, 3]', or '{key}: 4'.",
+            )
+    names = tuple(map(str, values))
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise ConfigError(f"'{key}' names '{twice}' twice", origin=listed.origin)
+    return names
+
+
+def truth(value: Any, key: str, origin: Origin | None = None) -> bool:
+    """Yes or no.
+
+    Raises
+    ------
+    ConfigError
+        It is neither.
+    """
+    word = str(value).strip().lower()
+    if word not in {"true", "false"}:
+        raise ConfigError(f"'{key}' must be true or false, not {shown(value)}", origin=origin)
+    return word == "true"
+
+
+def most_at_once(node: Node, key: str) -> dict[str, int]:
+    """How many jobs there may be at once by the name of what limits them, from ``concurrencyLimits`` and its like.
+
+    Raises
+    ------
+    ConfigError
+        It is no map of names to numbers from 1.
+    """
+    if node.value is None:
+        return {}
+    if not isinstance(node.value, dict):
+        raise ConfigError(
+            f"'{key}' must be a map, not {shown(node.value)}",
+            origin=node.origin,
+            hint=f"For example '{key}: {{db_limit: 4}}'.",
+        )
+    given = {name: each for name, each in node.value.items() if each.value is not None}
+    return {name: count(plain(each), f"{key}.{name}", each.origin, least=1) for name, each in given.items()}
+
+
+def requested(values: Mapping[str, Any], key: str, origin: Origin | None = None) -> dict[str, int]:
+    """Amount per name of ``requestResources``; null asks for nothing.
+
+    Raises
+    ------
+    ConfigError
+        A name or an amount is not right.
+    """
+    return {
+        resource_name(name, key, origin): count(amount, f"{key}.{name}", origin)
+        for name, amount in values.items()
+        if amount is not None
+    }

@@ -1,0 +1,31 @@
+"""Turns what a job asks for and the rules of its profile into what an attempt may use before it is ended: pure."""
+
+from __future__ import annotations
+
+from longshore.contract.batch import AttemptLimits
+from longshore.model.workflow.attempt_rules import Bounds, Keep
+from longshore.model.workflow.request import Request
+
+
+def limits_of(bounds: Bounds, request: Request) -> AttemptLimits | None:
+    """The limits of an attempt; ``None`` where it has none, as most have.
+
+    Parameters
+    ----------
+    bounds
+        The rules of its profile.
+    request
+        What this attempt asks for.
+    """
+    memory = None
+    if bounds.memory and request.memory_b is not None:
+        memory = int(request.memory_b * (1.0 + bounds.grace_share)) + bounds.grace_b
+    if memory is None and request.walltime_s is None and bounds.log_b is None and bounds.tmp is Keep.NONE:
+        return None
+    return AttemptLimits(
+        memory_b=memory,
+        asked_b=request.memory_b,
+        walltime_s=request.walltime_s,
+        log_b=bounds.log_b,
+        keep_tmp=bounds.tmp,
+    )

@@ -1,0 +1,70 @@
+"""Turns the ends of attempts into a reason to pause the run: a host, or a mistake, that fails every job at once.
+
+A machine with a broken disk ends each job in a moment, asks for the next, and so eats a whole run in minutes. The sign
+of it is a row of different jobs that fail fast on one host with no success among them.
+"""
+
+from __future__ import annotations
+
+from longshore.model.run.event import Ended, Event, Restarted, Started, Steer
+from longshore.model.run.state import Cause
+
+_TELLING = frozenset({Cause.EXIT, Cause.SIGNAL, Cause.SUBMIT, Cause.PREDICATE})
+"""Causes that a broken machine has as well; that a job needs more memory says nothing of its host."""
+
+
+class FastFailures:
+    """The jobs that failed fast in a row, per host.
+
+    Parameters
+    ----------
+    most
+        How many different jobs may; 0 is any number.
+    within_s
+        Run time up to which a failure is fast.
+    """
+
+    def __init__(self, most: int, within_s: float) -> None:
+        self._most = most
+        self._within_s = within_s
+        self._rows: dict[str, dict[int, None]] = {}
+        self._hosts: dict[int, str] = {}
+        self.why = ""
+        """Why the run should be paused; empty while it should not."""
+
+    def take(self, event: Event) -> None:
+        """Take one event in."""
+        if not self._most:
+            return
+        if isinstance(event, Ended):
+            self._ended(event)
+        elif isinstance(event, Started) and event.host:
+            self._hosts[event.j] = event.host
+        elif isinstance(event, Restarted) or (isinstance(event, Steer) and event.act in {"pause", "unpause"}):
+            # Who lets it go on has seen it, and wants to see anew.
+            self._rows.clear()
+            self.why = ""
+
+    def _ended(self, event: Ended) -> None:
+        host = event.host or self._hosts.pop(event.j, "")
+        self._hosts.pop(event.j, None)
+        if event.cause is None:
+            self._rows.pop(host, None)
+            return
+        if event.cause not in _TELLING or (event.run_s or 0.0) > self._within_s:
+            return
+        row = self._rows.setdefault(host, {})
+        row[event.j] = None
+        if len(row) >= self._most and not self.why:
+            where = f" on '{host}'" if host else ""
+            self.why = (
+                f"{len(row)} different jobs failed in a row{where}, each within {self._within_s:g} s, and none "
+                f"succeeded{_last(event)}"
+            )
+
+
+def _last(event: Ended) -> str:
+    """How the last of them ended, in words."""
+    if event.reason:
+        return f"; the last: {event.reason}"
+    return f"; the last with exit code {event.exit}" if event.exit is not None else ""

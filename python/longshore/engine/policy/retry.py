@@ -1,0 +1,262 @@
+"""Turns how an attempt ended, and what was before it, into whether its job is tried again, when, and with what.
+
+Each cause has its own rule: memory, time, loss and preemption come first, then what the user says under ``retryOn``,
+then ``retryUnlessExit``, and at last the number of retries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from longshore.engine.policy.request_growth import more_memory, more_walltime
+from longshore.model.run.event import Ended, Failed, Lost, Retry
+from longshore.model.run.state import Cause
+from longshore.model.tasks.task import Scalar
+from longshore.model.workflow.attempt_rules import Backoff, RetryOn
+from longshore.model.workflow.job import JobSettings
+from longshore.model.workflow.request import MIB, Request
+
+COUNTED_APART: Final = frozenset({Cause.OOM, Cause.WALLTIME, Cause.PREEMPTED})
+"""Causes whose ends are counted per job, for a rule of their own."""
+_SIGNALLED: Final = 128
+
+
+class RetryRules(msgspec.Struct, frozen=True, kw_only=True):
+    """The rules of one profile.
+
+    Attributes
+    ----------
+    retries
+        Attempts after the first.
+    unless_exit
+        Exit codes that trying again cannot mend.
+    retries_on_lost, retries_on_preempted
+        Attempts after one that was lost, or preempted; budgets of their own.
+    on
+        Ends after which it is tried again all the same.
+    memory_factor, memory_most_b, memory_of_usage
+        How memory grows; see `longshore.engine.policy.request_growth`. ``None`` for the factor: it does not.
+    walltime_factor, walltime_most_s
+        How time grows.
+    abort_on
+        Exit code that ends the run; ``None`` for none.
+    backoff
+        How long a job waits before it is tried again; ``None`` for not at all.
+    """
+
+    retries: int = 0
+    unless_exit: tuple[int, ...] = ()
+    retries_on_lost: int = 1
+    retries_on_preempted: int = 20
+    abort_on: int | None = None
+    on: RetryOn | None = None
+    memory_factor: float | None = None
+    memory_most_b: int | None = None
+    memory_of_usage: bool = False
+    walltime_factor: float | None = None
+    walltime_most_s: float | None = None
+    backoff: Backoff | None = None
+
+
+class Past(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """The bad ends of a job, the newest included.
+
+    Attributes
+    ----------
+    tries
+        All of them since its budget was fresh.
+    lost, preempted
+        How many of these were lost, or preempted.
+    ooms, overtimes
+        Ends for want of memory, and of time, since the job began.
+    """
+
+    tries: int
+    lost: int = 0
+    preempted: int = 0
+    ooms: int = 0
+    overtimes: int = 0
+
+
+def rules_of(settings: JobSettings, *, retries_on_lost: int, capacity: Mapping[str, int] | None) -> RetryRules:
+    """The rules of a profile.
+
+    Parameters
+    ----------
+    settings
+        The profile's settings.
+    retries_on_lost
+        As the run has it.
+    capacity
+        The largest amount of each resource that the service can grant, where it can tell.
+    """
+    rules = settings.rules
+    growth = rules.growth
+    factor, most = settings.attributes.get("memoryMultiplier"), settings.attributes.get("requestMemoryMax")
+    asked_most = int(most) if isinstance(most, int | float) else None
+    known = (asked_most, growth.memory_limit_b, (capacity or {}).get("memory"))
+    return RetryRules(
+        retries=settings.number_of_retries,
+        unless_exit=settings.retry_unless_exit,
+        retries_on_lost=retries_on_lost,
+        retries_on_preempted=rules.retries_on_preempted,
+        abort_on=_number(settings.attributes.get("abortOnValue")),
+        on=rules.retry_on,
+        memory_factor=float(factor) if isinstance(factor, int | float) and factor > 1 else None,
+        memory_most_b=min((each for each in known if each is not None), default=None),
+        memory_of_usage=growth.of_usage,
+        walltime_factor=growth.walltime,
+        walltime_most_s=growth.walltime_most_s,
+        backoff=rules.backoff if rules.backoff.first_s else None,
+    )
+
+
+def _number(value: Scalar | None) -> int | None:
+    return None if value is None else int(value)
+
+
+def first_request(request: Request, rules: RetryRules) -> Request:
+    """What the first attempt asks for: where memory may grow, never more than it may grow to."""
+    if rules.memory_factor is None or rules.memory_most_b is None or request.memory_b is None:
+        return request
+    return msgspec.structs.replace(request, memory_b=min(request.memory_b, rules.memory_most_b))
+
+
+def lowered_at_first(settings: JobSettings) -> int | None:
+    """Bytes that a first attempt asks for where that is less than was written, whatever the service has."""
+    rules = rules_of(settings, retries_on_lost=0, capacity=None)
+    first = first_request(settings.request, rules).memory_b
+    return None if first == settings.request.memory_b else first
+
+
+def judge(
+    end: Ended | Lost, *, past: Past, rules: RetryRules, asked: Request | None = None, first: Request | None = None
+) -> Retry | Failed:
+    """Decide about a job after a bad end.
+
+    Parameters
+    ----------
+    end
+        How its newest attempt ended.
+    past
+        The bad ends so far.
+    rules
+        The rules of its profile.
+    asked
+        What the attempt asked for.
+    first
+        What the first attempt asks for.
+    """
+    if isinstance(end, Lost):
+        if past.lost <= rules.retries_on_lost:
+            return Retry(j=end.j, a=end.a + 1, cause=Cause.LOST)
+        return Failed(j=end.j, why=f"lost {past.lost} times, and retryOnLost is {rules.retries_on_lost}: {end.why}")
+    if rules.abort_on is not None and end.exit == rules.abort_on:
+        return Failed(j=end.j, why=f"exit code {end.exit} ends the run (abortOnValue)", aborts=True)
+    if end.hopeless:
+        return Failed(j=end.j, why=f"trying again cannot mend it{_said(end)}")
+    asked = asked or Request()
+    match end.cause:
+        case Cause.OOM:
+            return _after_oom(end, past, rules, asked, first or asked)
+        case Cause.WALLTIME:
+            return _after_walltime(end, past, rules, asked, first or asked)
+        case Cause.PREEMPTED:
+            return _after_preemption(end, past, rules)
+        case _:
+            return _by_the_user(end, past, rules)
+
+
+def _after_oom(end: Ended, past: Past, rules: RetryRules, asked: Request, first: Request) -> Retry | Failed:
+    if rules.memory_factor is None:
+        return _while_any_is_left(end, past, rules)
+    more = more_memory(
+        asked,
+        first,
+        factor=rules.memory_factor,
+        ends=past.ooms,
+        peak_b=end.rss_b,
+        most_b=rules.memory_most_b,
+        of_usage=rules.memory_of_usage,
+    )
+    if more is None:
+        had = f"{(asked.memory_b or 0) / MIB:.0f} MiB"
+        return Failed(j=end.j, why=f"out of memory with {had}, the most it may have{_said(end)}")
+    return _while_any_is_left(end, past, rules, request=more)
+
+
+def _after_walltime(end: Ended, past: Past, rules: RetryRules, asked: Request, first: Request) -> Retry | Failed:
+    if rules.walltime_factor is None:
+        # With the same time it would come no further, only later.
+        return Failed(j=end.j, why=f"out of time, and there is no walltimeMultiplier to give it more{_said(end)}")
+    more = more_walltime(asked, first, factor=rules.walltime_factor, ends=past.overtimes, most_s=rules.walltime_most_s)
+    if more is None:
+        return Failed(j=end.j, why=f"out of time with {asked.walltime_s:.0f} s, the most it may have{_said(end)}")
+    return _while_any_is_left(end, past, rules, request=more)
+
+
+def _after_preemption(end: Ended, past: Past, rules: RetryRules) -> Retry | Failed:
+    if past.preempted <= rules.retries_on_preempted:
+        return Retry(j=end.j, a=end.a + 1, cause=Cause.PREEMPTED)
+    why = f"preempted {past.preempted} times, and retryOnPreempted is {rules.retries_on_preempted}"
+    return Failed(j=end.j, why=f"{why}{_said(end)}")
+
+
+def _by_the_user(end: Ended, past: Past, rules: RetryRules) -> Retry | Failed:
+    wanted = rules.on is not None and _matches(rules.on, end)
+    if not wanted:
+        if rules.on is not None and rules.on.only:
+            return Failed(j=end.j, why=f"{_outcome(end)} is none of those under retryOn{_said(end)}")
+        if end.exit is not None and end.exit in rules.unless_exit:
+            return Failed(j=end.j, why=f"exit code {end.exit} is in retryUnlessExit")
+        if end.cause is Cause.OUTPUT:
+            return Failed(j=end.j, why=f"its log would grow as large again{_said(end)}")
+    return _while_any_is_left(end, past, rules, wait=True)
+
+
+def _matches(on: RetryOn, end: Ended) -> bool:
+    # A shell that ran the command tells of a signal as 128 and its number, and few commands go without a shell.
+    signal = end.signal if end.exit is None else end.exit - _SIGNALLED
+    return end.matched or end.exit in on.exit or signal in on.signal
+
+
+def _while_any_is_left(
+    end: Ended, past: Past, rules: RetryRules, *, request: Request | None = None, wait: bool = False
+) -> Retry | Failed:
+    """Another attempt out of the budget of all causes that have none of their own."""
+    counted = past.tries - past.lost - past.preempted
+    if counted > rules.retries:
+        return Failed(j=end.j, why=f"no attempt left: numberOfRetries is {rules.retries}{_said(end)}")
+    due = end.t + delay_s(rules.backoff, end.j, end.a, counted) if wait and rules.backoff else None
+    return Retry(j=end.j, a=end.a + 1, cause=end.cause or Cause.EXIT, request=request, not_before=due)
+
+
+def delay_s(backoff: Backoff, job: int, attempt: int, tries: int) -> float:
+    """Seconds to wait after an attempt: twice as long each time, and between half of that and all of it.
+
+    The share is drawn from the numbers of the job and the attempt, so that jobs that fail together do not come back
+    together, and so that the same history always gives the same answer.
+    """
+    whole = min(backoff.first_s * 2.0 ** min(tries - 1, 60), backoff.most_s)
+    return round(whole * (0.5 + 0.5 * _share(job, attempt)), 3)
+
+
+def _share(job: int, attempt: int) -> float:
+    """A number from 0 to 1 that looks drawn by lot (the finaliser of SplitMix64)."""
+    number = (job * 0x9E3779B97F4A7C15 + attempt * 0xD1B54A32D192ED03) % 2**64
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        number = (number ^ (number >> shift)) * factor % 2**64
+    return (number ^ (number >> 31)) / 2**64
+
+
+def _outcome(end: Ended) -> str:
+    if end.signal is not None:
+        return f"signal {end.signal}"
+    return f"exit code {end.exit}" if end.exit is not None else f"an end by {end.cause}"
+
+
+def _said(end: Ended) -> str:
+    return f": {end.reason}" if end.reason else ""

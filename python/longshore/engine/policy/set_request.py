@@ -1,0 +1,67 @@
+"""Turns what somebody sets of a job that has not started, ``requestMemory=8G`` say, into its new request; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import msgspec
+
+from longshore.config.values.quantities import count, memory, walltime
+from longshore.errors import UsageError
+from longshore.model.suggestions import did_you_mean
+from longshore.model.workflow.request import Request
+
+
+def _cpus(text: str, key: str) -> int:
+    return count(text, key, least=1)
+
+
+_FIELDS: Final[Mapping[str, tuple[str, Callable[[str, str], int | float]]]] = {
+    "requestCpus": ("cpus", _cpus),
+    "requestMemory": ("memory_b", memory),
+    "requestDisk": ("disk_b", memory),
+    "requestWalltime": ("walltime_s", walltime),
+}
+_RETRIES: Final = "numberOfRetries"
+_OTHERS: Final = "requestResources."
+SETTABLE: Final = (*_FIELDS, f"{_OTHERS}NAME", _RETRIES)
+"""What can be changed of jobs that have not started."""
+
+
+def changed(request: Request, changes: Mapping[str, str]) -> Request:
+    """A request with what somebody set.
+
+    Parameters
+    ----------
+    request
+        What was asked for so far.
+    changes
+        Text per key; 0 takes a limit away, as it does in a configuration.
+
+    Raises
+    ------
+    ConfigError
+        A value is none for its key.
+    UsageError
+        A key is none that can be changed.
+    """
+    fields: dict[str, int | float | None] = {}
+    resources = dict(request.resources)
+    for key, text in changes.items():
+        if key in _FIELDS:
+            field, read = _FIELDS[key]
+            fields[field] = read(text, key) or None
+        elif key.startswith(_OTHERS) and key != _OTHERS:
+            resources[key.removeprefix(_OTHERS)] = count(text, key)
+        elif key == _RETRIES:
+            count(text, key)
+        else:
+            raise _unknown(key)
+    asked = {name: amount for name, amount in resources.items() if amount}
+    return msgspec.structs.replace(request, **fields, resources=asked)
+
+
+def _unknown(key: str) -> UsageError:
+    hint = f"{did_you_mean(key, SETTABLE)} What can be: {', '.join(SETTABLE)}.".lstrip()
+    return UsageError(f"'{key}' cannot be set of a live run", hint=hint)

@@ -1,0 +1,162 @@
+"""Turns how an attempt ended, and what it left behind, into whether that is a success: pure predicates."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from longshore.model.run.event import Ended
+from longshore.model.run.state import Cause, JobState
+from longshore.model.workflow.attempt_rules import RetryOn, SuccessIf, Value
+
+WELL = JobState.SUCCEEDED.value
+"""What ``successIf.state`` calls an end without a cause."""
+
+
+class Facts(msgspec.Struct, frozen=True, kw_only=True):
+    """What an attempt left behind.
+
+    Attributes
+    ----------
+    log
+        The end of its log; empty where there is none.
+    file
+        The path that must exist, its variables filled in; ``None`` where none is asked for.
+    there
+        Whether it does.
+    """
+
+    log: str = ""
+    file: str | None = None
+    there: bool = False
+
+
+def needs_log(end: Ended, rules: SuccessIf | None, on: RetryOn | None) -> bool:
+    """Whether the log has to be read to judge this end."""
+    matters = on is not None and on.log is not None
+    if may_succeed(end, rules):
+        # A predicate that is not met makes it a failure, which the words in the log may want tried again.
+        return rules is not None and (matters or rules.log is not None or rules.value is not None)
+    return matters
+
+
+def may_succeed(end: Ended, rules: SuccessIf | None) -> bool:
+    """Whether its exit code, or the way it ended, is that of a success."""
+    if end.cause is None:
+        return True
+    if rules is None:
+        return False
+    if rules.any_of:
+        # A job may fail and do what was wanted; one that was ended by others, or is lost, did not.
+        return end.cause in _OWN_ENDS
+    by_exit = end.cause is Cause.EXIT and rules.exit is not None and end.exit in rules.exit
+    return by_exit or (rules.state is not None and end.cause.value in rules.state)
+
+
+_OWN_ENDS: Final = frozenset({Cause.EXIT, Cause.SIGNAL, Cause.OOM, Cause.WALLTIME, Cause.OUTPUT})
+
+
+def judged(end: Ended, rules: SuccessIf | None, on: RetryOn | None, facts: Facts) -> Ended:
+    """The end with its outcome: a success, a predicate that is not met, or the failure it was.
+
+    Parameters
+    ----------
+    end
+        As the workload manager tells it.
+    rules
+        What a success must be like.
+    on
+        After which failures the job is tried again.
+    facts
+        What the attempt left behind.
+    """
+    if rules is not None and may_succeed(end, rules):
+        if rules.any_of:
+            return _matched(_judged_by_any(end, rules, facts), on, facts)
+        unmet = "; ".join(_unmet(end, rules, facts))
+        end = msgspec.structs.replace(end, cause=Cause.PREDICATE if unmet else None, reason=unmet or None)
+    return _matched(end, on, facts)
+
+
+def _matched(end: Ended, on: RetryOn | None, facts: Facts) -> Ended:
+    """The end, marked where the log has what it is to be tried again for."""
+    if end.cause is not None and on is not None and on.log is not None and _found(on.log, facts.log):
+        end = msgspec.structs.replace(end, matched=True)
+    return end
+
+
+def _judged_by_any(end: Ended, rules: SuccessIf, facts: Facts) -> Ended:
+    """The end where one predicate that is met makes a success; what failed for want of one stays the failure it was."""
+    asked = [
+        msgspec.structs.replace(rules, **{name: None for name in _PREDICATES if name not in kept}, any_of=False)
+        for kept in _ALONE
+        if any(getattr(rules, name) is not None for name in kept)
+    ]
+    unmet = ["; ".join(_unmet(end, alone, facts)) or _unjudged(end, alone) for alone in asked]
+    if not all(unmet):
+        return msgspec.structs.replace(end, cause=None, reason=None)
+    why = "; ".join(unmet)
+    return msgspec.structs.replace(
+        end, cause=end.cause or Cause.PREDICATE, reason=f"{end.reason}; {why}" if end.reason else why
+    )
+
+
+_ALONE: Final = (("exit",), ("log",), ("file",), ("least_s", "most_s"), ("value",), ("state",))
+"""Predicates, each with the fields that say it."""
+_PREDICATES: Final = tuple(name for names in _ALONE for name in names)
+
+
+def _unjudged(end: Ended, alone: SuccessIf) -> str:
+    """Why a predicate is not met although nothing contradicts it: what it is about is not there."""
+    if alone.exit is not None and end.exit is None:
+        return "it has no exit code, which 'returncode' asks for"
+    if (alone.least_s is not None or alone.most_s is not None) and end.run_s is None:
+        return "its run time is not known, which 'runtime' asks for"
+    return ""
+
+
+def _unmet(end: Ended, rules: SuccessIf, facts: Facts) -> Iterator[str]:
+    """What is not as it must be, in words."""
+    ended = end.cause.value if end.cause else WELL
+    if rules.state is not None and ended not in rules.state and not (rules.exit and end.exit in rules.exit):
+        yield f"it ended as {ended}, and successIf.state is {', '.join(rules.state)}"
+    if rules.exit is not None and end.exit is not None and end.exit not in rules.exit:
+        yield f"exit code {end.exit} is not in successIf.exit {list(rules.exit)}"
+    if rules.log is not None and not _found(rules.log, facts.log):
+        yield f"its log has nothing that matches successIf.log '{rules.log}'"
+    if rules.file is not None and not facts.there:
+        yield f"there is no file '{facts.file or rules.file}' (successIf.file)"
+    if end.run_s is not None:
+        if rules.least_s is not None and end.run_s < rules.least_s:
+            yield f"it ran for {end.run_s:.1f} s, and successIf.walltime is at least {rules.least_s:g} s"
+        if rules.most_s is not None and end.run_s > rules.most_s:
+            yield f"it ran for {end.run_s:.1f} s, and successIf.walltime is at most {rules.most_s:g} s"
+    if rules.value is not None:
+        yield from _out_of_bounds(rules.value, facts.log)
+
+
+def _out_of_bounds(value: Value, log: str) -> Iterator[str]:
+    # The last one: of a million matches, none of the others is kept.
+    last = next(iter(deque(re.finditer(value.regex, log, re.MULTILINE), maxlen=1)), None)
+    if last is None:
+        yield f"its log has nothing that matches successIf.value '{value.regex}'"
+        return
+    text = last[1] if last.re.groups else last[0]
+    try:
+        number = float(text or "")
+    except ValueError:
+        yield f"successIf.value found '{(text or '')[:40]}', which is no number"
+        return
+    # Written so that `nan`, which is neither less nor more than anything, is out of bounds.
+    if value.least is not None and not number >= value.least:
+        yield f"successIf.value found {number:g}, less than {value.least:g}"
+    elif value.most is not None and not number <= value.most:
+        yield f"successIf.value found {number:g}, more than {value.most:g}"
+
+
+def _found(regex: str, log: str) -> bool:
+    return re.search(regex, log, re.MULTILINE) is not None

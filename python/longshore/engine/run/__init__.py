@@ -1,0 +1,1 @@
+"""The loop that drives a run, and the service around it."""

@@ -1,0 +1,131 @@
+"""Looks at what an attempt left behind, its log and its files, when its end is read, and removes what nobody keeps."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from longshore.config.values.interpolate import Template, parse
+from longshore.contract.context import RunPaths
+from longshore.engine.policy.success_rules import Facts, judged, may_succeed, needs_log
+from longshore.engine.rundir.job_table import JobTable
+from longshore.errors import ConfigError
+from longshore.model.run.event import Ended
+from longshore.model.workflow.attempt_rules import Keep
+from longshore.plan.task_script import count_done_tasks, records_tasks, task_record_path
+
+LOG_TAIL_B: Final = 1 << 20
+"""How much of the end of a log is searched: a log may have gigabytes, and the engine waits meanwhile."""
+
+
+class Evidence:
+    """What the engine of one life looks at before it believes an end.
+
+    Parameters
+    ----------
+    run
+        The run directory.
+    jobs
+        Its jobs.
+    say
+        Takes a line for the engine's log.
+    """
+
+    def __init__(self, run: RunPaths, jobs: JobTable, say: Callable[[str], None]) -> None:
+        self._run = run
+        self._jobs = jobs
+        self._say = say
+        self._unwanted: list[Path] = []
+        rules = [settings.rules for settings in jobs.header.settings]
+        # Most runs ask for nothing of this; their ends then cost a look into a list.
+        self._asks = [each.success_if is not None or each.retry_on is not None for each in rules]
+        self._resumes = [each.resume_tasks for each in rules]
+        self._drops = [each.bounds.logs is Keep.FAILED for each in rules]
+
+    def weigh(self, end: Ended) -> Ended:
+        """The end with its outcome."""
+        profile = self._jobs.profile_of[end.j]
+        if self._asks[profile]:
+            end = self._judged(end)
+        if end.cause is not None and self._resumes[profile]:
+            end = self._as_far_as_it_came(end)
+        if self._drops[profile] and end.cause is None:
+            self._unwanted.append(self._log(end))
+        return end
+
+    def clear(self) -> None:
+        """Remove the logs of successes that nobody keeps; only once these are durable."""
+        unwanted, self._unwanted = self._unwanted, []
+        for path in unwanted:
+            with suppress(OSError):
+                path.unlink()
+
+    def _judged(self, end: Ended) -> Ended:
+        rules = self._jobs.settings(end.j).rules
+        wanted = rules.success_if
+        log = tail(self._log(end)) if needs_log(end, wanted, rules.retry_on) else ""
+        file = None
+        if wanted is not None and wanted.file is not None and may_succeed(end, wanted):
+            file = self._path(end.j, wanted.file)
+        there = file is not None and os.path.lexists(file)
+        return judged(end, wanted, rules.retry_on, Facts(log=log, file=file, there=there))
+
+    def _as_far_as_it_came(self, end: Ended) -> Ended:
+        """The bad end of a job of several tasks, which says how many of them are done."""
+        stored = self._jobs[end.j]
+        tasks = stored.tasks
+        if tasks < 2 or not records_tasks(stored.c):
+            return end
+        try:
+            done = count_done_tasks((self._run.root / task_record_path(end.j)).read_bytes())
+        except OSError:
+            done = 0
+        said = f"{done} of {tasks} tasks are done, and are not run again"
+        return msgspec.structs.replace(
+            end,
+            reason=f"{end.reason}; {said}" if end.reason else said,
+            extra={**end.extra, "tasks": str(tasks), "tasks_done": str(done)},
+        )
+
+    def _log(self, end: Ended) -> Path:
+        return self._run.root / self._jobs.log_path(end.j, self._jobs[end.j], end.a)
+
+    def _path(self, job: int, text: str) -> str | None:
+        stored, settings = self._jobs[job], self._jobs.settings(job)
+        values = {**stored.tags, "label": settings.label, "jobName": stored.name, "jobLabel": settings.label}
+        try:
+            path = Template(parse(text)).render(values)
+        except ConfigError as error:
+            self._say(f"successIf.file of '{stored.name}': {error.message}")
+            return None
+        return os.path.join(settings.working_directory or str(self._run.root), path)  # noqa: PTH118 - a text is wanted
+
+
+def forget_tasks(run: RunPaths, jobs: Iterable[int]) -> None:
+    """Have jobs begin with their first task when they run again, whichever of them were done.
+
+    Parameters
+    ----------
+    run
+        The run directory.
+    jobs
+        The jobs.
+    """
+    for job in jobs:
+        (run.root / task_record_path(job)).unlink(missing_ok=True)
+
+
+def tail(path: Path) -> str:
+    """The end of a log; empty where it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - LOG_TAIL_B))
+            return file.read(LOG_TAIL_B).decode("utf-8", "replace")
+    except OSError:
+        return ""

@@ -1,0 +1,512 @@
+"""The engine of one run: reads what happened, writes it down, decides, acts, and sleeps until there is news.
+
+The order within a round is what the promises rest on: events are applied in memory first, made durable next, and only
+then is anything done on the strength of them. A life that finds a newer one beside it stops without touching anything.
+It is one file because that order can only be checked where all of it is in sight.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from longshore import __version__
+from longshore.contract.batch import Accepted, Batch, MemberEvent, Rejected, SubmitResult, Throttled, Urgency
+from longshore.contract.context import Mark, RunPaths, Unreachable
+from longshore.contract.executor import Executor
+from longshore.engine.policy.fast_failures import FastFailures
+from longshore.engine.run.apply_interventions import described, events_of, restarted
+from longshore.engine.run.executor_capabilities import (
+    discard_ends,
+    end_leftovers,
+    free_submissions,
+    reprioritise,
+    wait_for_news,
+)
+from longshore.engine.run.judge_end import Evidence, forget_tasks
+from longshore.engine.run.make_scheduler import make_scheduler
+from longshore.engine.run.members import MemberBuilder
+from longshore.engine.rundir import interventions
+from longshore.engine.rundir.job_table import JobTable
+from longshore.engine.rundir.journal import Journal, next_life
+from longshore.engine.rundir.read_journal import read_events
+from longshore.engine.rundir.replay import initial_state
+from longshore.engine.rundir.runtime_history import RunHistory
+from longshore.engine.rundir.snapshot_writer import Snapshots
+from longshore.engine.rundir.wait_notes import Notes
+from longshore.engine.rundir.wait_reasons import WaitingJobs
+from longshore.engine.schedule.concurrency_limits import Bounds
+from longshore.engine.schedule.priorities import Urgencies
+from longshore.engine.settings import EngineSettings
+from longshore.engine.share.sharing import Sharing
+from longshore.engine.state.apply_event import apply_event
+from longshore.engine.state.job_codes import OVER
+from longshore.engine.state.resource_pool import NO_IDENTITIES
+from longshore.engine.state.restart_selection import select_for_restart
+from longshore.engine.state.snapshot_of import snapshot_of
+from longshore.engine.state.steering import throttled
+from longshore.errors import RunUnreadableError
+from longshore.model.run.claim import Claim
+from longshore.model.run.event import (
+    FORMAT,
+    Deleted,
+    Ended,
+    Event,
+    Failed,
+    Life,
+    Started,
+    Steer,
+    Submitted,
+    Submitting,
+)
+from longshore.model.run.event import (
+    Refused as BatchRefused,
+)
+from longshore.model.run.snapshot import Snapshot
+from longshore.model.run.state import Cause, JobState
+from longshore.world.clock import Clock
+from longshore.world.host import boot_id, host_name
+from longshore.world.runs.run_directory import read_card
+
+_NAP_S: Final = 0.25
+"""Longest sleep: how late an order of the user is seen."""
+_RETRY_DISK_S: Final = 2.0
+"""Pause before writing is tried again on a disk that is full."""
+
+
+class Superseded(Exception):  # noqa: N818 - a state of affairs, not an error
+    """The run is this life's no longer: a newer one has begun, or its directory was taken away."""
+
+
+class Engine:
+    """One life of a run's engine.
+
+    Parameters
+    ----------
+    run
+        The run directory.
+    executor
+        The manager of single jobs.
+    settings
+        What was fixed when the run was prepared.
+    clock
+        The time.
+    by
+        Why this life begins: ``submit``, ``resume``, ``restart`` or ``cancel``.
+    say
+        Takes a line for the engine's log.
+    """
+
+    def __init__(
+        self,
+        run: RunPaths,
+        executor: Executor,
+        settings: EngineSettings,
+        *,
+        clock: Clock,
+        by: str,
+        say: Callable[[str], None],
+    ) -> None:
+        self._run = run
+        self._executor = executor
+        self._settings = settings
+        self._clock = clock
+        self._say = say
+        self._jobs = jobs = JobTable(run, "parents")
+        self._members = MemberBuilder(jobs)
+        self.state = initial_state(jobs)
+        number, seal = next_life(run.journal)
+        self._guard = FastFailures(settings.max_fast_failures, settings.fast_failure_s)
+        for event in read_events(run.journal, seal=seal):
+            apply_event(self.state, event)
+            self._guard.take(event)
+        self._evidence = Evidence(run, jobs, say)
+        self._began = clock.elapsed()
+        self._unsettled: list[tuple[int, int]] = []
+        """Attempts whose ends were told, and perhaps are not durable yet."""
+        self._obeyed: set[Path] = set()
+        """Orders that were taken, and perhaps could not be removed yet."""
+        self.life = _life(number, by, clock)
+        run.journal.mkdir(exist_ok=True)
+        self._journal = Journal(run.journal, self.life)
+        for event in self._journal.seal(seal, now=clock.now()):
+            # An engine that was thought dead wrote this, and perhaps did it, while this one was beginning.
+            apply_event(self.state, event)
+        apply_event(self.state, self.life)
+        self._mark: Mark = ""
+        self._notes = Notes(clock, say)
+        self._waiting = WaitingJobs(run, self.state)
+        self._pause = (0.0, "")
+        """Until when nothing is started, on the clock that never jumps, and why."""
+        self._doubtful = set(self.state.active.values())
+        """Batches of earlier lives: whether they were taken was perhaps written down, but never seen by this life."""
+        self._told: set[tuple[int, int]] = set()
+        """Attempts the executor was asked to end."""
+        self._looked_at = -_NAP_S
+        """When orders were last looked for."""
+        self._snapshots = Snapshots(run, self._journal, clock)
+        executor.open(run, number)
+        self._history = history = RunHistory(settings.history, jobs, clock=clock, say=say)
+        bounds = Bounds(settings, jobs.header.settings)
+        claim = Claim(run=read_card(run).mark, keeper=str(run.keeper))
+        tag = f"{claim.run}-{number}"
+        self._scheduler = scheduler = make_scheduler(
+            self.state, jobs, bounds, settings, executor=executor, estimates=history.estimates, tag=tag
+        )
+        self._urgencies = Urgencies(self.state, scheduler.pressure_of, self._rest_s)
+        machine = settings.share_machine
+        self._sharing = Sharing(claim, scheduler, bounds, history, machine=machine, clock=clock, say=say)
+
+    def run(self) -> JobState:
+        """Work until nothing of the run can move any more, and return the run's state.
+
+        Raises
+        ------
+        Superseded
+            A newer life has begun.
+        """
+        try:
+            while not self._round():
+                wait_for_news(self._executor, self._nap())
+            if self.state.cancelled:
+                end_leftovers(self._executor)
+        finally:
+            self._executor.close()
+            self._sharing.release()
+            self._history.add(last=True)
+            self._journal.close()
+        assert self.state.finished is not None
+        return self.state.finished.state
+
+    def restart(self) -> int:
+        """Give every job another chance that did not succeed or is named by the order; return how many there are."""
+        left = [(path, order) for path, order in interventions.waiting(self._run) if order.act == "restart"]
+        # Removed as all orders are, once what follows from them is durable.
+        self._obeyed |= {path for path, _ in left}
+        return self._restart(left[-1][1] if left else interventions.Order(who="", act="restart"))
+
+    def _restart(self, order: interventions.Order) -> int:
+        named = {number for number, label in enumerate(self._jobs.labels) if label in order.from_labels}
+        chosen = select_for_restart(self.state, named)
+        # Before it is written down: whoever dies in between has only to do again what is done.
+        forget_tasks(self._run, chosen.anew)
+        if chosen.jobs:
+            event = restarted(order, chosen.jobs)
+            self._say(f"{order.who or 'somebody'} orders: restart, {len(event.jobs)} jobs run again")
+            self._note_event(event)
+        if order.set:
+            self._take_order(msgspec.structs.replace(order, act="set"))
+        return len(chosen.jobs)
+
+    def _round(self) -> bool:
+        """One round; whether it was the last."""
+        self._notes.begin(self._pause[1] if self._is_pausing else "")
+        self._poll()
+        self._obey()
+        self._judge()
+        self._share()
+        starts = self._starts()
+        for start in starts:
+            self._note_event(start)
+        finished = self._scheduler.finish()
+        if finished:
+            self._note_event(finished)
+        if not self._commit():
+            return False
+        self._evidence.clear()
+        self._settle()
+        self._end_cancelled()
+        if starts:
+            self._sharing.note_starts()
+        for start in starts:
+            self._hand_over(start)
+        self._reprioritise()
+        self._history.add()
+        # The last event may be of an earlier round, which could not write it.
+        last = self.state.finished is not None
+        self._write_snapshot(last=last)
+        return last
+
+    def _starts(self) -> list[Submitting]:
+        """What is handed over in this round, within what the manager takes at this moment."""
+        if self._is_pausing:
+            return []
+        self._scheduler.limits = self._executor.limits
+        return self._scheduler.starts(self._now(), at_most=free_submissions(self._executor))
+
+    def _urgency(self, start: Submitting) -> Urgency | None:
+        """How urgent a batch is, where the manager has an order of its own."""
+        if self._executor.limits.max_batch < 2:
+            return None
+        return self._urgencies.of(start.b, (job for job, _ in start.jobs), self._clock.now())
+
+    def _reprioritise(self) -> None:
+        if self._executor.limits.max_batch < 2:
+            return
+        if moved := self._urgencies.moved(self._clock.elapsed(), self._clock.now()):
+            reprioritise(self._executor, moved)
+
+    def _rest_s(self) -> float:
+        return self._history.rest_s(self.state, max(1, len(self.state.active)))
+
+    def _judge(self) -> None:
+        """Decide about jobs that ended badly, and about the run where too many do."""
+        for judgement in self._scheduler.judgements():
+            self._note_event(judgement)
+        if self._guard.why and not self.state.over:
+            self._note_event(Steer(who="longshore", act="pause", set={"why": self._guard.why}))
+        if self.state.paused:
+            self._notes.add(f"paused: {self.state.paused}; 'longshore unpause' goes on")
+        elif not self.state.over and (narrow := throttled(self.state.throttles, self._jobs.labels)):
+            self._notes.add(narrow)
+
+    def _share(self) -> None:
+        """Agree with the user's other runs on who has how much of this machine, and of limits."""
+        for why in self._sharing.turn():
+            self._notes.add(why)
+
+    def _poll(self) -> None:
+        answer = self._executor.poll(self._mark)
+        if isinstance(answer, Unreachable):
+            self._notes.add(f"the workload manager does not answer: {answer.why}")
+            return
+        self._mark = answer.mark
+        if answer.note:
+            self._notes.add(answer.note)
+        if answer.waiting is not None:
+            self._waiting.take(answer.waiting)
+        if note := self._waiting.note:
+            self._notes.add(note)
+        self._doubtful |= answer.recheck
+        if answer.busy:
+            self._start_nothing_for(answer.busy.retry_after_s, answer.busy.why)
+        self._unsettled += [(event.j, event.a) for event in answer.events if not isinstance(event, Started)]
+        for event in answer.events:
+            if self.state.expects(event.j, event.a):
+                self._note_event(self._as_it_counts(event))
+        for job, attempt in answer.never_started:
+            if self.state.expects(job, attempt):
+                self._give_back(self.state.active[job], ((job, attempt),))
+        self._find_unanswered()
+
+    def _settle(self) -> None:
+        """Tell the executor of the ends that are durable by now."""
+        if self._unsettled:
+            discard_ends(self._executor, self._unsettled)
+            self._unsettled = []
+
+    def _as_it_counts(self, event: MemberEvent) -> MemberEvent:
+        """An end as it counts: a bad one that somebody asked for is a cancellation."""
+        if not isinstance(event, Ended):
+            return event
+        if event.cause and event.j in self.state.cancelling:
+            return msgspec.structs.replace(event, cause=Cause.CANCELLED)
+        return self._evidence.weigh(event)
+
+    def _find_unanswered(self) -> None:
+        """Look up the batches of which it is not certain that they were taken: a life died in between."""
+        doubtful = self._doubtful | self.state.batches.keys()
+        if not doubtful:
+            return
+        found = self._executor.find(sorted(doubtful))
+        if isinstance(found, Unreachable):
+            self._notes.add(f"it cannot be told what became of {len(doubtful)} batches: {found.why}")
+            return
+        self._doubtful = set()
+        members: dict[str, list[tuple[int, int]]] = {}
+        for job, batch in self.state.active.items():
+            members.setdefault(batch, []).append((job, self.state.attempts[job]))
+        for batch in sorted(doubtful):
+            if batch in found.late and batch in self.state.batches:
+                self._take_answer(self.state.batches[batch], found.late[batch])
+                continue
+            taken = found.taken.get(batch, frozenset())
+            if taken and batch in self.state.batches:
+                self._note_event(Submitted(b=batch, id=batch))
+            if missing := tuple(member for member in members.get(batch, ()) if member not in taken):
+                self._give_back(batch, missing)
+
+    def _give_back(self, batch: str, members: tuple[tuple[int, int], ...]) -> None:
+        """Take back attempts that were handed over and certainly never started."""
+        self._note_event(BatchRefused(b=batch, why="it never reached the workload manager", jobs=members))
+
+    def _hand_over(self, start: Submitting) -> None:
+        self._may_act()
+        if self._is_pausing:
+            # Not now was the answer to another batch of this round, and it holds for all.
+            self._note_event(BatchRefused(b=start.b, why=self._pause[1]))
+            return
+        assert start.request is not None
+        lane, slots = self._scheduler.lane(start.request, start.jobs[0][0])
+        try:
+            members = tuple(
+                self._members.build(job, attempt, start.request, start.ids.get(job, NO_IDENTITIES))
+                for job, attempt in start.jobs
+            )
+        except RunUnreadableError as error:
+            self._take_answer(start, Throttled(f"the jobs cannot be read: {error.message}", _RETRY_DISK_S))
+            return
+        batch = Batch(
+            lane=lane,
+            slots=slots,
+            id=start.b,
+            tag=start.tag,
+            request=start.request,
+            members=members,
+            attributes=self._jobs.settings(start.jobs[0][0]).attributes,
+            urgency=self._urgency(start),
+            settings=self._jobs.settings(start.jobs[0][0]).own,
+        )
+        self._take_answer(start, self._executor.submit(batch))
+
+    def _take_answer(self, start: Submitting, answer: SubmitResult) -> None:
+        match answer:
+            case Accepted():
+                self._note_event(Submitted(b=start.b, id=answer.id))
+            case Rejected():
+                self._note_event(BatchRefused(b=start.b, why=answer.why, spent=True, hopeless=answer.hopeless))
+                if answer.for_all:
+                    self._give_up(start, answer.why)
+            case Throttled():
+                self._note_event(BatchRefused(b=start.b, why=answer.why))
+                self._start_nothing_for(answer.retry_after_s, answer.why)
+            case _:
+                # Unsure: it stays unanswered, and the next round looks it up.
+                self._notes.add(answer.why)
+
+    def _give_up(self, start: Submitting, why: str) -> None:
+        """End the run because of a batch that was refused: its jobs failed, and the others are cancelled."""
+        self._say(f"the run is given up: {why}")
+        for job, _ in start.jobs:
+            if job in self.state.undecided:
+                self._note_event(Failed(j=job, why=f"it was refused, and ends the run: {why}"))
+        code, final = self.state.code, self.state.final
+        if left := tuple(job for job in range(self.state.size) if code[job] not in OVER and job != final):
+            self._note_event(Deleted(jobs=left))
+
+    def _obey(self) -> None:
+        """Take the orders that people left."""
+        if self._clock.elapsed() - self._looked_at < _NAP_S:
+            return
+        self._looked_at = self._clock.elapsed()
+        for path, order in interventions.waiting(self._run):
+            if path not in self._obeyed:
+                self._obeyed.add(path)
+                self._take_order(order)
+            if self._commit():
+                with suppress(OSError):
+                    path.unlink(missing_ok=True)
+
+    def _take_order(self, order: interventions.Order) -> None:
+        if order.act == "restart":
+            # The life that was begun for it died before it came to it.
+            self._restart(order)
+            return
+        for event in events_of(order, self._jobs, self.state, request_of=self._scheduler.coming_request_of):
+            if words := described(event):
+                self._say(words)
+            self._note_event(event)
+
+    def _end_cancelled(self) -> None:
+        """Have the executor end what was cancelled; a life that begins amid a cancellation asks again."""
+        if not self.state.cancelling:
+            return
+        # Nobody can end what is perhaps not there: a batch that was never answered is looked up first.
+        known = (job for job in self.state.cancelling if self.state.active[job] not in self.state.batches)
+        attempts = {(job, self.state.attempts[job]) for job in known} - self._told
+        if attempts and self._may_act():
+            self._told |= attempts
+            self._executor.cancel(attempts, grace_s=self._settings.grace_s)
+
+    def _note_event(self, event: Event) -> None:
+        written = self._journal.append(event, now=self._clock.now())
+        apply_event(self.state, written)
+        self._guard.take(written)
+        if type(event) is Ended and event.cause is None:
+            self._history.note(event)
+
+    def _commit(self) -> bool:
+        """Make durable what is known; nothing may be done before that, so a full disk makes the engine wait."""
+        if not self._may_act():
+            return False
+        try:
+            self._journal.commit()
+        except OSError as error:
+            why = f"the journal cannot be written: {error.strerror}"
+            self._start_nothing_for(_RETRY_DISK_S, why)
+            return False
+        # Asked after the disk, which may take its time: what follows acts on the strength of what is durable.
+        return self._may_act()
+
+    def _may_act(self) -> bool:
+        """Whether this life is still the newest; not for now, if that cannot be told."""
+        try:
+            superseded, gone = self._journal.superseded, self._journal.gone
+        except OSError as error:
+            self._start_nothing_for(_RETRY_DISK_S, f"the run directory cannot be read: {error.strerror}")
+            return False
+        if superseded:
+            raise Superseded("a newer engine has taken the run up")
+        if gone:
+            raise Superseded("the run directory was moved or removed")
+        return True
+
+    @property
+    def _is_pausing(self) -> bool:
+        return self._clock.elapsed() < self._pause[0]
+
+    def _start_nothing_for(self, seconds: float, why: str) -> None:
+        self._pause = max(self._pause, (self._clock.elapsed() + seconds, why))
+        self._notes.add(why)
+
+    def _now(self) -> float:
+        """The time of day for decisions: this life's first, moved on by the clock that never jumps."""
+        return self.life.t + self._clock.elapsed() - self._began
+
+    def _nap(self) -> float:
+        due = self._scheduler.next_wake()
+        until, _ = self._pause
+        if (pause := until - self._clock.elapsed()) > 0:
+            # Nothing that is ready can start: being awake would only keep the workload manager busy.
+            return min(_NAP_S, pause)
+        if self.state.newly_ready or self.state.undecided or self._scheduler.more:
+            return 0.0
+        return _NAP_S if due is None else max(0.0, min(_NAP_S, due - self._now()))
+
+    def _write_snapshot(self, *, last: bool) -> None:
+        if not (last or self._snapshots.is_due(self._notes)) or not self._may_act():
+            return
+        try:
+            self._snapshots.write(self.snapshot())
+        except OSError as error:
+            self._notes.add(f"the snapshot cannot be written: {error.strerror}")
+
+    def snapshot(self) -> Snapshot:
+        """Where the run stands."""
+        return snapshot_of(
+            self.state,
+            self._jobs.labels,
+            life=self.life,
+            number=self._journal.number,
+            now=self._clock.now(),
+            note=str(self._notes),
+            held=self._waiting.held,
+        )
+
+
+def _life(number: int, by: str, clock: Clock) -> Life:
+    return Life(
+        v=FORMAT,
+        life=number,
+        t=clock.now(),
+        host=host_name(),
+        pid=os.getpid(),
+        boot=boot_id(),
+        by=by,
+        longshore=__version__,
+    )

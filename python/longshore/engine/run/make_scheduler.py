@@ -1,0 +1,57 @@
+"""Makes the scheduler of a life of the engine, from what its run asks for and what its executor has."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from longshore.contract.executor import Executor
+from longshore.engine.policy.retry import first_request, rules_of
+from longshore.engine.run.executor_capabilities import max_batch_for, probe_resources
+from longshore.engine.rundir.job_table import JobTable
+from longshore.engine.schedule.concurrency_limits import Bounds
+from longshore.engine.schedule.lanes import Lanes
+from longshore.engine.schedule.runtime_estimates import Estimates
+from longshore.engine.schedule.scheduler import Scheduler, SchedulerProfile
+from longshore.engine.settings import EngineSettings
+from longshore.engine.state.resource_pool import Pool
+from longshore.engine.state.run_state import RunState
+
+
+def make_scheduler(
+    state: RunState,
+    jobs: JobTable,
+    bounds: Bounds,
+    settings: EngineSettings,
+    *,
+    executor: Executor,
+    estimates: Estimates,
+    tag: str,
+) -> Scheduler:
+    """Make the scheduler; its batches have tags that begin with `tag`."""
+    probe = probe_resources(executor)
+    has_batches = executor.limits.max_batch > 1
+    profiles = []
+    for profile, takes in zip(jobs.header.settings, bounds.takes, strict=True):
+        rules = rules_of(profile, retries_on_lost=settings.retries_on_lost, capacity=probe.capacity)
+        # What the manager is told of a job beside its request is one for a batch.
+        told = (tuple(sorted((name, str(value)) for name, value in profile.attributes.items())), repr(profile.own))
+        profiles.append(
+            SchedulerProfile(
+                request=first_request(profile.request, rules),
+                rules=rules,
+                priority=profile.priority,
+                kind=told if has_batches else None,
+                takes=takes,
+                max_batch=partial(max_batch_for, executor, profile.own),
+            )
+        )
+    pool = None if probe.capacity is None else Pool(probe.capacity, probe.identities)
+    return Scheduler(
+        state,
+        profiles,
+        jobs.profile_of,
+        lanes=Lanes(pool, bounds.pools),
+        limits=executor.limits,
+        tag=tag,
+        estimates=estimates,
+    )

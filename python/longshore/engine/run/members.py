@@ -1,0 +1,87 @@
+"""Builds what an executor gets of an attempt: its command, environment, folder, log and limits."""
+
+from __future__ import annotations
+
+import os
+import posixpath
+from collections import ChainMap
+from collections.abc import Mapping
+from functools import cached_property
+
+from longshore.contract.batch import BatchMember
+from longshore.engine.policy.attempt_limits import limits_of
+from longshore.engine.rundir.job_table import JobTable
+from longshore.engine.state.resource_pool import NO_IDENTITIES, Identities
+from longshore.model.workflow.request import Request
+from longshore.plan.allotted_resources import identity_variables, thread_variables
+from longshore.plan.commands import (
+    full_command,
+    job_variables,
+    substitute_files,
+    substitute_inherited,
+    substitute_variables,
+)
+from longshore.plan.task_script import TASKS_DONE_VARIABLE, task_record_path
+
+
+class MemberBuilder:
+    """Builds the members of batches from the records of their jobs and from this process's environment."""
+
+    def __init__(self, jobs: JobTable) -> None:
+        self._jobs = jobs
+        self._run_dir = str(jobs.run.root)
+        self._inherited = dict(os.environ)
+        self._shared: dict[int, Mapping[str, str]] = {}
+        """Environment per profile."""
+
+    def build(self, job: int, attempt: int, request: Request, identities: Identities = NO_IDENTITIES) -> BatchMember:
+        """An attempt of a job, ready to be handed over with what it is given.
+
+        Raises
+        ------
+        RunUnreadableError
+            The record of the job cannot be read.
+        """
+        stored, settings = self._jobs[job], self._jobs.settings(job)
+        variables = job_variables(
+            name=stored.name, label=settings.label, attempt=attempt, request=request, run_dir=self._run_dir
+        )
+        folder = settings.working_directory or self._run_dir
+        # What a shell finds in there: the engine may have been started anywhere.
+        inherited = ChainMap({**variables, "PWD": posixpath.normpath(folder)}, self._inherited)
+        environment = {**substitute_inherited({**settings.environment, **stored.env}, inherited), **variables}
+        if settings.limit_threads:
+            # What the user sets wins; what happened to be set where the run was submitted does not.
+            environment = thread_variables(request.cpus) | environment
+        if stored.tasks > 1 and settings.rules.resume_tasks:
+            environment[TASKS_DONE_VARIABLE] = f"{self._run_dir}/{task_record_path(job)}"
+        if identities:
+            # Here the user does not: another job has the other GPUs.
+            environment |= identity_variables(identities)
+        command = substitute_variables(substitute_files(stored.c, self._paths), ChainMap(environment, inherited))
+        return BatchMember(
+            job=job,
+            attempt=attempt,
+            name=stored.name,
+            command=full_command(command, settings),
+            environment=environment,
+            working_directory=folder,
+            log=self._jobs.log_path(job, stored, attempt),
+            shared=self._shared_by(job, request) if request == settings.request else {},
+            limits=limits_of(settings.rules.bounds, request),
+        )
+
+    def _shared_by(self, job: int, request: Request) -> Mapping[str, str]:
+        """What the environments of all attempts of a profile have alike, as long as their request is the profile's."""
+        profile = self._jobs.profile_of[job]
+        if profile not in self._shared:
+            settings = self._jobs.settings(job)
+            variables = job_variables(name="", label=settings.label, attempt=0, request=request, run_dir=self._run_dir)
+            threads = thread_variables(request.cpus) if settings.limit_threads else {}
+            self._shared[profile] = {**threads, **settings.environment, **variables}
+        return self._shared[profile]
+
+    @cached_property
+    def _paths(self) -> dict[str, str]:
+        """Path per name of a file; read only for the sake of commands that name files."""
+        return {file.name: file.path for file in self._jobs.files()}

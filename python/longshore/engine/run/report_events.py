@@ -1,0 +1,352 @@
+"""Derives the events of a run from reports of how its jobs stand, for services that tell no events."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from hashlib import sha256
+from typing import ClassVar, Final
+
+import msgspec
+
+from longshore.contract.context import Mark, RunPaths, Unreachable
+from longshore.contract.service import EventSource, JobStatus, ReportSource, StaleMarkError, StatusReport
+from longshore.engine.rundir.job_table import JobTable
+from longshore.engine.rundir.replay import initial_state
+from longshore.engine.state.apply_event import apply_event
+from longshore.engine.state.job_codes import ACTIVE, BAD_ENDS, Code
+from longshore.engine.state.job_codes import OVER as CODES_OVER
+from longshore.engine.state.run_state import RunState
+from longshore.model.run.event import (
+    FORMAT,
+    Deleted,
+    Ended,
+    Event,
+    Failed,
+    Finished,
+    Life,
+    Lost,
+    Refused,
+    Restarted,
+    Retry,
+    Started,
+    Steer,
+    Submitted,
+    Submitting,
+)
+from longshore.model.run.state import TERMINAL, Cause, JobState
+from longshore.world.runs.run_directory import read_card
+
+OVER: Final = frozenset({JobState.SUCCEEDED, JobState.FAILED, JobState.DELETED})
+"""States of a report that says that the run is over."""
+
+_WAITS: Final = frozenset({JobState.UNREADY, JobState.READY})
+_SAYS_NOTHING: Final = frozenset({JobState.UNKNOWN, JobState.MISFIT})
+_GOES_ON: Final = frozenset({JobState.PENDING, JobState.RUNNING, JobState.SUCCEEDED})
+_ENDS: Final = frozenset({JobState.SUCCEEDED, JobState.FAILED})
+_RANK: Final = {JobState.SUCCEEDED: 0, JobState.FAILED: 0, JobState.DELETED: 1, JobState.PRUNED: 3}
+"""Ends come first, for others follow from them, and what follows from others last."""
+
+
+class ReportedEvents(EventSource):
+    """The events of a service that only reports.
+
+    Parameters
+    ----------
+    service
+        The service.
+    name
+        Its name, which events give as the one who holds and releases jobs.
+
+    Attributes
+    ----------
+    counts
+        Number of jobs per label and state, for labels that the last report only counted.
+    """
+
+    def __init__(self, service: ReportSource, name: str) -> None:
+        self._service = service
+        self._name = name
+        self.counts: Mapping[str, Mapping[JobState, int]] = {}
+        self._run: RunPaths | None = None
+        self._mark: Mark = ""
+        self._known: KnownRun | None = None
+        """Where the events up to the mark lead."""
+
+    def events(self, run: RunPaths, mark: Mark = "") -> tuple[Iterator[Event], Mark] | Unreachable:
+        """Return the events between two reports: that of the mark, and the newest."""
+        card = read_card(run)
+        if not card.submissions:
+            return iter(()), mark
+        report = self._service.report(run)
+        if isinstance(report, Unreachable):
+            return report
+        self.counts = report.counts
+        newest = sha256(msgspec.json.encode((report, len(card.submissions)))).hexdigest()[:16]
+        if mark == newest:
+            return iter(()), mark
+        if mark and (mark, run) != (self._mark, self._run):
+            raise StaleMarkError
+        if not mark or self._known is None:
+            self._known = _read_run(run, self._name)
+        last = card.submissions[-1]
+        life = Life(v=FORMAT, life=len(card.submissions), t=last.at, host=last.host, pid=0, boot="", by=last.by)
+        self._run, self._mark = run, newest
+        return iter(derive_events(self._known, report, life=life, now=time.time())), newest
+
+
+class KnownRun:
+    """A run and the state that its known events lead to.
+
+    Parameters
+    ----------
+    state
+        The state; `derive_events` brings it to the newest report.
+    index_of
+        Index of each job, by name.
+    labels
+        Names of the labels, as `RunState.labels` counts them.
+    who
+        Name of the service.
+    """
+
+    def __init__(self, state: RunState, index_of: Mapping[str, int], labels: list[str], who: str) -> None:
+        self.state = state
+        self.index_of = index_of
+        self.labels = labels
+        self.who = who
+        self.number = 0
+        """Number of the last event of its life."""
+
+
+def _read_run(run: RunPaths, who: str) -> KnownRun:
+    jobs = JobTable(run, "names", "parents")
+    index_of = {name: job for job, name in enumerate(jobs.names)}
+    return KnownRun(initial_state(jobs), index_of, jobs.labels, who)
+
+
+def derive_events(known: KnownRun, report: StatusReport, *, life: Life, now: float) -> list[Event]:
+    """The events that lead from a known state to a report, in an order in which they can have happened. Pure.
+
+    A job that is not in the report has not been submitted, unless it was before: then it stays as it was if it is
+    over, and is lost if it was not.
+
+    Parameters
+    ----------
+    known
+        The run; its state is that of the report afterwards.
+    report
+        How the run stands now.
+    life
+        Begins the events of the newest submission.
+    now
+        When the report was made, in seconds since the epoch: the time of what it gives no time for.
+    """
+    derivation = _Derivation(known, report, now)
+    derivation.begin(life)
+    derivation.restart()
+    derivation.lose()
+    derivation.advance_all()
+    if report.state in OVER:
+        derivation.finish()
+    return derivation.events
+
+
+class _Derivation:
+    """The comparison of one report with the state before it."""
+
+    def __init__(self, known: KnownRun, report: StatusReport, now: float) -> None:
+        self.events: list[Event] = []
+        self._known = known
+        self._state = state = known.state
+        self._now = now
+        self._run_state = report.state
+        found = ((known.index_of.get(status.name), status) for status in report.jobs)
+        # When the run is over, a job that is not will never be.
+        over = report.state in OVER
+        self._status = {job: each for job, each in found if job is not None and (not over or each.state in TERMINAL)}
+        counted = {number for number, label in enumerate(known.labels) if label in report.counts}
+        self._counted = frozenset(job for job in range(state.size) if state.labels[job] in counted) if counted else ()
+        """Jobs whose own state nobody reports."""
+
+    def _tell(self, event: Event) -> None:
+        if isinstance(event, Life):
+            self._known.number = 0
+        else:
+            self._known.number += 1
+            event = msgspec.structs.replace(event, n=self._known.number, t=event.t or self._now)
+        self.events.append(event)
+        apply_event(self._state, event)
+
+    def begin(self, life: Life) -> None:
+        """Begin with the newest submission, unless that was told."""
+        known = self._state.life
+        if known is None or known.life < life.life:
+            self._tell(life)
+
+    def restart(self) -> None:
+        """Run jobs again that were over and are not as they were."""
+        again: set[int] = set()
+        for job in range(self._state.size):
+            if self._state.code[job] in CODES_OVER and self._runs_again(job, again):
+                again.add(job)
+        if again or (self._state.finished and self._run_state not in OVER):
+            self._tell(Restarted(jobs=tuple(sorted(again))))
+
+    def _runs_again(self, job: int, again: set[int]) -> bool:
+        code, status = self._state.code[job], self._status.get(job)
+        if code == Code.PRUNED:
+            # It waits again once all that it was pruned for run again.
+            bad = [parent for parent in self._state.parents[job] if self._state.code[parent] in BAD_ENDS]
+            return bool(bad) and again.issuperset(bad)
+        if status is None or status.state in _SAYS_NOTHING:
+            return False
+        if status.state not in TERMINAL:
+            return True
+        return self._is_newer(job, status) or (status.state is JobState.SUCCEEDED) != (code == Code.SUCCEEDED)
+
+    def _is_newer(self, job: int, status: JobStatus) -> bool:
+        """Whether a job ended once more than is known."""
+        return status.state in _ENDS and status.attempt > max(1, self._state.attempts[job])
+
+    def lose(self) -> None:
+        """Give up attempts that the report does not have any more, or has newer ones of."""
+        state = self._state
+        for job in list(state.active):
+            status = self._status.get(job)
+            if status is None and job not in self._counted:
+                self._tell(Lost(j=job, a=state.attempts[job], why="the service no longer reports it"))
+            elif status and (status.state in _WAITS or status.attempt > state.attempts[job]):
+                why = f"the service reports the job as {status.state}, attempt {status.attempt}"
+                self._tell(Lost(j=job, a=state.attempts[job], why=why))
+
+    def advance_all(self) -> None:
+        """Bring the jobs that the report names to their new states: those that ended first, by the time of it."""
+        for job, status in self._status.items():
+            waits = self._state.code[job] in (Code.UNREADY, Code.READY)
+            parents = (self._status.get(parent) for parent in self._state.parents[job])
+            if waits and status.state in _GOES_ON and any(map(_is_bad, parents)):
+                # The workload manager went on in spite of what failed.
+                self._pending(job, status)
+
+        def place(item: tuple[int, JobStatus]) -> tuple[int, float, int]:
+            job, status = item
+            # Of deleted jobs, children come before parents, which would prune them.
+            place = -job if status.state is JobState.DELETED else job
+            return _RANK.get(status.state, 2), status.end or self._now, place
+
+        for job, status in sorted(self._status.items(), key=place):
+            self._advance(job, status)
+
+    def _advance(self, job: int, status: JobStatus) -> None:
+        code, state = self._state.code[job], status.state
+        if code in CODES_OVER or state in _SAYS_NOTHING:
+            return
+        if code == Code.UNDECIDED and (not _is_bad(status) or self._is_newer(job, status)):
+            self._tell(Retry(j=job, a=self._state.attempts[job] + 1, cause=Cause.LOST))
+        if code == Code.HELD and state is not JobState.HELD:
+            self._tell(Steer(who=self._known.who, act="release", jobs=(job,)))
+        if advance := self._ADVANCE.get(state):
+            advance(self, job, status)
+
+    def _pending(self, job: int, status: JobStatus) -> None:
+        code = self._state.code[job]
+        if code == Code.RUNNING and status.state is JobState.PENDING:
+            self._take_back(job, "it waits again")
+        elif code in ACTIVE or code in CODES_OVER:
+            return
+        # An attempt that ended has its number for ever, whatever the service counts.
+        number = max(status.attempt, self._state.attempts[job] + 1)
+        batch = f"{job}.{number}"
+        at = min(status.start or self._now, status.end or self._now)
+        self._tell(Submitting(b=batch, tag=batch, jobs=((job, number),), t=at))
+        self._tell(Submitted(b=batch, id=status.wms_id or batch, t=at))
+
+    def _running(self, job: int, status: JobStatus) -> None:
+        self._pending(job, status)
+        if self._state.code[job] == Code.PENDING:
+            at = status.start or self._now
+            self._tell(Started(j=job, a=self._state.attempts[job], host=status.host, at=at, t=at))
+
+    def _ended(self, job: int, status: JobStatus) -> None:
+        """Tell the end of an attempt; a bad one is the job's last."""
+        if job not in self._state.undecided:
+            begin = self._pending if status.start is None else self._running
+            begin(job, status)
+            self._tell(_end_of(job, self._state.attempts[job], status, self._now))
+        if status.state is JobState.FAILED:
+            self._tell(Failed(j=job, why=status.reason or "the service reports it as failed", t=status.end or 0.0))
+
+    def _held(self, job: int, status: JobStatus) -> None:
+        if self._state.code[job] == Code.HELD:
+            return
+        why = status.reason or "held"
+        self._tell(Steer(who=self._known.who, act="hold", jobs=(job,), set={"why": why}))
+        if self._state.code[job] in ACTIVE:
+            self._take_back(job, why)
+
+    def _deleted(self, job: int, status: JobStatus) -> None:
+        self._tell(Deleted(jobs=(job,)))
+        if self._state.code[job] in ACTIVE:
+            attempt = self._state.attempts[job]
+            self._tell(Ended(j=job, a=attempt, cause=Cause.CANCELLED, reason=status.reason, end=status.end))
+
+    def _take_back(self, job: int, why: str) -> None:
+        """Undo the submission of an attempt that is no longer under way."""
+        attempt = (job, self._state.attempts[job])
+        self._tell(Refused(b=self._state.active[job], why=why, jobs=(attempt,)))
+
+    def finish(self) -> None:
+        """End a run that is over, and with it the jobs of which the report says nothing."""
+        state = self._state
+        if self._run_state is JobState.DELETED and not state.cancelled:
+            self._tell(Steer(who=self._known.who, act="cancel"))
+        succeeded = self._run_state is JobState.SUCCEEDED
+        for job in range(state.size) if succeeded else reversed(range(state.size)):
+            if state.code[job] in CODES_OVER or job in self._counted:
+                continue
+            if succeeded:
+                self._advance(job, JobStatus(name="", state=JobState.SUCCEEDED))
+            elif job in state.undecided:
+                self._tell(Failed(j=job, why="the run is over"))
+            else:
+                self._deleted(job, JobStatus(name="", state=JobState.DELETED))
+        if state.finished is None:
+            self._tell(Finished(state=self._run_state, t=state.last_end or 0.0))
+
+    _ADVANCE: ClassVar[Mapping[JobState, Callable[[_Derivation, int, JobStatus], None]]] = {
+        JobState.PENDING: _pending,
+        JobState.RUNNING: _running,
+        JobState.HELD: _held,
+        JobState.SUCCEEDED: _ended,
+        JobState.FAILED: _ended,
+        JobState.DELETED: _deleted,
+        JobState.PRUNED: _deleted,
+    }
+
+
+def _is_bad(status: JobStatus | None) -> bool:
+    """Whether a job is over and did not succeed."""
+    return status is not None and status.state in TERMINAL and status.state is not JobState.SUCCEEDED
+
+
+def _end_of(job: int, attempt: int, status: JobStatus, now: float) -> Ended:
+    """How an attempt ended, as far as the report says."""
+    cause = None
+    if status.state is not JobState.SUCCEEDED:
+        cause = status.cause or (Cause.EXIT if status.signal is None else Cause.SIGNAL)
+    run_s = status.end - status.start if status.start is not None and status.end is not None else None
+    return Ended(
+        j=job,
+        a=attempt,
+        exit=status.exit,
+        signal=status.signal,
+        cause=cause,
+        reason=status.reason,
+        host=status.host,
+        start=status.start,
+        end=status.end,
+        run_s=run_s,
+        rss_b=status.peak_memory_b,
+        t=status.end or now,
+    )

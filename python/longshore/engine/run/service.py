@@ -1,0 +1,395 @@
+"""Makes a whole service of an executor: the run is driven by a detached engine of its own."""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+import time
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from longshore.contract.capabilities import (
+    Cancellable,
+    LivenessProbe,
+    LogLocating,
+    LogLocator,
+    Restartable,
+    Resumable,
+    Steerable,
+)
+from longshore.contract.context import Context, Mark, PingReport, Problem, RenderedFile, RunPaths, Unreachable
+from longshore.contract.executor import Executor, HostBound
+from longshore.contract.intervention import CancelOutcome, Intervention, JobSelection, RestartChanges
+from longshore.contract.service import EventSource, WmsService
+from longshore.engine import settings as engine_settings
+from longshore.engine.run.executor_capabilities import probe_resources
+from longshore.engine.rundir import interventions
+from longshore.engine.rundir.journal import fruitless_lives, lives
+from longshore.engine.rundir.liveness import (
+    beats_elsewhere,
+    end_engine_here,
+    has_engine_here,
+    last_words,
+    lock_run,
+    silent_since,
+)
+from longshore.engine.rundir.read_journal import read_events, read_since
+from longshore.errors import RequestError, SubmissionRefusedError
+from longshore.model.run.event import Event, Finished, Life
+from longshore.model.run.state import JobState
+from longshore.model.run.submission import Submission
+from longshore.model.workflow.request import Request
+from longshore.world.clock import Clock, SystemClock, timestamp
+from longshore.world.host import host_name, user_name
+from longshore.world.processes.detach import start_detached
+from longshore.world.runs.run_directory import read_card, read_snapshot
+
+if TYPE_CHECKING:
+    from longshore.model.workflow.workflow import Workflow
+
+_BEGIN_S: Final = 60.0
+"""How long an engine may take to begin: reading a million jobs takes a while."""
+MOST_FRUITLESS: Final = 3
+"""Lives that may die in a row without achieving anything."""
+
+
+class EngineService(
+    WmsService, EventSource, LivenessProbe, Cancellable, Restartable, Resumable, Steerable, LogLocating
+):
+    """A service for a workload manager that knows only single jobs; a subclass has a name and an executor.
+
+    The jobs of a run are submitted by an engine, a process of its own that drives the executor.
+    """
+
+    @abstractmethod
+    def executor(self, settings: Mapping[str, Any]) -> Executor:
+        """Return a new executor, not yet opened.
+
+        Parameters
+        ----------
+        settings
+            ``Context.settings["executor"]`` as it was when the run was prepared, decoded from JSON.
+        """
+
+    def render_extra(self, workflow: Workflow, ctx: Context) -> Iterator[RenderedFile]:
+        """Return files beside the engine's settings, such as templates and programs. Pure; none by default."""
+        return iter(())
+
+    def request_problems(self, request: Request, source: str, settings: Mapping[str, Any]) -> Iterator[Problem]:
+        """Return what of a request can never be granted, as far as that is known. Nothing by default.
+
+        Parameters
+        ----------
+        request
+            The request.
+        source
+            What asks for it, for messages, such as ``requestMemory=8G``.
+        settings
+            Those of `executor`.
+        """
+        return iter(())
+
+    def render(self, workflow: Workflow, ctx: Context) -> Iterable[RenderedFile]:
+        """Return the engine's settings and `render_extra`."""
+        yield engine_settings.rendered(ctx)
+        yield from self.render_extra(workflow, ctx)
+
+    def submit(self, run: RunPaths) -> Submission:
+        """Start the run's first engine."""
+        return self._begin(run, "submit")
+
+    def resume(self, run: RunPaths, *, take_over: bool = False, force: bool = False) -> Submission | None:
+        """Start another engine for a run whose engine died, or, to take it over, seems to live."""
+        if take_over:
+            end_engine_here(run)
+        else:
+            self._refuse_if_alive(run)
+        if self._finished(run):
+            return None
+        if not force:
+            _refuse_if_fruitless(run)
+        return self._begin(run, "take-over" if take_over else "resume")
+
+    def restart(self, run: RunPaths, changes: RestartChanges) -> Submission:
+        """Start an engine that runs again what did not succeed."""
+        self._refuse_if_alive(run)
+        end = self._finished(run)
+        if end and end.state == JobState.SUCCEEDED and not changes.from_labels:
+            raise SubmissionRefusedError(f"'{run.root}' has nothing to run again: every job succeeded")
+        self._refuse_if_elsewhere(run)
+        if changes.set:
+            self._refuse_beyond(run, changes.set)
+        # What was ordered before was meant for the submission that is over.
+        interventions.discard(run)
+        selection = changes.selection
+        order = interventions.Order(
+            who=user_name(),
+            act="restart",
+            jobs=selection.jobs,
+            labels=selection.labels,
+            set=changes.set,
+            from_labels=changes.from_labels,
+        )
+        path = interventions.leave(run, order)
+        try:
+            return self._begin(run, "restart")
+        except SubmissionRefusedError:
+            # It was refused, and is not to happen later behind anybody's back.
+            path.unlink(missing_ok=True)
+            raise
+
+    def cancel(self, run: RunPaths, selection: JobSelection) -> CancelOutcome:
+        """Leave the order, and see to it that there is an engine to take it."""
+        active = self._count_active(run)
+        if self._finished(run):
+            return CancelOutcome(ended=0)
+        if not self.is_alive(run):
+            # No order is left behind that would be obeyed by whoever takes the run over.
+            self._refuse_if_elsewhere(run)
+        order = interventions.Order(
+            who=user_name(),
+            act="cancel",
+            jobs=selection.jobs,
+            labels=selection.labels,
+            set={"final": "no"} if selection.final_too else {},
+        )
+        path = interventions.leave(run, order)
+        begun = 0
+        while path.exists():
+            if self.is_alive(run):
+                time.sleep(_POLL_S)
+            elif self._finished(run):
+                # It came to its end of itself before the order was taken.
+                interventions.discard(run)
+            elif begun == MOST_FRUITLESS:
+                _refuse_if_fruitless(run)
+            else:
+                begun += 1
+                self._begin(run, "cancel")
+        return CancelOutcome(ended=active)
+
+    def steer(self, run: RunPaths, intervention: Intervention) -> bool:
+        """Leave the order, and wait until a living engine has taken it; where there is none, the next one will."""
+        if end := self._finished(run):
+            raise SubmissionRefusedError(
+                f"there is nothing to {intervention.act}: '{run.root}' is {end.state}", hint="'restart' runs it again."
+            )
+        if intervention.act == "set":
+            self._refuse_beyond(run, intervention.set)
+        path = interventions.leave(
+            run,
+            interventions.Order(
+                who=user_name(),
+                act=msgspec.convert(intervention.act, interventions.Act),
+                jobs=intervention.selection.jobs,
+                labels=intervention.selection.labels,
+                set=intervention.set,
+            ),
+        )
+        deadline = time.monotonic() + _TAKEN_S
+        while path.exists():
+            if self.is_alive(run) is not True or time.monotonic() > deadline:
+                return False
+            time.sleep(_POLL_S)
+        return True
+
+    def events(self, run: RunPaths, mark: Mark = "") -> tuple[Iterator[Event], Mark] | Unreachable:
+        """Return the journal's events; the mark is the life and the byte up to which they were seen."""
+        return read_since(run.journal, mark)
+
+    def is_alive(self, run: RunPaths) -> bool | Unreachable:
+        """Return whether an engine holds the run's lock, or another host's engine wrote a snapshot a moment ago."""
+        return has_engine_here(run) or beats_elsewhere(run)
+
+    def log_locator(self, run: RunPaths) -> LogLocator | None:
+        """Return where logs are, if the user chose their directories."""
+        from longshore.engine.rundir.log_paths import places_of
+
+        return places_of(run)
+
+    def ping(self, ctx: Context) -> PingReport:
+        """Return what the executor's probe finds. A service whose executor has none should implement this method."""
+        report = probe_resources(self.executor(ctx.settings.get("executor", {})))
+        return msgspec.structs.replace(report, service=self.name)
+
+    def drive(self, run: RunPaths, by: str, *, clock: Clock | None = None) -> JobState:
+        """Be the engine, in the foreground, until nothing of the run can move any more."""
+        # The engine proper is imported by the one process that is one; a command that asks for a status is not.
+        from longshore.engine.run.loop import Engine, Superseded
+
+        with lock_run(run, anew=by == "take-over"):
+            settings = engine_settings.read(run)
+            if settings.umask is not None:
+                # Of this process, and so of its keepers and their jobs.
+                os.umask(settings.umask)
+            engine = Engine(
+                run,
+                self.executor(settings.executor),
+                settings,
+                clock=clock or SystemClock(),
+                by=by,
+                say=_teller(clock or SystemClock()),
+            )
+            if by == "restart":
+                engine.restart()
+            try:
+                return engine.run()
+            except Superseded as reason:
+                _teller(clock or SystemClock())(f"this engine stops: {reason}")
+                return JobState.UNKNOWN
+
+    def _begin(self, run: RunPaths, by: str) -> Submission:
+        if by not in {"submit", "take-over"}:
+            self._refuse_if_elsewhere(run)
+        where = self.start_engine(run, by)
+        card = read_card(run)
+        return Submission(
+            id=card.id,
+            by=by,
+            at=time.time(),
+            user=user_name(),
+            host=host_name(),
+            notes=(where,),
+        )
+
+    def start_engine(self, run: RunPaths, by: str) -> str:
+        """Start an engine, and say where it runs.
+
+        Raises
+        ------
+        SubmissionRefusedError
+            It did not begin; nothing is left of it.
+        """
+        before = len(lives(run.journal))
+        said = run.engine_log.stat().st_size if run.engine_log.exists() else 0
+        try:
+            process, how = start_detached([*engine_command(run), "--by", by], log=run.engine_log)
+        except OSError as error:
+            what = f"'{error.filename}': " if error.filename else ""
+            raise SubmissionRefusedError(
+                f"the engine of '{run.root}' cannot be started: {what}{error.strerror or error}"
+            ) from error
+        _wait_for_life(run, process, before, said)
+        return f"the engine runs {how.description}"
+
+    def _refuse_if_elsewhere(self, run: RunPaths) -> None:
+        executor = self.executor(engine_settings.read(run).executor)
+        if isinstance(executor, HostBound) and (left := executor.unseen_processes(run)):
+            raise SubmissionRefusedError(
+                f"of '{run.root}' there may still live {left}, which cannot be seen from '{host_name()}'",
+                hint=f"Go on there, or, if that is gone for good: longshore resume {run.root} --take-over",
+            )
+
+    def _refuse_beyond(self, run: RunPaths, values: Mapping[str, str]) -> None:
+        """Do not have jobs ask for what they can never get."""
+        from longshore.engine.policy.set_request import changed
+
+        snapshot = read_snapshot(run)
+        if snapshot is not None and snapshot.host != host_name():
+            # What there is elsewhere is not known here.
+            return
+        said = " ".join(f"{key}={value}" for key, value in values.items())
+        settings = engine_settings.read(run).executor
+        for problem in self.request_problems(changed(Request(), values), said, settings):
+            raise RequestError(problem.message, hint=problem.hint)
+
+    def _refuse_if_alive(self, run: RunPaths) -> None:
+        if self.is_alive(run):
+            snapshot = read_snapshot(run)
+            state = snapshot.state if snapshot else JobState.RUNNING
+            if snapshot and snapshot.host != host_name():
+                raise SubmissionRefusedError(
+                    f"'{run.root}' is {state}: its engine on '{snapshot.host}' gave a sign of life a moment ago",
+                    hint="Wait for it, or cancel the run. If that host is gone for good: longshore resume "
+                    f"{run.root} --take-over",
+                )
+            hint = "Wait for it, or cancel the run first."
+            if silent_since(run, snapshot, time.time()):
+                hint = f"It has written nothing for a while. If it hangs: longshore resume {run.root} --take-over"
+            raise SubmissionRefusedError(f"'{run.root}' is {state}: its engine is alive", hint=hint)
+
+    def _finished(self, run: RunPaths) -> Finished | None:
+        last: Finished | None = None
+        for event in read_events(run.journal):
+            if isinstance(event, Finished):
+                last = event
+            elif isinstance(event, Life):
+                last = None
+        return last
+
+    def _count_active(self, run: RunPaths) -> int:
+        snapshot = read_snapshot(run)
+        if snapshot is None:
+            return 0
+        return snapshot.counts.get(JobState.RUNNING, 0) + snapshot.counts.get(JobState.PENDING, 0)
+
+
+def engine_command(run: RunPaths) -> list[str]:
+    """What is the engine of a run, but for why it is begun; it says as much as we were told to say."""
+    # -P: what lies in the run directory must not pass for a module.
+    return [sys.executable, "-P", "-m", "longshore", *_talkative(), "drive", str(run.root)]
+
+
+def _talkative() -> list[str]:
+    """Options for what is to say more than usual."""
+    told = [
+        (name, logger.level)
+        for name, logger in sorted(logging.root.manager.loggerDict.items())
+        if name.partition(".")[0] == "longshore" and isinstance(logger, logging.Logger) and logger.level
+    ]
+    options = [f"--log-level={name}={logging.getLevelName(level)}" for name, level in told if level < logging.INFO]
+    return ["--long-log", *options] if options else []
+
+
+_POLL_S: Final = 0.02
+_TAKEN_S: Final = 10.0
+"""How long an order is waited for; an engine on another host, or one whose disk is full, takes it later."""
+
+
+def _refuse_if_fruitless(run: RunPaths) -> None:
+    """Do not begin engine after engine that dies at once."""
+    number = fruitless_lives(run.journal)
+    if number >= MOST_FRUITLESS:
+        words = last_words(run)
+        raise SubmissionRefusedError(
+            f"the last {number} engines of '{run.root}' died without achieving anything"
+            + (f": {words}" if words else ""),
+            hint=f"See '{run.engine_log}'. To try once more all the same: longshore resume {run.root} --force",
+        )
+
+
+def _wait_for_life(run: RunPaths, process: subprocess.Popen[bytes], before: int, said: int) -> None:
+    deadline = time.monotonic() + _BEGIN_S
+    while True:
+        # Asked before its life is looked for: that of a small run may be over in between.
+        over = process.poll() is not None
+        if len(lives(run.journal)) > before:
+            # It goes on without us, as it should; `Popen` would complain about that.
+            process.returncode = 0
+            return
+        if over or time.monotonic() > deadline:
+            words = run.engine_log.read_bytes()[said:].decode("utf-8", "replace").strip().splitlines()
+            process.kill()
+            process.wait()
+            raise SubmissionRefusedError(
+                f"the engine of '{run.root}' did not begin: {words[-1] if words else 'it said nothing'}",
+                hint=f"Its words are in '{run.engine_log}'." if words[1:] else "",
+            )
+        time.sleep(_POLL_S)
+
+
+def _teller(clock: Clock) -> Callable[[str], None]:
+    def say(line: str) -> None:
+        # Standard error is the engine's log; see `start_detached`.
+        # The engine must not die of what it cannot say: the disk that is full may be the one its log is on.
+        with suppress(OSError):
+            sys.stderr.write(f"{timestamp(clock.now())} {line}\n")
+            sys.stderr.flush()
+
+    return say

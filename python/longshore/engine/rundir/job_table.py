@@ -1,0 +1,276 @@
+"""The jobs of a run: ``workflow.jsonl`` as columns in memory, and whole records from disk when they are needed."""
+
+from __future__ import annotations
+
+import os
+import weakref
+from array import array
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cached_property, lru_cache
+from itertools import accumulate, chain
+from typing import Any, BinaryIO, Final, Literal, TypeAlias
+
+import msgspec
+
+from longshore.contract.context import RunPaths
+from longshore.errors import RunUnreadableError
+from longshore.model.lines.codec import Header, StoredJob, decode_file, decode_header, decode_job
+from longshore.model.tasks.file import File
+from longshore.model.tasks.task import DataId
+from longshore.model.workflow.collection_pause import collection_paused
+from longshore.model.workflow.job import JobSettings
+from longshore.model.workflow.job_groups import Barrier, barriers
+from longshore.plan.log_folders import attempt_log_path
+from longshore.world.files.atomic import open_to_read
+
+Column: TypeAlias = Literal["names", "outputs", "parents", "tags"]
+
+_BLOCK_B: Final = 1 << 18
+"""Bytes that are decoded together: several times as fast as line by line."""
+_FIELDS: Final[Mapping[Column, tuple[str, Any] | tuple[str, Any, Any]]] = {
+    "names": ("name", str),
+    "outputs": ("outputs", tuple[str, ...], ()),
+    "parents": ("p", tuple[int, ...], ()),
+    "tags": ("tags", DataId, msgspec.field(default_factory=dict)),
+}
+"""Name, type and default of what stands in a column, as in `StoredJob`."""
+
+
+class JobTable:
+    """The jobs of a run by number: the line of each in ``workflow.jsonl``, counted from 0.
+
+    Parameters
+    ----------
+    run
+        The run directory.
+    columns
+        What is read at once beside the profiles. Another column is read when it is first used.
+
+    Raises
+    ------
+    RunUnreadableError
+        The workflow is missing, torn or of a newer format.
+    """
+
+    def __init__(self, run: RunPaths, *columns: Column) -> None:
+        self.run = run
+        self.profile_of = array("i")
+        """Index of the profile per job."""
+        self._offsets = array("q")
+        """Where each line of a job begins, and where the last one ends."""
+        self._columns: dict[Column, list[Any]] = {column: [] for column in columns}
+        with _open_workflow(run) as (header, file):
+            self.header = header
+            self._offsets.append(file.tell())
+            for rows, lengths in _blocks(file, header, columns):
+                self.profile_of.extend([row.s for row in rows])
+                self._offsets.extend(accumulate(lengths, initial=self._offsets.pop()))
+                for column, values in self._columns.items():
+                    values.extend(_values(rows, column))
+        if self.profile_of and not 0 <= min(self.profile_of) <= max(self.profile_of) < len(header.settings):
+            raise RunUnreadableError(f"'{run.workflow}' has a job whose profile is not in its header")
+
+    def __len__(self) -> int:
+        return len(self.profile_of)
+
+    def __getitem__(self, job: int) -> StoredJob:
+        """Return the whole record of a job.
+
+        Raises
+        ------
+        RunUnreadableError
+            It cannot be read, or is no job any more.
+        """
+        begin, end = self._offsets[job], self._offsets[job + 1]
+        try:
+            return decode_job(os.pread(self._file, end - begin, begin))
+        except OSError as error:
+            raise RunUnreadableError(f"'{self.run.workflow}' cannot be read: {error.strerror}") from error
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise RunUnreadableError(f"'{self.run.workflow}' changed while it was read: {error}") from error
+
+    @property
+    def names(self) -> list[str]:
+        """Name per job."""
+        return self._column("names")
+
+    @property
+    def outputs(self) -> list[tuple[str, ...]]:
+        """Names of the files that a job makes, per job."""
+        return self._column("outputs")
+
+    @property
+    def parents(self) -> list[tuple[int, ...]]:
+        """Numbers of the parents per job."""
+        return self._column("parents")
+
+    @property
+    def tags(self) -> list[DataId]:
+        """Data ID per job."""
+        return self._column("tags")
+
+    @cached_property
+    def labels(self) -> list[str]:
+        """The labels, in the order of their first profiles."""
+        return list(dict.fromkeys(settings.label for settings in self.header.settings))
+
+    @cached_property
+    def label_of(self) -> Sequence[int]:
+        """Index of the label per job."""
+        index = {label: number for number, label in enumerate(self.labels)}
+        label_of_profile = [index[settings.label] for settings in self.header.settings]
+        return array("i", [label_of_profile[profile] for profile in self.profile_of])
+
+    @property
+    def final(self) -> int | None:
+        """Number of the final job, if there is one."""
+        return len(self) - 1 if self.header.final else None
+
+    def settings(self, job: int) -> JobSettings:
+        """The profile of a job, which it shares with others."""
+        return self.header.settings[self.profile_of[job]]
+
+    def label(self, job: int) -> str:
+        """The label of a job."""
+        return self.settings(job).label
+
+    def log_path(self, job: int, stored: StoredJob, attempt: int) -> str:
+        """Path of an attempt's log, relative to the run directory."""
+        return attempt_log_path(self.header.log_folders, job, stored.name, self.label(job), attempt, tags=stored.tags)
+
+    def names_of(self, jobs: Iterable[int]) -> dict[int, str]:
+        """Names of some jobs by number, without reading those of all."""
+        if "names" in self._columns:
+            return {job: self.names[job] for job in jobs}
+        return {job: self[job].name for job in jobs}
+
+    def select(self, *, names: Collection[str] = (), labels: Collection[str] = ()) -> list[int]:
+        """Numbers of the jobs that have one of some names or labels."""
+        names, labels = frozenset(names), frozenset(labels)
+        wanted = [settings.label in labels for settings in self.header.settings]
+        chosen = {job for job, profile in enumerate(self.profile_of) if wanted[profile]}
+        if names:
+            known = self._columns.get("names") or self._read("names")
+            chosen.update(job for job, name in enumerate(known) if name in names)
+        return sorted(chosen)
+
+    @cached_property
+    def barriers(self) -> list[Barrier]:
+        """The barriers between groups of jobs that run one after another."""
+        return list(barriers(self.header.orderings, self.parents))
+
+    @cached_property
+    def _barriers_before(self) -> dict[int, list[Barrier]]:
+        found: dict[int, list[Barrier]] = {}
+        for barrier in self.barriers:
+            for job in barrier.before:
+                found.setdefault(job, []).append(barrier)
+        return found
+
+    def barriers_before(self, job: int) -> Sequence[Barrier]:
+        """The barriers that a job waits for."""
+        return self._barriers_before.get(job, ())
+
+    def ancestors(self, *jobs: int) -> list[int]:
+        """Some jobs and all that they descend from or come after, in the order of the workflow.
+
+        With the final job, these are all jobs.
+        """
+        if self.final in jobs:
+            return list(range(len(self)))
+        seen = set(jobs)
+        stack = list(seen)
+        parents = self.parents
+        while stack:
+            job = stack.pop()
+            for parent in chain(parents[job], *(barrier.after for barrier in self.barriers_before(job))):
+                if parent not in seen:
+                    seen.add(parent)
+                    stack.append(parent)
+        return sorted(seen)
+
+    def children(self, job: int) -> list[int]:
+        """The jobs that wait for one, without the final job, which waits for all."""
+        return [child for child, parents in enumerate(self.parents) if job in parents]
+
+    def files(self) -> Iterator[File]:
+        """The files of the workflow."""
+        if not self.header.files:
+            return
+        try:
+            with self.run.workflow.open("rb") as file:
+                file.seek(self._offsets[-1])
+                yield from map(decode_file, file)
+        except OSError as error:
+            raise RunUnreadableError(f"'{self.run.workflow}' cannot be read: {error.strerror}") from error
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise RunUnreadableError(f"'{self.run.workflow}' has a line that is no file: {error}") from error
+
+    @cached_property
+    def _file(self) -> int:
+        # Kept open: an engine reads a record per start.
+        file = open_to_read(self.run.workflow)
+        weakref.finalize(self, os.close, file)
+        return file
+
+    def _column(self, column: Column) -> list[Any]:
+        if column not in self._columns:
+            self._columns[column] = self._read(column)
+        return self._columns[column]
+
+    def _read(self, column: Column) -> list[Any]:
+        with _open_workflow(self.run) as (header, file):
+            return [value for rows, _ in _blocks(file, header, (column,)) for value in _values(rows, column)]
+
+
+def read_header(run: RunPaths) -> Header:
+    """The first line of ``workflow.jsonl``: what there is of the run beside single jobs.
+
+    Raises
+    ------
+    RunUnreadableError
+        The workflow is missing, torn or of a newer format.
+    """
+    with _open_workflow(run) as (header, _):
+        return header
+
+
+@contextmanager
+def _open_workflow(run: RunPaths) -> Iterator[tuple[Header, BinaryIO]]:
+    """The header, and the file at the line of the first job."""
+    try:
+        with collection_paused(), run.workflow.open("rb") as file:
+            yield decode_header(file.readline(), path=str(run.workflow)), file
+    except OSError as error:
+        raise RunUnreadableError(f"'{run.workflow}' cannot be read: {error.strerror}") from error
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise RunUnreadableError(f"'{run.workflow}' has a line that is no job: {error}") from error
+
+
+@lru_cache
+def _decoder(columns: tuple[Column, ...]) -> msgspec.json.Decoder[Any]:
+    """A decoder of what stands in some columns of a job's line, and of its profile; the rest is skipped."""
+    row = msgspec.defstruct("Row", [("s", int), *(_FIELDS[column] for column in columns)], gc=False, kw_only=True)
+    return msgspec.json.Decoder(row)
+
+
+def _blocks(file: BinaryIO, header: Header, columns: tuple[Column, ...]) -> Iterator[tuple[list[Any], list[int]]]:
+    """What stands in the lines of the jobs, and how long these are, a block of the file at a time."""
+    left = header.jobs
+    decode = _decoder(columns).decode_lines
+    while left:
+        lines = file.readlines(_BLOCK_B)[:left]
+        if not lines or not lines[-1].endswith(b"\n"):
+            whole = header.jobs - left + len(lines[:-1])
+            raise RunUnreadableError(f"the workflow '{header.name}' is torn: it has {whole} of its {header.jobs} jobs")
+        left -= len(lines)
+        rows = decode(b"".join(lines))
+        if len(rows) != len(lines):
+            raise RunUnreadableError(f"the workflow '{header.name}' has a line that is no job: it is empty")
+        yield rows, list(map(len, lines))
+
+
+def _values(rows: list[Any], column: Column) -> list[Any]:
+    attribute = _FIELDS[column][0]
+    return [getattr(row, attribute) for row in rows]

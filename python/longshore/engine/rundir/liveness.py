@@ -1,0 +1,122 @@
+"""Says whether a run's engine lives, here or on another host, and lets another take its place."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from contextlib import suppress
+from typing import Final
+
+from longshore.contract.context import RunPaths
+from longshore.engine.rundir.journal import lives, newest_life
+from longshore.errors import SubmissionRefusedError
+from longshore.model.run.snapshot import Snapshot
+from longshore.world.files.atomic import file_system_time, write_atomically
+from longshore.world.files.locks import Lock, is_locked, take_lock
+from longshore.world.host import boot_id, command_of, host_name
+from longshore.world.runs.run_directory import read_snapshot
+
+_LOCK_S: Final = 2.0
+"""How long an engine waits for its lock, which every reader takes for an instant."""
+_POLL_S: Final = 0.02
+_FRESH_S: Final = 60.0
+"""Age up to which a snapshot means that its engine lives and is well; six of its heartbeats."""
+_END_S: Final = 10.0
+"""How long an engine that was killed may take to be gone."""
+
+
+def has_engine_here(run: RunPaths) -> bool:
+    """Whether an engine of this host, or one whose locks are seen here, holds the run's lock."""
+    try:
+        return is_locked(run.engine_lock)
+    except OSError:
+        return False
+
+
+def beats_elsewhere(run: RunPaths) -> bool:
+    """Whether another host's engine wrote a snapshot a moment ago."""
+    snapshot = read_snapshot(run)
+    if snapshot is None or snapshot.finished or snapshot.host == host_name():
+        return False
+    life = newest_life(run.journal)
+    if life is not None and life.life > snapshot.life and life.host == host_name():
+        # Whoever has taken it over since has not come to a snapshot of its own.
+        return False
+    # Both times are the file system's own, so that no two clocks are compared.
+    try:
+        age = file_system_time(run.root) - run.status.stat().st_mtime
+    except OSError:
+        return True
+    return age < _FRESH_S
+
+
+def silent_since(run: RunPaths, snapshot: Snapshot | None, now: float) -> float | None:
+    """When the engine of this host last wrote where its run stands, if one that is well would have done so since.
+
+    Parameters
+    ----------
+    run
+        The run directory.
+    snapshot
+        The newest there is.
+    now
+        This moment, in seconds since the epoch.
+    """
+    if snapshot is None or snapshot.finished or snapshot.host != host_name() or now - snapshot.at <= _FRESH_S:
+        return None
+    # One that has just begun has not come to it yet.
+    found = lives(run.journal)
+    return snapshot.at if found and found[-1][0] == snapshot.life else None
+
+
+def lock_run(run: RunPaths, *, anew: bool = False) -> Lock:
+    """Take the lock of a run's engine.
+
+    Parameters
+    ----------
+    run
+        The run directory.
+    anew
+        Make another file of it, because the old one may be held by an engine that cannot be reached; that such a one
+        does nothing more is seen to by the journal.
+
+    Raises
+    ------
+    SubmissionRefusedError
+        Somebody else holds it.
+    """
+    if anew:
+        write_atomically(run.engine_lock, b"")
+    try:
+        return take_lock(run.engine_lock, wait_s=_LOCK_S, mode=0o644)
+    except BlockingIOError:
+        raise SubmissionRefusedError(f"'{run.root}' already has an engine on this host") from None
+
+
+def end_engine_here(run: RunPaths) -> bool:
+    """Kill the newest engine of a run, if it is a process of this host and holds the lock; whether there was one.
+
+    One that hangs, or is suspended, would keep its keeper waiting for orders for ever.
+    """
+    life = newest_life(run.journal)
+    if life is None or life.host != host_name() or life.boot != boot_id() or not has_engine_here(run):
+        return False
+    if "drive" not in command_of(life.pid):
+        # The number has gone to somebody else.
+        return False
+    with suppress(ProcessLookupError, PermissionError):
+        os.kill(life.pid, signal.SIGKILL)
+    deadline = time.monotonic() + _END_S
+    while has_engine_here(run) and time.monotonic() < deadline:
+        time.sleep(_POLL_S)
+    return True
+
+
+def last_words(run: RunPaths) -> str:
+    """The last line of the engine's log."""
+    try:
+        lines = run.engine_log.read_bytes()[-4096:].decode("utf-8", "replace").strip().splitlines()
+    except OSError:
+        return ""
+    return lines[-1] if lines else ""

@@ -1,0 +1,61 @@
+"""Turns an attempt of a job into the path of its log, where the user has logs in folders of the user's own."""
+
+from __future__ import annotations
+
+import os
+import re
+from functools import cached_property
+from typing import Final
+
+from longshore.contract.capabilities import LogLocator
+from longshore.contract.context import RunPaths, file_name
+from longshore.engine.rundir.job_table import JobTable, read_header
+from longshore.errors import RunUnreadableError
+from longshore.plan.log_folders import attempt_log_path
+
+_NUMBER: Final = re.compile(r"\.([0-9]+)\.log")
+
+
+def places_of(run: RunPaths) -> EngineLogs | None:
+    """Where the logs of a run lie, if that is not where they usually do."""
+    try:
+        header = read_header(run)
+    except RunUnreadableError:
+        # Whoever wants to know more of the run is told so.
+        return None
+    return EngineLogs(run, header.log_folders) if header.log_folders else None
+
+
+class EngineLogs(LogLocator):
+    """Where the logs of a run's attempts lie.
+
+    Parameters
+    ----------
+    run
+        The run directory.
+    template
+        Folder of a job's logs below that of all.
+    """
+
+    def __init__(self, run: RunPaths, template: str) -> None:
+        self._run = run
+        self._template = template
+
+    @cached_property
+    def _jobs(self) -> JobTable:
+        return JobTable(self._run, "names", "tags")
+
+    def path(self, index: int, name: str, label: str, attempt: int) -> str:
+        """Path of an attempt's log, relative to the run directory."""
+        return attempt_log_path(self._template, index, name, label, attempt, tags=self._jobs.tags[index])
+
+    def attempts(self, index: int) -> int:
+        """Number of a job's newest attempt with a log; 0 before the first."""
+        name, label = self._jobs.names[index], self._jobs.label(index)
+        stem = file_name(name)
+        try:
+            found = os.listdir((self._run.root / self.path(index, name, label, 1)).parent)
+        except OSError:
+            return 0
+        ends = (_NUMBER.fullmatch(each.removeprefix(stem)) for each in found if each.startswith(stem))
+        return max((int(end[1]) for end in ends if end), default=0)

@@ -1,0 +1,133 @@
+"""What a run's engine remembers of earlier runs, and what it adds to that: the estimates, and the successes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Final
+
+from longshore.engine.rundir.job_table import JobTable
+from longshore.engine.schedule.eta import LabelWork, eta
+from longshore.engine.schedule.runtime_estimates import Estimates
+from longshore.engine.state.job_codes import Code
+from longshore.engine.state.run_state import RunState
+from longshore.model.run.event import Ended
+from longshore.model.run.label_history import LabelHistory, Success
+from longshore.world.clock import Clock
+from longshore.world.runs.label_history import BusyError, add_to_history, history_folder, read_history
+
+_EVERY_S: Final = 60.0
+"""Time between two additions: what an engine that dies forgets at most."""
+_MOST: Final = 5_000
+"""Successes that are kept back at most."""
+_OPEN: Final = (Code.UNREADY, Code.READY, Code.PENDING, Code.RUNNING, Code.UNDECIDED, Code.HELD)
+
+
+class RunHistory:
+    """The history of the payload that a run is of.
+
+    Parameters
+    ----------
+    identity
+        What the payload is known by; empty where nothing is to be remembered.
+    jobs
+        The run's jobs.
+    clock
+        The time.
+    say
+        Takes a line for the engine's log.
+    """
+
+    def __init__(self, identity: str, jobs: JobTable, *, clock: Clock, say: Callable[[str], None]) -> None:
+        self._identity = identity
+        self._jobs = jobs
+        self._clock = clock
+        self._say = say
+        self._new: list[Ended] = []
+        self._added_at = clock.elapsed()
+        self._complained = False
+        found = read_history(identity, jobs.labels) if identity else {}
+        self._label_of = jobs.label_of
+        nothing = LabelHistory(label="")
+        means = [(found.get(label, nothing).run_s, found.get(label, nothing).weight) for label in jobs.labels]
+        self.estimates = Estimates(self._label_of, means, self._last_s(found))
+        self._cpus = self._cpus_per_label()
+
+    def note(self, end: Ended) -> None:
+        """Take in a success."""
+        if end.run_s is None:
+            return
+        self.estimates.learn(end.j, end.run_s)
+        if self._identity:
+            self._new.append(end)
+
+    def add(self, *, last: bool = False) -> None:
+        """Write down what is new, now and then."""
+        if not self._new:
+            return
+        if not last and len(self._new) < _MOST and self._clock.elapsed() - self._added_at < _EVERY_S:
+            return
+        self._added_at = self._clock.elapsed()
+        new, self._new = self._new, []
+        successes = [
+            Success(
+                label=self._jobs.settings(end.j).label,
+                job=self._jobs[end.j].name,
+                run_s=end.run_s or 0.0,
+                cpu_s=end.cpu_s,
+                peak_memory_b=end.rss_b,
+                tasks=self._jobs[end.j].tasks,
+            )
+            for end in new
+        ]
+        try:
+            add_to_history(self._identity, successes)
+        except BusyError:
+            # Another run of this payload is at it.
+            self._new = new[-_MOST // 2 :] if not last else []
+        except OSError as error:
+            if not self._complained:
+                self._complained = True
+                with suppress(OSError):
+                    self._say(
+                        f"what jobs take is not remembered: '{history_folder(self._identity)}' cannot be written: "
+                        f"{error.strerror or error}"
+                    )
+
+    def rest_s(self, state: RunState, cpus: float) -> float:
+        """Seconds until the run is expected to be over, when only processors limit it."""
+        work = []
+        for label, row in enumerate(state.counts):
+            run_s = self.estimates.label_s(label)
+            running = row[Code.RUNNING] + row[Code.PENDING]
+            work.append(
+                LabelWork(
+                    open=sum(row[code] for code in _OPEN),
+                    running=running,
+                    # Nobody keeps count of when each began; on average, half of it is done.
+                    elapsed_s=running * run_s / 2,
+                    cpus=self._cpus[label],
+                    run_s=run_s,
+                )
+            )
+        return eta(work, cpus).expected_s
+
+    def _last_s(self, found: Mapping[str, LabelHistory]) -> dict[int, float]:
+        """Seconds that each job took when it last succeeded; only labels of which that is known have lines read."""
+        known = {number for number, label in enumerate(self._jobs.labels) if label in found and found[label].jobs}
+        if not known:
+            return {}
+        last_s = {}
+        for job, label in enumerate(self._label_of):
+            if label in known:
+                seconds = found[self._jobs.labels[label]].jobs.get(self._jobs[job].name)
+                if seconds is not None:
+                    last_s[job] = seconds
+        return last_s
+
+    def _cpus_per_label(self) -> list[float]:
+        cpus = [1.0] * len(self._jobs.labels)
+        for settings in self._jobs.header.settings:
+            label = self._jobs.labels.index(settings.label)
+            cpus[label] = max(cpus[label], float(settings.request.cpus))
+        return cpus

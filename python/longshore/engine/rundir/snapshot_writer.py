@@ -1,0 +1,57 @@
+"""Writes down where a run stands: soon when there is news, and now and then to show that its engine lives."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from longshore.contract.context import RunPaths
+from longshore.engine.rundir.journal import Journal
+from longshore.engine.rundir.wait_notes import Notes
+from longshore.model.run.snapshot import Snapshot
+from longshore.world.clock import Clock
+from longshore.world.runs.run_directory import write_snapshot
+
+_NEWS_S: Final = 1.0
+"""Time between two snapshots while there is news."""
+_HEARTBEAT_S: Final = 10.0
+"""Time between two snapshots while there is none."""
+
+
+class Snapshots:
+    """The snapshots of one life.
+
+    Parameters
+    ----------
+    run
+        The run directory.
+    journal
+        What a snapshot sums up; it is never behind one.
+    clock
+        The time.
+    """
+
+    def __init__(self, run: RunPaths, journal: Journal, clock: Clock) -> None:
+        self._run = run
+        self._journal = journal
+        self._clock = clock
+        self._at = -_HEARTBEAT_S
+        self._number = -1
+        self._note = ""
+
+    def is_due(self, notes: Notes) -> bool:
+        """Whether it is time for another, which would have these notes."""
+        age = self._clock.elapsed() - self._at
+        news = self._journal.number != self._number or str(notes) != self._note
+        return age >= _HEARTBEAT_S or (news and age >= _NEWS_S)
+
+    def write(self, snapshot: Snapshot) -> None:
+        """Write one.
+
+        Raises
+        ------
+        OSError
+            It cannot be written; the next is due as if it had been.
+        """
+        self._at, self._number, self._note = self._clock.elapsed(), self._journal.number, snapshot.note
+        self._journal.flush()
+        write_snapshot(self._run, snapshot)

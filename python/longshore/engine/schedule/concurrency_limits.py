@@ -1,0 +1,99 @@
+"""Turns what jobs say of limits and categories into what each takes of them, and the limits into pools; pure.
+
+A limit counts the jobs of all of a user's runs at a site, a category those of one run. Both are pools from which a job
+takes as it is handed over and to which it gives back when it is over, as it does with processors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from longshore.contract.context import Problem
+from longshore.engine.settings import EngineSettings
+from longshore.engine.state.resource_pool import Pool
+from longshore.model.workflow.job import JobSettings
+from longshore.plan.special_jobs import FINAL_LABEL
+
+if TYPE_CHECKING:
+    from longshore.model.workflow.workflow import Workflow
+
+_CATEGORY: Final = "category:"
+"""Goes before the name of a category; no limit has a colon in its name."""
+
+
+def unbounded(workflow: Workflow, settings: Mapping[str, Any]) -> Iterator[Problem]:
+    """A note per limit or category that jobs name and nobody gives a number.
+
+    Parameters
+    ----------
+    workflow
+        The jobs.
+    settings
+        The settings of the engine to be.
+    """
+    limits, categories = settings.get("concurrency_limits", {}), settings.get("max_jobs", {})
+    said: dict[str, None] = {}
+    for profile in {id(job.settings): job.settings for job in workflow}.values():
+        # BPS names this one for every final job, and so nobody may have meant anything by it.
+        meant = [name for name in profile.concurrency if (profile.label, name) != (FINAL_LABEL, "db_limit")]
+        said |= dict.fromkeys(f"concurrencyLimits: {{{name}: N}}" for name in meant if name not in limits)
+        if profile.category and profile.category not in categories:
+            said[f"maxJobs: {{{profile.category}: N}}"] = None
+    for words in said:
+        yield Problem(message=f"any number of jobs may run at once that should be limited; see '{words}'", fatal=False)
+
+
+class Bounds:
+    """What keeps jobs back beside the resources of the machine.
+
+    Parameters
+    ----------
+    settings
+        What was fixed when the run was prepared.
+    profiles
+        What jobs share, per profile.
+
+    Attributes
+    ----------
+    limits
+        The limits that jobs of this run name, with what other runs leave of them.
+    categories
+        The categories that have a bound, under their names behind a prefix.
+    takes
+        What a job takes of both, per profile.
+    """
+
+    def __init__(self, settings: EngineSettings, profiles: Sequence[JobSettings]) -> None:
+        self.takes: list[Mapping[str, int]] = [
+            dict(profile.concurrency) | ({f"{_CATEGORY}{profile.category}": 1} if profile.category else {})
+            for profile in profiles
+        ]
+        named = {name for takes in self.takes for name in takes}
+        self.limits = Pool({name: most for name, most in settings.concurrency_limits.items() if name in named})
+        bounded = {f"{_CATEGORY}{name}": most for name, most in settings.max_jobs.items()}
+        self.categories = Pool({name: most for name, most in bounded.items() if name in named})
+
+    @property
+    def pools(self) -> tuple[Pool, ...]:
+        """Those that say anything."""
+        return tuple(pool for pool in (self.limits, self.categories) if pool.capacity)
+
+    def full(self, wanted: Iterable[Mapping[str, int]]) -> list[str]:
+        """In words, which bounds have no room for what some jobs want.
+
+        Parameters
+        ----------
+        wanted
+            What each of them takes.
+        """
+        names = dict.fromkeys(name for takes in wanted for name in takes)
+        places = ((pool, name) for name in names for pool in self.pools if name in pool.capacity)
+        return [self._words(pool, name) for pool, name in places if pool.free[name] <= 0]
+
+    def _words(self, pool: Pool, name: str) -> str:
+        most, taken = pool.capacity[name], pool.taken[name]
+        if pool is self.categories:
+            return f"{taken} of {most} jobs of the category '{name.removeprefix(_CATEGORY)}' run"
+        others = "" if taken >= most else ", and other runs of yours have the rest"
+        return f"the limit '{name}' lets {most} run at once: {taken} of this run do{others}"

@@ -1,0 +1,155 @@
+"""When a run will be over, and what its labels should ask for, as far as history can tell: pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+
+from longshore.model.run.label_history import LabelHistory, quantile
+from longshore.model.workflow.request import MIB, Request, rounded
+
+_HYSTERESIS: Final = 16
+"""An estimate that moved by less than this part of the time that is left is not worth telling."""
+
+
+class LabelWork(msgspec.Struct, frozen=True, kw_only=True):
+    """What is left to do of one label.
+
+    Attributes
+    ----------
+    open
+        Jobs that are not over, those that run included.
+    running
+        Those that run.
+    elapsed_s
+        Seconds that those that run have run, in all.
+    cpus
+        Processors of a job.
+    run_s
+        Expected run time of a job.
+    shortest_s, longest_s
+        Run times between which most of its jobs are.
+    """
+
+    open: int
+    running: int = 0
+    elapsed_s: float = 0.0
+    cpus: float = 1.0
+    run_s: float
+    shortest_s: float | None = None
+    longest_s: float | None = None
+
+
+class Eta(msgspec.Struct, frozen=True, kw_only=True):
+    """Seconds until a run is over: the best guess, and between what."""
+
+    expected_s: float
+    earliest_s: float
+    latest_s: float
+
+
+def eta(work: Iterable[LabelWork], cpus: float) -> Eta:
+    """How long the rest of a run takes when only resources limit it: that jobs wait for each other is left out.
+
+    Parameters
+    ----------
+    work
+        What is left, per label.
+    cpus
+        Processors its jobs can have at once, or had on average.
+    """
+    labels = [each for each in work if each.open > 0]
+    expected = _span([(each, each.run_s) for each in labels], cpus)
+    least = _span([(each, each.run_s if each.shortest_s is None else each.shortest_s) for each in labels], cpus)
+    most = _span([(each, each.run_s if each.longest_s is None else each.longest_s) for each in labels], cpus)
+    return Eta(expected_s=expected, earliest_s=min(least, expected), latest_s=max(most, expected))
+
+
+def _span(labels: list[tuple[LabelWork, float]], cpus: float) -> float:
+    total = longest = 0.0
+    for work, run_s in labels:
+        tokens = max(1.0, work.cpus)
+        waiting = work.open - work.running
+        left = waiting * run_s + max(0.0, work.running * run_s - work.elapsed_s)
+        total += left * tokens
+        # However many processors there are, no job takes less than its own time.
+        longest = max(longest, run_s if waiting else left / max(1, work.running))
+    return max(total / (cpus if cpus > 0.0 else 1.0), longest)
+
+
+def told_anew(before: float | None, now: float, *, at: float) -> bool:
+    """Whether a moment of the end differs from the one told before by enough to tell it.
+
+    Parameters
+    ----------
+    before, now
+        The moments, on one clock.
+    at
+        What that clock shows.
+    """
+    return before is None or abs(now - before) * _HYSTERESIS > abs(now - at)
+
+
+class Advice(msgspec.Struct, frozen=True, kw_only=True):
+    """What a label asked for, used, and should ask for; ``None`` where there is nothing to go by.
+
+    Attributes
+    ----------
+    successes
+        Successes that the means rest on, at most a hundred.
+    asked
+        What it asked for.
+    run_s
+        Mean run time.
+    memory_p50_b, memory_p95_b, memory_max_b
+        Memory that half, and nineteen of twenty, of its jobs did not go beyond, and the most any had.
+    cpus_used
+        Processors that were busy on average.
+    memory_b
+        What to ask for: the most any job had and a tenth more, rounded up.
+    cpus
+        Processors to ask for.
+    """
+
+    label: str
+    successes: int
+    asked: Request
+    run_s: float
+    memory_p50_b: int | None = None
+    memory_p95_b: int | None = None
+    memory_max_b: int | None = None
+    cpus_used: float | None = None
+    memory_b: int | None = None
+    cpus: int | None = None
+
+
+def advice(history: LabelHistory, asked: Request, *, margin: float = 1.1) -> Advice:
+    """What a label should ask for, from what its successes took.
+
+    Parameters
+    ----------
+    history
+        What is remembered of it.
+    asked
+        What it asks for.
+    margin
+        What the most that any job had is multiplied by.
+    """
+    used = history.cpu_s / history.run_s if history.cpu_weight and history.run_s > 0 else None
+    p50, p95 = quantile(history.memory_mib, 0.5), quantile(history.memory_mib, 0.95)
+    peak = history.peak_memory_b
+    return Advice(
+        label=history.label,
+        successes=history.weight,
+        asked=asked,
+        run_s=history.run_s,
+        memory_p50_b=None if p50 is None else min(p50 * MIB, peak),
+        memory_p95_b=None if p95 is None else min(p95 * MIB, peak),
+        memory_max_b=peak or None,
+        cpus_used=used,
+        memory_b=rounded(math.ceil(peak * margin / MIB)) * MIB if peak else None,
+        cpus=None if used is None else max(1, math.ceil(used - 0.1)),
+    )

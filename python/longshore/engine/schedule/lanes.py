@@ -1,0 +1,189 @@
+"""Counts what runs and what waits per request, and says how far ahead of the slots jobs may be handed over.
+
+A lane is all the jobs of one request that a manager takes one after the other: as one ends the next takes its place,
+without the engine's answer. Its members need equal amounts, so what it holds of the pool is its slots, whoever is in
+them: a slot is the lane's until fewer are left than it has slots.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Final
+
+from longshore.engine.state.resource_pool import NO_IDENTITIES, Identities, Pool
+from longshore.model.workflow.request import Request
+
+NOTHING: Final[Mapping[str, int]] = {}
+_MOST_PER_SLOT = 16
+"""Members ahead per slot, however short they are: more would gain nothing, and be late for news."""
+_SHORTEST_S = 1e-4
+_UNKNOWN_S = 3600.0
+"""Run time that is expected when something went wrong, which keeps the lane from being filled ahead for a while."""
+_FORGET = 0.1
+"""Weight of the newest run time, where it is not the longest."""
+
+
+class Lane:
+    """The jobs of one request that are handed over and not over.
+
+    Parameters
+    ----------
+    number
+        A name for it.
+    amounts
+        What each of its members takes from the pool.
+    ahead
+        Whether it may be filled ahead.
+    bounds
+        What each of its members takes from other pools.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        amounts: Mapping[str, int],
+        *,
+        ahead: bool,
+        bounds: Sequence[tuple[Pool, Mapping[str, int]]] = (),
+    ) -> None:
+        self.name = str(number)
+        self.amounts = amounts
+        self.bounds = bounds
+        self.ahead = ahead
+        self.members = 0
+        """Jobs handed over, whether they run or wait."""
+        self.slots = 0
+        """How many of them may run; never more than there are."""
+        self.expected_s: float | None = None
+        """Longest recent run time, fading; ``None`` before the first end."""
+
+    def room_ahead(self, seconds: float) -> int:
+        """How many more may be handed over so that none is expected to wait longer than that."""
+        if not self.ahead or self.expected_s is None:
+            return 0
+        depth = min(_MOST_PER_SLOT, seconds / max(self.expected_s, _SHORTEST_S))
+        return int(self.slots * depth) - (self.members - self.slots)
+
+    def learn(self, run_s: float | None) -> None:
+        """Take the run time of a member in; ``None`` is one that did not run to its end."""
+        run_s = _UNKNOWN_S if run_s is None else run_s
+        before = run_s if self.expected_s is None else min(self.expected_s, 1.0)
+        self.expected_s = max(run_s, before + _FORGET * (run_s - before))
+
+
+_NO_LANE: Final = Lane(-1, NOTHING, ahead=False)
+
+
+class Lanes:
+    """All lanes of a run, and the pool they share.
+
+    Parameters
+    ----------
+    pool
+        What may be taken at once; ``None`` where the workload manager keeps count.
+    others
+        Pools that some jobs take from as well, each of other names: limits and categories.
+    """
+
+    def __init__(self, pool: Pool | None, others: Sequence[Pool] = ()) -> None:
+        self.pool = pool
+        self._others = others
+        self._lanes: dict[Hashable, Lane] = {}
+        self._of: dict[int, Lane] = {}
+        """Lane of every member."""
+        self._alone: dict[int, Lane] = {}
+        """Lanes that jobs would be in which an earlier life handed over: its own ended with it."""
+        self.identities: dict[int, Identities] = {}
+        """Which ones of the pool's named resources each job has, of those that have any."""
+
+    def __len__(self) -> int:
+        """Jobs that are handed over and not over."""
+        return len(self._of) + len(self._alone)
+
+    def __contains__(self, job: int) -> bool:
+        """Whether a job is handed over and not over."""
+        return job in self._of or job in self._alone
+
+    def learn(self, request: Request, takes: Mapping[str, int] = NOTHING) -> Lane:
+        """The lane of a request.
+
+        Parameters
+        ----------
+        request
+            The request.
+        takes
+            What its jobs take from other pools.
+        """
+        bounds = [(pool, amounts) for pool in self._others if (amounts := pool.clamp(takes))]
+        key = (request.key(), tuple(sorted(takes.items())) if bounds else ())
+        if key not in self._lanes:
+            amounts = request.amounts()
+            # Named resources may have identities, which are handed out to one job and not to whoever is next; and what
+            # is shared with other runs is not kept for a job that may come.
+            ahead = not request.resources and not bounds
+            self._lanes[key] = Lane(
+                len(self._lanes),
+                self.pool.clamp(amounts) if self.pool is not None else amounts,
+                ahead=ahead,
+                bounds=bounds,
+            )
+        return self._lanes[key]
+
+    def full(self) -> bool:
+        """Whether nothing fits, whatever it asks: every job takes a processor."""
+        return self.pool is not None and self.pool.free.get("cpus", 1) <= 0
+
+    def fits(self, lane: Lane) -> bool:
+        """Whether one more slot of a lane is free right now."""
+        return (self.pool is None or self.pool.fits(lane.amounts)) and self.within_bounds(lane)
+
+    def within_bounds(self, lane: Lane) -> bool:
+        """Whether limits and categories let one more of a lane run right now."""
+        return all(pool.fits(amounts) for pool, amounts in lane.bounds)
+
+    def room_ahead(self, lane: Lane, seconds: float) -> int:
+        """How many more of a lane may be handed over ahead: none while it has slots that are somebody else's by now."""
+        if self.pool is not None and any(self.pool.free[name] < 0 for name in lane.amounts):
+            return 0
+        return lane.room_ahead(seconds)
+
+    def inherit(self, job: int, lane: Lane, identities: Identities = NO_IDENTITIES) -> None:
+        """Count a job that an earlier life handed over."""
+        self._alone[job] = lane
+        if identities:
+            self.identities[job] = identities
+        for pool, amounts in lane.bounds:
+            pool.hold(amounts)
+        if self.pool is not None:
+            self.pool.hold(lane.amounts, identities)
+
+    def start(self, job: int, lane: Lane) -> None:
+        """Give a lane one more member, and a slot for it."""
+        self._of[job] = lane
+        lane.members += 1
+        lane.slots += 1
+        for pool, amounts in lane.bounds:
+            pool.take(amounts)
+        if self.pool is not None and (identities := self.pool.take(lane.amounts)):
+            self.identities[job] = identities
+
+    def start_ahead(self, job: int, lane: Lane) -> None:
+        """Give a lane one more member, which waits for a slot it has."""
+        self._of[job] = lane
+        lane.members += 1
+
+    def end(self, job: int, run_s: float | None) -> None:
+        """Take a job that is over, or taken back, out of its lane; its slot goes to the next if there is one."""
+        before = self._alone.pop(job, None)
+        amounts = before.amounts if before is not None else None
+        lane = self._of.pop(job, None)
+        for pool, taken in (before or lane or _NO_LANE).bounds:
+            pool.give(taken)
+        if lane is not None:
+            lane.members -= 1
+            lane.learn(run_s)
+            if lane.members < lane.slots:
+                lane.slots -= 1
+                amounts = lane.amounts
+        if amounts is not None and self.pool is not None:
+            self.pool.give(amounts, self.identities.pop(job, NO_IDENTITIES) if self.identities else NO_IDENTITIES)

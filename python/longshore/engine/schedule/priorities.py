@@ -1,0 +1,87 @@
+"""Says how urgent batches are, and which of those that wait became more or less so; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+
+from longshore.contract.batch import Urgency
+from longshore.engine.state.job_codes import Code
+from longshore.engine.state.run_state import RunState
+
+_RELEVANT: Final = 0.1
+"""Part of the pressure told last by which it must have moved to be told again."""
+_EVERY_S: Final = 30.0
+"""Least time between two changes of order: each costs the manager more than a question."""
+_MOST: Final = 100
+"""Batches that are told of at once, those first that moved most."""
+
+
+class Urgencies:
+    """How urgent each batch is, as the manager was told.
+
+    Parameters
+    ----------
+    state
+        Where the run stands.
+    pressure_of
+        Expected seconds of the longest chain that begins with a job.
+    rest_s
+        Expected seconds to the end of the run.
+    """
+
+    def __init__(self, state: RunState, pressure_of: Callable[[int], float], rest_s: Callable[[], float]) -> None:
+        self._state = state
+        self._pressure_of = pressure_of
+        self._rest_s = rest_s
+        self._told: dict[str, float] = {}
+        self._looked_at = -_EVERY_S
+
+    def of(self, batch: str, jobs: Iterable[int], now: float) -> Urgency:
+        """The urgency of a batch that is handed over at this moment (seconds since the epoch)."""
+        pressure = max(map(self._pressure_of, jobs))
+        self._told[batch] = pressure
+        return Urgency(pressure_s=pressure, end_at=now + max(pressure, self._left_s()))
+
+    def _left_s(self) -> float:
+        """Seconds until the run is over, the same for all batches: the longest chain among those that are there."""
+        return max(self._rest_s(), max(map(self._pressure_of, self._state.active), default=0.0))
+
+    def moved(self, elapsed: float, now: float) -> Mapping[str, Urgency]:
+        """The batches to tell the manager of anew; none where it was told a moment ago.
+
+        Parameters
+        ----------
+        elapsed
+            Seconds on a clock that never jumps.
+        now
+            This moment, in seconds since the epoch.
+        """
+        if elapsed - self._looked_at < _EVERY_S:
+            return {}
+        self._looked_at = elapsed
+        pressures = self._pressures()
+        # What an earlier life told is not known; it is taken to have been the same.
+        self._told = {batch: self._told.get(batch, pressure) for batch, pressure in pressures.items()}
+        shares = {
+            batch: abs(pressure - self._told[batch]) / max(self._told[batch], 1e-9)
+            for batch, pressure in pressures.items()
+        }
+        chosen = sorted((batch for batch, share in shares.items() if share > _RELEVANT), key=lambda b: (-shares[b], b))
+        if not chosen:
+            return {}
+        left_s = self._left_s()
+        urgencies = {}
+        for batch in chosen[:_MOST]:
+            self._told[batch] = pressures[batch]
+            urgencies[batch] = Urgency(pressure_s=pressures[batch], end_at=now + max(left_s, pressures[batch]))
+        return urgencies
+
+    def _pressures(self) -> dict[str, float]:
+        """The largest pressure among the waiting members of each batch."""
+        found: dict[str, float] = {}
+        code = self._state.code
+        for job, batch in self._state.active.items():
+            if code[job] == Code.PENDING:
+                found[batch] = max(found.get(batch, 0.0), self._pressure_of(job))
+        return found

@@ -1,0 +1,126 @@
+"""The jobs that could start, in order of priority and pressure, in one bucket per rounded request.
+
+Only the head of a bucket is looked at: its jobs ask for much the same, so that when the head does not fit the others
+are not worth a look. The cost of choosing a job grows with the number of buckets, which rounding keeps small, and not
+with the number of jobs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from heapq import heapify, heappop, heappush
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from longshore.engine.state.barriers import Barriers
+
+_Entry: TypeAlias = tuple[float, float, int]
+"""Priority and pressure, both with their sign turned, and the job."""
+
+
+def pressures(
+    children: Sequence[Sequence[int]], expected_s: Callable[[int], float], barriers: Barriers | None = None
+) -> list[float]:
+    """Pressure of every job: its own expected run time and that of the longest chain behind it, in seconds.
+
+    Parameters
+    ----------
+    children
+        Indices of the children per job; children come after their parents.
+    expected_s
+        Expected run time of a job, in seconds.
+    barriers
+        What else jobs wait for; those that begin a group come after all of the group before it.
+    """
+    pressure = [0.0] * len(children)
+    ends = barriers.behind if barriers else {}
+    # Of a barrier, the last job that ends its group is the first to ask, and all behind it are known by then.
+    of_barrier: dict[int, float] = {}
+    for job in range(len(children) - 1, -1, -1):
+        behind = 0.0
+        for child in children[job]:
+            behind = max(behind, pressure[child])
+        if barriers and job in ends:
+            for number in ends[job]:
+                if number not in of_barrier:
+                    of_barrier[number] = max(pressure[below] for below in barriers.all[number].before)
+                behind = max(behind, of_barrier[number])
+        pressure[job] = expected_s(job) + behind
+    return pressure
+
+
+class ReadyQueue:
+    """Jobs that are ready; ties go to the lowest index, which is the earliest in topological order.
+
+    Parameters
+    ----------
+    pressure
+        Pressure per job.
+    priority_of
+        Priority of a job, which goes before pressure.
+    """
+
+    def __init__(self, pressure: Sequence[float], priority_of: Callable[[int], float] | None = None) -> None:
+        self._pressure = pressure
+        self._priority_of = priority_of
+        self._buckets: dict[Hashable, list[_Entry]] = {}
+        self._size = 0
+
+    def __len__(self) -> int:
+        return self._size
+
+    def pressure_of(self, job: int) -> float:
+        """The pressure of a job, queued or not."""
+        return self._pressure[job]
+
+    def push(self, job: int, bucket: Hashable) -> None:
+        """Add a job to the bucket of its request."""
+        heappush(self._buckets.setdefault(bucket, []), self._entry(job))
+        self._size += 1
+
+    def head(self, bucket: Hashable) -> int | None:
+        """The first job of a bucket, left where it is; ``None`` when the bucket is empty."""
+        heap = self._buckets.get(bucket)
+        return heap[0][2] if heap else None
+
+    def best(self) -> int | None:
+        """The first job of all, whether it fits or not, left where it is."""
+        return min(heap[0] for heap in self._buckets.values())[2] if self._buckets else None
+
+    def buckets(self) -> Iterator[tuple[int, int]]:
+        """The first job of each bucket, and how many there are in it."""
+        return ((heap[0][2], len(heap)) for heap in self._buckets.values())
+
+    def pop(self, fits: Callable[[int, Hashable], bool]) -> tuple[int, Hashable] | None:
+        """Take the first job among the heads of the buckets that fit.
+
+        Parameters
+        ----------
+        fits
+            Whether a job, the head of a bucket, can be started right now.
+        """
+        best: Hashable | None = None
+        first: _Entry | None = None
+        for bucket, heap in self._buckets.items():
+            if (first is None or heap[0] < first) and fits(heap[0][2], bucket):
+                best, first = bucket, heap[0]
+        return None if first is None else (self.pop_head(best), best)
+
+    def pop_head(self, bucket: Hashable) -> int:
+        """Take the first job of a bucket that is not empty."""
+        heap = self._buckets[bucket]
+        _, _, job = heappop(heap)
+        if not heap:
+            del self._buckets[bucket]
+        self._size -= 1
+        return job
+
+    def reorder(self, pressure: Sequence[float]) -> None:
+        """Go by other pressures from here on."""
+        self._pressure = pressure
+        for bucket, heap in self._buckets.items():
+            self._buckets[bucket] = again = [self._entry(job) for _, _, job in heap]
+            heapify(again)
+
+    def _entry(self, job: int) -> _Entry:
+        return (-self._priority_of(job) if self._priority_of else 0.0, -self._pressure[job], job)

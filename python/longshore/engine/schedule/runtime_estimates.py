@@ -1,0 +1,81 @@
+"""How long jobs are expected to run: as long as last time, else as their label on average, else a guess; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from longshore.model.run.label_history import averaged
+
+GUESS_S: Final = 1.0
+"""Expected run time of all jobs while nothing is known of any; then pressure is the number of jobs in a chain."""
+_RELEVANT: Final = 1.1
+"""Factor by which a mean must have moved for the order to be worked out anew."""
+_OFTEN: Final = 64
+"""Successes between two looks, at least, in a run that is large enough for the looks to cost anything."""
+
+
+class Estimates:
+    """Expected run time of every job of a run, and what the run teaches about it.
+
+    Parameters
+    ----------
+    label_of
+        Index of the label per job.
+    means
+        Mean run time in seconds, and its weight, per label; the weight is 0 where nothing is known.
+    last_s
+        Seconds that a job took when it last succeeded, per job of which that is known.
+    """
+
+    def __init__(
+        self,
+        label_of: Sequence[int],
+        means: Sequence[tuple[float, int]] = (),
+        last_s: Mapping[int, float] | None = None,
+    ) -> None:
+        self._label_of = label_of
+        count = max(label_of, default=-1) + 1
+        self._mean = [mean for mean, _ in means] or [0.0] * count
+        self._weight = [weight for _, weight in means] or [0] * count
+        self._last_s = dict(last_s or {})
+        self._successes = 0
+        self._look_at = 1
+        self._used: list[float] = []
+        self.settle()
+
+    def label_s(self, label: int) -> float:
+        """Expected run time of a label's jobs, in seconds."""
+        if self._weight[label]:
+            return self._mean[label]
+        known = [mean for mean, weight in zip(self._mean, self._weight, strict=True) if weight]
+        return sum(known) / len(known) if known else GUESS_S
+
+    def expected_s(self, job: int) -> float:
+        """Expected run time of a job as of the last `settle`, in seconds."""
+        last = self._last_s.get(job)
+        return self._used[self._label_of[job]] if last is None else last
+
+    def learn(self, job: int, run_s: float) -> None:
+        """Take in that a job succeeded; failures teach nothing."""
+        label = self._label_of[job]
+        self._mean[label], self._weight[label] = averaged(self._mean[label], self._weight[label], run_s)
+        self._successes += 1
+
+    def moved(self) -> bool:
+        """Whether some label's mean has moved by so much that the order should follow.
+
+        Looks get rarer as a run goes on: what they cost in all stays a small part of what the run costs.
+        """
+        if self._successes < self._look_at:
+            return False
+        step = max(_OFTEN, len(self._label_of) // 16)
+        self._look_at = self._successes + min(step, 3 * self._successes)
+        return any(
+            max(now, used) > _RELEVANT * min(now, used)
+            for now, used in ((self.label_s(label), self._used[label]) for label in range(len(self._used)))
+        )
+
+    def settle(self) -> None:
+        """Expect from here on what was learnt up to now."""
+        self._used = [self.label_s(label) for label in range(len(self._mean))]

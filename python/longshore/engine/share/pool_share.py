@@ -1,0 +1,216 @@
+"""Keeps a run's pool to its share of the machine: says what the run has and wants, and hears what the others do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import msgspec
+
+from longshore.engine.rundir.runtime_history import RunHistory
+from longshore.engine.schedule.eta import told_anew
+from longshore.engine.schedule.scheduler import Scheduler
+from longshore.engine.share import share_rules
+from longshore.engine.state.resource_pool import Pool
+from longshore.model.run.claim import Claim
+from longshore.world.clock import Clock
+from longshore.world.runs.claims import ClaimFile, claims_folder, limits_folder, lock_claims, other_claims
+
+_FRESH_S: Final = 10.0
+"""Time after which a claim that has not changed is written again, so that nobody takes its engine for stopped."""
+
+
+class Demand(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run would like.
+
+    Attributes
+    ----------
+    wants
+        What all its jobs that run or are ready would take.
+    next
+        What the next of them takes.
+    rest_s
+        Seconds until it is expected to be over.
+    """
+
+    wants: Mapping[str, int]
+    next: Mapping[str, int]
+    rest_s: float
+
+
+def demand_of(scheduler: Scheduler, history: RunHistory, now: float) -> Demand:
+    """What a run would like, as its scheduler and its history see it."""
+    cpus = scheduler.pool.capacity.get("cpus", 1) if scheduler.pool else 1
+    return Demand(
+        wants=scheduler.wanted(now), next=scheduler.next_wanted(now), rest_s=history.rest_s(scheduler.state, cpus)
+    )
+
+
+class SharedPlace(NamedTuple):
+    """Where runs agree on who has how much."""
+
+    folder: Path
+    """The folder of all claims."""
+    words: str
+    """What is shared, with its verb."""
+    every_s: float
+    """Time between two negotiations, at least."""
+
+
+def this_machine() -> SharedPlace:
+    """Where the runs of this host share its resources."""
+    return SharedPlace(claims_folder(), "this machine is", 1.0)
+
+
+def job_limits() -> SharedPlace:
+    """Where runs share limits; a job that ends should not be followed by a long pause."""
+    return SharedPlace(limits_folder(), "limits on jobs that run at once are", 0.25)
+
+
+class PoolShare:
+    """The share of one run in what all runs share.
+
+    Parameters
+    ----------
+    claim
+        The run's mark and keeper.
+    pool
+        What its jobs take from; kept to the run's share.
+    place
+        Where runs agree.
+    clock
+        The time.
+    say
+        Takes a line for the engine's log.
+    """
+
+    def __init__(
+        self, claim: Claim, pool: Pool, place: SharedPlace, *, clock: Clock, say: Callable[[str], None]
+    ) -> None:
+        self._pool = pool
+        self._folder, self._what, self._every_s = place
+        self._clock = clock
+        self._say = say
+        self._due = 0.0
+        self._most: dict[str, int] = {}
+        """The most that was taken of each resource since the claim was last made anew."""
+        self._claim = msgspec.structs.replace(claim, capacity=pool.capacity)
+        self._written = -_FRESH_S
+        self.others = 0
+        """Runs that share the machine, beside this one."""
+        self._file: ClaimFile | None = None
+        try:
+            self._file = ClaimFile(self._folder, claim.run)
+        except OSError as error:
+            self._share_nothing(error)
+        else:
+            # Nothing is anybody's before it is claimed.
+            pool.resize({})
+
+    def turn(self, demand: Callable[[], Demand]) -> None:
+        """Once a second: take part in dividing the machine, and keep the pool to what comes of it."""
+        if self._file is None:
+            return
+        now = self._clock.elapsed()
+        self._note_most()
+        if now < self._due:
+            return
+        try:
+            with lock_claims(self._folder):
+                self._negotiate(self._file, demand(), now)
+                self._due = now + self._every_s
+        except BlockingIOError:
+            # Another run negotiates.
+            return
+        except OSError as error:
+            # With what was claimed before, a run goes on.
+            if not self._claim.leased:
+                self._share_nothing(error)
+
+    def note_starts(self) -> None:
+        """Say, before they start, what jobs will hold: should this engine die, others go by it."""
+        if self._file is None:
+            return
+        self._note_most()
+        had = {name: these for name, these in self._pool.had.items() if these}
+        more = any(amount > self._claim.holds.get(name, 0) for name, amount in self._most.items())
+        if more or any(set(these) - set(self._claim.held.get(name, ())) for name, these in had.items()):
+            # On a full disk, others go by what was said last.
+            with suppress(OSError):
+                self._write(self._file, msgspec.structs.replace(self._claim, holds=dict(self._most), held=had))
+
+    @property
+    def idle(self) -> bool:
+        """Whether the run has work, and others the machine."""
+        return self.others > 0 and self._claim.idle_since is not None
+
+    def release(self) -> None:
+        """Leave the machine to the others."""
+        if self._file is not None:
+            self._file.release()
+            self._file = None
+
+    def _negotiate(self, file: ClaimFile, demand: Demand, now: float) -> None:
+        others = other_claims(self._folder, self._claim.run, now=now)
+        held = self._pool.taken
+        claim = self._claim_for(demand, held, now)
+        part = share_rules.shares([*others, claim], now)[claim.run]
+        most = share_rules.room(others, claim)
+        due = {name: min(part.get(name, 0), most[name]) for name in claim.capacity}
+        # What jobs hold is claimed until they end, but what they leave is not taken again: it is somebody else's.
+        leased = {name: max(held.get(name, 0), amount) for name, amount in due.items()}
+        members = {}
+        for name, everybody in self._pool.identities.items():
+            had = self._pool.had[name]
+            taken = [each for other in others for each in (other.members if other.alive else other.held).get(name, ())]
+            members[name] = share_rules.members(everybody, had, taken, leased[name])
+            leased[name] = len(members[name])
+            due[name] = min(due[name], leased[name])
+        claim = msgspec.structs.replace(claim, leased=leased, members=members)
+        if others or self.others or self._claim.leased != leased or now - self._written >= _FRESH_S:
+            self._write(file, claim)
+        self._claim, self._most = claim, dict(held)
+        self._pool.resize(due, members)
+        self._tell(len(others))
+
+    def _claim_for(self, demand: Demand, held: Mapping[str, int], now: float) -> Claim:
+        claim = self._claim
+        busy = any(held.values()) or not demand.next
+        end_at = now + demand.rest_s
+        # What was taken at any time of the last second is wanted on: a job that ends is often followed by another.
+        wants = {name: max(amount, self._most.get(name, 0)) for name, amount in demand.wants.items()}
+        return msgspec.structs.replace(
+            claim,
+            at=now,
+            holds=dict(held),
+            held={name: these for name, these in self._pool.had.items() if these},
+            wants=wants,
+            next=dict(demand.next),
+            end_at=end_at if told_anew(claim.end_at or None, end_at, at=now) else claim.end_at,
+            idle_since=None if busy else claim.idle_since if claim.idle_since is not None else now,
+        )
+
+    def _note_most(self) -> None:
+        for name, amount in self._pool.taken.items():
+            if amount > self._most.get(name, 0):
+                self._most[name] = amount
+
+    def _write(self, file: ClaimFile, claim: Claim) -> None:
+        file.write(claim)
+        self._claim, self._written = claim, self._clock.elapsed()
+
+    def _tell(self, others: int) -> None:
+        if others != self.others:
+            with_others = f"shared with {others} other run{'s' * (others != 1)}"
+            self._say(f"{self._what} {with_others if others else 'shared no more: alone again'}")
+        self.others = others
+
+    def _share_nothing(self, error: OSError) -> None:
+        """Have it all for itself, for lack of a place to say otherwise."""
+        self.release()
+        self._pool.resize(self._pool.capacity, self._pool.identities)
+        self._say(
+            f"{self._what} not shared with other runs: '{self._folder}' cannot be used: {error.strerror or error}"
+        )

@@ -1,0 +1,199 @@
+"""Applies an event to the state of a run; pure, and the same for the engine and for every report.
+
+What an event means never changes: every decision is an event of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from longshore.engine.state.job_codes import Code
+from longshore.engine.state.run_state import RunState
+from longshore.engine.state.steering import apply_steer
+from longshore.model.run.event import (
+    Deleted,
+    Ended,
+    Failed,
+    Finished,
+    Life,
+    Lost,
+    News,
+    Passed,
+    Refused,
+    Restarted,
+    Retry,
+    Sealed,
+    Started,
+    Steer,
+    Submitted,
+    Submitting,
+)
+from longshore.model.run.state import Cause
+
+_PENDING: Final = int(Code.PENDING)
+_RUNNING: Final = int(Code.RUNNING)
+
+
+def apply_event(state: RunState, event: News) -> None:
+    """Change the state of a run as one event says."""
+    _HANDLERS[type(event)](state, event)
+    if state.barriers.crossed:
+        state.pass_barriers()
+
+
+def _life(state: RunState, event: Life) -> None:
+    state.life = event
+    state.finished = None
+
+
+def _sealed(state: RunState, event: Sealed) -> None:
+    """Change nothing: it is about files, and whoever reads these heeds it."""
+
+
+def _submitting(state: RunState, event: Submitting) -> None:
+    state.batches[event.b] = event
+    become, attempts, active, batch = state.become, state.attempts, state.active, event.b
+    for job, attempt in event.jobs:
+        become(job, _PENDING)
+        attempts[job] = attempt
+        active[job] = batch
+    if state.not_before:
+        for job, _ in event.jobs:
+            state.not_before.pop(job, None)
+    if event.ids or state.identities:
+        for job, _ in event.jobs:
+            state.identities.pop(job, None)
+        state.identities.update(event.ids)
+
+
+def _submitted(state: RunState, event: Submitted) -> None:
+    state.batches.pop(event.b, None)
+
+
+def _refused(state: RunState, event: Refused) -> None:
+    batch = state.batches.pop(event.b, None)
+    for job, attempt in event.jobs if event.jobs is not None else batch.jobs if batch else ():
+        if state.active.get(job) != event.b or not state.expects(job, attempt):
+            continue
+        state.deactivate(job)
+        if event.spent:
+            end = Ended(t=event.t, j=job, a=attempt, cause=Cause.SUBMIT, reason=event.why, hopeless=event.hopeless)
+            state.end_badly(job, end)
+        else:
+            state.take_back(job)
+    state.release_final()
+
+
+def _started(state: RunState, event: Started) -> None:
+    if state.expects(event.j, event.a):
+        state.become(event.j, _RUNNING)
+
+
+def _ended(state: RunState, event: Ended) -> None:
+    if not state.expects(event.j, event.a):
+        return
+    # One that failed says nothing of how long others take, and must not have more of its kind started ahead.
+    state.deactivate(event.j, event.run_s if event.cause is None else None)
+    state.last_end = event.t
+    if event.cause is None:
+        state.cancelling.discard(event.j)
+        state.succeed(event.j)
+    else:
+        state.end_badly(event.j, event)
+    state.release_final()
+
+
+def _passed(state: RunState, event: Passed) -> None:
+    """Change what its submission, its start and its end would change together."""
+    job = event.j
+    state.attempts[job] = event.a
+    state.not_before.pop(job, None)
+    state.identities.pop(job, None)
+    state.cancelling.discard(job)
+    state.deactivate(job, event.run_s)
+    state.last_end = event.t
+    state.succeed(job)
+    state.release_final()
+
+
+def _lost(state: RunState, event: Lost) -> None:
+    if state.expects(event.j, event.a):
+        state.deactivate(event.j)
+        state.lost[event.j] += 1
+        state.last_end = event.t
+        state.end_badly(event.j, event)
+        state.release_final()
+
+
+def _retry(state: RunState, event: Retry) -> None:
+    if state.undecided.pop(event.j, None) is None:
+        return
+    if event.request is not None:
+        state.requests[event.j] = event.request
+    if event.not_before is not None:
+        state.not_before[event.j] = event.not_before
+        if event.t:
+            state.delays[event.j] = max(0.0, event.not_before - event.t)
+    state.make_ready(event.j)
+
+
+def _failed(state: RunState, event: Failed) -> None:
+    # A manager that holds jobs may give up on one that it was to try again.
+    is_held = 0 <= event.j < state.size and state.code[event.j] == Code.HELD
+    if state.undecided.pop(event.j, None) is None and not is_held:
+        return
+    state.fail(event.j)
+    if event.aborts:
+        state.paused = ""
+        state.delete_all(keep=state.final)
+    state.release_final()
+
+
+def _steer(state: RunState, event: Steer) -> None:
+    apply_steer(state, event)
+    if event.act == "cancel" and not event.select:
+        state.cancelled = True
+        # What is left, the final job perhaps, is to come to its end.
+        state.paused = ""
+        if state.final >= 0:
+            state.release(state.final)
+        state.delete_all(keep=state.final if event.set.get("final") != "no" else -1)
+        state.release_final()
+
+
+def _deleted(state: RunState, event: Deleted) -> None:
+    for job in event.jobs:
+        if state.delete(job):
+            state.prune_below(job)
+    state.release_final()
+
+
+def _restarted(state: RunState, event: Restarted) -> None:
+    state.cancelled = False
+    state.paused = ""
+    state.finished = None
+    state.rerun(event.jobs)
+
+
+def _finished(state: RunState, event: Finished) -> None:
+    state.finished = event
+
+
+_HANDLERS: Final[dict[type, Callable[[RunState, Any], None]]] = {
+    Life: _life,
+    Sealed: _sealed,
+    Submitting: _submitting,
+    Submitted: _submitted,
+    Refused: _refused,
+    Started: _started,
+    Ended: _ended,
+    Passed: _passed,
+    Lost: _lost,
+    Retry: _retry,
+    Failed: _failed,
+    Steer: _steer,
+    Deleted: _deleted,
+    Restarted: _restarted,
+    Finished: _finished,
+}

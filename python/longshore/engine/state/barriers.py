@@ -1,0 +1,101 @@
+"""Holds jobs behind the groups that run before theirs, and counts what is missing; pure.
+
+A barrier is no job: nothing is started for it, no state counts it, and it is passed in the very moment in which the
+last job before it is over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from longshore.engine.state.job_codes import BAD_ENDS, OVER, Code
+from longshore.model.workflow.job_groups import Barrier
+
+
+class Barriers:
+    """The barriers of a run, and what each of them waits for.
+
+    Parameters
+    ----------
+    barriers
+        The barriers.
+
+    Attributes
+    ----------
+    all
+        The barriers.
+    behind
+        Numbers of the barriers that wait for a job, per job that ends a group.
+    before
+        Numbers of the barriers that a job waits for, per job that begins a group.
+    crossed
+        Jobs that are over since somebody last took this list.
+    """
+
+    def __init__(self, barriers: Sequence[Barrier]) -> None:
+        self.all = tuple(barriers)
+        self.behind: dict[int, list[int]] = {}
+        self.before: dict[int, list[int]] = {}
+        for number, barrier in enumerate(self.all):
+            for job in barrier.after:
+                self.behind.setdefault(job, []).append(number)
+            for job in barrier.before:
+                self.before.setdefault(job, []).append(number)
+        self._left = [len(barrier.after) for barrier in self.all]
+        self._shut: set[int] = set()
+        self.crossed: list[int] = []
+
+    def __bool__(self) -> bool:
+        """Whether there are any."""
+        return bool(self.all)
+
+    def passed(self, job: int, code: int) -> Iterator[tuple[Barrier, bool]]:
+        """The barriers that open, or shut for good, because a job is over.
+
+        Parameters
+        ----------
+        job, code
+            The job, and how it ended.
+        """
+        for number in self.behind.get(job, ()):
+            barrier = self.all[number]
+            if barrier.blocking and code != Code.SUCCEEDED:
+                if number not in self._shut:
+                    self._shut.add(number)
+                    yield barrier, False
+                continue
+            self._left[number] -= 1
+            if not self._left[number]:
+                yield barrier, True
+
+    def is_shut(self, job: int) -> bool:
+        """Whether a job waits for a group that has failed."""
+        return any(number in self._shut for number in self.before.get(job, ()))
+
+    def holds(self, job: int) -> list[Barrier]:
+        """The barriers that keep a job from starting."""
+        return [self.all[number] for number in self.before.get(job, ()) if self._left[number]]
+
+    def count_again(self, code: Sequence[int]) -> Iterator[tuple[Barrier, int]]:
+        """Count anew what is missing, after jobs began anew; yield the barriers that are other than they were.
+
+        Parameters
+        ----------
+        code
+            Where each job stands.
+
+        Yields
+        ------
+        barrier, change
+            The barrier, and by how much more each job behind it waits now.
+        """
+        self.crossed.clear()
+        self._shut.clear()
+        for number, barrier in enumerate(self.all):
+            done = (Code.SUCCEEDED,) if barrier.blocking else OVER
+            left = sum(code[job] not in done for job in barrier.after)
+            if barrier.blocking and any(code[job] in BAD_ENDS for job in barrier.after):
+                self._shut.add(number)
+            before, self._left[number] = self._left[number], left
+            if bool(before) != bool(left):
+                yield barrier, bool(left) - bool(before)

@@ -1,0 +1,79 @@
+"""Selects the jobs of a run that run again in a restart, and says why; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from longshore.engine.state.job_codes import ACTIVE, OVER, Code
+from longshore.engine.state.run_state import RunState
+
+
+class RestartReason(StrEnum):
+    """Why a job runs again."""
+
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    PRUNED = "pruned"
+    NAMED = "named"
+    """It succeeded, and its label was named."""
+    DESCENDS = "descends"
+    """It succeeded, and descends from a job whose label was named."""
+    FINAL = "final"
+    """It is the final job, which gathers what the others make."""
+
+
+_BAD_ENDS: Final[Mapping[int, RestartReason]] = {
+    Code.FAILED: RestartReason.FAILED,
+    Code.DELETED: RestartReason.CANCELLED,
+    Code.PRUNED: RestartReason.PRUNED,
+}
+_UNDER_WAY: Final = (*ACTIVE, Code.UNDECIDED)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RestartSelection:
+    """What a restart runs."""
+
+    jobs: Mapping[int, RestartReason]
+    """The jobs that are over and run again, in order, each with the reason."""
+    anew: Sequence[int]
+    """The jobs that begin with their first task, because their inputs are made anew or they had succeeded."""
+    busy: Sequence[int]
+    """Jobs that would have to run again, but are active or undecided."""
+
+
+def select_for_restart(state: RunState, labels: Container[int] = ()) -> RestartSelection:
+    """Select all jobs that did not succeed, and all that have or descend from some labels, given by number."""
+    again: dict[int, RestartReason] = {}
+    anew: list[int] = []
+    busy: list[int] = []
+    below = bytearray(state.size)
+    for job, code in enumerate(state.code):
+        if job == state.final:
+            continue
+        named = state.labels[job] in labels
+        # Its parents come before it, and so are marked by now.
+        below[job] = named or any(below[parent] for parent in state.parents[job])
+        if below[job]:
+            (busy if code in _UNDER_WAY else anew).append(job)
+        if reason := _BAD_ENDS.get(code):
+            again[job] = reason
+        elif below[job] and code == Code.SUCCEEDED:
+            again[job] = RestartReason.NAMED if named else RestartReason.DESCENDS
+    if state.final >= 0:
+        _select_final(state, again, anew, named=state.labels[state.final] in labels)
+    return RestartSelection(jobs=again, anew=anew, busy=busy)
+
+
+def _select_final(state: RunState, again: dict[int, RestartReason], anew: list[int], *, named: bool) -> None:
+    final = state.final
+    code = state.code[final]
+    if reason := _BAD_ENDS.get(code):
+        again[final] = reason
+    elif code in OVER and (again or named):
+        # What it gathers is no longer all there is.
+        again[final] = RestartReason.NAMED if named else RestartReason.FINAL
+        anew.append(final)

@@ -1,0 +1,363 @@
+"""The state of every job of a run, and the transitions between states; pure.
+
+The state is one mutable packed object with a few bytes per job, because a run may have a million. It decides nothing:
+`apply_event` says which transitions follow from an event.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from longshore.engine.policy.retry import COUNTED_APART
+from longshore.engine.state.barriers import Barriers
+from longshore.engine.state.job_codes import ACTIVE, BAD_ENDS, MOVING, OVER, Code, shown_counts
+from longshore.model.run.event import Ended, Finished, Life, Lost, Steer, Submitting
+from longshore.model.run.state import Cause, JobState, run_state
+from longshore.model.tasks.dag import sparse_children
+from longshore.model.workflow.job_groups import Barrier
+from longshore.model.workflow.request import Request
+
+# What is done several times per job is done with plain numbers: comparing members of an enumeration takes most of the
+# time of a replay otherwise.
+_IS_ACTIVE: Final = bytes(code in ACTIVE for code in Code)
+_IS_OVER: Final = bytes(code in OVER for code in Code)
+_UNREADY: Final = int(Code.UNREADY)
+_READY: Final = int(Code.READY)
+_SUCCEEDED: Final = int(Code.SUCCEEDED)
+
+
+class AttemptState:
+    """The attempts of each job: how many there were, which one is active, and how bad ones ended."""
+
+    def __init__(self, size: int) -> None:
+        self.attempts = _zeros(size)
+        """Number of the newest attempt; 0 before the first."""
+        self.tries = _zeros(size)
+        """Attempts that ended badly since the job last got a fresh budget."""
+        self.lost = _zeros(size)
+        """How many of them were lost."""
+        self.cause_counts: dict[tuple[int, Cause], int] = {}
+        """Bad ends per job and cause, for the causes with a retry rule of their own."""
+        self.batches: dict[str, Submitting] = {}
+        """Batches that the workload manager has not answered."""
+        self.active: dict[int, str] = {}
+        """Batch per job that is handed over or running."""
+        self.cancelling: set[int] = set()
+        """The active jobs that are cancelled."""
+        self.identities: dict[int, Mapping[str, tuple[str, ...]]] = {}
+        """Which members of each resource the newest attempt of a job was given, such as which GPUs."""
+        self.undecided: dict[int, Ended | Lost] = {}
+        """Bad ends that no decision has followed yet."""
+        self.requests: dict[int, Request] = {}
+        """Requests that a retry changed."""
+        self.not_before: dict[int, float] = {}
+        """When a retry may start."""
+        self.delays: dict[int, float] = {}
+        """How long each of these waits, should the time of day not be what it was."""
+
+
+class Interventions:
+    """What users ordered of a live run, as far as it still counts."""
+
+    def __init__(self) -> None:
+        self.paused = ""
+        """Why nothing is started; empty when the run is not paused."""
+        self.throttles: dict[int, int] = {}
+        """How many jobs may be active at once, per label and (`steering.WHOLE_RUN`) in all."""
+        self.held: set[int] = set()
+        """Jobs that are not started; those of them that run are not tried again."""
+        self.set_requests: dict[int, Request] = {}
+        """What a job asks for at first, in place of the request of its profile."""
+        self.later_sets: dict[int, list[Steer]] = {}
+        """Requests that were set of active jobs, for their next attempts."""
+        self.set_retries: dict[int, int] = {}
+        """How often a job may be tried again, in place of the number of its profile."""
+
+
+class RunState(AttemptState, Interventions):
+    """The state of every job of a run.
+
+    Parameters
+    ----------
+    parents
+        Indices of the parents per job; a job's parents come before it.
+    labels
+        Index of the label per job.
+    final
+        Whether the last job is the final job: it waits for all others to be over, however they ended.
+    barriers
+        The barriers between groups of jobs that run one after another.
+    """
+
+    def __init__(
+        self,
+        parents: Sequence[Sequence[int]],
+        labels: Sequence[int],
+        *,
+        final: bool = False,
+        barriers: Sequence[Barrier] = (),
+    ) -> None:
+        AttemptState.__init__(self, len(parents))
+        Interventions.__init__(self)
+        self.size = size = len(parents)
+        self.final = size - 1 if final else -1
+        self.labels = labels
+        self.parents = parents
+        self.children: list[list[int]] = sparse_children(parents)
+        self.code = bytearray(size)
+        self.waiting = array("l", map(len, parents))
+        """Parents that have not succeeded, and barriers that are not open."""
+        self.counts: list[list[int]] = [[0] * len(Code) for _ in range(max(labels, default=-1) + 1)]
+        """Number of jobs per label and code."""
+        self.open = size - (1 if final else 0)
+        """Jobs, without the final one, that are not over."""
+        self.newly_ready: list[int] = []
+        """Jobs that became ready since the scheduler last took this list."""
+        self.newly_inactive: list[tuple[int, float | None]] | None = None
+        """Jobs that ceased to be active since the scheduler last took this list, with the run times of successes;
+        ``None`` where there is no scheduler."""
+        self.cancelled = False
+        self.life: Life | None = None
+        self.finished: Finished | None = None
+        self.last_end: float | None = None
+        self.barriers = Barriers(barriers)
+        for job, these in self.barriers.before.items():
+            self.waiting[job] += len(these)
+        self._begin()
+
+    def _begin(self) -> None:
+        """Make the jobs ready that wait for nothing; all at once, for there may be hundreds of thousands."""
+        code, labels = self.code, self.labels
+        self.newly_ready = [job for job, waiting in enumerate(self.waiting) if not waiting and job != self.final]
+        for job in self.newly_ready:
+            code[job] = _READY
+        for label, number in Counter(labels).items():
+            self.counts[label][_UNREADY] = number
+        for label, number in Counter([labels[job] for job in self.newly_ready]).items():
+            self.counts[label][_READY] = number
+            self.counts[label][_UNREADY] -= number
+        self.release_final()
+
+    def expects(self, job: int, attempt: int) -> bool:
+        """Whether this attempt is handed over or running, so that events of it count."""
+        return 0 <= job < self.size and self.attempts[job] == attempt and _IS_ACTIVE[self.code[job]] == 1
+
+    @property
+    def over(self) -> bool:
+        """Whether every job is over."""
+        return not self.open and (self.final < 0 or self.code[self.final] in OVER)
+
+    @property
+    def stuck(self) -> bool:
+        """Whether all that is left is held, or waits for a held job."""
+        return not self.over and not any(row[code] for row in self.counts for code in MOVING)
+
+    def overall(self) -> JobState:
+        """The state of the run."""
+        if self.stuck and not self.cancelled:
+            return JobState.HELD
+        return run_state(self.totals(), expected=self.size, cancelled=self.cancelled)
+
+    def totals(self) -> dict[JobState, int]:
+        """Number of jobs per state users see."""
+        return shown_counts([sum(column) for column in zip(*self.counts, strict=True)] if self.counts else [])
+
+    def not_succeeded(self) -> list[int]:
+        """Every job that is over and did not succeed."""
+        return [job for job in range(self.size) if self.code[job] in BAD_ENDS]
+
+    # ------------------------------------------------------------------------------------------------------ transitions
+
+    def become(self, job: int, code: int) -> None:
+        """Give a job another state, and count it there."""
+        before = self.code[job]
+        if before == code:
+            return
+        row = self.counts[self.labels[job]]
+        row[before] -= 1
+        row[code] += 1
+        self.code[job] = code
+        if code == _READY:
+            self.newly_ready.append(job)
+        if _IS_OVER[code] or _IS_OVER[before]:  # once per job, and all else several times
+            self.open += (job != self.final) * (_IS_OVER[before] - _IS_OVER[code])
+            if _IS_OVER[code] and job in self.barriers.behind:
+                self.barriers.crossed.append(job)
+
+    def make_ready(self, job: int) -> None:
+        """Let a job start that waits for nothing, unless it is held."""
+        for event in self.later_sets.pop(job, ()):
+            self.set_request(job, event)
+        self.become(job, Code.HELD if job in self.held else Code.READY)
+
+    def release_final(self) -> None:
+        """Let the final job start if all others are over."""
+        if self.final >= 0 and not self.open and self.code[self.final] == _UNREADY:
+            self.make_ready(self.final)
+
+    def hold(self, job: int) -> None:
+        """Keep a job from starting, now or again; one that is over stays over."""
+        if self.code[job] not in OVER:
+            self.held.add(job)
+            if self.code[job] in (Code.UNREADY, Code.READY):
+                self.become(job, Code.HELD)
+
+    def release(self, job: int) -> None:
+        """End the hold of a job."""
+        self.held.discard(job)
+        if self.code[job] == Code.HELD:
+            self.become(job, Code.UNREADY)
+            if not self.waiting[job] and job != self.final:
+                self.become(job, Code.READY)
+            self.release_final()
+
+    def set_request(self, job: int, event: Steer) -> None:
+        """Have a job that is not active ask for what was set."""
+        assert event.request is not None
+        self.set_requests[job] = event.request
+        if "requestMemory" in event.set:
+            # What it grows by from now on is counted from what was set.
+            self.cause_counts.pop((job, Cause.OOM), None)
+        if (grown := self.requests.get(job)) is not None:
+            from longshore.engine.policy.set_request import changed
+
+            # What a retry has raised stays raised, unless it is this that was set.
+            self.requests[job] = changed(grown, event.set)
+        if self.code[job] == Code.READY:
+            # It waits in the bucket of its old request.
+            self.newly_ready.append(job)
+
+    def deactivate(self, job: int, run_s: float | None = None) -> None:
+        """Take a job out of those that are active."""
+        self.active.pop(job, None)
+        if self.newly_inactive is not None:
+            self.newly_inactive.append((job, run_s))
+
+    def take_back(self, job: int) -> None:
+        """Undo the submission of an attempt that never started."""
+        self.attempts[job] -= 1
+        if job in self.cancelling:
+            self._end_cancelled(job)
+        else:
+            self.make_ready(job)
+
+    def succeed(self, job: int) -> None:
+        """End a job well, and let its children go on."""
+        self.become(job, _SUCCEEDED)
+        self.requests.pop(job, None)
+        waiting, code = self.waiting, self.code
+        for child in self.children[job]:
+            waiting[child] = left = waiting[child] - 1
+            if not left and code[child] == _UNREADY:
+                self.make_ready(child)
+
+    def end_badly(self, job: int, event: Ended | Lost) -> None:
+        """End an attempt badly: whether there is another is decided later, unless the job is cancelled."""
+        self.tries[job] += 1
+        if isinstance(event, Ended) and event.cause in COUNTED_APART:
+            self.cause_counts[job, event.cause] = self.cause_counts.get((job, event.cause), 0) + 1
+        if job in self.cancelling:
+            self._end_cancelled(job)
+        else:
+            self.undecided[job] = event
+            self.become(job, Code.UNDECIDED)
+
+    def fail(self, job: int) -> None:
+        """Give a job up, and prune what descends from it."""
+        self.held.discard(job)
+        self.become(job, Code.FAILED)
+        self.prune_below(job)
+
+    def delete(self, job: int) -> bool:
+        """Cancel a job; return whether it ended at once, because it was not active."""
+        if self.code[job] in ACTIVE:
+            self.cancelling.add(job)
+        elif self.code[job] not in OVER:
+            self.undecided.pop(job, None)
+            self.become(job, Code.DELETED)
+            return True
+        return False
+
+    def delete_all(self, *, keep: int) -> None:
+        """Cancel all jobs but one."""
+        for job in range(self.size):
+            if job != keep:
+                self.delete(job)
+
+    def prune(self, job: int) -> None:
+        """Give up a job that waits for a failed one, and all that waits for it."""
+        if self.code[job] in (Code.UNREADY, Code.READY, Code.HELD):
+            self.become(job, Code.PRUNED)
+            self.prune_below(job)
+
+    def prune_below(self, job: int) -> None:
+        """Give up all that descends from a job."""
+        stack = list(self.children[job])
+        while stack:
+            below = stack.pop()
+            # One that is held can never run either, and would keep the run from its end.
+            if self.code[below] in (Code.UNREADY, Code.READY, Code.HELD):
+                self.become(below, Code.PRUNED)
+                stack.extend(self.children[below])
+
+    def pass_barriers(self) -> None:
+        """Open or shut the barriers behind the jobs that are over by now."""
+        crossed = self.barriers.crossed
+        # Not by recursion: what is shut out is over as well, and there may be thousands of groups.
+        while crossed:
+            job = crossed.pop()
+            for barrier, opens in self.barriers.passed(job, self.code[job]):
+                for below in barrier.before:
+                    if not opens:
+                        self.prune(below)
+                        continue
+                    self.waiting[below] -= 1
+                    if not self.waiting[below] and self.code[below] == _UNREADY:
+                        self.make_ready(below)
+        self.release_final()
+
+    def rerun(self, jobs: Iterable[int]) -> None:
+        """Let jobs run again that are over, each with a fresh budget of attempts."""
+        again = sorted(jobs)
+        for job in again:
+            self._renew(job)
+        for barrier, change in self.barriers.count_again(self.code):
+            for job in barrier.before:
+                self._wait_for_more(job, change)
+        for job in again:
+            if job == self.final:
+                continue
+            if not self.waiting[job]:
+                self.make_ready(job)
+            elif self.barriers.is_shut(job) or any(self.code[parent] in BAD_ENDS for parent in self.parents[job]):
+                # A job whose ancestor stays failed must not keep the run from its end.
+                self.become(job, Code.PRUNED)
+        self.release_final()
+
+    def _renew(self, job: int) -> None:
+        if self.code[job] == _SUCCEEDED:
+            for child in self.children[job]:
+                self._wait_for_more(child, 1)
+        self.tries[job] = self.lost[job] = 0
+        self.not_before.pop(job, None)
+        # What it asks for by now stays, and so do the ends that made it ask for more.
+        self.cause_counts.pop((job, Cause.PREEMPTED), None)
+        self.held.discard(job)
+        self.become(job, Code.UNREADY)
+
+    def _wait_for_more(self, job: int, number: int) -> None:
+        self.waiting[job] += number
+        if self.waiting[job] and self.code[job] == _READY:
+            self.become(job, _UNREADY)
+
+    def _end_cancelled(self, job: int) -> None:
+        self.cancelling.discard(job)
+        self.become(job, Code.DELETED)
+        self.prune_below(job)
+
+
+def _zeros(size: int) -> array[int]:
+    return array("l", bytes(size * array("l").itemsize))

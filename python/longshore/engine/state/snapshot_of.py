@@ -1,0 +1,74 @@
+"""Turns the state of a run into the snapshot that others read of it; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from longshore.engine.state.job_codes import MOVING, shown_counts
+from longshore.engine.state.run_state import RunState
+from longshore.model.run.event import Life
+from longshore.model.run.snapshot import Snapshot
+from longshore.model.run.state import JobState
+
+
+def snapshot_of(
+    state: RunState,
+    labels: Sequence[str],
+    *,
+    life: Life,
+    number: int,
+    now: float,
+    note: str,
+    held: Collection[int] = (),
+) -> Snapshot:
+    """Where a run stands.
+
+    Parameters
+    ----------
+    state
+        The state.
+    labels
+        Names of the labels.
+    life
+        The engine's life.
+    number
+        Number of the newest event that the state has taken in.
+    now
+        This moment, in seconds since the epoch.
+    note
+        Why the engine waits, if it does.
+    held
+        Jobs that the workload manager has and only a person lets go.
+    """
+    overall = state.overall()
+    rows = [shown_counts(row) for row in state.counts]
+    show_held(rows, state, held)
+    if held and stuck_with(state, held):
+        overall = JobState.HELD
+    if not state.finished and overall not in (JobState.UNKNOWN, JobState.HELD):
+        overall = JobState.RUNNING
+    return Snapshot(
+        life=life.life,
+        n=number,
+        at=now,
+        pid=life.pid,
+        host=life.host,
+        boot=life.boot,
+        state=overall,
+        counts={name: sum(row[name] for row in rows) for name in JobState},
+        labels=dict(zip(labels, rows, strict=True)),
+        finished=state.finished is not None,
+        note=note,
+    )
+
+
+def show_held(rows: Sequence[dict[JobState, int]], state: RunState, held: Collection[int]) -> None:
+    """Count those as held, per label, that the workload manager holds."""
+    for job in held:
+        rows[state.labels[job]][JobState.PENDING] -= 1
+        rows[state.labels[job]][JobState.HELD] += 1
+
+
+def stuck_with(state: RunState, held: Collection[int]) -> bool:
+    """Whether nothing of a run moves before somebody lets those go that the workload manager holds."""
+    return bool(held) and not state.cancelled and sum(row[code] for row in state.counts for code in MOVING) == len(held)

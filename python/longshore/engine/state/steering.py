@@ -1,0 +1,179 @@
+"""Turns what people said of a live run into what it may start: pauses, throttles, holds and changed requests; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final
+
+from longshore.engine.state.job_codes import ACTIVE
+from longshore.engine.state.run_state import RunState
+from longshore.model.run.event import Steer
+from longshore.model.workflow.request import Request
+
+WHOLE_RUN: Final = -1
+"""Stands for the whole run where otherwise the number of a label stands."""
+
+_RETRIES: Final = "numberOfRetries"
+
+
+def apply_steer(state: RunState, event: Steer) -> None:
+    """Take in what somebody said; a word that is not known changes nothing."""
+    match event.act:
+        case "pause":
+            state.paused = event.set.get("why") or f"paused by {event.who}"
+        case "unpause":
+            state.paused = ""
+        case "throttle":
+            _apply_throttle(state, event)
+        case "hold":
+            for job in _meant(state, event):
+                state.hold(job)
+        case "release":
+            for job in _meant(state, event):
+                state.release(job)
+        case "set":
+            _apply_set(state, event)
+        case _:
+            return
+
+
+def _apply_throttle(state: RunState, event: Steer) -> None:
+    for label in event.labels or (WHOLE_RUN,):
+        state.throttles.pop(label, None)
+        if "max" in event.set:
+            state.throttles[label] = int(event.set["max"])
+
+
+def _meant(state: RunState, event: Steer) -> Iterable[int]:
+    return range(state.size) if event.jobs is None else event.jobs
+
+
+def _apply_set(state: RunState, event: Steer) -> None:
+    for job in _meant(state, event):
+        if _RETRIES in event.set:
+            state.set_retries[job] = int(event.set[_RETRIES])
+        if event.request is None:
+            continue
+        if state.code[job] in ACTIVE:
+            # What it runs with is what is taken of the machine, and so is not touched.
+            state.later_sets.setdefault(job, []).append(event)
+        else:
+            state.set_request(job, event)
+
+
+def throttled(throttles: Mapping[int, int], labels: Sequence[str]) -> str:
+    """How narrow a run was made, in words; empty when it was not.
+
+    Parameters
+    ----------
+    throttles
+        How many jobs may be active at once, per label and for the whole run.
+    labels
+        Names of the labels.
+    """
+    if not throttles:
+        return ""
+    whole = [f"{throttles[WHOLE_RUN]} in all"] if WHOLE_RUN in throttles else []
+    parts = [f"{most} of '{labels[label]}'" for label, most in sorted(throttles.items()) if label != WHOLE_RUN]
+    return f"throttled: at most {', '.join(whole + parts)} at once; 'longshore throttle --off' lifts it"
+
+
+def set_events(
+    who: str,
+    changes: Mapping[str, str],
+    jobs: Iterable[int],
+    *,
+    select: Mapping[str, tuple[str, ...]],
+    request_of: Callable[[int], Request],
+) -> list[Steer]:
+    """The events of changed requests: one for all jobs that asked for the same before.
+
+    Parameters
+    ----------
+    who, select
+        For people.
+    changes
+        What is set.
+    jobs
+        The jobs that are meant.
+    request_of
+        What a job asks for that somebody else has set, else at its first attempt.
+    """
+    from longshore.engine.policy.set_request import changed
+
+    alike: dict[tuple[object, ...], list[int]] = {}
+    requests: dict[tuple[object, ...], Request] = {}
+    for job in jobs:
+        request = request_of(job)
+        alike.setdefault(key := request.key(), []).append(job)
+        requests[key] = request
+    only_retries = set(changes) == {_RETRIES}
+    return [
+        Steer(
+            who=who,
+            act="set",
+            select=select,
+            set=changes,
+            jobs=tuple(members),
+            request=None if only_retries else changed(requests[key], changes),
+        )
+        for key, members in alike.items()
+    ]
+
+
+class Valve:
+    """Lets jobs through as far as the run and their labels are not throttled.
+
+    Parameters
+    ----------
+    state
+        The state of the run, which says how many are active and how many may be.
+    labels
+        Number of the label per job.
+    """
+
+    def __init__(self, state: RunState, labels: Sequence[int]) -> None:
+        self._state = state
+        self._labels = labels
+        self._let: dict[int, int] = {}
+        """Jobs let through in this round, per label and for the whole run."""
+        self._parked: dict[int, list[int]] = {}
+        """Jobs that were ready and had to wait, per label."""
+
+    def turn(self) -> list[int]:
+        """Begin a round; return the jobs that may be tried again."""
+        self._let = {}
+        back: list[int] = []
+        for label, jobs in list(self._parked.items()):
+            room = self._room(label)
+            back += jobs[:room]
+            self._parked[label] = jobs[room:]
+            if not self._parked[label]:
+                del self._parked[label]
+        return back
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing more may start, whatever it is."""
+        state = self._state
+        return bool(state.paused) or (WHOLE_RUN in state.throttles and self._room(WHOLE_RUN) <= 0)
+
+    def lets(self, job: int) -> bool:
+        """Whether a job may start; one that may not is kept for later."""
+        if not self._state.throttles:
+            return True
+        label = self._labels[job]
+        if self._room(label) <= 0:
+            self._parked.setdefault(label, []).append(job)
+            return False
+        for each in (label, WHOLE_RUN):
+            self._let[each] = self._let.get(each, 0) + 1
+        return True
+
+    def _room(self, label: int) -> int:
+        state = self._state
+        most = state.throttles.get(label)
+        if most is None:
+            return state.size
+        rows = state.counts if label == WHOLE_RUN else [state.counts[label]]
+        return max(0, most - sum(row[code] for row in rows for code in ACTIVE) - self._let.get(label, 0))

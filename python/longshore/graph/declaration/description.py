@@ -1,0 +1,406 @@
+"""Reads the YAML of a pipeline into declarations: dimensions, relations, datasets and tasks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+from longshore.config.values.interpolate import shown
+from longshore.config.values.merge import Node, plain, without_deleted
+from longshore.errors import ConfigError, CycleError
+from longshore.graph.query.query import RESERVED
+from longshore.graph.query.tables import captured_names, is_value
+from longshore.model.suggestions import did_you_mean
+from longshore.model.tasks.dag import adjacency, find_ring, topological_order
+from longshore.origin import Origin
+
+_PIPELINE_KEYS: Final = ("description", "dimensions", "relations", "datasets", "tasks", "subsets")
+_TASK_KEYS: Final = ("description", "dimensions", "command", "inputs", "outputs", "after")
+_JOB_NAMES: Final = frozenset({"label", "jobName", "jobLabel"})
+_IDENTIFIER = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_LABEL = re.compile(r"[^\s/,#\x00-\x1f\x7f]+")
+
+
+class FileKind(StrEnum):
+    """How a file yields values: as a table, or by its name."""
+
+    TABLE = "table"
+    GLOB = "glob"
+
+
+class NeededFile(msgspec.Struct, frozen=True):
+    """A table to read, or a glob pattern to list, before the pipeline is read."""
+
+    kind: FileKind
+    name: str
+    """The path or pattern as it was written, by which `read_pipeline` asks for the table."""
+    origin: Origin
+
+
+class DimensionEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """A dimension and the source of its values: the YAML, a range (both ends included, and a step), or a file."""
+
+    name: str
+    origin: Origin
+    values: tuple[Node, ...] = ()
+    range: tuple[int, int, int] | None = None
+    file: NeededFile | None = None
+    column: str = ""
+    implied: bool = False
+    """Whether it is declared by nothing but the pattern that captures it."""
+
+
+class RelationEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """A table that joins dimensions; columns by dimension, or ``None`` if every column is a dimension."""
+
+    name: str
+    origin: Origin
+    rows: tuple[Node, ...] = ()
+    file: NeededFile | None = None
+    columns: Mapping[str, str] | None = None
+
+
+class DatasetEntry(msgspec.Struct, frozen=True):
+    """A kind of file, and the template of its path."""
+
+    name: str
+    path: Node
+
+
+class TaskEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """Tasks of one label. Each name has its origin."""
+
+    label: str
+    origin: Origin
+    command: Node
+    dimensions: tuple[str, ...]
+    inputs: Mapping[str, Origin]
+    outputs: Mapping[str, Origin]
+    after: Mapping[str, Origin]
+
+
+class PipelineDeclaration(msgspec.Struct, frozen=True, kw_only=True):
+    """Declarations of a pipeline; all names are checked but those in templates."""
+
+    origin: Origin
+    dimensions: Mapping[str, DimensionEntry]
+    relations: Mapping[str, RelationEntry]
+    datasets: Mapping[str, DatasetEntry]
+    tasks: Mapping[str, TaskEntry]
+
+    @property
+    def makers(self) -> dict[str, str]:
+        """Per dataset, the label of the tasks that produce it."""
+        return {dataset: task.label for task in self.tasks.values() for dataset in task.outputs}
+
+    @property
+    def files(self) -> list[NeededFile]:
+        """Needed files and patterns, each once."""
+        named = [entry.file for entry in self.dimensions.values()] + [entry.file for entry in self.relations.values()]
+        return list({(file.kind, file.name): file for file in named if file}.values())
+
+
+def read_declaration(node: Node) -> PipelineDeclaration:
+    """Read the declarations of a pipeline.
+
+    Raises `ConfigError` if a declaration is malformed or a name unknown, and `CycleError` if labels form a cycle.
+    """
+    top = map_items(without_deleted(node), "the pipeline")
+    check_keys(top, _PIPELINE_KEYS, "a pipeline")
+    dimensions = _dimensions(top.get("dimensions"))
+    datasets = {
+        name: DatasetEntry(name, _path(name, item)) for name, item in _named_items(top.get("datasets"), "datasets")
+    }
+    tasks = map_items(top.get("tasks"), "'tasks'")
+    if not tasks:
+        raise ConfigError("the pipeline has no 'tasks'", origin=node.origin)
+    for label, task in tasks.items():
+        datasets |= _inline_datasets(label, task, datasets)
+    for name, dataset in datasets.items():
+        if name in dimensions:
+            raise ConfigError(f"'{name}' is a dimension and cannot be a dataset as well", origin=dataset.path.origin)
+    description = PipelineDeclaration(
+        origin=node.origin,
+        dimensions=dimensions,
+        relations={
+            name: _relation(name, item, dimensions) for name, item in _named_items(top.get("relations"), "relations")
+        },
+        datasets=datasets,
+        tasks={label: _task(label, item, dimensions, datasets, tasks) for label, item in tasks.items()},
+    )
+    _check_label_order(description)
+    return description
+
+
+# ---------------------------------------------------------------------------------------------------- shapes of values
+
+
+def map_items(node: Node | None, what: str) -> dict[str, Node]:
+    """Items of a map; none for an absent node."""
+    if node is None or node.value is None:
+        return {}
+    if not isinstance(node.value, dict):
+        raise ConfigError(f"{what} must be a map, not {shown(plain(node))}", origin=node.origin)
+    return node.value
+
+
+def read_names(node: Node | None, what: str) -> dict[str, Origin]:
+    """Names in a list, or a single name, with their origins; none for an absent node."""
+    if node is None or node.value is None:
+        return {}
+    found: dict[str, Origin] = {}
+    for item in node.value if isinstance(node.value, list) else [node]:
+        if not isinstance(item.value, str) or not item.value:
+            raise ConfigError(f"{what} must be a list of names, not {shown(plain(item))}", origin=item.origin)
+        if item.value in found:
+            raise ConfigError(f"{what} names '{item.value}' twice", origin=item.origin)
+        found[item.value] = item.origin
+    return found
+
+
+def read_text(node: Node, what: str) -> str:
+    """Text that is not blank."""
+    if not isinstance(node.value, str) or not node.value.strip() or "\0" in node.value:
+        raise ConfigError(f"{what} must be text, not {shown(plain(node))}", origin=node.origin)
+    return node.value
+
+
+def check_keys(items: Mapping[str, Node], known: Collection[str], what: str, hint: str = "") -> None:
+    """Refuse unknown keys."""
+    for key, item in items.items():
+        if key not in known:
+            otherwise = hint or f"Known are {', '.join(known)}."
+            raise ConfigError(
+                f"{what} has no key '{key}'", origin=item.origin, hint=did_you_mean(key, known) or otherwise
+            )
+
+
+def _named_items(node: Node | None, section: str) -> Iterator[tuple[str, Node]]:
+    for name, item in map_items(node, f"'{section}'").items():
+        yield check_identifier(name, section, item.origin), item
+
+
+def check_identifier(name: str, section: str, origin: Origin) -> str:
+    """Refuse a name that commands and paths cannot use."""
+    if not _IDENTIFIER.fullmatch(name):
+        hint = "Names are letters, digits and underscores, and do not begin with a digit."
+        raise ConfigError(f"{shown(name)} cannot be a name in '{section}'", origin=origin, hint=hint)
+    if name in _JOB_NAMES or (name.upper() in RESERVED and section == "dimensions"):
+        raise ConfigError(f"'{name}' means something else and cannot be a name in '{section}'", origin=origin)
+    return name
+
+
+def unknown_name(kind: str, name: str, known: Iterable[str], origin: Origin | None, where: str) -> ConfigError:
+    """Error for an unknown name."""
+    known = list(known)
+    hint = did_you_mean(name, known) or (f"There are {', '.join(known[:20])}." if known else "There are none.")
+    return ConfigError(f"{where} names the {kind} {shown(name)}, which is not there", origin=origin, hint=hint)
+
+
+# ------------------------------------------------------------------------------------------- dimensions and relations
+
+
+def _dimensions(node: Node | None) -> dict[str, DimensionEntry]:
+    declared = {name: _dimension(name, item) for name, item in _named_items(node, "dimensions")}
+    for entry in list(declared.values()):
+        if entry.file and entry.file.kind is FileKind.GLOB:
+            for name in captured_names(entry.file.name, entry.origin):
+                check_identifier(name, "dimensions", entry.origin)
+                implied = DimensionEntry(name=name, origin=entry.origin, file=entry.file, column=name, implied=True)
+                declared.setdefault(name, implied)
+    return declared
+
+
+def _dimension(name: str, node: Node) -> DimensionEntry:
+    what = f"the dimension '{name}'"
+    value = node.value
+    if isinstance(value, list) and value:
+        return DimensionEntry(name=name, origin=node.origin, values=tuple(value))
+    if value is None or value == []:
+        raise ConfigError(
+            f"{what} has no values", origin=node.origin, hint="Give a list, or 'range', 'glob' or 'table'."
+        )
+    if not isinstance(value, dict):
+        return DimensionEntry(name=name, origin=node.origin, values=(node,))
+    kinds = [key for key in ("range", "glob", "table") if key in value]
+    check_keys(value, ("range", "glob", "table", "column"), what)
+    if len(kinds) != 1:
+        raise ConfigError(f"{what} needs one of 'range', 'glob' and 'table'", origin=node.origin)
+    if "column" in value and kinds != ["table"]:
+        raise ConfigError(f"{what} has 'column' without 'table'", origin=value["column"].origin)
+    if kinds == ["range"]:
+        return DimensionEntry(name=name, origin=node.origin, range=_range(what, value["range"]))
+    file = _file(value, what)
+    if file.kind is FileKind.GLOB and name not in captured_names(file.name, file.origin):
+        message = f"the pattern of {what} does not capture it: '{{{name}}}' is not in {shown(file.name)}"
+        raise ConfigError(message, origin=file.origin)
+    column = read_text(value["column"], f"'column' of {what}") if "column" in value else name
+    return DimensionEntry(name=name, origin=file.origin, file=file, column=column)
+
+
+def _range(what: str, node: Node) -> tuple[int, int, int]:
+    values = [item.value for item in node.value] if isinstance(node.value, list) else []
+    numbers = [value for value in values if isinstance(value, int) and is_value(value)]
+    if len(numbers) != len(values) or len(numbers) not in {2, 3}:
+        hint = "For example [0, 188], with both ends included, or [0, 188, 2], where 2 is the step."
+        raise ConfigError(f"'range' of {what} must be two or three whole numbers", origin=node.origin, hint=hint)
+    first, last, step = (*numbers, 1)[:3]
+    if step < 1:
+        raise ConfigError(f"the step in 'range' of {what} must be at least 1, not {step}", origin=node.origin)
+    if last < first:
+        raise ConfigError(f"{what} has no values: {last} is below {first}", origin=node.origin)
+    return first, last, step
+
+
+def _file(items: Mapping[str, Node], what: str) -> NeededFile:
+    kind = FileKind.TABLE if "table" in items else FileKind.GLOB
+    node = items[kind]
+    name = read_text(node, f"'{kind}' of {what}")
+    if kind is FileKind.GLOB and not captured_names(name, node.origin):
+        message = f"the pattern {shown(name)} captures nothing"
+        raise ConfigError(message, origin=node.origin, hint="Write '{name}' where a value of the dimension stands.")
+    return NeededFile(kind, name, node.origin)
+
+
+def _relation(name: str, node: Node, dimensions: Collection[str]) -> RelationEntry:
+    what = f"the relation '{name}'"
+    items = map_items(node, what)
+    kinds = [key for key in ("rows", "glob", "table") if key in items]
+    check_keys(items, ("rows", "glob", "table", "columns"), what)
+    if len(kinds) != 1:
+        raise ConfigError(f"{what} needs one of 'table', 'glob' and 'rows'", origin=node.origin)
+    columns = _columns(items.get("columns"), what, dimensions)
+    if kinds != ["rows"]:
+        return RelationEntry(name=name, origin=items[kinds[0]].origin, file=_file(items, what), columns=columns)
+    rows = items["rows"]
+    if columns is None:
+        raise ConfigError(f"{what} has 'rows' but no 'columns'", origin=node.origin, hint="List its dimensions there.")
+    if not isinstance(rows.value, list) or not rows.value:
+        raise ConfigError(f"'rows' of {what} must be a list of lists", origin=rows.origin)
+    for row in rows.value:
+        if not isinstance(row.value, list) or len(row.value) != len(columns):
+            raise ConfigError(f"each row of {what} must be a list of {len(columns)} values", origin=row.origin)
+    return RelationEntry(name=name, origin=rows.origin, rows=tuple(rows.value), columns=columns)
+
+
+def _columns(node: Node | None, what: str, dimensions: Collection[str]) -> dict[str, str] | None:
+    if node is None or node.value is None:
+        return None
+    if isinstance(node.value, dict):
+        found = {name: read_text(item, f"'columns' of {what}") for name, item in node.value.items()}
+        places = {name: item.origin for name, item in node.value.items()}
+    else:
+        places = read_names(node, f"'columns' of {what}")
+        found = {name: name for name in places}
+    for name in found:
+        if name not in dimensions:
+            raise unknown_name("dimension", name, dimensions, places[name], what)
+    if len(found) < 2:
+        raise ConfigError(f"{what} must have two dimensions or more", origin=node.origin)
+    return found
+
+
+# -------------------------------------------------------------------------------------------------- datasets and tasks
+
+
+def _path(name: str, node: Node) -> Node:
+    items = node.value if isinstance(node.value, dict) else {"path": node}
+    check_keys(items, ("path",), f"the dataset '{name}'")
+    if "path" not in items:
+        raise ConfigError(f"the dataset '{name}' has no 'path'", origin=node.origin)
+    read_text(items["path"], f"the path of the dataset '{name}'")
+    return items["path"]
+
+
+def _inline_datasets(label: str, node: Node, datasets: Mapping[str, DatasetEntry]) -> dict[str, DatasetEntry]:
+    """Datasets that a task defines in its ``inputs`` and ``outputs``, checked for conflicting paths."""
+    items = map_items(node, f"the task '{label}'")
+    found: dict[str, DatasetEntry] = {}
+    for section in ("inputs", "outputs"):
+        if section not in items or not isinstance(items[section].value, dict):
+            continue
+        for name, item in _named_items(items[section], section):
+            if item.value is None:
+                continue
+            entry = DatasetEntry(name, _path(name, item))
+            other = found.get(name) or datasets.get(name)
+            if other and other.path.value != entry.path.value:
+                hint = f"The other one is at {other.path.origin}. Define it once, and name it elsewhere."
+                raise ConfigError(f"the dataset '{name}' has two paths", origin=item.origin, hint=hint)
+            found[name] = entry
+    return found
+
+
+def _task(
+    label: str,
+    node: Node,
+    dimensions: Mapping[str, DimensionEntry],
+    datasets: Mapping[str, DatasetEntry],
+    labels: Collection[str],
+) -> TaskEntry:
+    what = f"the task '{label}'"
+    if not _LABEL.fullmatch(label):
+        raise ConfigError(f"{shown(label)} cannot be the label of a task", origin=node.origin)
+    items = map_items(node, what)
+    check_keys(
+        items,
+        _TASK_KEYS,
+        what,
+        f"What its jobs ask for stands outside of the pipeline, under 'pipetask: {{{label}: ...}}'.",
+    )
+    if items.get("command", node).value is None or "command" not in items:
+        raise ConfigError(f"{what} has no 'command'", origin=node.origin)
+    task = TaskEntry(
+        label=label,
+        origin=node.origin,
+        command=items["command"],
+        dimensions=tuple(_known_names(items.get("dimensions"), "dimension", dimensions, what)),
+        inputs=_known_names(items.get("inputs"), "dataset", datasets, f"'inputs' of {what}"),
+        outputs=_known_names(items.get("outputs"), "dataset", datasets, f"'outputs' of {what}"),
+        after=_known_names(items.get("after"), "task", labels, f"'after' of {what}"),
+    )
+    for name, origin in task.outputs.items():
+        if name in task.inputs:
+            hint = "A task cannot wait for itself; give what it writes a name and a path of its own."
+            raise ConfigError(f"{what} reads and writes the dataset '{name}'", origin=origin, hint=hint)
+    if label in task.after:
+        raise ConfigError(f"{what} cannot come after itself", origin=task.after[label])
+    return task
+
+
+def _known_names(node: Node | None, kind: str, known: Collection[str], where: str) -> dict[str, Origin]:
+    if node is not None and isinstance(node.value, dict):
+        found = {name: item.origin for name, item in node.value.items()}
+    else:
+        found = read_names(node, where if where.startswith("'") else f"'{kind}s' of {where}")
+    for name, origin in found.items():
+        if name not in known:
+            raise unknown_name(kind, name, known, origin, where)
+    return found
+
+
+def _check_label_order(description: PipelineDeclaration) -> None:
+    """Refuse two producers of a dataset, and cycles of labels."""
+    makers: dict[str, str] = {}
+    for label, task in description.tasks.items():
+        for name, origin in task.outputs.items():
+            if makers.setdefault(name, label) != label:
+                hint = "Give one of the two a dataset of its own."
+                message = f"the tasks '{makers[name]}' and '{label}' both make the dataset '{name}'"
+                raise ConfigError(message, origin=origin, hint=hint)
+    labels = list(description.tasks)
+    index = {label: position for position, label in enumerate(labels)}
+    edges = [
+        (index[before], index[label])
+        for label, task in description.tasks.items()
+        for before in (*task.after, *(makers[name] for name in task.inputs if name in makers))
+    ]
+    parents, children = adjacency(len(labels), edges)
+    order = topological_order(parents, children)
+    if len(order) < len(labels):
+        ring = [labels[position] for position in find_ring(parents, done=order)]
+        raise CycleError(ring, origin=description.tasks[ring[0]].origin, hint="Each waits for the one before it.")

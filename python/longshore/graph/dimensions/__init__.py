@@ -1,0 +1,1 @@
+"""Values of dimensions, and rows that satisfy all of them."""

@@ -1,0 +1,307 @@
+"""Reads the values of dimensions and the rows of relations from declarations and tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+
+import msgspec
+
+from longshore.config.values.interpolate import shown
+from longshore.config.values.merge import Node, plain
+from longshore.errors import ConfigError, GraphError
+from longshore.graph.declaration.description import (
+    DimensionEntry,
+    FileKind,
+    NeededFile,
+    PipelineDeclaration,
+    RelationEntry,
+    unknown_name,
+)
+from longshore.graph.query.conditions import ColumnValues
+from longshore.graph.query.query import Column, query_error
+from longshore.graph.query.tables import Table, Value, ValueKind, is_value, parse_number, value_kind
+from longshore.model.suggestions import did_you_mean
+from longshore.origin import Origin
+
+Row = tuple[int, ...]
+
+
+class Dimension(msgspec.Struct, frozen=True, kw_only=True):
+    """A dimension and its values."""
+
+    name: str
+    values: tuple[Value, ...]
+    """Distinct and sorted; the position of a value is its code."""
+    codes: Mapping[Value, int]
+    kind: ValueKind
+    origin: Origin
+    table: Table | None = None
+    column: str = ""
+    """Column of `table` that holds the values."""
+
+
+class Relation(msgspec.Struct, frozen=True):
+    """Rows that join dimensions."""
+
+    name: str
+    """The relation, as errors name it."""
+    dimensions: tuple[str, ...]
+    rows: list[Row]
+    """Codes of the values, each row once."""
+    origin: Origin | None = None
+
+
+# ----------------------------------------------------------------------------------------------------------- dimensions
+
+
+def read_dimensions(
+    description: PipelineDeclaration, tables: Mapping[str, Table], *, limit: int
+) -> dict[str, Dimension]:
+    """Values of all dimensions, at most `limit` each.
+
+    Raises `ConfigError` if values are invalid, and `GraphError` if there are too many.
+    """
+    used = {name for task in description.tasks.values() for name in task.dimensions}
+    used.update(name for relation in description.relations.values() for name in relation.columns or ())
+    return {
+        name: _dimension(entry, tables, limit)
+        for name, entry in description.dimensions.items()
+        if name in used or not _is_variable(entry, tables)
+    }
+
+
+def _is_variable(entry: DimensionEntry, tables: Mapping[str, Table]) -> bool:
+    """Whether a field of a pattern is a variable, which the caller has replaced, and not a dimension."""
+    return bool(entry.implied and entry.file and entry.name not in find_table(tables, entry.file).columns)
+
+
+def _dimension(entry: DimensionEntry, tables: Mapping[str, Table], limit: int) -> Dimension:
+    what = f"the dimension '{entry.name}'"
+    table: Table | None = None
+    values: Iterable[Value]
+    if entry.range:
+        first, last, step = entry.range
+        count = (last - first) // step + 1
+        if count > limit:
+            raise GraphError(f"{what} has {count:,} values, more than {limit:,}", origin=entry.origin)
+        values = range(first, last + 1, step)
+    elif entry.file:
+        table = find_table(tables, entry.file)
+        values = set(table.column(entry.column, entry.origin))
+    else:
+        values = _listed_values(entry, what)
+    ordered = tuple(sorted(values))
+    if not ordered:
+        raise ConfigError(f"{what} has no values: '{table.name if table else ''}' has no rows", origin=entry.origin)
+    _check_text(ordered, what, entry.origin)
+    return Dimension(
+        name=entry.name,
+        values=ordered,
+        codes={value: code for code, value in enumerate(ordered)},
+        kind=value_kind(ordered[0]),
+        origin=entry.origin,
+        table=table if entry.file and entry.file.kind is FileKind.TABLE else None,
+        column=entry.column,
+    )
+
+
+def find_table(tables: Mapping[str, Table], file: NeededFile) -> Table:
+    """The table of a file or pattern."""
+    if file.name not in tables:
+        raise ConfigError(f"the {file.kind} {shown(file.name, 200)} was not read", origin=file.origin)
+    return tables[file.name]
+
+
+def _listed_values(entry: DimensionEntry, what: str) -> list[Value]:
+    found: dict[Value, Origin] = {}
+    for node in entry.values:
+        value = node_value(node, what)
+        if value in found:
+            message = f"{what} has the value {shown(value)} twice"
+            raise ConfigError(message, origin=node.origin, hint=f"It stands first at {found[value]}.")
+        if found and value_kind(value) is not value_kind(next(iter(found))):
+            hint = "Quote the numbers, as in '101', if all are meant as text."
+            raise ConfigError(f"{what} has numbers and text: {shown(value)}", origin=node.origin, hint=hint)
+        found[value] = node.origin
+    return list(found)
+
+
+def node_value(node: Node, what: str) -> Value:
+    """Value of a YAML node."""
+    if not is_value(node.value):
+        hint = "Words such as true, no and null must be quoted in YAML to be text."
+        message = f"{what} cannot have the value {shown(plain(node))}: values are numbers or text"
+        raise ConfigError(message, origin=node.origin, hint=hint)
+    assert isinstance(node.value, str | int | float)
+    return node.value
+
+
+def _check_text(values: Sequence[Value], what: str, origin: Origin) -> None:
+    """Refuse values that no command or file name can hold."""
+    if not isinstance(values[0], str):
+        return
+    joined = "".join(map(str, values))
+    if "\0" in joined:
+        raise ConfigError(f"{what} has a value with a NUL in it", origin=origin)
+    try:
+        joined.encode()
+    except UnicodeEncodeError:
+        raise ConfigError(f"{what} has a value that is not Unicode text", origin=origin) from None
+
+
+# ------------------------------------------------------------------------------------------------------------ relations
+
+
+def read_relations(
+    description: PipelineDeclaration, dimensions: Mapping[str, Dimension], tables: Mapping[str, Table]
+) -> list[Relation]:
+    """Rows of all relations, including patterns that capture several dimensions.
+
+    Raises `ConfigError` if a relation is invalid, and `GraphError` if it joins nothing.
+    """
+    found = [_relation(entry, dimensions, tables) for entry in description.relations.values()]
+    patterns = {
+        entry.file.name: entry.file
+        for entry in description.dimensions.values()
+        if entry.file and entry.file.kind is FileKind.GLOB
+    }
+    for file in patterns.values():
+        table = find_table(tables, file)
+        if len(table.columns) > 1:
+            what = f"the pattern {shown(file.name)}"
+            found.append(_make_relation(what, table, {name: name for name in table.columns}, dimensions, file.origin))
+    return found
+
+
+def _relation(entry: RelationEntry, dimensions: Mapping[str, Dimension], tables: Mapping[str, Table]) -> Relation:
+    what = f"the relation '{entry.name}'"
+    if entry.file is None:
+        assert entry.columns is not None
+        table = _inline_table(entry, what, list(entry.columns.values()))
+    else:
+        table = find_table(tables, entry.file)
+    columns = entry.columns
+    if columns is None:
+        columns = {name: name for name in table.columns}
+        for name in columns:
+            if name not in dimensions:
+                error = unknown_name("dimension", name, dimensions, entry.origin, f"a column of '{table.name}'")
+                error.hint = f"{error.hint} 'columns' of {what} says which columns to take.".strip()
+                raise error
+        if len(columns) < 2:
+            message = f"{what} must have two dimensions or more, and '{table.name}' has one column"
+            raise ConfigError(message, origin=entry.origin)
+    return _make_relation(what, table, columns, dimensions, entry.origin)
+
+
+def _inline_table(entry: RelationEntry, what: str, names: Sequence[str]) -> Table:
+    rows = [[node_value(cell, what) for cell in row.value] for row in entry.rows if isinstance(row.value, list)]
+    columns = dict(zip(names, zip(*rows, strict=True), strict=True))
+    origin = entry.rows[0].origin
+    lines = [row.origin.line for row in entry.rows]
+    return Table(name=origin.file, columns=columns, lines=lines if origin.line else (), origin=origin)
+
+
+def _make_relation(
+    what: str, table: Table, columns: Mapping[str, str], dimensions: Mapping[str, Dimension], origin: Origin
+) -> Relation:
+    """Relation with the codes of its values; rows with a value that its dimension lacks are dropped."""
+    coded = [_codes(dimensions[name], table, column, origin) for name, column in columns.items()]
+    rows = list(zip(*coded, strict=True))
+    distinct = dict.fromkeys(rows)
+    if len(distinct) < len(rows) and len(columns) == len(table.columns):
+        _refuse_duplicate_row(what, table, columns)
+    whole = [row for row in distinct if None not in row]
+    if not whole:
+        lacking = [name for name, codes in zip(columns, coded, strict=True) if all(code is None for code in codes)]
+        hint = ""
+        if lacking and rows:
+            cell, dimension = table.columns[columns[lacking[0]]][0], dimensions[lacking[0]]
+            hint = (
+                f"It has {shown(cell)} for '{dimension.name}', whose values are such as {shown(dimension.values[0])}."
+            )
+        raise GraphError(
+            f"{what} joins nothing: none of its {len(rows)} rows has values that there are", origin=origin, hint=hint
+        )
+    return Relation(what, tuple(columns), whole, origin)
+
+
+def _codes(dimension: Dimension, table: Table, column: str, origin: Origin) -> list[int | None]:
+    cells = table.cells(column, origin)
+    known: dict[Value, int | None] = {}
+    for cell in set(cells):
+        value: Value = cell
+        if dimension.kind is ValueKind.TEXT:
+            value = str(cell)
+        elif isinstance(cell, str):
+            found = parse_number(cell)
+            if found is None:
+                row = cells.index(cell)
+                message = f"the column '{column}' has {shown(cell)}, but values of '{dimension.name}' are numbers"
+                raise ConfigError(
+                    message, origin=table.place(row), hint="Quote the values of the dimension to make them text."
+                )
+            value = found
+        known[cell] = dimension.codes.get(value)
+    return [known[cell] for cell in cells]
+
+
+def _refuse_duplicate_row(what: str, table: Table, columns: Mapping[str, str]) -> None:
+    """Refuse a duplicate row if the relation uses all columns: one of the two is likely to be wrong."""
+    rows = list(zip(*(table.columns[column] for column in columns.values()), strict=True))
+    if len(set(rows)) == len(rows):
+        return
+    first: dict[tuple[Value, ...], int] = {}
+    for position, row in enumerate(rows):
+        if row in first:
+            said = ", ".join(map(str, row))
+            place = f"at {table.place(first[row])}" if table.lines else f"as row {first[row] + 1}"
+            raise ConfigError(
+                f"{what} has the row {shown(said)} twice",
+                origin=table.place(position),
+                hint=f"It stands first {place}.",
+            )
+        first[row] = position
+
+
+# -------------------------------------------------------------------------------------------------- columns of a query
+
+
+def resolve_column(column: Column, *, dimensions: Mapping[str, Dimension], origin: Origin | None) -> ColumnValues:
+    """Resolve a name in a query: a dimension, or another column of the dimension's table.
+
+    Raises `ConfigError` if the name is unknown.
+    """
+    name, _, attribute = column.name.partition(".")
+    if name not in dimensions:
+        hint = did_you_mean(name, dimensions) or f"If it is a text, quote it: '{column.name}'."
+        raise query_error(f"there is no dimension '{name}'", column.at, origin, hint)
+    dimension = dimensions[name]
+    table = dimension.table
+    if table is not None and attribute in table.columns and attribute != dimension.column:
+        return _attribute_values(column, dimension, table, attribute, origin)
+    if attribute in {"", "id", name, dimension.column or name}:
+        return ColumnValues(name, dimension.values, dimension.kind)
+    known = [] if table is None else [each for each in table.columns if each != dimension.column]
+    hint = did_you_mean(attribute, known) or (
+        "It has " + ", ".join(known) + "." if known else "It comes from no table."
+    )
+    raise query_error(f"the dimension '{name}' has no column {shown(attribute)}", column.at, origin, hint)
+
+
+def _attribute_values(
+    column: Column, dimension: Dimension, table: Table, attribute: str, origin: Origin | None
+) -> ColumnValues:
+    cells = table.column(attribute, origin)
+    found: dict[Value, Value] = {}
+    for row, (value, cell) in enumerate(zip(table.column(dimension.column, origin), cells, strict=True)):
+        if found.setdefault(value, cell) != cell:
+            message = f"'{column.name}' is not one value: {shown(value)} has {shown(found[value])} and {shown(cell)}"
+            raise query_error(message, column.at, origin, f"The second is at {table.place(row)}.")
+    return ColumnValues(dimension.name, [found[value] for value in dimension.values], value_kind(cells[0]))
+
+
+def column_resolver(dimensions: Mapping[str, Dimension], origin: Origin | None) -> partial[ColumnValues]:
+    """Resolver of columns for `longshore.graph.query.conditions.bind_conditions`."""
+    return partial(resolve_column, dimensions=dimensions, origin=origin)

@@ -1,0 +1,1 @@
+"""Graphs that other programs made."""

@@ -1,0 +1,1 @@
+"""From declarations to tasks and their files."""

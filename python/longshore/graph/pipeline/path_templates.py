@@ -1,0 +1,139 @@
+"""Fills in the path templates of datasets, and checks the names that commands use."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TypeAlias
+
+import msgspec
+
+from longshore.config.values.interpolate import Field, Template, format_value, parse, shown, unparse
+from longshore.config.values.merge import Node, plain
+from longshore.errors import ConfigError
+from longshore.graph.declaration.description import PipelineDeclaration, TaskEntry, unknown_name
+from longshore.graph.dimensions.dimensions import Dimension
+from longshore.origin import Origin
+
+ExpandTemplate: TypeAlias = Callable[[Node, frozenset[str]], Template]
+"""Parses a text into a template; the given names stay fields, all others are filled in."""
+
+
+def parse_template(node: Node, _names: frozenset[str]) -> Template:
+    """Parse a text into a template without filling anything in."""
+    return Template(parse(str(node.value)), node.origin)
+
+
+class PathTemplate(msgspec.Struct, frozen=True, kw_only=True):
+    """Path template of a dataset."""
+
+    dataset: str
+    pattern: str
+    """The text around the fields, with ``%s`` for each field."""
+    fields: tuple[Field, ...]
+    dimensions: tuple[str, ...]
+    """Dimensions of the fields, each once, in the order of the path."""
+    origin: Origin
+
+    def texts(self, dimensions: Mapping[str, Dimension], wanted: Mapping[str, Collection[int]]) -> list[list[str]]:
+        """Per field, the text of each value of its dimension; empty for values that are not `wanted`.
+
+        Raises `ConfigError` if a value does not fit its format, or cannot be part of a file name.
+        """
+        return [self._texts(field, dimensions[field.name], wanted[field.name]) for field in self.fields]
+
+    def _texts(self, field: Field, dimension: Dimension, wanted: Collection[int]) -> list[str]:
+        texts = [""] * len(dimension.values)
+        for code in wanted:
+            value = dimension.values[code]
+            text = texts[code] = format_value(value, field, self.origin)
+            if "/" in text or text in {"", ".", ".."} or "\0" in text:
+                message = (
+                    f"the value {shown(repr(value))} of the dimension '{dimension.name}' cannot be a part of a path"
+                )
+                raise ConfigError(
+                    f"{message}, as the dataset '{self.dataset}' wants it",
+                    origin=self.origin,
+                    hint="In the name of a file a value must not be empty, '.' or '..', or have a slash in it.",
+                )
+        return texts
+
+    def paths(self, texts: Sequence[Sequence[str]], codes: Mapping[str, Sequence[int]], rows: int) -> list[str]:
+        """Path per row."""
+        if not self.fields:
+            return [self.pattern % ()] * rows
+        columns = [map(these.__getitem__, codes[field.name]) for field, these in zip(self.fields, texts, strict=True)]
+        return list(map(self.pattern.__mod__, zip(*columns, strict=True)))
+
+
+def path_template(dataset: str, template: Template, dimensions: Collection[str]) -> PathTemplate:
+    """Parse the path template of a dataset.
+
+    Raises `ConfigError` if a field is not a dimension.
+    """
+    origin = template.origin or Origin("")
+    for part in template.parts:
+        if isinstance(part, Field):
+            where = f"the path of the dataset '{dataset}'"
+            if part.name not in dimensions:
+                raise unknown_name("dimension", part.name, dimensions, origin, where)
+            if "/" in part.spec:
+                raise ConfigError(f"{where} has a slash in the format '{part}'", origin=origin)
+    # One path for all ways to spell it, so that two tasks that write one file are seen to.
+    text = posixpath.normpath(unparse(template.parts))
+    parts = parse(text[1:] if text.startswith("//") else text)
+    fields = tuple(part for part in parts if isinstance(part, Field))
+    return PathTemplate(
+        dataset=dataset,
+        pattern="".join("%s" if isinstance(part, Field) else part.replace("%", "%%") for part in parts),
+        fields=fields,
+        dimensions=tuple(dict.fromkeys(field.name for field in fields)),
+        origin=origin,
+    )
+
+
+def check_commands(description: PipelineDeclaration, uses: Mapping[str, Collection[str]]) -> None:
+    """Refuse commands that name a dimension or dataset which their task does not have.
+
+    `uses` holds the dimensions in the path of each dataset. Names that the pipeline does not know are left to the
+    configuration.
+    """
+    for task in description.tasks.values():
+        for word in _command_words(task):
+            for part in parse(str(word.value)):
+                if isinstance(part, Field):
+                    _check_field(description, task, word, part, uses)
+
+
+def _command_words(task: TaskEntry) -> Sequence[Node]:
+    words = task.command.value if isinstance(task.command.value, list) else [task.command]
+    if not words or not str(words[0].value).strip():
+        raise ConfigError(f"the command of the task '{task.label}' names no program", origin=task.command.origin)
+    for word in words:
+        if isinstance(word.value, bool) or not isinstance(word.value, str | int | float):
+            message = (
+                f"the command of the task '{task.label}' must be text or a list of texts, not {shown(plain(word))}"
+            )
+            hint = "Words such as true and no must be quoted in YAML to be text."
+            raise ConfigError(message, origin=word.origin, hint=hint)
+    return words
+
+
+def _check_field(
+    description: PipelineDeclaration, task: TaskEntry, word: Node, field: Field, uses: Mapping[str, Collection[str]]
+) -> None:
+    name = field.name
+    what = f"the command of the task '{task.label}' uses '{{{name}}}'"
+    if name in description.dimensions and name not in task.dimensions:
+        hint = f"Its dimensions are {', '.join(task.dimensions) or 'none'}."
+        raise ConfigError(f"{what}, which is not one of its dimensions", origin=word.origin, hint=hint)
+    if name not in description.datasets:
+        return
+    if name not in task.inputs and name not in task.outputs:
+        raise ConfigError(f"{what}, which is neither its input nor its output", origin=word.origin)
+    if field.spec:
+        raise ConfigError(f"{what} with a format, but a path is written as it is", origin=word.origin)
+    alone = not isinstance(task.command.value, list) or word.value == f"{{{name}}}"
+    if not alone and not set(uses[name]) <= set(task.dimensions):
+        hint = f"Let '{{{name}}}' be an item of its own: each file becomes a word."
+        raise ConfigError(f"{what} inside of a word, but it can be several files", origin=word.origin, hint=hint)

@@ -1,0 +1,1 @@
+"""Tables, and the conditions that a query puts on their columns."""

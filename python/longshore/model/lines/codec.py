@@ -1,0 +1,153 @@
+"""Workflows and events as lines of JSON, and back.
+
+``workflow.jsonl`` holds a header, then one line per job, parents first and the final job last, then one line per file.
+A job is known everywhere else by the number of its line, counted from 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from longshore.errors import RunUnreadableError
+from longshore.model.run.event import Event
+from longshore.model.tasks.file import File
+from longshore.model.tasks.task import Command
+from longshore.model.workflow.job import JobSettings
+from longshore.model.workflow.job_groups import StoredOrdering, numbered
+
+if TYPE_CHECKING:
+    from longshore.model.workflow.workflow import Workflow
+
+FORMAT: Final = 2
+"""Version of ``workflow.jsonl``; one without orders and folders of logs is of version 1, which has neither."""
+
+
+class Header(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """First line of ``workflow.jsonl``."""
+
+    v: int
+    name: str
+    jobs: int
+    files: int
+    final: bool
+    """Whether the last job is the final one."""
+    settings: tuple[JobSettings, ...]
+    """What jobs share; each job names its entry."""
+    attributes: Mapping[str, str]
+    orderings: tuple[StoredOrdering, ...] = ()
+    """Groups of jobs that run one after another."""
+    log_folders: str = ""
+    """Folder of a job's logs below that of all, with dimensions in braces; empty for the usual one."""
+
+
+class StoredJob(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    """A job as it stands in its line."""
+
+    name: str
+    s: int
+    """Index of its settings in the header."""
+    p: tuple[int, ...] = ()
+    """Indices of its parents."""
+    c: Command
+    tags: Mapping[str, str | int | float | bool] = msgspec.field(default_factory=dict)
+    inputs: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
+    env: Mapping[str, str] = msgspec.field(default_factory=dict)
+    tasks: int = 1
+
+
+_encode = msgspec.json.Encoder(enc_hook=dict).encode
+_header = msgspec.json.Decoder(Header).decode
+decode_job = msgspec.json.Decoder(StoredJob).decode
+"""A job from its line."""
+decode_file = msgspec.json.Decoder(File).decode
+"""A file from its line."""
+_events = msgspec.json.Decoder(Event)
+decode_event = _events.decode
+"""An event from its line."""
+
+
+def decode_events(lines: bytes, *, path: str) -> list[Event]:
+    """Many events from their lines, several times as fast as one by one.
+
+    Raises
+    ------
+    RunUnreadableError
+        One of them is no event.
+    """
+    try:
+        events = _events.decode_lines(lines)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise RunUnreadableError(f"'{path}' has a line that is no event: {error}") from error
+    # Empty lines are passed over, and nobody writes any.
+    if len(events) != lines.count(b"\n") + (lines[-1:] not in {b"", b"\n"}):
+        raise RunUnreadableError(f"'{path}' has a line that is no event: it is empty")
+    return events
+
+
+def encode_line(record: Any) -> bytes:
+    """A record as one line of JSON, with its line feed."""
+    return _encode(record) + b"\n"
+
+
+def workflow_lines(workflow: Workflow) -> Iterator[bytes]:
+    """The lines of ``workflow.jsonl``; the same workflow always gives the same bytes."""
+    jobs = list(workflow)
+    settings: dict[int, int] = {}
+    distinct: list[JobSettings] = []
+    for job in jobs:
+        # Jobs of one profile share one object, so identity is enough, and hashing its maps is not needed.
+        if settings.setdefault(id(job.settings), len(distinct)) == len(distinct):
+            distinct.append(job.settings)
+    index = {job.name: number for number, job in enumerate(jobs)} if workflow.orderings else {}
+    yield encode_line(
+        Header(
+            v=FORMAT if workflow.orderings or workflow.log_folders else 1,
+            name=workflow.name,
+            jobs=len(jobs),
+            files=len(workflow.files),
+            final=workflow.final is not None,
+            settings=tuple(distinct),
+            attributes=workflow.attributes,
+            orderings=tuple(numbered(each, index) for each in workflow.orderings),
+            log_folders=workflow.log_folders,
+        )
+    )
+    for job, parents in zip(jobs, workflow.links(), strict=True):
+        yield encode_line(
+            StoredJob(
+                name=job.name,
+                s=settings[id(job.settings)],
+                p=parents,
+                c=job.command,
+                tags=job.tags,
+                inputs=job.inputs,
+                outputs=job.outputs,
+                env=job.environment,
+                tasks=job.tasks,
+            )
+        )
+    yield from map(encode_line, workflow.files.values())
+
+
+def decode_header(line: bytes, *, path: str) -> Header:
+    """The header from its line.
+
+    Raises
+    ------
+    RunUnreadableError
+        It is none, or of a newer format.
+    """
+    try:
+        header = _header(line)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise RunUnreadableError(f"'{path}' cannot be read: {error}") from error
+    if header.v > FORMAT:
+        raise RunUnreadableError(
+            f"'{path}' has format {header.v}; this Longshore reads up to {FORMAT}",
+            hint="Use the version that wrote it, or a newer one.",
+        )
+    return header

@@ -1,0 +1,1 @@
+"""A run: submissions, attempts, events, states and reports."""

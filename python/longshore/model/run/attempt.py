@@ -1,0 +1,47 @@
+"""One execution of a job, in the same words for every service."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+import msgspec
+
+from longshore.model.run.state import Cause
+from longshore.model.workflow.request import Request
+
+
+class Attempt(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    """What is known of one attempt; ``None`` is unknown.
+
+    Times are seconds since the epoch (UTC) on the clock named by `clock`; durations are measured on one clock and never
+    subtract the clocks of two hosts.
+    """
+
+    job: int
+    """Index of the job in ``workflow.jsonl``."""
+    number: int
+    """Counted from 1."""
+    wms_id: str | None = None
+    """The workload manager's own name for it."""
+    host: str | None = None
+    requested: Request | None = None
+    granted: Request | None = None
+    submitted_at: float | None = None
+    started_at: float | None = None
+    ended_at: float | None = None
+    clock: Literal["engine", "host", "scheduler"] = "engine"
+    queue_s: float | None = None
+    run_s: float | None = None
+    cpu_s: float | None = None
+    peak_memory_b: int | None = None
+    exit_code: int | None = None
+    signal: int | None = None
+    cause: Cause | None = None
+    """Why it ended badly; ``None`` for a success, and while it runs."""
+    reason: str | None = None
+    """The cause in words."""
+    log: str | None = None
+    """Path of its log, relative to the run directory."""
+    extra: Mapping[str, str] = msgspec.field(default_factory=dict)
+    """The scheduler's own fields."""

@@ -1,0 +1,127 @@
+"""What is remembered of the successes of one label over all runs of a payload, and how a success changes that: pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import msgspec
+
+from longshore.model.workflow.request import MIB, rounded
+
+FORMAT: Final = 1
+"""Version of a history's file."""
+HEAVIEST: Final = 100
+"""Successes after which a mean forgets: from then on each new value counts for one in a hundred."""
+MOST_JOBS: Final = 20_000
+"""Jobs of one label whose own run times are kept; the others are expected to take the label's mean."""
+_MOST_COUNTED: Final = 2_000
+"""Successes in a distribution, after which those so far count for half."""
+
+
+class Success(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What one attempt that succeeded took."""
+
+    label: str
+    job: str
+    run_s: float
+    cpu_s: float | None = None
+    peak_memory_b: int | None = None
+    tasks: int = 1
+    """Number of tasks that the job ran."""
+
+
+class LabelHistory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What the successes of a label took.
+
+    Attributes
+    ----------
+    weight
+        Successes in `run_s`, counted up to `HEAVIEST`.
+    run_s, cpu_s
+        Mean run time, and mean processor time where that is known.
+    task_s
+        Mean run time per task; 0 where nothing is known, and where jobs have one task each.
+    cpu_weight
+        Successes in `cpu_s`, counted likewise.
+    peak_memory_b
+        The most memory that any of them used.
+    run_ms, memory_mib
+        Number of successes per amount, rounded up to four steps per octave, older ones counting for less.
+    jobs
+        Seconds that the newest success of each job took.
+    """
+
+    label: str
+    v: int = FORMAT
+    weight: int = 0
+    run_s: float = 0.0
+    task_s: float = 0.0
+    cpu_weight: int = 0
+    cpu_s: float = 0.0
+    peak_memory_b: int = 0
+    run_ms: Mapping[int, float] = msgspec.field(default_factory=dict)
+    memory_mib: Mapping[int, float] = msgspec.field(default_factory=dict)
+    jobs: Mapping[str, float] = msgspec.field(default_factory=dict)
+
+
+def averaged(mean: float, weight: int, value: float) -> tuple[float, int]:
+    """A mean and its weight after one more value: the plain mean of the first hundred, then a moving one."""
+    weight = min(weight + 1, HEAVIEST)
+    return mean + (value - mean) / weight, weight
+
+
+def learned(history: LabelHistory, successes: Iterable[Success]) -> LabelHistory:
+    """The history of a label after more successes of it, oldest first."""
+    run_s, weight = history.run_s, history.weight
+    task_s = history.task_s or run_s
+    cpu_s, cpu_weight = history.cpu_s, history.cpu_weight
+    peak = history.peak_memory_b
+    run_ms, memory_mib, jobs = dict(history.run_ms), dict(history.memory_mib), dict(history.jobs)
+    for success in successes:
+        task_s, _ = averaged(task_s, weight, success.run_s / success.tasks)
+        run_s, weight = averaged(run_s, weight, success.run_s)
+        _count(run_ms, max(1, round(success.run_s * 1000)))
+        if success.cpu_s is not None:
+            cpu_s, cpu_weight = averaged(cpu_s, cpu_weight, success.cpu_s)
+        if success.peak_memory_b is not None:
+            peak = max(peak, success.peak_memory_b)
+            _count(memory_mib, max(1, -(-success.peak_memory_b // MIB)))
+        if success.job in jobs or len(jobs) < MOST_JOBS:
+            jobs[success.job] = float(f"{success.run_s:.4g}")
+    return LabelHistory(
+        label=history.label,
+        weight=weight,
+        run_s=run_s,
+        task_s=0.0 if task_s == run_s else task_s,
+        cpu_weight=cpu_weight,
+        cpu_s=cpu_s,
+        peak_memory_b=peak,
+        run_ms=run_ms,
+        memory_mib=memory_mib,
+        jobs=jobs,
+    )
+
+
+def quantile(counts: Mapping[int, float], share: float) -> int | None:
+    """The amount that a share of the counted did not go beyond, rounded up as they were; ``None`` of nothing."""
+    rest = share * sum(counts.values())
+    amount = None
+    for amount in sorted(counts):
+        rest -= counts[amount]
+        # The sum of floats may fall short of itself by the last bit.
+        if rest <= 1e-9:
+            break
+    return amount
+
+
+def _count(counts: dict[int, float], amount: int) -> None:
+    step = rounded(amount)
+    counts[step] = counts.get(step, 0.0) + 1.0
+    if sum(counts.values()) > _MOST_COUNTED:
+        for each, number in list(counts.items()):
+            # What was seen once, long ago, goes.
+            if number < 1.0:
+                del counts[each]
+            else:
+                counts[each] = number / 2

@@ -1,0 +1,1 @@
+"""Tasks, the files they use, and clusters of them."""

@@ -1,0 +1,1 @@
+"""Jobs, what they ask for, and their graph."""

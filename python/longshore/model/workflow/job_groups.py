@@ -1,0 +1,161 @@
+"""Orders in which groups of jobs run, and the barriers between groups that come of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from enum import StrEnum
+from typing import NamedTuple
+
+import msgspec
+
+from longshore.model.tasks.task import Scalar
+
+
+class Implementation(StrEnum):
+    """How an order is made."""
+
+    GROUP = "group"
+    """Jobs of a group belong together, as one node to a DAG service."""
+    NOOP = "noop"
+    """There is an empty job between a group and the next."""
+
+
+class JobGroup(msgspec.Struct, frozen=True, kw_only=True):
+    """Jobs that run before those of the next group.
+
+    Attributes
+    ----------
+    key
+        The values of the order's dimensions that they share.
+    jobs
+        Their names.
+    """
+
+    key: tuple[Scalar, ...]
+    jobs: tuple[str, ...]
+
+
+class Ordering(msgspec.Struct, frozen=True, kw_only=True):
+    """One order (BPS: a section of ``ordering``).
+
+    Attributes
+    ----------
+    name
+        Its name.
+    dimensions
+        The dimensions whose values make a group.
+    implementation
+        How the order is made.
+    blocking
+        Whether a group with a failure keeps the next ones from running. With empty jobs it always does.
+    groups
+        The groups, in the order in which they run.
+    """
+
+    name: str
+    dimensions: tuple[str, ...]
+    implementation: Implementation = Implementation.GROUP
+    blocking: bool = False
+    groups: tuple[JobGroup, ...]
+
+    @property
+    def waits_for_ends(self) -> bool:
+        """Whether there is a next group that begins once the one before it is over, however that ended."""
+        return len(self.groups) > 1 and not self.blocking and self.implementation is Implementation.GROUP
+
+    def node_name(self, group: JobGroup) -> str:
+        """What BPS calls the group, or the empty job behind it: ``group_by_visit_101==3``, ``noop_by_visit_101==3``."""
+        return _node_name(self, group)
+
+
+class Barrier(NamedTuple):
+    """What stands between a group and the next one: no job, and nothing that anybody counts.
+
+    Attributes
+    ----------
+    name
+        What BPS calls the group before it.
+    title
+        What people call that group: ``'visit 101' of 'by_visit'``.
+    after
+        Numbers of the jobs that end the group: when they are over, all of it is.
+    before
+        Numbers of the jobs that begin the next group.
+    blocking
+        Whether those before it must have succeeded; else it is enough that they are over.
+    """
+
+    name: str
+    title: str
+    after: tuple[int, ...]
+    before: tuple[int, ...]
+    blocking: bool
+
+
+class StoredGroup(msgspec.Struct, frozen=True, kw_only=True):
+    """A group with the numbers of its jobs."""
+
+    key: tuple[Scalar, ...]
+    jobs: tuple[int, ...]
+
+
+class StoredOrdering(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An order as ``workflow.jsonl`` has it."""
+
+    name: str
+    dimensions: tuple[str, ...]
+    implementation: Implementation = Implementation.GROUP
+    blocking: bool = False
+    groups: tuple[StoredGroup, ...]
+
+
+def _node_name(ordering: Ordering | StoredOrdering, group: JobGroup | StoredGroup) -> str:
+    return f"{ordering.implementation}_{ordering.name}_{'=='.join(map(str, group.key))}"
+
+
+def _title(ordering: StoredOrdering, group: StoredGroup) -> str:
+    values = ", ".join(f"{name} {value}" for name, value in zip(ordering.dimensions, group.key, strict=True))
+    return f"'{values}' of '{ordering.name}'"
+
+
+def numbered(ordering: Ordering, index: dict[str, int]) -> StoredOrdering:
+    """An order with numbers in place of names of jobs."""
+    return StoredOrdering(
+        name=ordering.name,
+        dimensions=ordering.dimensions,
+        implementation=ordering.implementation,
+        blocking=ordering.blocking,
+        groups=tuple(
+            StoredGroup(key=group.key, jobs=tuple(index[job] for job in group.jobs)) for group in ordering.groups
+        ),
+    )
+
+
+def barriers(orderings: Sequence[StoredOrdering], parents: Sequence[Sequence[int]]) -> Iterator[Barrier]:
+    """The barriers between groups; their size grows with the jobs and not with pairs of them.
+
+    Parameters
+    ----------
+    orderings
+        The orders.
+    parents
+        Numbers of the parents per job.
+    """
+    for ordering in orderings:
+        ends = [_ends(group.jobs, parents) for group in ordering.groups]
+        blocking = ordering.blocking or ordering.implementation is Implementation.NOOP
+        for group, (_, last), (first, _) in zip(ordering.groups, ends, ends[1:], strict=False):
+            yield Barrier(_node_name(ordering, group), _title(ordering, group), last, first, blocking)
+
+
+def _ends(jobs: Sequence[int], parents: Sequence[Sequence[int]]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The jobs of a group that wait for none of it, and those that none of it waits for."""
+    members = set(jobs)
+    waited_for: set[int] = set()
+    first = []
+    for job in jobs:
+        inside = members.intersection(parents[job])
+        waited_for |= inside
+        if not inside:
+            first.append(job)
+    return tuple(first), tuple(job for job in jobs if job not in waited_for)

@@ -1,0 +1,90 @@
+"""Writes a POSIX shell script that runs an attempt of a job by hand."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import msgspec
+
+from longshore.model.tasks.task import Command
+from longshore.plan.commands import SHELL, command_argv, shell_line
+
+_ENV_PLACEHOLDER: Final = re.compile(r"<ENV:[A-Za-z_]\w*>", re.ASCII)
+_VARIABLE: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+
+
+class JobScript(msgspec.Struct, frozen=True, kw_only=True):
+    """Content of a script that runs a job by hand."""
+
+    title: str
+    """The job, in one line."""
+    command: Command
+    """The command with its setup and the paths of its files."""
+    environment: Mapping[str, str]
+    working_directory: str
+    hidden: frozenset[str] = frozenset()
+    """Names of variables whose values are secret: the caller of the script sets them."""
+    umask: int | None = None
+    """``None`` keeps the umask of the caller."""
+
+
+def render_job_script(job: JobScript) -> str:
+    """Text of the script.
+
+    As in the job, standard input is empty and the temporary directory is private; output goes where the script's goes.
+    A shell can read the script from a pipe: the command does not consume the rest of it.
+    """
+    lines = [
+        f"#!{SHELL}",
+        f"# {' '.join(job.title.split())}",
+        "# Run by hand: the record of the run does not learn of it. Its other variables are those of your shell.",
+    ]
+    lines += [_require_variable(name) for name in sorted(job.hidden)]
+    if job.umask is not None:
+        lines.append(f"umask {job.umask:04o}")
+    lines += [
+        f"CDPATH= cd -- {shlex.quote(job.working_directory)} || exit 126",
+        "_tmp=$(mktemp -d) || exit 126",
+        "trap 'rm -rf \"$_tmp\"' EXIT",
+        "trap 'exit 130' INT",
+        "trap 'exit 143' TERM",
+        "env -- \\",
+        *(
+            f"    {_assignment(name, value, job.hidden)} \\"
+            for name, value in job.environment.items()
+            if name not in job.hidden or _VARIABLE.fullmatch(name)
+        ),
+        '    TMPDIR="$_tmp" \\',
+        f"    {_env_words(job.command)} </dev/null",
+        "exit $?",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _require_variable(name: str) -> str:
+    if _VARIABLE.fullmatch(name):
+        return f': "${{{name}:?its value is a secret: set it first}}"'
+    # No shell has a variable of such a name to take the value from.
+    return f"# The variable {shlex.quote(name)} is left out: its value is a secret.".replace("\n", " ")
+
+
+def _assignment(name: str, value: str, hidden: Iterable[str]) -> str:
+    if name in hidden:
+        # It is the shell's already, and must be a variable of the command's too.
+        return f'{name}="${{{name}}}"'
+    return shlex.quote(f"{name}={value}")
+
+
+def _env_words(command: Command) -> str:
+    """Words for env: those of the command if no shell is needed, else a shell with the line."""
+    words = command_argv(command)
+    if not words:
+        return "''"
+    delayed = not isinstance(command, str) and any(map(_ENV_PLACEHOLDER.search, words))
+    # A first word with '=' would be a variable to env.
+    if not delayed and "=" not in words[0]:
+        return " ".join(map(shlex.quote, words))
+    return f"{SHELL} -c {shlex.quote(f'exec {shell_line(command)}')}"

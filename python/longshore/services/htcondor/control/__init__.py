@@ -1,0 +1,1 @@
+"""Changes to a DAG that runs or ended."""

@@ -1,0 +1,202 @@
+"""Turns what became of a run, and what is to be different, into what a restart runs and what its jobs ask for."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
+
+import msgspec
+
+from longshore.contract.context import RunPaths
+from longshore.contract.intervention import RestartChanges
+from longshore.engine.policy.set_request import changed
+from longshore.engine.rundir.job_table import JobTable
+from longshore.engine.rundir.replay import initial_state
+from longshore.engine.state.apply_event import apply_event
+from longshore.engine.state.job_codes import OVER, Code
+from longshore.engine.state.restart_selection import select_for_restart
+from longshore.engine.state.run_state import RunState
+from longshore.engine.state.steering import set_events
+from longshore.errors import SubmissionRefusedError
+from longshore.model.run.event import Ended, Event, Restarted, Steer
+from longshore.model.run.state import Cause
+from longshore.model.workflow.job import JobSettings
+from longshore.model.workflow.request import MIB, Request
+from longshore.services.htcondor.control.orders import chosen_jobs
+from longshore.services.htcondor.events.job_phases import Standing
+from longshore.services.htcondor.node_names import FINAL
+from longshore.services.htcondor.submission.submit_dag import APPEND, Again
+from longshore.world.host import user_name
+
+_MACROS: Final[Mapping[str, str]] = {
+    "requestCpus": "cpus",
+    "requestMemory": "mem",
+    "requestDisk": "disk",
+    "requestWalltime": "wall",
+}
+"""Macros of a node by the key that sets them."""
+_COMMANDS: Final[Mapping[str, str]] = {
+    "requestMemory": "request_memory",
+    "requestDisk": "request_disk",
+    "requestWalltime": "allowed_execute_duration",
+}
+"""Commands of a submit description that are in it only where the label asked at first, by the same keys."""
+
+
+def what_again(run: RunPaths, events: Iterable[Event], changes: RestartChanges, standing: Standing) -> Again:
+    """What a restart does.
+
+    Parameters
+    ----------
+    run
+        The run directory.
+    events
+        All that happened.
+    changes
+        What is to be different.
+    standing
+        Where the jobs stand.
+
+    Raises
+    ------
+    SubmissionRefusedError
+        There is nothing to run again, or something that cannot be set.
+    """
+    if unknown := sorted(set(changes.set) - set(_MACROS)):
+        raise SubmissionRefusedError(
+            f"'{unknown[0]}' cannot be set of jobs of HTCondor's: their descriptions are written",
+            hint=f"These can: {', '.join(_MACROS)}.",
+        )
+    jobs = JobTable(run, "parents")
+    past = _past(jobs, events, standing)
+    again, anew = _chosen(jobs, past.state, changes)
+    if not again:
+        raise SubmissionRefusedError(f"'{run.root}' has nothing to run again: every job succeeded")
+    now = time.time()
+    restarted = Restarted(
+        jobs=tuple(sorted(again)), set=changes.set, who=user_name(), from_labels=changes.from_labels, t=now
+    )
+    overrides = _kept_memory(jobs, past.grown, again)
+    steers = _set(jobs, past, _meant(run, changes, again), changes.set, overrides)
+    done = {job for job, code in enumerate(past.state.code) if code == Code.SUCCEEDED and job not in again}
+    return Again(
+        restarted=restarted,
+        steers=tuple(msgspec.structs.replace(steer, t=now) for steer in steers),
+        done=done - {past.state.final},
+        anew=anew,
+        overrides={FINAL if job == past.state.final else f"j{job}": overrides[job] for job in sorted(overrides)},
+    )
+
+
+class _Past(NamedTuple):
+    """What became of a run.
+
+    Attributes
+    ----------
+    state
+        Where its jobs stand.
+    grown
+        What jobs that ran out of memory were given last, in MiB.
+    requests
+        What jobs ask for of which somebody has set something before.
+    """
+
+    state: RunState
+    grown: dict[int, int]
+    requests: dict[int, Request]
+
+
+def _past(jobs: JobTable, events: Iterable[Event], standing: Standing) -> _Past:
+    past = _Past(initial_state(jobs), {}, {})
+    for event in events:
+        apply_event(past.state, event)
+        if isinstance(event, Steer) and event.request is not None:
+            past.requests.update(dict.fromkeys(event.jobs or (), event.request))
+        if isinstance(event, Ended):
+            if event.cause is Cause.OOM:
+                past.grown[event.j] = standing.memory[event.j]
+            elif event.cause is None:
+                past.grown.pop(event.j, None)
+    return past
+
+
+def _chosen(jobs: JobTable, state: RunState, changes: RestartChanges) -> tuple[set[int], list[int]]:
+    """The jobs that run again, and those that begin with their first task."""
+    chosen = select_for_restart(
+        state, {number for number, label in enumerate(jobs.labels) if label in changes.from_labels}
+    )
+    again = set(chosen.jobs) | {job for job, code in enumerate(state.code) if code not in OVER}
+    # Of what was under way when DAGMan went away, nothing is by now.
+    return again, sorted({*chosen.anew, *chosen.busy})
+
+
+def _meant(run: RunPaths, changes: RestartChanges, again: set[int]) -> list[int]:
+    """The jobs of which something is set."""
+    if not changes.set:
+        return []
+    return sorted(again if changes.selection.everything else again & set(chosen_jobs(run, changes.selection)))
+
+
+def _set(
+    jobs: JobTable, past: _Past, meant: Iterable[int], said: Mapping[str, str], overrides: dict[int, dict[str, str]]
+) -> list[Steer]:
+    """Add what is set to what jobs ask for from now on, and tell it."""
+    requests = {job: past.requests.get(job, jobs.settings(job).request) for job in meant}
+    for job, request in requests.items():
+        own = overrides.setdefault(job, {})
+        for key in said:
+            own |= _macro(key, jobs.settings(job), request, changed(request, said))
+    return set_events(user_name(), said, requests, select={}, request_of=requests.__getitem__)
+
+
+def _macro(key: str, first: JobSettings, before: Request, after: Request) -> dict[str, str]:
+    """What has to be said of a node so that its job asks for something from now on.
+
+    Parameters
+    ----------
+    key
+        What is set.
+    first
+        What the submit description was written for.
+    before, after
+        What the job asked for last, and is to ask for.
+
+    Raises
+    ------
+    SubmissionRefusedError
+        A limit is to be taken away that stands in the description.
+    """
+    value = _amount(key, after)
+    if value is None and _amount(key, before) is None:
+        return {}
+    if value is None:
+        raise SubmissionRefusedError(
+            f"'{key}' of '{first.label}' cannot be taken away: the descriptions of jobs of HTCondor's are written",
+            hint=f"Set '{key}' to what is enough for all of them.",
+        )
+    if _amount(key, first.request) is not None:
+        return {_MACROS[key]: str(value)}
+    # Nothing in the description reads the macro: the command itself is given behind it.
+    return {f"{APPEND}{_COMMANDS[key]}": f"{value}M" if key == "requestDisk" else str(value)}
+
+
+def _amount(key: str, request: Request) -> int | None:
+    """What is asked for, in the unit of HTCondor's."""
+    return {
+        "requestCpus": request.cpus,
+        "requestMemory": None if request.memory_b is None else math.ceil(request.memory_b / MIB),
+        "requestDisk": None if request.disk_b is None else math.ceil(request.disk_b / MIB),
+        "requestWalltime": None if request.walltime_s is None else math.ceil(request.walltime_s),
+    }[key]
+
+
+def _kept_memory(jobs: JobTable, grown: Mapping[int, int], again: Iterable[int]) -> dict[int, dict[str, str]]:
+    """Jobs that ran out of memory begin with what they were given last, and not with what they asked for at first."""
+    found: dict[int, dict[str, str]] = {}
+    for job in again:
+        asked = jobs.settings(job).request.memory_b
+        if asked is not None and grown.get(job, 0) > math.ceil(asked / MIB):
+            found[job] = {"mem": str(grown[job])}
+    return found

@@ -1,0 +1,1 @@
+"""From HTCondor's logs to the events of a run."""

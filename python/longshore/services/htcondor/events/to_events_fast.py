@@ -1,0 +1,95 @@
+"""Turns the text of a DAG's log into its events, in one word where an attempt went well at once, as nearly all do.
+
+For the others, and for what is not over, the `Story` is told, which is the measure of all: what either leaves behind is
+the same. What is held back meanwhile is the beginning of attempts, which no other job heeds as long as nobody cancels
+the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from longshore.model.run.event import Event, News, Passed
+from longshore.services.htcondor.event_codes import Kind
+from longshore.services.htcondor.events import parse_record
+from longshore.services.htcondor.events.log_reader import EventLog
+from longshore.services.htcondor.events.to_events import STEPS, Story
+
+_SUBMIT: Final = b"%03d" % Kind.SUBMIT
+_EXECUTE: Final = b"%03d" % Kind.EXECUTE
+_TERMINATED: Final = b"%03d" % Kind.TERMINATED
+_ABORTED: Final = b"%03d" % Kind.ABORTED
+_HEEDED: Final = frozenset(b"%03d" % kind for kind in (Kind.SUBMIT, *STEPS))
+
+
+class Course:
+    """The events of a submission, told while its log is read.
+
+    Parameters
+    ----------
+    story
+        Tells of what did not go its usual way.
+    log
+        The log.
+    """
+
+    def __init__(self, story: Story, log: EventLog) -> None:
+        self._story = story
+        self._log = log
+        # Per number of a job of HTCondor's, as its digits in the log: how it was submitted, and how it was started.
+        self._begun: dict[bytes, bytes] = {}
+        self._running: dict[bytes, bytes] = {}
+        self._at_length: set[bytes] = set()
+        """Those that the story has been told of."""
+
+    def news(self) -> Iterator[News]:
+        """All of it, in the order of the log but for beginnings that are told of late."""
+        for texts in self._log.pieces():
+            yield from self._take(texts)
+        yield from self._tell_all()
+
+    def _take(self, texts: Iterable[bytes]) -> Iterator[News]:
+        begun, running, at_length = self._begun, self._running, self._at_length
+        for text in texts:
+            kind = text[:3]
+            if kind not in _HEEDED:
+                continue
+            cluster = text[5 : text.find(b".", 5)]
+            if cluster not in at_length:
+                if kind == _SUBMIT and cluster not in begun:
+                    begun[cluster] = text
+                    continue
+                if kind == _EXECUTE and cluster in begun and cluster not in running:
+                    running[cluster] = text
+                    continue
+                if kind == _TERMINATED and cluster in running and (passed := self._passed(cluster, text)):
+                    del begun[cluster], running[cluster]
+                    yield passed
+                    continue
+                yield from self._tell(cluster)
+            if kind == _ABORTED:
+                # It may have been removed with its DAG: the run is cancelled then, and what had begun ends otherwise.
+                yield from self._tell_all()
+            yield from self._events_of(text)
+
+    def _passed(self, cluster: bytes, end: bytes) -> Passed | None:
+        began, ended = self._log.time_of(self._running[cluster]), self._log.time_of(end)
+        if began is None or ended is None or not (cluster.isdigit() and parse_record.went_well(end)):
+            return None
+        return self._story.passed(parse_record.node_of(self._begun[cluster]), int(cluster), started=began, ended=ended)
+
+    def _tell_all(self) -> Iterator[Event]:
+        for cluster in list(self._begun):
+            yield from self._tell(cluster)
+
+    def _tell(self, cluster: bytes) -> Iterator[Event]:
+        """Tell at length what was held back."""
+        self._at_length.add(cluster)
+        for held in (self._begun, self._running):
+            if text := held.pop(cluster, None):
+                yield from self._events_of(text)
+
+    def _events_of(self, text: bytes) -> Iterable[Event]:
+        record = self._log.record(text)
+        return self._story.take(record) if record else ()

@@ -1,0 +1,1 @@
+"""From a workflow to the files that HTCondor reads."""

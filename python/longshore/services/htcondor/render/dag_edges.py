@@ -1,0 +1,150 @@
+"""Turns the edges and barriers of a workflow into lines of a DAG, and into ranks by which DAGMan chooses."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from longshore.model.workflow.job_groups import Barrier, barriers, numbered
+
+if TYPE_CHECKING:
+    from longshore.model.workflow.workflow import Workflow
+
+NONE: Final = "d_none"
+"""The description of nodes without a job."""
+GATE: Final = "gate"
+"""The program that says when a group is over that need not have succeeded."""
+_MOST: Final = 500
+"""Names in a line, and the number on both sides of a set of edges beyond which a node of its own gathers them."""
+_NOOP: Final = f"SUBMIT-DESCRIPTION {NONE} {{\n  executable = /bin/true\n}}\n"
+
+
+class Order(msgspec.Struct, frozen=True):
+    """What comes before what, by numbers of jobs; the final job is in none of it.
+
+    Attributes
+    ----------
+    parents
+        Per job.
+    barriers
+        What stands between groups of jobs that run one after another.
+    first
+        Which of them, by their places, stand behind the first group of an order.
+    rank
+        Per job how long the chain behind it is: with others ready, the longer one goes first.
+    """
+
+    parents: Sequence[tuple[int, ...]]
+    barriers: Sequence[Barrier]
+    first: Collection[int]
+    rank: Sequence[int]
+
+    @property
+    def levels(self) -> int:
+        """How many ranks there are: what users say of priorities goes before them."""
+        return max(self.rank, default=0) + 1
+
+
+def order_of(workflow: Workflow) -> Order:
+    """The order among the jobs of a workflow."""
+    parents = list(workflow.links())
+    if workflow.final:
+        parents.pop()
+    index = {job.name: number for number, job in enumerate(workflow)} if workflow.orderings else {}
+    stand: list[Barrier] = []
+    first: set[int] = set()
+    for each in workflow.orderings:
+        first.add(len(stand))
+        stand += barriers([numbered(each, index)], parents)
+    return Order(parents, stand, first, _ranks(parents, stand))
+
+
+def has_gates(workflow: Workflow) -> bool:
+    """Whether some group is followed by another that does not need it to have succeeded."""
+    return any(each.waits_for_ends for each in workflow.orderings)
+
+
+def _ranks(parents: Sequence[Sequence[int]], stand: Sequence[Barrier]) -> list[int]:
+    rank = [0] * len(parents)
+    behind: dict[int, list[Barrier]] = {}
+    for barrier in stand:
+        for job in barrier.after:
+            behind.setdefault(job, []).append(barrier)
+    # Jobs come in an order that obeys the barriers as well, so that those behind one have their ranks already.
+    known: dict[str, int] = {}
+    for job in range(len(parents) - 1, -1, -1):
+        for barrier in behind.get(job, ()):
+            if barrier.name not in known:
+                known[barrier.name] = max([rank[following] for following in barrier.before], default=-1) + 1
+            rank[job] = max(rank[job], known[barrier.name])
+        height = rank[job] + 1
+        for parent in parents[job]:
+            if rank[parent] < height:  # noqa: PLR1730 - max() takes three times as long, for every edge there is
+                rank[parent] = height
+    return rank
+
+
+def edges(order: Order) -> Iterator[str]:
+    """Lines ``PARENT ... CHILD ...``: jobs with the same parents share one, so that the text grows with the edges."""
+    children: dict[tuple[int, ...], list[int]] = {}
+    for job, before in enumerate(order.parents):
+        if before:
+            children.setdefault(before, []).append(job)
+    yield "\n"
+    gathered = [
+        (before, after)
+        for before, after in children.items()
+        if len(before) > 1 and len(after) > 1 and len(before) + len(after) > _MOST
+    ]
+    if gathered or order.barriers:
+        yield _NOOP
+    for number, (before, after) in enumerate(gathered):
+        del children[before]
+        yield from _through(f"g{number}", before, after)
+    for place, barrier in enumerate(order.barriers):
+        node = f"g{place + len(gathered)}"
+        yield f"# {_comment(barrier.title)}\n"
+        if barrier.blocking:
+            yield from _through(node, barrier.after, barrier.before)
+        else:
+            gate = "" if place in order.first else f"g{place - 1 + len(gathered)}"
+            yield from _gate(node, barrier.after, barrier.before, gate)
+    for before, after in children.items():
+        # One of the two is a single job, or both are few.
+        for first in _chunks(before):
+            for some in _chunks(after):
+                yield f"PARENT {first} CHILD {some}\n"
+
+
+def _through(node: str, before: Sequence[int], after: Sequence[int]) -> Iterator[str]:
+    """A node without a job between jobs: two short lists in the place of their product."""
+    yield f"JOB {node} {NONE} NOOP\n"
+    yield from (f"PARENT {some} CHILD {node}\n" for some in _chunks(before))
+    yield from (f"PARENT {node} CHILD {some}\n" for some in _chunks(after))
+
+
+def _gate(node: str, before: Sequence[int], after: Sequence[int], gate: str) -> Iterator[str]:
+    """A node whose script waits until all before it are over: behind an edge it would be lost where one of them fails.
+
+    Each stands behind the one before it, so that no more scripts wait than there are orders: DAGMan bounds that.
+    """
+    yield f"JOB {node} {NONE} NOOP\n"
+    yield from (f'VARS {node} after{number}="{some}"\n' for number, some in enumerate(_chunks(before)))
+    yield f"SCRIPT PRE {node} {GATE} {node}\n"
+    if gate:
+        yield f"PARENT {gate} CHILD {node}\n"
+    yield from (f"PARENT {node} CHILD {some}\n" for some in _chunks(after))
+
+
+def _comment(text: str) -> str:
+    return "".join(sign if sign.isprintable() else "_" for sign in text)
+
+
+def _chunks(jobs: Sequence[int]) -> list[str]:
+    if len(jobs) == 1:
+        return [f"j{jobs[0]}"]
+    if len(jobs) <= _MOST:
+        return [" ".join([f"j{job}" for job in jobs])]
+    return [" ".join([f"j{job}" for job in jobs[start : start + _MOST]]) for start in range(0, len(jobs), _MOST)]

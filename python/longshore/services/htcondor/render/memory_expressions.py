@@ -1,0 +1,204 @@
+"""Turns the rules by which a job is tried again into expressions of HTCondor's that hold still between match and start.
+
+Only what changes when a job ends or is held is looked at: the numbers of completions and of holds by their reason. What
+changes while a job starts, such as its status or the memory of its slot, would make a slot refuse the job it was cut
+for. DAGMan is not asked to retry: a job keeps its cluster and so its history.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+import msgspec
+
+from longshore.engine.policy.retry import RetryRules
+from longshore.model.workflow.request import MIB
+from longshore.services.htcondor.event_codes import BY_HAND
+
+OOM_SUBCODE: Final = 34
+"""Subcode of the hold of a job that was killed by a signal, which may have been for want of memory (as in BPS)."""
+SIGNALLED: Final = "(ExitBySignal =?= true || ExitCode > 128)"
+_HELD_FOR_MEMORY: Final = (
+    f"(HoldReasonCode =?= 34 || HoldReasonCode =?= 3 && HoldReasonSubCode =?= {OOM_SUBCODE}"
+    " || HoldReasonCode =?= 21 && HoldReasonSubCode =?= 102)"
+)
+"""A hold by the cgroup's limit, by the job's own policy, or by a startd that looks at memory itself."""
+_OUT_OF_MEMORY: Final = (
+    "((NumHoldsByReason.JobOutOfResources ?: 0) + (NumHoldsByReason.StartdHeldJob ?: 0)"
+    " + (NumHoldsByReason.JobPolicy ?: 0))"
+)
+"""How often a job ended for want of memory, as far as is known."""
+_SPENT: Final = (
+    "((NumJobCompletions ?: 0) + (NumHolds ?: 0) - (NumHoldsByReason.UserRequest ?: 0)"
+    " - (NumHoldsByReason.JobPolicy ?: 0))"
+)
+"""How many attempts were spent: ends of its own, of which some led to a hold by policy, and holds by the system."""
+MACROS: Final = (("ooms", _OUT_OF_MEMORY), ("spent", _SPENT), ("oom_hold", _HELD_FOR_MEMORY))
+"""Names for these in submit descriptions."""
+OUT_OF_MEMORY: Final = "$(ooms)"
+SPENT: Final = "$(spent)"
+HELD_FOR_MEMORY: Final = "$(oom_hold)"
+_SIGNAL_REASON: Final = (
+    'strcat("Job raised a signal ", string(ifThenElse(ExitBySignal =?= true, ExitSignal, ExitCode - 128)),'
+    ' ", perhaps for want of memory")'
+)
+OVERTIME: Final = 47
+"""Hold code of a job that ran longer than it may."""
+_BY_HAND: Final = f"{{{', '.join(map(str, BY_HAND))}}}"
+
+
+class Attempts(msgspec.Struct, frozen=True, kw_only=True):
+    """What expressions are made from.
+
+    Attributes
+    ----------
+    rules
+        When a job is tried again.
+    memory
+        What it asks for at first, in MiB: a number or a macro; ``None`` where it asks for none.
+    most
+        MiB that it may ask for at most; ``None`` for any amount.
+    release
+        When a held job is released at once, beside for want of memory (``releaseExpr``).
+    """
+
+    rules: RetryRules
+    memory: str | None
+    most: int | None = None
+    release: str = ""
+
+    @property
+    def grows(self) -> bool:
+        """Whether its memory grows when it ran out of it."""
+        return self.rules.memory_factor is not None and self.memory is not None
+
+
+def most_mib(rules: RetryRules) -> int | None:
+    """MiB that a job may ask for at most."""
+    return None if rules.memory_most_b is None else rules.memory_most_b // MIB
+
+
+def requested(job: Attempts) -> str:
+    """The expression of the memory that an attempt requests; the series is that of BPS."""
+    assert job.memory is not None
+    if not job.grows:
+        return job.memory
+    return _amount(job, OUT_OF_MEMORY, "(MemoryUsage ?: 0)")
+
+
+def _amount(job: Attempts, ends: str, usage: str) -> str:
+    factor = _number(job.rules.memory_factor or 1.0)
+    if job.rules.memory_of_usage:
+        grown = f"int(ifThenElse({ends} > 0 && {usage} > 0, {usage} * {factor}, {job.memory} * pow({factor}, {ends})))"
+    else:
+        grown = f"int({job.memory} * pow({factor}, {ends}))"
+    wanted = f"max({{{grown}, {usage}}})"
+    return wanted if job.most is None else f"min({{{wanted}, {job.most}}})"
+
+
+def capped(job: Attempts, ended: int) -> str:
+    """Whether the attempt that ended had as much as a job may have; empty where there is no such amount.
+
+    Parameters
+    ----------
+    job
+        The job.
+    ended
+        How many ends for want of memory there were since that attempt was asked for: 1 where its own is counted.
+    """
+    if job.most is None or not job.grows:
+        return ""
+    ends = f"({OUT_OF_MEMORY} - {ended})" if ended else OUT_OF_MEMORY
+    factor = _number(job.rules.memory_factor or 1.0)
+    asked = f"int({job.memory} * pow({factor}, {ends})) >= {job.most}"
+    return f"((MemoryProvisioned ?: 0) >= {job.most} || {asked})"
+
+
+def _number(value: float) -> str:
+    return repr(float(value))
+
+
+# --------------------------------------------------------------------------------------------- what follows from an end
+
+
+def commands(job: Attempts) -> list[tuple[str, str]]:
+    """The commands of a submit description that decide what follows from ends and holds."""
+    found = [("max_retries", str(job.rules.retries)), ("retry_until", " || ".join(_never_again(job)))]
+    if job.grows and job.rules.retries:
+        hold = [SIGNALLED, f"{SPENT} <= {job.rules.retries}"]
+        hold += [f"!{never}" for never in (capped(job, 0), _never_codes(job)) if never]
+        found += [
+            ("on_exit_hold", " && ".join(hold)),
+            (
+                "on_exit_hold_reason",
+                _SIGNAL_REASON,
+            ),
+            ("on_exit_hold_subcode", str(OOM_SUBCODE)),
+        ]
+    found += [("periodic_release", _release(job)), ("periodic_remove", _remove(job))]
+    return found
+
+
+def _never_codes(job: Attempts) -> str:
+    again = set(job.rules.on.exit) if job.rules.on else set()
+    codes = [code for code in job.rules.unless_exit if code not in again]
+    return f"(ExitBySignal =!= true && member(ExitCode, {{{','.join(map(str, codes))}}}))" if codes else ""
+
+
+def _never_again(job: Attempts) -> list[str]:
+    """Ends after which a job is not tried again, beside successes."""
+    found = []
+    if job.rules.on and job.rules.on.only:
+        exits, signals = (",".join(map(str, each)) for each in (job.rules.on.exit, job.rules.on.signal))
+        codes = ",".join(filter(None, (exits, ",".join(str(128 + number) for number in job.rules.on.signal))))
+        found.append(
+            f"ifThenElse(ExitBySignal =?= true, !member(ExitSignal, {{{signals}}}), !member(ExitCode, {{{codes}}}))"
+        )
+    elif codes := _never_codes(job):
+        found.append(codes)
+    found.append(f"{SPENT} > {job.rules.retries}")
+    if had_most := capped(job, 0):
+        found.append(f"({SIGNALLED} && {had_most})")
+    return found
+
+
+def _release(job: Attempts) -> str:
+    """When a held job is let go on: at once with more memory or time, else after a while that doubles."""
+    spent = f"{SPENT} <= {job.rules.retries}"
+    by_hand = f"!member(HoldReasonCode, {_BY_HAND})"
+    reasons = []
+    if job.grows:
+        had_most = capped(job, 1)
+        reasons.append(f"({HELD_FOR_MEMORY} && !{had_most})" if had_most else HELD_FOR_MEMORY)
+        by_hand += f" && !{HELD_FOR_MEMORY}"
+    if job.rules.walltime_factor is not None:
+        reasons.append(f"HoldReasonCode =?= {OVERTIME}")
+    by_hand += f" && HoldReasonCode =!= {OVERTIME}"
+    if job.release:
+        reasons.append(f"(HoldReasonCode =!= 1 && ({job.release}))")
+    first = job.rules.backoff.first_s if job.rules.backoff else 0.0
+    most = job.rules.backoff.most_s if job.rules.backoff else 0.0
+    wait = f"min({{{_number(first)} * pow(2.0, (NumHolds ?: 1) - 1), {_number(most)}}})"
+    reasons.append(f"({by_hand} && time() - EnteredCurrentStatus >= {wait})")
+    return f"JobStatus == 5 && {spent} && ({' || '.join(reasons)})"
+
+
+def _remove(job: Attempts) -> str:
+    """When a held job is given up: nothing is left to try, and nobody held it by hand."""
+    reasons = [f"{SPENT} > {job.rules.retries}"]
+    if had_most := capped(job, 1):
+        reasons.append(f"({HELD_FOR_MEMORY} && {had_most})")
+    if job.rules.walltime_factor is None:
+        reasons.append(f"HoldReasonCode =?= {OVERTIME}")
+    return f"JobStatus == 5 && !member(HoldReasonCode, {_BY_HAND}) && ({' || '.join(reasons)})"
+
+
+def walltime(first: str, rules: RetryRules) -> str:
+    """The seconds that an attempt may run."""
+    if rules.walltime_factor is None:
+        return first
+    grown = f"int({first} * pow({_number(rules.walltime_factor)}, NumHoldsByReason.JobExecuteExceeded ?: 0))"
+    if rules.walltime_most_s is None:
+        return grown
+    return f"min({{{grown}, {math.ceil(rules.walltime_most_s)}}})"

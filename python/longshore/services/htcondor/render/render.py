@@ -1,0 +1,70 @@
+"""Turns a workflow into the files that DAGMan runs it from, all of them in ``wms/``.
+
+They work by hand as well: ``condor_submit_dag run.dag`` in that folder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Final
+
+from longshore.contract.context import Context, RenderedFile
+from longshore.model.workflow.collection_pause import collection_paused
+from longshore.services.htcondor.render import dag, log_names, provisioning
+from longshore.services.htcondor.render.dag_edges import GATE, has_gates
+from longshore.services.htcondor.render.settings import dagman_settings
+from longshore.services.htcondor.submissions import DAG, OVERRIDES
+
+if TYPE_CHECKING:
+    from longshore.model.workflow.workflow import Workflow
+
+FOLDER: Final = PurePosixPath("wms")
+CONFIG: Final = FOLDER / dag.CONFIG
+FINAL_SCRIPT: Final = FOLDER / dag.FINAL_SCRIPT
+_PROGRAM: Final = Path(__file__).with_name("barrier_script.py")
+_OVERRIDES: Final = """\
+# Read last: what is said of a node here holds. What it asks for at first are mem and disk (MiB), cpus, wall (seconds):
+#   VARS j12 mem="4096"
+# And any command of its submit description can be given anew:
+#   VARS j12 APPEND request_gpus="1"
+"""
+_FINAL: Final = """\
+#!/bin/sh
+# Run by DAGMan when the final job has ended, with the status of the DAG and the exit code of that job: a final job that
+# succeeds does not hide that others failed.
+[ "$1" -eq 0 ] || exit "$1"
+exit "$2"
+"""
+
+
+def render(workflow: Workflow, ctx: Context) -> Iterator[RenderedFile]:
+    """The files of a run: fewer than ten however many jobs there are."""
+    yield RenderedFile(path=DAG, chunks=lambda: _whole(workflow, ctx))
+    yield RenderedFile(path=OVERRIDES, chunks=partial(_text, _OVERRIDES))
+    yield RenderedFile(path=CONFIG, chunks=lambda: dag.config(dagman_settings(ctx)))
+    if workflow.final is not None:
+        yield RenderedFile(path=FINAL_SCRIPT, mode=0o755, chunks=partial(_text, _FINAL))
+    if has_gates(workflow):
+        yield RenderedFile(path=FOLDER / GATE, mode=0o755, chunks=lambda: _text(_PROGRAM.read_text("utf-8")))
+    if asked := provisioning.provisioning(ctx):
+        program = provisioning.program(asked, ctx)
+        yield RenderedFile(path=FOLDER / provisioning.SCRIPT, mode=0o755, chunks=partial(_text, program))
+        if asked.config:
+            yield RenderedFile(path=FOLDER / provisioning.CONFIG, chunks=partial(_text, asked.config))
+
+
+def folders(workflow: Workflow) -> Iterator[str]:
+    """The folders of all logs: HTCondor makes none, and holds a job whose log it cannot open."""
+    return log_names.folders(job.settings.label for job in workflow)
+
+
+def _whole(workflow: Workflow, ctx: Context) -> Iterator[str]:
+    # Of hundreds of thousands of small texts none is garbage; to look for some would take longer than to make them.
+    with collection_paused():
+        yield from dag.text(workflow, ctx)
+
+
+def _text(text: str) -> Iterator[str]:
+    yield text

@@ -1,0 +1,323 @@
+"""Turns what a configuration says to HTCondor in its own words into typed settings, and refuses what is none."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from fnmatch import fnmatchcase
+from typing import Any, Final
+
+import msgspec
+
+from longshore.config.values.quantities import truth
+from longshore.contract.context import Context
+from longshore.errors import ConfigError
+from longshore.model.suggestions import did_you_mean
+from longshore.model.workflow.job import JobSettings
+from longshore.services.htcondor.render import quoting
+from longshore.sites.inherited_environment import is_excluded
+
+OWN_MAP: Final = "htcondor"
+"""Key of the service's own map."""
+JOB_KEYS: Final = ("nodeset", "overwriteJobFiles", "releaseExpr")
+JOB_MAPS: Final = ("attrs", "profile.condor")
+RUN_KEYS: Final = (
+    "executeMachinesPattern",
+    "memoryLimit",
+    "nodeset",
+    "provisionResources",
+    "provisioning",
+    "provisioningMaxWallTime",
+    "wmsConfig",
+)
+"""Keys outside of that map which only this service heeds."""
+OF_SITES: Final = ("maxJobs", "pool", "schedd")
+"""Keys of the map: jobs of each category that run at once, and whom to talk to."""
+_BESIDE: Final = frozenset({*JOB_KEYS, *JOB_MAPS, "container", "directives", "launcher"})
+_LOGIN: Final = ("HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TZ", "USER")
+_NEVER: Final = (
+    "_CONDOR_*",
+    "SLURM_*",
+    "SBATCH_*",
+    "PBS_*",
+    "SGE_*",
+    "LSB_*",
+    "*SECRET*",
+    "*PASSWORD*",
+    "*PASSWD*",
+    "*PASSPHRASE*",
+    "*CREDENTIAL*",
+    "*API_KEY*",
+    "*PRIVATE_KEY*",
+    "*ACCESS_KEY*",
+    "*ENCRYPTION_KEY*",
+    "*TOKEN*",
+)
+"""Names that nobody inherits without naming them: a scheduler's own, and those that look like secrets."""
+_TAKEN: Final = frozenset({"log", "queue", "arguments", "executable", "output", "error", "dagman_log"})
+"""Commands by which a job is run and found again."""
+_ATTRIBUTE: Final = re.compile(r"(?:\+|My\.)?[A-Za-z_]\w*", re.ASCII)
+
+
+class JobWords(msgspec.Struct, frozen=True, kw_only=True):
+    """What the jobs of a profile say to HTCondor in its own words.
+
+    Attributes
+    ----------
+    overwrite
+        Whether attempts share one log.
+    release
+        When a held job is let go on at once.
+    lines
+        Lines of the submit description, behind ours.
+    """
+
+    overwrite: bool = False
+    release: str = ""
+    lines: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, settings: JobSettings) -> JobWords:
+        """Read them.
+
+        Raises
+        ------
+        ConfigError
+            One of them cannot be what it is.
+        """
+        own = settings.own
+        if unknown := sorted(own.keys() - _BESIDE - set(OF_SITES)):
+            raise _unknown(f"'{OWN_MAP}' has no key '{unknown[0]}'", unknown[0], OF_SITES)
+        return cls(
+            overwrite=truth(own.get("overwriteJobFiles", False), "overwriteJobFiles"),
+            release=_line("releaseExpr", own.get("releaseExpr") or ""),
+            lines=tuple(_lines(own)),
+        )
+
+
+def _lines(own: Mapping[str, Any]) -> Iterator[str]:
+    """Lines that somebody wrote himself: attributes, those of ``profile.condor``, and raw ones."""
+    for name, value in (own.get("attrs") or {}).items():
+        yield f"My.{_attribute('attrs', name)} = {_value(name, value)}"
+    profile = dict(own.get("profile.condor") or {})
+    if nodeset := own.get("nodeset"):
+        wanted = f"TARGET.Nodeset =?= {quoting.in_attribute(str(nodeset))}"
+        asked = profile.pop("requirements", None)
+        yield f"My.JobNodeset = {quoting.in_attribute(str(nodeset))}"
+        yield f"requirements = ({_line('requirements', asked)}) && {wanted}" if asked else f"requirements = {wanted}"
+    for name, value in profile.items():
+        if value is None:
+            continue
+        command = _attribute("profile.condor", name)
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+        yield f"{command} = {_line(name, text)}"
+    for line in own.get("directives") or ():
+        yield _line("directives", _free("directives", str(line).partition("=")[0].strip()) and str(line))
+
+
+def _attribute(where: str, name: str) -> str:
+    """The name of an attribute or a command, as it may stand in a description.
+
+    Raises
+    ------
+    ConfigError
+        It is none, or one that is needed as it is.
+    """
+    if not _ATTRIBUTE.fullmatch(name):
+        raise ConfigError(
+            f"'{where}' has '{name}', which is the name of no command of a submit description",
+            hint="Attributes of jobs begin with '+', commands with a letter.",
+        )
+    return _free(where, name)
+
+
+def _free(where: str, name: str) -> str:
+    if name.lower() in _TAKEN or name.lower().startswith("queue"):
+        raise ConfigError(
+            f"'{where}' cannot set '{name}': a job is run and found again by it", hint="Leave that line out."
+        )
+    return name
+
+
+def _value(name: str, value: Any) -> str:
+    """A value of an attribute as HTCondor writes it: text is text, and no expression."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int | float):
+        return repr(value)
+    if isinstance(value, str):
+        return quoting.in_attribute(value)
+    raise ConfigError(f"'attrs.{name}' must be text, a number, true or false, not {value!r}")
+
+
+def _line(key: str, value: Any) -> str:
+    text = str(value).strip()
+    if re.search(r"[\x00-\x08\x0a-\x1f\x7f]", text):
+        raise ConfigError(f"'{key}' must be one line of text, not {text!r}")
+    return text
+
+
+# ------------------------------------------------------------------------------------------------------ of the run
+
+
+_BOOLS: Final = frozenset(
+    [
+        "DAGMAN_ABORT_DUPLICATES",
+        "DAGMAN_ABORT_ON_SCARY_SUBMIT",
+        "DAGMAN_AGGRESSIVE_SUBMIT",
+        "DAGMAN_ALLOW_ANY_NODE_NAME_CHARACTERS",
+        "DAGMAN_ALWAYS_RUN_POST",
+        "DAGMAN_AUTO_RESCUE",
+        "DAGMAN_DEBUG_CACHE_ENABLE",
+        "DAGMAN_GENERATE_SUBDAG_SUBMITS",
+        "DAGMAN_LOG_ON_NFS_IS_ERROR",
+        "DAGMAN_MUNGE_NODE_NAMES",
+        "DAGMAN_PROHIBIT_MULTI_JOBS",
+        "DAGMAN_PUT_FAILED_JOBS_ON_HOLD",
+        "DAGMAN_REMOVE_JOBS_AFTER_LIMIT_CHANGE",
+        "DAGMAN_REMOVE_NODE_JOBS",
+        "DAGMAN_REPORT_GRAPH_METRICS",
+        "DAGMAN_RESET_RETRIES_UPON_RESCUE",
+        "DAGMAN_RETRY_NODE_FIRST",
+        "DAGMAN_RETRY_SUBMIT_FIRST",
+        "DAGMAN_STARTUP_CYCLE_DETECT",
+        "DAGMAN_SUBMIT_DEPTH_FIRST",
+        "DAGMAN_SUPPRESS_JOB_LOGS",
+        "DAGMAN_SUPPRESS_NOTIFICATION",
+        "DAGMAN_USE_JOIN_NODES",
+        "DAGMAN_USE_SHARED_PORT",
+        "DAGMAN_WRITE_PARTIAL_RESCUE",
+        "DAGMAN_USE_OLD_DAG_READER",
+        "DAGMAN_COPY_TO_SPOOL",
+        "DAGMAN_INHERIT_ATTRS_PREFIX_ENABLED",
+    ]
+)
+_NUMBERS: Final = frozenset(
+    [
+        "DAGMAN_ALLOW_EVENTS",
+        "DAGMAN_CHECK_QUEUE_INTERVAL",
+        "DAGMAN_DEBUG_CACHE_SIZE",
+        "DAGMAN_DEFAULT_PRIORITY",
+        "DAGMAN_HOLD_CLAIM_TIME",
+        "DAGMAN_MAX_HOLD_SCRIPTS",
+        "DAGMAN_MAX_JOB_HOLDS",
+        "DAGMAN_MAX_JOBS_IDLE",
+        "DAGMAN_MAX_JOBS_SUBMITTED",
+        "DAGMAN_MAX_POST_SCRIPTS",
+        "DAGMAN_MAX_PRE_SCRIPTS",
+        "DAGMAN_MAX_RESCUE_NUM",
+        "DAGMAN_MAX_SUBMITS_PER_INTERVAL",
+        "DAGMAN_MAX_SUBMIT_ATTEMPTS",
+        "DAGMAN_PENDING_REPORT_INTERVAL",
+        "DAGMAN_QUEUE_UPDATE_INTERVAL",
+        "DAGMAN_SUBMIT_DELAY",
+        "DAGMAN_USER_LOG_SCAN_INTERVAL",
+        "DAGMAN_USE_STRICT",
+        "DAGMAN_VERBOSITY",
+        "MAX_DAGMAN_LOG",
+    ]
+)
+_TEXTS: Final = frozenset(
+    [
+        "DAGMAN_CONDOR_RM_EXE",
+        "DAGMAN_CONDOR_SUBMIT_EXE",
+        "DAGMAN_DEBUG",
+        "DAGMAN_INHERIT_ATTRS",
+        "DAGMAN_INHERIT_ATTRS_PREFIX",
+        "DAGMAN_INSERT_SUB_FILE",
+        "DAGMAN_MANAGER_JOB_APPEND_GETENV",
+        "DAGMAN_NODE_RECORD_INFO",
+        "DAGMAN_ON_EXIT_REMOVE",
+        "DAGMAN_RECORD_MACHINE_ATTRS",
+    ]
+)
+_SETTLED: Final = {
+    "DAGMAN_CONFIG_FILE": "the run has a file of its own",
+    "DAGMAN_DEFAULT_APPEND_VARS": "the run's DAG works with either",
+    "DAGMAN_DEFAULT_NODE_LOG": "what became of the jobs is read from where DAGMan writes it by default",
+    "DAGMAN_USE_DIRECT_SUBMIT": "without it there are no submit descriptions within a DAG",
+}
+DAGMAN: Final = _BOOLS | _NUMBERS | _TEXTS
+"""Settings of DAGMan that ``wmsConfig`` may have (HTCondor's manual, configuration entries for DAGMan)."""
+_ENVIRONMENT: Final = "DAGMAN_MANAGER_JOB_APPEND_GETENV"
+
+
+def dagman_settings(ctx: Context) -> list[tuple[str, str]]:
+    """Name and value of each setting of DAGMan for the run, in a fixed order.
+
+    Raises
+    ------
+    ConfigError
+        One is not known, cannot be set, or has a value of the wrong kind.
+    """
+    given = run_value(ctx, "wmsConfig", {})
+    if not isinstance(given, Mapping):
+        raise ConfigError(f"'wmsConfig' must be a map, not {given!r}")
+    # Without it DAGMan, and so the jobs, would inherit next to nothing.
+    found = {_ENVIRONMENT: "TRUE"} | {str(name).upper(): _typed(str(name), value) for name, value in given.items()}
+    return sorted(found.items())
+
+
+def _typed(name: str, value: Any) -> str:
+    plain = name.upper()
+    if why := _SETTLED.get(plain):
+        raise ConfigError(f"'wmsConfig' cannot set '{name}': {why}", hint="Leave it out.")
+    text = _line(f"wmsConfig.{name}", value)
+    if plain in _BOOLS:
+        return str(truth(text, f"wmsConfig.{name}")).lower()
+    if plain in _NUMBERS:
+        if not re.fullmatch(r"-?\d+", text):
+            raise ConfigError(f"'wmsConfig.{name}' must be a whole number, not '{text}'")
+        return text
+    if plain in _TEXTS:
+        return text
+    raise _unknown(f"'wmsConfig' has '{name}', which is no setting of DAGMan", plain, DAGMAN)
+
+
+def _unknown(message: str, name: str, known: Iterable[str]) -> ConfigError:
+    there = sorted(known)
+    return ConfigError(message, hint=did_you_mean(name, there) or f"There are {', '.join(there)}.")
+
+
+def run_value(ctx: Context, key: str, otherwise: Any = None) -> Any:
+    """What the configuration says of the run under one of `RUN_KEYS`."""
+    return (ctx.settings.get("run") or {}).get(key, otherwise)
+
+
+def max_jobs(ctx: Context) -> dict[str, int]:
+    """How many jobs of each category DAGMan lets be in the queue at once: as its own map says, else the run.
+
+    Raises
+    ------
+    ConfigError
+        One of them is no number.
+    """
+    own = ctx.site.settings.get(OWN_MAP) or {}
+    given = own.get("maxJobs") or {} if isinstance(own, Mapping) else {}
+    if not isinstance(given, Mapping):
+        raise ConfigError(f"'{OWN_MAP}.maxJobs' must be a map, not {given!r}", hint="For example {heavy: 20}.")
+    found = {category(name): int(most) for name, most in ctx.settings.get("max_jobs", {}).items()}
+    for name, value in given.items():
+        if isinstance(value, bool) or not re.fullmatch(r"[1-9]\d*", str(value)):
+            raise ConfigError(f"'{OWN_MAP}.maxJobs.{name}' must be a whole number above 0, not '{value}'")
+        found[category(name)] = int(value)
+    return found
+
+
+def category(name: Any) -> str:
+    """The name of a category as DAG files have it: of letters, digits and ``_``."""
+    return re.sub(r"\W", "_", str(name), flags=re.ASCII)
+
+
+def getenv(ctx: Context) -> str:
+    """Names of the variables that jobs inherit from DAGMan, and it from whoever submits; values are never written."""
+    rule: Any = (ctx.settings.get("executor") or {}).get("inherit", "all")
+    if rule == "none":
+        return ", ".join(_LOGIN)
+    if rule == "all":
+        return ", ".join((*(f"!{pattern}" for pattern in _NEVER), "*"))
+    patterns = [rule] if isinstance(rule, str) else list(map(str, rule))
+    # A pattern that itself looks like what is left out means it.
+    meant = [pattern for pattern in patterns if is_excluded(pattern)]
+    never = (name for name in _NEVER if not any(fnmatchcase(pattern, name) for pattern in meant))
+    return ", ".join((*(f"!{name}" for name in never), *patterns))

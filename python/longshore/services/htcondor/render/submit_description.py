@@ -1,0 +1,255 @@
+"""Turns what the jobs of a label share into a submit description, and what is a job's own into its variables."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+import msgspec
+
+from longshore.contract.context import Context
+from longshore.engine.policy.retry import RetryRules, rules_of
+from longshore.model.workflow.job import JobSettings
+from longshore.model.workflow.request import MIB, Request
+from longshore.plan.allotted_resources import GPU_RESOURCES, thread_variables
+from longshore.plan.commands import job_variables
+from longshore.services.htcondor.render import log_names, quoting
+from longshore.services.htcondor.render.job_groups import Text
+from longshore.services.htcondor.render.memory_expressions import (
+    MACROS,
+    Attempts,
+    commands,
+    most_mib,
+    requested,
+    walltime,
+)
+from longshore.services.htcondor.render.settings import JobWords, getenv
+from longshore.services.htcondor.render.transfer import HERE
+
+NAME: Final = "n"
+FOLDER: Final = "o"
+ARGUMENTS: Final = "a"
+VARIABLES: Final = "e"
+"""Macros of a node: name of the job, folder of its logs, what its arguments and its variables have of their own."""
+QUANTA: Final = "q"
+"""Macro of a node whose job runs other tasks than those of its kind: how many of which labels."""
+INPUTS: Final = "ti"
+OUTPUTS: Final = "to"
+REMAPS: Final = "tr"
+"""Macros of a node whose job has files carried: there, back, and where these go."""
+IN_PATHS: Final = "f"
+IN_VARIABLES: Final = "v"
+"""Macros of a node whose job has odd signs in its name: the name in paths, and among variables."""
+CPUS: Final = "cpus"
+MEMORY: Final = "mem"
+DISK: Final = "disk"
+TIME: Final = "wall"
+"""Macros with which a node may ask for something else than its label: processors, MiB, MiB, seconds."""
+
+
+class Shape(msgspec.Struct, frozen=True, kw_only=True):
+    """What decides the text of a description.
+
+    Attributes
+    ----------
+    settings
+        What its jobs share; their requests may differ in amounts.
+    name
+        Name of the description.
+    executable
+        Path of the program.
+    arguments
+        The arguments.
+    variables
+        The variables that jobs have of their own.
+    plain
+        Whether the names of its jobs mean just themselves.
+    index
+        Number of the job, where it is the only one; else it follows from the name of the node.
+    unset
+        Variables of all jobs that these jobs have of their own.
+    exported
+        Variables that the command itself sets.
+    quanta
+        How many tasks of which labels they run.
+    carried
+        Files that HTCondor carries, per macro; empty where jobs see the run directory.
+    """
+
+    settings: JobSettings
+    name: str
+    executable: str
+    arguments: Text
+    variables: Text
+    plain: bool = True
+    index: int | None = None
+    unset: frozenset[str] = frozenset()
+    exported: frozenset[str] = frozenset()
+    quanta: Text
+    carried: Mapping[str, Text] = msgspec.field(default_factory=dict)
+
+
+def description(shape: Shape, ctx: Context, attributes: Mapping[str, str]) -> Iterator[str]:
+    """The lines of a submit description, without those around it.
+
+    Parameters
+    ----------
+    shape
+        What decides it.
+    ctx
+        The run and its site.
+    attributes
+        What is known of the run as a whole.
+    """
+    settings = shape.settings
+    words = JobWords.of(settings)
+    lines = [("universe", "vanilla"), ("executable", shape.executable), ("transfer_executable", "false")]
+    if text := _pieces(shape.arguments, ARGUMENTS):
+        lines.append(("arguments", f'"{text}"'))
+    lines.append(("environment", f'"{_environment(shape, ctx)}"'))
+    if names := getenv(ctx):
+        lines.append(("getenv", names))
+    lines += _files(shape, ctx, words)
+    lines += _request(settings, ctx, words)
+    lines += _who(settings)
+    lines += [(f"My.{name}", value) for name, value in _attributes(shape, ctx, attributes)]
+    yield from (f"{name} = {value}" for name, value in lines)
+    yield from words.lines
+
+
+def _pieces(text: Text, macro: str) -> str:
+    own = f"$({macro})" if text.own else ""
+    return f"{quoting.in_description(text.before)}{own}{quoting.in_description(text.after)}"
+
+
+def _environment(shape: Shape, ctx: Context) -> str:
+    settings, asked = shape.settings, amounts(shape.settings.request, shape.settings, ctx)
+    filled = {
+        "LONGSHORE_JOB_NAME": f"$({NAME})" if shape.plain else f"$({IN_VARIABLES})",
+        # The schedd fills in these two at each match, so that they are right at each attempt.
+        "LONGSHORE_JOB_ATTEMPT": f"'{log_names.ATTEMPT}'",
+        "LONGSHORE_JOB_MEMORY_MB": "'$$([int(RequestMemory)])'",
+        "LONGSHORE_JOB_CPUS": f"$({CPUS}:{asked[CPUS]})",
+        "LONGSHORE_JOB_DISK_MB": f"$({DISK}:{asked.get(DISK)})",
+    }
+    threads = thread_variables(0) if settings.limit_threads else {}
+    filled |= dict.fromkeys(threads.keys() - settings.environment.keys(), filled["LONGSHORE_JOB_CPUS"])
+    ours = job_variables(
+        name="",
+        label=settings.label,
+        attempt=0,
+        request=settings.request,
+        run_dir=HERE if shape.carried else str(ctx.paths.root),
+    )
+    variables = {**threads, **settings.environment, **ours}
+    names = [name for name in variables if name not in shape.unset and name not in shape.exported]
+    words = [f"{name}={filled[name]}" if name in filled else _given(name, variables[name]) for name in names]
+    return " ".join([*words, _pieces(shape.variables, VARIABLES)]).strip()
+
+
+def _given(name: str, value: str) -> str:
+    return quoting.in_description(quoting.environment({name: value}))
+
+
+def _files(shape: Shape, ctx: Context, words: JobWords) -> Iterator[tuple[str, str]]:
+    settings = shape.settings
+    if shape.carried:
+        yield "initialdir", str(ctx.paths.root)
+        yield "should_transfer_files", "YES"
+        yield "when_to_transfer_output", "ON_EXIT_OR_EVICT"
+        yield from _carried(shape)
+    else:
+        yield "initialdir", settings.working_directory or str(ctx.paths.root)
+        yield "should_transfer_files", "NO"
+    name = f"$({NAME})" if shape.plain else f"$({IN_PATHS})"
+    attempt = "" if words.overwrite else f".{log_names.ATTEMPT}"
+    log = f"{ctx.paths.root}/{log_names.folder(settings.label, f'$({FOLDER})')}/{name}.$(Cluster){attempt}.log"
+    # Both into one file: HTCondor opens it once when both are named alike.
+    yield "output", log
+    yield "error", log
+
+
+def _carried(shape: Shape) -> Iterator[tuple[str, str]]:
+    inputs, outputs, remaps = (_pieces(shape.carried[macro], macro) for macro in (INPUTS, OUTPUTS, REMAPS))
+    if inputs:
+        yield "transfer_input_files", inputs
+    # Without a list, everything that is new there would be carried back.
+    yield "transfer_output_files", outputs or '""'
+    if remaps:
+        yield "transfer_output_remaps", f'"{remaps}"'
+
+
+def _request(settings: JobSettings, ctx: Context, words: JobWords) -> Iterator[tuple[str, str]]:
+    request = settings.request
+    rules = _rules(settings, ctx)
+    first = amounts(request, settings, ctx)
+    yield "request_cpus", f"$({CPUS}:{first[CPUS]})"
+    memory = f"$({MEMORY}:{first[MEMORY]})" if MEMORY in first else None
+    attempts = Attempts(rules=rules, memory=memory, most=most_mib(rules), release=words.release)
+    yield from MACROS
+    if memory is not None:
+        yield "request_memory", requested(attempts)
+    if DISK in first:
+        yield "request_disk", f"$({DISK}:{first[DISK]})M"
+    for name, amount in sorted(request.resources.items()):
+        yield f"request_{'gpus' if name in GPU_RESOURCES else name}", str(amount)
+    if TIME in first:
+        yield "allowed_execute_duration", walltime(f"$({TIME}:{first[TIME]})", rules)
+    yield from commands(attempts)
+
+
+def amounts(request: Request, settings: JobSettings, ctx: Context) -> dict[str, str]:
+    """What a first attempt asks for, per macro."""
+    rules = _rules(settings, ctx)
+    found = {CPUS: str(request.cpus)}
+    if request.memory_b is not None:
+        most = rules.memory_most_b if rules.memory_factor is not None else None
+        asked = request.memory_b if most is None else min(request.memory_b, most)
+        found[MEMORY] = str(math.ceil(asked / MIB))
+    if request.disk_b is not None:
+        found[DISK] = str(math.ceil(request.disk_b / MIB))
+    if request.walltime_s is not None:
+        found[TIME] = str(math.ceil(request.walltime_s))
+    return found
+
+
+def _rules(settings: JobSettings, ctx: Context) -> RetryRules:
+    rules = rules_of(settings, retries_on_lost=0, capacity=ctx.probe.capacity if ctx.probe else None)
+    # What is to end the run is not to be tried again first.
+    if (value := settings.attributes.get("abortOnValue")) is not None:
+        rules = msgspec.structs.replace(rules, unless_exit=(*rules.unless_exit, int(value)))
+    return rules
+
+
+_NOTIFICATION: Final = ("Always", "Complete", "Error", "Never")
+
+
+def _who(settings: JobSettings) -> Iterator[tuple[str, str]]:
+    given = settings.attributes
+    for key, command in (
+        ("accountingGroup", "accounting_group"),
+        ("accountingUser", "accounting_group_user"),
+        ("concurrencyLimit", "concurrency_limits"),
+        ("mailTo", "notify_user"),
+    ):
+        if given.get(key):
+            yield command, str(given[key])
+    if when := str(given.get("whenToMail") or ("Error" if given.get("mailTo") else "")):
+        yield "notification", when.capitalize() if when.capitalize() in _NOTIFICATION else when
+
+
+def _attributes(shape: Shape, ctx: Context, attributes: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    settings = shape.settings
+    index = "$SUBSTR(JOB,1)" if shape.index is None else str(shape.index)
+    yield "LongshoreRun", quoting.in_attribute(ctx.mark)
+    yield "LongshoreJob", index
+    yield "LongshoreName", f'"$({NAME})"'
+    yield "bps_job_name", f'"$({NAME})"'
+    yield "bps_job_label", quoting.in_attribute(settings.label)
+    own = f"$({QUANTA})" if shape.quanta.own else ""
+    before, after = (quoting.in_attribute(text)[1:-1] for text in (shape.quanta.before, shape.quanta.after))
+    yield "bps_job_quanta", f'"{before}{own}{after}"'
+    if settings.attributes.get("preemptible") is False:
+        yield "Preemptible", "false"
+    yield from ((name, quoting.in_attribute(value)) for name, value in attributes.items() if value)

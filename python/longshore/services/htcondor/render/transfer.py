@@ -1,0 +1,138 @@
+"""Turns the files of a job into what HTCondor carries to the machine and back, where jobs do not see the run directory.
+
+There, everything lies in the directory that the job starts in, under the last part of its path. Carried are the files
+in the run directory, and those that are to be carried wherever they lie; any other is taken to be there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from longshore.contract.context import Context, Problem
+from longshore.model.tasks.file import File
+from longshore.model.workflow.job import Job
+
+if TYPE_CHECKING:
+    from longshore.model.workflow.workflow import Workflow
+
+HERE: Final = "."
+"""What the run directory is called on the machine."""
+_UNFIT: Final = re.compile(r"[,;=\"$\s]|[\x00-\x1f\x7f]")
+"""What separates paths in lists of files, or means something there."""
+_PROGRAM: Final = re.compile(r"<ENV:LONGSHORE_JOB_RUN_DIR>/([^/<>]+)")
+
+
+class Carried(msgspec.Struct, frozen=True):
+    """Lists of files as submit descriptions have them; empty for none.
+
+    Attributes
+    ----------
+    inputs
+        Paths here.
+    outputs
+        Names there.
+    remaps
+        Names there with their paths here.
+    """
+
+    inputs: str = ""
+    outputs: str = ""
+    remaps: str = ""
+
+
+NOTHING: Final = Carried()
+
+
+def is_wanted(ctx: Context) -> bool:
+    """Whether jobs do not see the run directory."""
+    return ctx.site.settings.get("fileSystem") == "transfer"
+
+
+def paths_there(files: Mapping[str, File]) -> dict[str, str]:
+    """The path of each file on the machine, per name."""
+    return {name: _last(file) if _is_carried(file) else file.path for name, file in files.items()}
+
+
+def carried(job: Job, files: Mapping[str, File], root: str) -> Carried:
+    """What is carried for a job.
+
+    Parameters
+    ----------
+    job
+        The job.
+    files
+        The files of the workflow, per name.
+    root
+        The run directory.
+    """
+    inputs = [_here(file, root) for file in _those(job.inputs, files)]
+    inputs += [f"{root}/{name}" for name in _programs(job)]
+    outputs = list(_those(job.outputs, files))
+    return Carried(
+        inputs=",".join(dict.fromkeys(inputs)),
+        outputs=",".join(_last(file) for file in outputs),
+        remaps=";".join(f"{_last(file)}={_here(file, root)}" for file in outputs),
+    )
+
+
+def problems(workflow: Workflow, ctx: Context) -> Iterator[Problem]:
+    """What cannot be carried: two files of one name, and paths with signs that separate files."""
+    if not is_wanted(ctx):
+        return
+    files = workflow.files
+    for file in files.values():
+        if _is_carried(file) and _UNFIT.search(file.path):
+            yield Problem(message=f"the file '{file.path}' cannot be carried by HTCondor: its path has signs for lists")
+            return
+    root = str(ctx.paths.root)
+    if _UNFIT.search(root) and _has_paths_below(workflow):
+        yield Problem(
+            message=f"files in '{root}' cannot be carried by HTCondor: its path has signs for lists",
+            key="submitPath",
+            hint="Set 'submitPath' to a directory without blanks, commas, semicolons, quotes, '=' and '$' in its path.",
+        )
+        return
+    for job in workflow:
+        names = [_last(file) for file in _those((*job.inputs, *job.outputs), files)]
+        if len(set(names)) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            yield Problem(
+                message=f"job '{job.name}' has two files named '{twice}', which would be one on the machine",
+                job=job.name,
+                hint="Give one of them another name.",
+            )
+            return
+
+
+def _has_paths_below(workflow: Workflow) -> bool:
+    """Whether any file is carried from or to the run directory."""
+    relative = (file for file in workflow.files.values() if not file.path.startswith("/"))
+    return any(True for _ in relative) or any(_programs(job) for job in workflow)
+
+
+def _those(names: Sequence[str], files: Mapping[str, File]) -> Iterator[File]:
+    return (files[name] for name in names if name in files and _is_carried(files[name]))
+
+
+def _is_carried(file: File) -> bool:
+    return file.transfer or not file.path.startswith("/")
+
+
+def _here(file: File, root: str) -> str:
+    return file.path if file.path.startswith("/") else f"{root}/{file.path}"
+
+
+def _last(file: File) -> str:
+    return PurePosixPath(file.path).name
+
+
+def _programs(job: Job) -> list[str]:
+    """Names of files of the run directory that the command itself names, such as the script of the final job."""
+    if isinstance(job.command, str):
+        return []
+    return [name for word in job.command for name in _PROGRAM.findall(word)]

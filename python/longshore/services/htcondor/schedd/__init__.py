@@ -1,0 +1,1 @@
+"""Questions to HTCondor's daemons, and their answers."""

@@ -1,0 +1,108 @@
+"""Turns what a pool answers into whether it can be used, and what the largest of its machines has."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from longshore.contract.context import PingReport
+from longshore.errors import ConfigError, ServiceError, UnreachableError
+from longshore.model.workflow.request import MIB
+from longshore.services.htcondor.schedd.bindings import too_old
+from longshore.services.htcondor.schedd.client import CondorClient
+
+NAME: Final = "htcondor"
+_MACHINE: Final = ("Machine", "TotalCpus", "TotalMemory", "TotalDisk", "TotalGPUs", "TotalSlotCpus", "TotalSlotMemory")
+
+
+def ping(client: CondorClient, *, pattern: str = "") -> PingReport:
+    """Ask the collector and the schedd.
+
+    Parameters
+    ----------
+    client
+        Talks to them.
+    pattern
+        Regular expression of names of machines by which memory is judged, as far as any of them fits.
+
+    Raises
+    ------
+    ConfigError
+        The pattern is no regular expression.
+    """
+    machines_like(pattern)
+    details: dict[str, str] = {}
+    try:
+        details["bindings"] = client.version()
+        collector = client.collector()
+        details["collector"] = f"{collector.name} ({collector.version})"
+        schedd = client.schedd()
+        details["schedd"] = f"{schedd.name} ({schedd.version})"
+        # One that hangs is told by this after seconds; what is asked next would wait for it for minutes.
+        client.require_answer()
+        who = client.authenticated(schedd)
+        details["authenticated"] = f"{who.get('MyRemoteUserName', '?')} by {who.get('AuthMethods', '?')}"
+        machines = client.machines(_MACHINE)
+    except (ServiceError, UnreachableError) as error:
+        message = f"{error.message.rstrip('.')}. {error.hint}" if error.hint else error.message
+        return PingReport(service=NAME, ok=False, message=message, details=details)
+    if who.get("AuthorizationSucceeded", "True") != "True":
+        message = f"the schedd '{schedd.name}' takes no orders from {details['authenticated']}"
+        return PingReport(service=NAME, ok=False, message=message, details=details)
+    names = {str(ad.get("Machine")) for ad in machines}
+    details["machines"] = str(len(names))
+    if old := too_old(schedd.version):
+        return PingReport(service=NAME, ok=False, message=f"{old}; 24 or later is needed", details=details)
+    message = f"HTCondor {schedd.version}: schedd '{schedd.name}' takes jobs, {len(names)} machines"
+    return PingReport(
+        service=NAME, ok=True, message=message, details=details, capacity=capacity_of(machines, pattern) or None
+    )
+
+
+def machines_like(pattern: str) -> re.Pattern[str]:
+    """The names of machines by which memory is judged.
+
+    Parameters
+    ----------
+    pattern
+        The regular expression, as somebody wrote it.
+
+    Raises
+    ------
+    ConfigError
+        It is none.
+    """
+    try:
+        return re.compile(pattern)
+    except re.error as error:
+        raise ConfigError(
+            f"'executeMachinesPattern' is no regular expression: '{pattern}' ({error})",
+            hint="One is like '.*worker.*': '*' means any number of what stands before it.",
+        ) from error
+
+
+def capacity_of(machines: Sequence[Mapping[str, Any]], pattern: str) -> dict[str, int]:
+    """The largest amount of each resource that any machine has.
+
+    Parameters
+    ----------
+    machines
+        Their ads, one or more per machine.
+    pattern
+        Regular expression of the names of those that count; where none fits, all do.
+    """
+    like = machines_like(pattern)
+    chosen = [ad for ad in machines if pattern and like.match(str(ad.get("Machine", "")))] or machines
+    found: dict[str, int] = {}
+    for resource, names, unit in (
+        ("cpus", ("TotalCpus", "TotalSlotCpus"), 1),
+        ("memory", ("TotalMemory", "TotalSlotMemory"), MIB),
+        ("disk", ("TotalDisk",), 1024),
+        ("gpus", ("TotalGPUs",), 1),
+    ):
+        amounts = [int(float(ad[name])) * unit for ad in chosen for name in names[:1] if ad.get(name)]
+        amounts = amounts or [int(float(ad[name])) * unit for ad in chosen for name in names[1:] if ad.get(name)]
+        if amounts:
+            found[resource] = max(amounts)
+    return found

@@ -1,0 +1,194 @@
+"""Asks schedds for runs by their ids, users and attributes, wherever these were handed over."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from longshore.contract.context import RunPaths, Unreachable
+from longshore.contract.intervention import CancelOutcome
+from longshore.contract.search import RemoteRuns, RunSearch
+from longshore.errors import ServiceError, SubmissionRefusedError, UnreachableError
+from longshore.model.run.report import RunReport
+from longshore.services.htcondor.schedd.client import CondorClient, quoted
+from longshore.services.htcondor.schedd.ids import CondorId, condor_id
+from longshore.services.htcondor.schedd.query_report import DAGMAN, JOB, report_of
+
+_DIRECTORY: Final = ("Iwd", "LongshoreRun")
+_DAY_S: Final = 86_400
+_LEAST_DAYS: Final = 2.0
+"""How far back a run is looked for that is named, as BPS does."""
+_LATE_S: Final = 3600
+_DAGMAN: Final = "JobUniverse == 7 && DAGManJobId =?= undefined"
+"""What DAGMan's job meets that is none of another's."""
+_RUNS: Final = f'{_DAGMAN} && (bps_isjob =?= "True" || LongshoreRun =!= undefined)'
+"""What DAGMan's job of a run meets: of ours, of BPS's, and of ours that has not begun."""
+
+
+def directory_of(meant: CondorId, *, everywhere: bool) -> Path | None:
+    """The directory of the run whose DAGMan is, or was, that job; ``None`` where it is none of ours, or not here.
+
+    Parameters
+    ----------
+    meant
+        The job.
+    everywhere
+        Whether every schedd is asked that the collector knows.
+
+    Raises
+    ------
+    ServiceError
+        The schedd does not answer.
+    """
+    everywhere = everywhere and not meant.schedd
+    return first_directory(_clients(meant.schedd, everywhere=everywhere), meant, go_on=everywhere)
+
+
+def first_directory(clients: Iterable[CondorClient], meant: CondorId, *, go_on: bool) -> Path | None:
+    """The same, of the first schedd that knows it.
+
+    Parameters
+    ----------
+    clients
+        The schedds.
+    meant
+        The job.
+    go_on
+        Whether the others are asked where one does not answer.
+
+    Raises
+    ------
+    ServiceError
+        A schedd does not answer, and the others are not to be asked.
+    """
+    constraint = f"{_meant(meant)} && LongshoreRun =!= undefined"
+    for client in clients:
+        try:
+            ads = _ads(client, constraint, meant)
+        except ServiceError:
+            if go_on:
+                continue
+            raise
+        folders = (Path(str(ad["Iwd"])).parent for ad in ads if ad.get("Iwd"))
+        if there := next((folder for folder in folders if RunPaths(folder).card.is_file()), None):
+            return there
+    return None
+
+
+def _ads(client: CondorClient, constraint: str, meant: CondorId) -> list[Mapping[str, Any]]:
+    """What a schedd has of a job, in its queue or out of it."""
+    found = client.jobs(constraint, _DIRECTORY)
+    if isinstance(found, Unreachable):
+        raise UnreachableError(f"which run '{meant.cluster}' is cannot be asked: {found.why}")
+    return found or client.history(constraint, _DIRECTORY)
+
+
+def query_runs(search: RunSearch) -> RemoteRuns:
+    """Reports of the runs that are meant, from what schedds know of them.
+
+    Raises
+    ------
+    ServiceError
+        HTCondor cannot be asked at all, or the one schedd that is meant does not answer.
+    """
+    meant = condor_id(search.reference) if search.reference else None
+    if search.reference and meant is None:
+        return RemoteRuns()
+    CondorClient().require_constraint(search.pass_thru)
+    everywhere = search.everywhere and not (meant and meant.schedd)
+    reports: list[RunReport] = []
+    notes: list[str] = []
+    for client in _clients(meant.schedd if meant else "", everywhere=everywhere):
+        try:
+            reports += _of_schedd(client, search, meant)
+        except (ServiceError, UnreachableError) as error:
+            if not everywhere:
+                raise
+            notes.append(error.message)
+    return RemoteRuns(reports=tuple(reports), notes=tuple(notes))
+
+
+def cancel(search: RunSearch, *, forced: bool) -> CancelOutcome:
+    """Remove DAGMan of a run that is named.
+
+    Parameters
+    ----------
+    search
+        Which run.
+    forced
+        Whether HTCondor is to forget its jobs.
+
+    Raises
+    ------
+    SubmissionRefusedError
+        No job in a queue is meant.
+    """
+    meant = condor_id(search.reference)
+    if meant is None:
+        raise SubmissionRefusedError(f"'{search.reference}' is no id of HTCondor's")
+    CondorClient().require_constraint(search.pass_thru)
+    constraint = f"{_meant(meant)} && {_RUNS}" if search.runs_only else _meant(meant)
+    if search.pass_thru:
+        constraint += f" && ({search.pass_thru})"
+    everywhere = search.everywhere and not meant.schedd
+    count = 0
+    for client in _clients(meant.schedd, everywhere=everywhere):
+        try:
+            count += client.act("RemoveX" if forced else "Remove", constraint, "longshore cancel")
+        except UnreachableError:
+            if not everywhere:
+                raise
+    if not count:
+        raise SubmissionRefusedError(
+            f"no job '{search.reference}' is in a queue that meets what is asked for",
+            hint="Double check the id; --global searches all queues, and --skip-require-bps takes what is no run, too.",
+        )
+    return CancelOutcome(ended=count, alive=("still alive: DAGMan is in the queue",))
+
+
+def _clients(schedd: str, *, everywhere: bool) -> Iterator[CondorClient]:
+    if not everywhere:
+        yield CondorClient(schedd=schedd)
+        return
+    yield from (CondorClient(schedd=name) for name in CondorClient().schedds())
+
+
+def _of_schedd(client: CondorClient, search: RunSearch, meant: CondorId | None) -> Iterator[RunReport]:
+    constraint = _constraint(search, meant)
+    found = client.jobs(constraint, DAGMAN)
+    if isinstance(found, Unreachable):
+        raise UnreachableError(found.why)
+    days = max(search.days, _LEAST_DAYS) if meant else search.days
+    ads = list(found)
+    if days and not (meant and ads):
+        since = f"EnteredCurrentStatus < {int(time.time() - days * _DAY_S)}"
+        ads += client.history(constraint, DAGMAN, most=1 if meant else -1, since=since)
+    schedd = client.schedd().name
+    for ad in ads:
+        yield report_of(ad, schedd, _jobs_of(client, ad) if meant else None)
+
+
+def _jobs_of(client: CondorClient, dagman: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The jobs of a DAGMan, in the queue and out of it."""
+    constraint = f"DAGManJobId =?= {dagman['ClusterId']} && JobUniverse =!= 7"
+    found = client.jobs(constraint, JOB)
+    if isinstance(found, Unreachable):
+        raise UnreachableError(found.why)
+    since = f"EnteredCurrentStatus < {int(dagman.get('QDate', 0)) - _LATE_S}"
+    return [*found, *client.history(constraint, JOB, most=-1, since=since)]
+
+
+def _constraint(search: RunSearch, meant: CondorId | None) -> str:
+    if meant:
+        return f"{_meant(meant)} && {_RUNS}" if search.runs_only else _meant(meant)
+    if search.pass_thru:
+        return f"{_DAGMAN} && ({search.pass_thru})"
+    if search.user:
+        return f"{_RUNS} && (Owner == {quoted(search.user)} || bps_operator =?= {quoted(search.user)})"
+    return _RUNS
+
+
+def _meant(meant: CondorId) -> str:
+    return f"ClusterId == {meant.cluster}" + (f" && QDate == {meant.qdate}" if meant.qdate is not None else "")

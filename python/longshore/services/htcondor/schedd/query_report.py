@@ -1,0 +1,213 @@
+"""Turns what a schedd says of a DAGMan and of its jobs into the report of a run, without its directory; pure.
+
+What is told is as old as the ads: DAGMan brings its own up to date now and then. What they do not tell is UNKNOWN.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from pathlib import PurePosixPath
+from typing import Any, Final
+
+from longshore.model.run.moment import moment
+from longshore.model.run.report import JobReport, RunReport
+from longshore.model.run.state import JobState
+from longshore.services.htcondor.schedd.ids import shown
+
+_RUN: Final = ("LongshoreRun", "LongshoreName", "LongshorePath", "JobBatchName", "Iwd", "Owner")
+_BPS: Final = tuple(
+    f"bps_{word}" for word in ("operator", "project", "campaign", "payload", "run", "runsite", "job_summary")
+)
+_NODES: Final[Mapping[str, JobState]] = {
+    "DAG_NodesDone": JobState.SUCCEEDED,
+    "DAG_NodesFailed": JobState.FAILED,
+    "DAG_NodesFutile": JobState.PRUNED,
+    "DAG_NodesUnready": JobState.UNREADY,
+    "DAG_NodesReady": JobState.READY,
+    "DAG_JobsIdle": JobState.PENDING,
+    "DAG_JobsRunning": JobState.RUNNING,
+    "DAG_JobsHeld": JobState.HELD,
+}
+"""What of the nodes and jobs of a DAG DAGMan itself counts."""
+_LIFE: Final = ("QDate", "JobStartDate", "CompletionDate", "EnteredCurrentStatus", "HoldReason", "RemoveReason")
+_STATUS: Final = (
+    "ClusterId",
+    "ProcId",
+    "GlobalJobId",
+    "JobStatus",
+    "ExitCode",
+    "DAG_Status",
+    "DAG_NodesTotal",
+    "DAG_AdUpdateTime",
+)
+DAGMAN: Final = (*_STATUS, *_LIFE, *_RUN, *_BPS, *_NODES)
+"""Attributes of DAGMan's job that are asked for."""
+JOB: Final = (
+    *("ClusterId", "JobStatus", "ExitCode", "ExitBySignal", "ExitSignal", "bps_job_name", "bps_job_label"),
+    *("NumJobStarts", "HoldReason", "RemoveReason", "RemoteHost", "LastRemoteHost", "JobStartDate", "CompletionDate"),
+)
+"""Attributes of its jobs."""
+
+_IDLE, _RUNNING, _REMOVED, _COMPLETED, _HELD = 1, 2, 3, 4, 5
+_JOB_STATES: Final[Mapping[int, JobState]] = {
+    _IDLE: JobState.PENDING,
+    _RUNNING: JobState.RUNNING,
+    _REMOVED: JobState.DELETED,
+    _HELD: JobState.HELD,
+    6: JobState.RUNNING,
+    7: JobState.RUNNING,
+}
+"""State by ``JobStatus``; one that is completed went well or did not."""
+_DAG_REMOVED: Final = 4
+"""``DAG_Status`` of a DAG that was removed."""
+_OVER: Final = frozenset({JobState.SUCCEEDED, JobState.FAILED, JobState.DELETED})
+_MOVING: Final = frozenset({JobState.UNREADY, JobState.READY, JobState.PENDING, JobState.RUNNING, JobState.HELD})
+
+
+def report_of(ad: Mapping[str, Any], schedd: str, jobs: Iterable[Mapping[str, Any]] | None) -> RunReport:
+    """The report of a run.
+
+    Parameters
+    ----------
+    ad
+        DAGMan's job.
+    schedd
+        Name of the schedd that has it.
+    jobs
+        Its jobs, as far as the schedd knows any; ``None`` where they were not asked for.
+    """
+    state = state_of(ad)
+    summary = _summary(str(ad.get("bps_job_summary") or ""))
+    labels: dict[str, Counter[JobState]] = {}
+    reports = None if jobs is None else _newest(jobs)
+    if reports is not None:
+        labels = _by_label(reports, summary, state)
+        expected = sum(map(Counter.total, labels.values()))
+        counts: Counter[JobState] = sum(labels.values(), Counter())
+    else:
+        counts = _counted(ad, state)
+        expected = max(int(ad.get("DAG_NodesTotal") or 0), counts.total(), sum(summary.values()))
+        counts[JobState.UNKNOWN] += expected - counts.total()
+    word = str
+    return RunReport(
+        id=shown(int(ad["ClusterId"])),
+        name=word(ad.get("LongshoreName") or ad.get("bps_run") or ad.get("JobBatchName") or ""),
+        path=word(ad.get("LongshorePath") or _folder(ad)),
+        service="htcondor",
+        state=state,
+        expected=expected,
+        counts={each: counts[each] for each in JobState},
+        labels={label: {each: row[each] for each in JobState} for label, row in labels.items()},
+        expected_labels=summary or None,
+        global_id=word(ad.get("GlobalJobId") or ""),
+        specifics=tuple(_specifics(ad, schedd)),
+        operator=word(ad.get("bps_operator") or ad.get("Owner") or ""),
+        project=word(ad.get("bps_project") or ""),
+        campaign=word(ad.get("bps_campaign") or ""),
+        payload=word(ad.get("bps_payload") or ""),
+        site=word(ad.get("bps_runsite") or ""),
+        user=word(ad.get("Owner") or ""),
+        submitted_at=_moment(ad.get("QDate")),
+        started_at=_moment(ad.get("JobStartDate")),
+        finished_at=_moment(ad.get("CompletionDate") or ad.get("EnteredCurrentStatus")) if state in _OVER else None,
+        notes=("its directory is not here: what is told is what HTCondor's queue and history say",),
+        jobs=reports,
+    )
+
+
+def state_of(ad: Mapping[str, Any]) -> JobState:
+    """How a run stands, by DAGMan's job alone."""
+    status = ad.get("JobStatus")
+    if status != _COMPLETED:
+        return _JOB_STATES.get(int(status), JobState.UNKNOWN) if status is not None else JobState.UNKNOWN
+    if ad.get("DAG_Status") == _DAG_REMOVED:
+        return JobState.DELETED
+    code = ad.get("ExitCode")
+    if code is None:
+        return JobState.UNKNOWN
+    # A final job that went well has DAGMan end well whatever failed.
+    return JobState.FAILED if code or ad.get("DAG_NodesFailed") else JobState.SUCCEEDED
+
+
+def _counted(ad: Mapping[str, Any], state: JobState) -> Counter[JobState]:
+    counts: Counter[JobState] = Counter()
+    for name, meant in _NODES.items():
+        over = state in _OVER and meant in _MOVING
+        # What was under way when DAGMan ended is gone, whatever it counted last.
+        counts[(JobState.DELETED if state is JobState.DELETED else JobState.UNKNOWN) if over else meant] += int(
+            ad.get(name) or 0
+        )
+    return counts
+
+
+def _newest(jobs: Iterable[Mapping[str, Any]]) -> list[JobReport]:
+    """What is told of each job, by the newest of those that DAGMan submitted for it."""
+    newest: dict[str, Mapping[str, Any]] = {}
+    for ad in sorted(jobs, key=lambda ad: int(ad["ClusterId"])):
+        if name := str(ad.get("bps_job_name") or ""):
+            newest[name] = ad
+    return [_job(name, ad) for name, ad in newest.items()]
+
+
+def _job(name: str, ad: Mapping[str, Any]) -> JobReport:
+    status, code = int(ad.get("JobStatus") or 0), ad.get("ExitCode")
+    state = _JOB_STATES.get(status, JobState.UNKNOWN)
+    if status == _COMPLETED:
+        badly = bool(code) or bool(ad.get("ExitBySignal"))
+        state = JobState.UNKNOWN if code is None and not badly else JobState.FAILED if badly else JobState.SUCCEEDED
+    reason = {JobState.HELD: "HoldReason", JobState.DELETED: "RemoveReason"}.get(state, "")
+    host = ad.get("RemoteHost") or ad.get("LastRemoteHost")
+    return JobReport(
+        name=name,
+        label=str(ad.get("bps_job_label") or ""),
+        state=state,
+        reason=str(ad[reason]) if ad.get(reason) else None,
+        attempts=int(ad.get("NumJobStarts") or 0),
+        exit_code=int(code) if code is not None and not ad.get("ExitBySignal") else None,
+        signal=int(ad["ExitSignal"]) if ad.get("ExitBySignal") and ad.get("ExitSignal") is not None else None,
+        host=str(host) if host else None,
+        started_at=_moment(ad.get("JobStartDate")),
+        finished_at=_moment(ad.get("CompletionDate")),
+    )
+
+
+def _by_label(jobs: Iterable[JobReport], summary: Mapping[str, int], state: JobState) -> dict[str, Counter[JobState]]:
+    """Numbers of jobs per label and state; those that the schedd has nothing of never were in its queue, or are old."""
+    labels: dict[str, Counter[JobState]] = {label: Counter() for label in summary}
+    for job in jobs:
+        labels.setdefault(job.label, Counter())[job.state] += 1
+    unseen = JobState.UNKNOWN if state in _OVER else JobState.UNREADY
+    for label, count in summary.items():
+        labels[label][unseen] += max(0, count - labels[label].total())
+    return labels
+
+
+def _summary(text: str) -> dict[str, int]:
+    """Numbers of jobs per label, from ``label:number;label:number``."""
+    found: dict[str, int] = {}
+    for part in text.split(";"):
+        label, colon, number = part.rpartition(":")
+        if colon and number.strip().isdecimal():
+            found[label.strip()] = int(number)
+    return found
+
+
+def _folder(ad: Mapping[str, Any]) -> str:
+    """Where a run is: of ours, DAGMan starts in a folder of it; of BPS's, in itself."""
+    iwd = str(ad.get("Iwd") or "")
+    return str(PurePosixPath(iwd).parent) if ad.get("LongshoreRun") and iwd else iwd
+
+
+def _specifics(ad: Mapping[str, Any], schedd: str) -> Iterable[str]:
+    yield f"DAGMan: job {shown(int(ad['ClusterId']))} of the schedd '{schedd}'"
+    if ad.get("DAG_AdUpdateTime"):
+        yield f"DAGMan itself told last how it stands {moment(float(ad['DAG_AdUpdateTime']))}"
+    if ad.get("JobStatus") == _HELD:
+        yield f"DAGMan itself is held: {ad.get('HoldReason') or 'no reason is given'}"
+    if ad.get("JobStatus") == _REMOVED and ad.get("RemoveReason"):
+        yield f"DAGMan was removed: {ad['RemoveReason']}"
+
+
+def _moment(value: Any) -> float | None:
+    return float(value) if value else None

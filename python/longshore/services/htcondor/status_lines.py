@@ -1,0 +1,124 @@
+"""Turns what is known of DAGMan's job into the lines a report has of whoever drives the run."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from longshore.contract.context import RunPaths, Unreachable
+from longshore.engine.rundir.job_table import JobTable
+from longshore.model.run.moment import moment
+from longshore.services.htcondor.event_codes import JOB_HELD
+from longshore.services.htcondor.events import provisioner
+from longshore.services.htcondor.events.dagman_end import End
+from longshore.services.htcondor.events.dagman_out import gate_failures, refusal, submit_failures
+from longshore.services.htcondor.events.job_phases import Standing
+from longshore.services.htcondor.render.dag_edges import GATE
+from longshore.services.htcondor.render.provisioning import SCRIPT
+from longshore.services.htcondor.schedd import ids
+from longshore.services.htcondor.submissions import Book, dagman_out, nodes_log
+
+ASKED: Final = ("JobStatus", "HoldReason", "DAG_NodesQueued", "DAG_NodesReady", "JobCoolDownExpiration")
+_IDLE: Final = 1
+
+
+def lines(
+    run: RunPaths,
+    book: Book,
+    found: list[Mapping[str, Any]] | Unreachable | None,
+    end: End | None,
+    standing: Callable[[], Standing],
+) -> Iterator[str]:
+    """What there is to say.
+
+    Parameters
+    ----------
+    run
+        The run directory.
+    book
+        What was handed over.
+    found
+        What the queue has of DAGMan's job; ``None`` where it was not asked, because the run is over.
+    end
+        How DAGMan's job ended, if its log says so.
+    standing
+        Says where jobs stand; asked only where something starts machines beside the run.
+    """
+    last = book.last
+    assert last is not None
+    if book.begun is not None:
+        yield (
+            f"Another {book.begun.life.by} was begun {moment(book.begun.life.t)} on '{book.begun.life.host}', and not "
+            "said to be taken; if that was interrupted, the same again finds out and goes on from there"
+        )
+    yield (
+        f"DAGMan: job {ids.shown(last.cluster)} of the schedd '{last.schedd}', submitted {moment(last.life.t)}"
+        f" by {last.life.by}"
+    )
+    number = len(book.handed)
+    try:
+        written = nodes_log(run, number, newest=number).stat().st_mtime
+    except OSError:
+        yield "Its log is not there yet: DAGMan has submitted nothing"
+    else:
+        yield f"Its log tells of what happened up to {moment(written)}"
+    if end is not None:
+        yield from _ended(run, number, end)
+    if found is not None:
+        yield from _in_queue(run, last.cluster, number, found)
+        yield from _not_submitted(run, book)
+    if (run.wms / GATE).exists():
+        for said in gate_failures(dagman_out(run, number, newest=number)):
+            yield f"What a group was to wait for is not known, so it never runs: {said} ('wms/{GATE}' needs python3)"
+    if (run.wms / SCRIPT).exists():
+        yield provisioner.words(standing().provider)
+
+
+def _in_queue(run: RunPaths, cluster: int, number: int, found: list[Mapping[str, Any]] | Unreachable) -> Iterator[str]:
+    """What the queue has of DAGMan's job, where that keeps the run."""
+    if isinstance(found, Unreachable):
+        yield f"The schedd does not answer, so what is told is what the log says: {found.why}"
+    elif found and found[0].get("JobStatus") == JOB_HELD:
+        reason = found[0].get("HoldReason") or "no reason is given"
+        yield f"DAGMan itself is held: {reason}; to let it go on: longshore resume {ids.shown(cluster)}"
+    elif found and found[0].get("JobStatus") == _IDLE and found[0].get("JobCoolDownExpiration"):
+        # Beside minutes of the schedd's own choice, nothing keeps it.
+        yield f"DAGMan itself waits: HTCondor starts it again {moment(float(found[0]['JobCoolDownExpiration']))}"
+        if not dagman_out(run, number, newest=number).exists():
+            yield f"It could not begin in '{run.wms}': it has to be there on the schedd's host, and open to you"
+
+
+def _not_submitted(run: RunPaths, book: Book) -> Iterator[str]:
+    """What DAGMan has given up while it runs; its log has no word of that, and so no job is told to have failed yet."""
+    said = dagman_out(run, len(book.handed), newest=len(book.handed))
+    if not submit_failures(said, sys.maxsize):
+        return
+    jobs = JobTable(run)
+    failures = submit_failures(said, len(jobs))
+    first = min(failures)
+    name = jobs[first].name
+    which = f"job '{name}'" if len(failures) == 1 else f"{len(failures):,} jobs, '{name}' among them"
+    yield f"For {which}: {failures[first]}; told of as failed once DAGMan is over"
+
+
+def _ended(run: RunPaths, number: int, end: End) -> Iterator[str]:
+    """What DAGMan itself has to say of its end, beside what became of jobs."""
+    said = dagman_out(run, number, newest=number)
+    if end.removed and end.reason:
+        yield f"DAGMan was ended {moment(end.at)}: {end.reason}"
+    why = refusal(said)
+    yield from (f"DAGMan says: {words}" for words in why)
+    if why:
+        yield f"All that it says is in '{said}'"
+    elif not said.exists() and (words := _last_line(said.with_name("run.dag.lib.err"))):
+        yield f"DAGMan did not begin: {words}"
+
+
+def _last_line(path: Path) -> str:
+    try:
+        found = path.read_text("utf-8", errors="replace").split("\n")
+    except OSError:
+        return ""
+    return next((line.strip() for line in reversed(found) if line.strip()), "")

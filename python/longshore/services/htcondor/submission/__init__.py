@@ -1,0 +1,1 @@
+"""How a DAG reaches the schedd, once."""

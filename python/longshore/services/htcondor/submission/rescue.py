@@ -1,0 +1,112 @@
+"""Turns what succeeded into a rescue file, with which DAGMan does the rest of a DAG and nothing twice."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator
+from pathlib import Path
+from typing import Final
+
+from longshore.services.htcondor.node_names import FINAL
+
+_NOOP: Final = re.compile(r"^JOB\s+(\S+)\s.*\bNOOP\b", re.IGNORECASE)
+_AFTER: Final = re.compile(r'^VARS\s+(\S+)\s+after\d+="([^"]*)"')
+_INCLUDE: Final = re.compile(r'^INCLUDE\s+"?([^"\n]+?)"?\s*$', re.IGNORECASE)
+_RETRY: Final = re.compile(r"^RETRY\s+(\S+)\s+(\d+)", re.IGNORECASE)
+_JOB: Final = re.compile(r"^j(\d+)$")
+
+
+def dag_lines(path: Path) -> Iterator[str]:
+    """The lines of a DAG and of the files it includes.
+
+    Raises
+    ------
+    OSError
+        One of them cannot be read.
+    """
+    with path.open(encoding="utf-8") as file:
+        for line in file:
+            if found := _INCLUDE.match(line):
+                yield from dag_lines(path.parent / found[1])
+            else:
+                yield line
+
+
+def retries_in(lines: Iterable[str], size: int) -> dict[int, int]:
+    """How often DAGMan itself submits a job again, for those where it does.
+
+    Parameters
+    ----------
+    lines
+        Lines of a DAG.
+    size
+        Number of jobs of the run.
+    """
+    found: dict[int, int] = {}
+    for line in lines:
+        if retry := _RETRY.match(line):
+            job = _JOB.match(retry[1])
+            if job or retry[1] == FINAL:
+                found[int(job[1]) if job else size - 1] = int(retry[2])
+    return found
+
+
+def done_nodes(lines: Iterable[str], done: Collection[int]) -> Iterator[str]:
+    """Names of the nodes that need not run again: those of jobs that are done, and of joins behind nothing but these.
+
+    Parameters
+    ----------
+    lines
+        Lines of a DAG.
+    done
+        Numbers of the jobs that are done and stay so.
+    """
+    joins: dict[str, list[str]] = {}
+    edges: list[tuple[list[str], list[str]]] = []
+    for line in lines:
+        if found := _NOOP.match(line):
+            joins[found[1]] = []
+        elif (found := _AFTER.match(line)) and found[1] in joins:
+            # A gate has no edges to what it waits for.
+            joins[found[1]] += found[2].split()
+        elif line.startswith("PARENT"):
+            before, _, behind = line.removeprefix("PARENT").partition(" CHILD ")
+            edges.append((before.split(), behind.split()))
+    for parents, children in edges:
+        for child in children:
+            if child in joins:
+                joins[child] += parents
+    yield from (f"j{job}" for job in sorted(done))
+    yield from _joins_done(joins, done)
+
+
+def _joins_done(joins: dict[str, list[str]], done: Collection[int]) -> Iterator[str]:
+    known: dict[str, bool] = {}
+    for first in joins:
+        stack = [first]
+        while stack:
+            join = stack[-1]
+            open_joins = [each for each in joins[join] if each in joins and each not in known]
+            if open_joins:
+                stack += open_joins
+                continue
+            stack.pop()
+            known[join] = all(known[each] if each in joins else _is_done(each, done) for each in joins[join])
+    yield from (join for join, is_done in known.items() if is_done)
+
+
+def _is_done(node: str, done: Collection[int]) -> bool:
+    job = _JOB.match(node)
+    return job is not None and int(job[1]) in done
+
+
+def rescue_text(done: Iterable[str]) -> Iterator[str]:
+    """The text of a rescue file.
+
+    Parameters
+    ----------
+    done
+        Names of the nodes that are done.
+    """
+    yield "# Rescue DAG file\n# Rescue DAG version: 2.1.0\n#\n"
+    yield from (f"DONE {node}\n" for node in done)

@@ -1,0 +1,251 @@
+"""Turns a prepared run into a job of DAGMan's: the first time, and again with what did not succeed."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from longshore import __version__
+from longshore.contract.context import RunPaths
+from longshore.engine.run.judge_end import forget_tasks
+from longshore.engine.rundir.job_table import read_header
+from longshore.errors import FilesError, LongshoreError, SubmissionRefusedError, UnreachableError, UnsureError
+from longshore.model.run.event import FORMAT, Life, Restarted, Steer
+from longshore.services.htcondor.render.dag import CONFIG
+from longshore.services.htcondor.schedd.client import CondorClient, quoted
+from longshore.services.htcondor.submission.recover import settled, take_back
+from longshore.services.htcondor.submission.rescue import dag_lines, done_nodes, rescue_text, retries_in
+from longshore.services.htcondor.submission.validate import refuse_broken
+from longshore.services.htcondor.submissions import DAG, OVERRIDES, Book, Handed, backup_folder, read_book, write_book
+from longshore.world.files.atomic import atomic_file, move, write_atomically
+from longshore.world.host import boot_id, host_name
+from longshore.world.runs.run_directory import read_card
+
+_RESCUE: Final = "run.dag.rescue001"
+APPEND: Final = "APPEND "
+"""In front of the name of a command that is given behind a submit description, in place of a macro it reads."""
+
+
+class Again(msgspec.Struct, frozen=True, kw_only=True):
+    """What a restart does.
+
+    Attributes
+    ----------
+    restarted, steers
+        What runs again, and what is set.
+    done
+        Numbers of the jobs that are done and stay so.
+    anew
+        Numbers of the jobs that begin with their first task, whichever of their tasks were done.
+    overrides
+        What jobs ask for from now on, per node: macros and commands with their values.
+    """
+
+    restarted: Restarted
+    steers: tuple[Steer, ...]
+    done: Collection[int]
+    anew: Collection[int]
+    overrides: Mapping[str, Mapping[str, str]]
+
+
+def hand_over(run: RunPaths, client: CondorClient, *, by: str, again: Again | None = None) -> Handed:
+    """Hand a run over, and write down that it was.
+
+    Parameters
+    ----------
+    run
+        The run directory.
+    client
+        Talks to the schedd.
+    by
+        ``submit`` or ``restart``.
+    again
+        What a restart does; ``None`` for the first time.
+
+    Raises
+    ------
+    LongshoreError
+        It was not taken, and nothing of it is left in the queue.
+    """
+    before = read_book(run)
+    book = settled(run, client, before)
+    if book.last is not None and len(book.handed) > len(before.handed):
+        return _there_already(run, book.last, again)
+    begun = _begun(book, by, again, _checked(run, client, again))
+    # One that does not answer now has not taken anything, either.
+    client.require_answer()
+    try:
+        # Whoever is killed from here on leaves a word for the next.
+        write_book(run, msgspec.structs.replace(book, begun=begun))
+        if again is not None:
+            _prepare_again(run, book, again)
+        return _submitted(run, client, book, begun)
+    except UnreachableError as error:
+        return _looked_for(run, client, book, error)
+    except OSError as error:
+        take_back(run, book)
+        raise FilesError(f"'{error.filename or run.wms}' cannot be written: {error.strerror}") from error
+    except LongshoreError:
+        take_back(run, book)
+        raise
+
+
+def _there_already(run: RunPaths, handed: Handed, again: Again | None) -> Handed:
+    """What somebody else began to hand over and that arrived; to run that again is another matter."""
+    if again is None:
+        return handed
+    raise SubmissionRefusedError(
+        f"'{run.root}' was handed over before: DAGMan is job {handed.cluster}.0 of '{handed.schedd}'",
+        hint="Wait for it, or cancel the run first.",
+    )
+
+
+def _checked(run: RunPaths, client: CondorClient, again: Again | None) -> dict[int, int]:
+    """How often DAGMan submits each job again, once there is nothing that it would choke on."""
+    dag = run.root / DAG
+    if not dag.is_file():
+        raise FilesError(f"there is no '{dag}' to hand over", hint="Prepare the run anew.")
+    retries = retries_in(dag_lines(dag), read_header(run).jobs)
+    _refuse_run_by_hand(run, again)
+    _refuse_where_strict(dag, client)
+    refuse_broken(dag, dag_lines(dag), client)
+    return retries
+
+
+def _begun(book: Book, by: str, again: Again | None, retries: dict[int, int]) -> Handed:
+    """What is written down before anybody is asked to take it."""
+    life = Life(
+        v=FORMAT,
+        life=len(book.handed) + 1,
+        t=time.time(),
+        host=host_name(),
+        pid=os.getpid(),
+        boot=boot_id(),
+        by=by,
+        longshore=__version__,
+    )
+    return Handed(
+        life=life,
+        cluster=0,
+        schedd="",
+        restarted=again.restarted if again else None,
+        steers=again.steers if again else (),
+        retries=retries,
+    )
+
+
+def _looked_for(run: RunPaths, client: CondorClient, book: Book, error: LongshoreError) -> Handed:
+    """What was handed over to a schedd that then stopped answering, or did not commit it, if it is there all the same.
+
+    Raises
+    ------
+    UnsureError
+        Nobody can tell.
+    LongshoreError
+        It is not.
+    """
+    try:
+        there = settled(run, client, read_book(run))
+    except LongshoreError:
+        raise UnsureError(
+            f"whether '{run.root}' was taken is not known: {error.message}",
+            hint=f"When the schedd answers again, say it again: 'longshore submit {run.root}' takes on what was taken.",
+        ) from error
+    if there.last is None or len(there.handed) == len(book.handed):
+        raise SubmissionRefusedError(error.message) if isinstance(error, UnsureError) else error
+    return there.last
+
+
+def _submitted(run: RunPaths, client: CondorClient, book: Book, begun: Handed) -> Handed:
+    card = read_card(run)
+    options: dict[str, str | int] = {"BatchName": card.name}
+    attributes = {
+        "My.LongshoreRun": quoted(card.mark),
+        "My.LongshoreName": quoted(card.name),
+        "My.LongshoreLife": str(begun.life.life),
+        "My.LongshorePath": quoted(str(run.root)),
+    }
+    taken = client.submit_dag(run.root / DAG, options, attributes)
+    try:
+        handed = msgspec.structs.replace(
+            begun,
+            life=msgspec.structs.replace(begun.life, pid=taken.cluster),
+            cluster=taken.cluster,
+            schedd=taken.schedd,
+            global_id=taken.global_id,
+        )
+        write_book(run, msgspec.structs.replace(book, handed=(*book.handed, handed)))
+    except BaseException as error:
+        # What nobody can find again must not run.
+        client.act("Remove", f"ClusterId == {taken.cluster}", "it could not be written down that it was submitted")
+        if isinstance(error, OSError):
+            raise FilesError(f"'{run.wms}' cannot be written: {error.strerror}") from error
+        raise
+    return handed
+
+
+def _refuse_run_by_hand(run: RunPaths, again: Again | None) -> None:
+    """What somebody ran by hand has files that DAGMan would take for those of this run."""
+    path = run.root / f"{DAG}.condor.sub"
+    if again is None and path.exists():
+        raise SubmissionRefusedError(
+            f"'{path}' is there: somebody has run this DAG by hand",
+            hint="Prepare the run anew, or remove that file if nothing of the DAG is in the queue any more.",
+        )
+
+
+def _refuse_where_strict(dag: Path, client: CondorClient) -> None:
+    """DAGMan that is strict ends at once where its log would lie in ``/tmp``, and tells nobody."""
+    strict = _of_run(dag.parent / CONFIG, "DAGMAN_USE_STRICT") or client.setting("DAGMAN_USE_STRICT") or "1"
+    if dag.is_relative_to("/tmp") and strict != "0":  # noqa: S108 - HTCondor's own rule names it
+        raise SubmissionRefusedError(
+            f"DAGMan refuses to run a DAG from '{dag.parent}': logs under /tmp are lost when the machine starts anew, "
+            f"and DAGMAN_USE_STRICT is {strict}",
+            hint="Set 'submitPath' to a directory elsewhere.",
+        )
+
+
+def _of_run(config: Path, name: str) -> str:
+    """What a run's own settings of DAGMan say, which hold before those of the pool; empty where they say nothing."""
+    if not config.exists():
+        return ""
+    told = (line.partition("=") for line in config.read_text("utf-8").splitlines())
+    return {key.strip().upper(): value.strip() for key, _, value in told}.get(name, "")
+
+
+# -------------------------------------------------------------------------------------------------------------- again
+
+
+def _prepare_again(run: RunPaths, book: Book, again: Again) -> None:
+    """Keep apart what the last submission wrote, and say what is done and what is asked for from now on."""
+    folder = backup_folder(run, len(book.handed))
+    try:
+        forget_tasks(run, again.anew)
+        folder.mkdir(parents=True, exist_ok=True)
+        for path in sorted(run.wms.glob("run.dag.*")):
+            move(path, folder / path.name)
+        overrides = run.root / OVERRIDES
+        before = overrides.read_text("utf-8") if overrides.exists() else ""
+        # Its being there says that all else is.
+        write_atomically(folder / overrides.name, before)
+        write_atomically(overrides, before + "".join(_override_lines(again.overrides)))
+        nodes = done_nodes(dag_lines(run.root / DAG), again.done)
+        with atomic_file(run.wms / _RESCUE) as file:
+            file.writelines(line.encode() for line in rescue_text(nodes))
+    except OSError as error:
+        raise FilesError(f"'{error.filename or folder}' cannot be written: {error.strerror}") from error
+
+
+def _override_lines(overrides: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
+    for node, values in overrides.items():
+        macros = [f'{name}="{value}"' for name, value in sorted(values.items()) if not name.startswith(APPEND)]
+        if macros:
+            yield f"VARS {node} {' '.join(macros)}\n"
+        for name, value in sorted(values.items()):
+            if name.startswith(APPEND):
+                yield f'VARS {node} {name}="{value}"\n'

@@ -1,0 +1,109 @@
+"""Refuses a DAG that DAGMan or the schedd would choke on: reads it back, and tries its descriptions."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Final
+
+from longshore.errors import SubmissionRefusedError
+from longshore.services.htcondor.schedd.client import CondorClient
+from longshore.services.htcondor.submission.parse_dag import Description, reparse
+
+_QUOTED: Final = frozenset({"arguments", "environment"})
+_EXPRESSIONS: Final = re.compile(
+    r"(my\.|\+).*|request_(?!disk|memory).*|periodic_.*|on_exit_.*|retry_until|requirements|rank|allowed_.*_duration",
+    re.IGNORECASE,
+)
+_WITH_UNIT: Final = re.compile(r"request_(disk|memory)", re.IGNORECASE)
+_AMOUNT: Final = re.compile(r"\d+(\.\d+)?\s*[kmgtp]?b?", re.IGNORECASE)
+_TEXTS: Final = frozenset({"on_exit_hold_reason", "periodic_hold_reason"})
+
+
+def refuse_broken(
+    dag: Path, lines: Iterable[str], client: CondorClient, *, is_folder: Callable[[str], bool] = os.path.isdir
+) -> None:
+    """Refuse a DAG before anybody takes it.
+
+    Parameters
+    ----------
+    dag
+        Its file.
+    lines
+        Its lines, with those of files it includes.
+    client
+        Reads descriptions as HTCondor does.
+    is_folder
+        Whether a path is that of a directory on this host.
+
+    Raises
+    ------
+    SubmissionRefusedError
+        It cannot work.
+    """
+    found = reparse(lines)
+    if found.faults:
+        fault = found.faults[0]
+        more = f" (and {len(found.faults) - 1} more like it)" if found.faults[1:] else ""
+        raise SubmissionRefusedError(
+            f"'{dag}'{_at(fault.line)}: {fault.message}{more}", hint="Mend it, or prepare the run anew."
+        )
+    for name, description in found.descriptions.items():
+        commands = client.filled_in(_tried(description))
+        if why := fault_of(commands, client):
+            raise SubmissionRefusedError(
+                f"'{dag}'{_at(description.line)}: of the submit description '{name}' {why}",
+                hint="What stands under 'profile.condor', 'attrs', 'directives' or 'releaseExpr' is used as it is.",
+            )
+        folder = commands.get("initialdir", "")
+        if folder and not is_folder(folder):
+            raise SubmissionRefusedError(
+                f"jobs of the submit description '{name}' are to run in '{folder}', which is no directory here, "
+                "and HTCondor takes none of them",
+                hint="Make it, or correct 'workingDirectory'.",
+            )
+
+
+def _at(line: int) -> str:
+    return f", line {line}" if line else ""
+
+
+def _tried(description: Description) -> str:
+    """A description with the values that are hardest to read."""
+    before, behind = (
+        "".join(f"{name} = {value}\n" for name, value in values.items())
+        for values in ({"JOB": "j0", **description.worst}, description.appended)
+    )
+    return before + description.text + behind
+
+
+def fault_of(commands: Mapping[str, str], client: CondorClient) -> str:
+    """What is wrong with a description; empty where nothing is.
+
+    Parameters
+    ----------
+    commands
+        Its commands with their macros filled in.
+    client
+        Reads expressions.
+    """
+    for name, value in commands.items():
+        plain = name.lower()
+        if plain in _QUOTED and not _is_quoted(value):
+            return f"'{name}' has a quote that is not closed: {value}"
+        if _WITH_UNIT.fullmatch(plain) and _AMOUNT.fullmatch(value):
+            continue
+        is_read = plain not in _TEXTS and (_EXPRESSIONS.fullmatch(plain) or _WITH_UNIT.fullmatch(plain))
+        if is_read and not client.is_expression(value):
+            return f"'{name}' is no expression: {value}"
+    return ""
+
+
+def _is_quoted(value: str) -> bool:
+    """Whether arguments or variables in the new syntax can be read."""
+    if not value.startswith('"'):
+        return True
+    inner = value[1:-1].replace('""', "")
+    return len(value) > 1 and value.endswith('"') and '"' not in inner and not value.count("'") % 2

@@ -1,0 +1,145 @@
+"""Turns the keeper's records into events."""
+
+from __future__ import annotations
+
+import errno
+import os
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from longshore.model.run.event import Ended, Started
+from longshore.model.run.state import Cause
+from longshore.model.signals import signal_name
+
+_NOT_FOUND = 127
+_NOT_RUNNABLE = 126
+"""What a POSIX shell exits with when a program is not found, or cannot be executed (2.8.2)."""
+
+
+PASSING: Final = frozenset(
+    {
+        *(errno.ENOSPC, errno.EDQUOT, errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE),
+        *(errno.EACCES, errno.EIO, errno.EROFS, errno.ESTALE, errno.ETIMEDOUT),
+    }
+)
+"""Errors of a full disk, an exhausted machine, expired credentials, a file server that is away."""
+_EXHAUSTED: Final = frozenset({errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE})
+
+
+class KeeperBegan(msgspec.Struct, frozen=True, tag_field="r", tag="keeper"):
+    """First record of a keeper."""
+
+    pid: int
+    host: str
+    boot: str
+    tmp: str
+    """Folder of the temporary directories of attempts."""
+
+
+class Got(msgspec.Struct, frozen=True, tag_field="r", tag="got"):
+    """These members of a batch may have been started from here on."""
+
+    b: str
+    m: tuple[tuple[int, int], ...]
+
+
+class Never(msgspec.Struct, frozen=True, tag_field="r", tag="never"):
+    """Attempts that waited in a lane, and will not be started."""
+
+    m: tuple[tuple[int, int], ...]
+
+
+class StartRecord(msgspec.Struct, frozen=True, tag_field="r", tag="start"):
+    """A process was started."""
+
+    j: int
+    a: int
+    pid: int
+    t: float
+    up: float
+    lim: dict[str, Any] | None = None
+    """The limits it was ordered with, in the words of the keeper."""
+    log: str = ""
+
+
+class EndRecord(msgspec.Struct, frozen=True, gc=False, tag_field="r", tag="end"):
+    """A process ended, or could not be started."""
+
+    j: int
+    a: int
+    t: float
+    s: int | None = None
+    run: float | None = None
+    cpu: float | None = None
+    rss: int | None = None
+    err: str | None = None
+    no: int | None = None
+    why: str | None = None
+    say: str | None = None
+    tmp: str | None = None
+    own: bool = False
+    """Whether it was its log or its temporary directory that could not be made."""
+
+    @property
+    def passing(self) -> bool:
+        """Whether it was not started for a reason that will pass: a condition, and no fault of the job's."""
+        return self.s is None and (self.no in _EXHAUSTED or (self.own and self.no in PASSING))
+
+
+class Closed(msgspec.Struct, frozen=True, tag_field="r", tag="closed"):
+    """The keeper has read every order there ever was."""
+
+
+Record: TypeAlias = KeeperBegan | Got | Never | StartRecord | EndRecord | Closed
+_decoder: Final = msgspec.json.Decoder(Record)
+decode_record = _decoder.decode
+"""A record from its line."""
+decode_records = _decoder.decode_lines
+"""All records of a text."""
+
+
+def started(record: StartRecord, *, host: str) -> Started:
+    """The event of a start."""
+    return Started(j=record.j, a=record.a, host=host, at=record.t)
+
+
+def ended(record: EndRecord, *, host: str) -> Ended:
+    """The event of an end."""
+    if record.s is None:
+        return Ended(
+            j=record.j,
+            a=record.a,
+            exit=_NOT_FOUND if record.no == errno.ENOENT else _NOT_RUNNABLE,
+            cause=Cause.EXIT,
+            reason=record.err,
+            host=host,
+            end=record.t,
+            # A command that is none, or longer than the kernel takes, is the same next time.
+            hopeless=record.no in (None, errno.E2BIG),
+        )
+    number = os.WTERMSIG(record.s) if os.WIFSIGNALED(record.s) else None
+    code = os.waitstatus_to_exitcode(record.s) if number is None else None
+    cause: Cause | None
+    if record.why:
+        # It went beyond a limit.
+        cause, reason = Cause(record.why), record.say
+    elif number is not None:
+        cause, reason = Cause.SIGNAL, f"killed by {signal_name(number)}"
+    else:
+        cause, reason = Cause.EXIT if code else None, None
+    return Ended(
+        j=record.j,
+        a=record.a,
+        exit=code,
+        signal=number,
+        cause=cause,
+        reason=reason,
+        host=host,
+        start=None if record.run is None else record.t - record.run,
+        end=record.t,
+        run_s=record.run,
+        cpu_s=record.cpu,
+        rss_b=record.rss,
+        extra={"tmp": record.tmp} if record.tmp else {},
+    )

@@ -1,0 +1,85 @@
+"""Finds out which GPUs this machine has, without starting a program."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Final
+
+from longshore.plan.allotted_resources import GPU_RESOURCES
+
+_NONE: Final = {"", "-1", "none", "void", "NoDevFiles"}
+"""What stands for no GPU at all in the variables of CUDA and containers."""
+
+
+def members_of(
+    pool: Mapping[str, int | Iterable[str]], env: Mapping[str, str], *, root: Path = Path("/")
+) -> dict[str, tuple[str, ...]]:
+    """The members of every resource whose members are told apart.
+
+    Parameters
+    ----------
+    pool
+        What the configuration names: an amount, or a list of members.
+    env
+        The environment, which may show some GPUs only.
+    root
+        Where ``/dev`` and ``/sys`` lie.
+    """
+    members = {name: tuple(there) for name, there in pool.items() if not isinstance(there, int)}
+    for name in GPU_RESOURCES:
+        there = pool.get(name)
+        if isinstance(there, int):
+            seen = _shown(env) or ()
+            members[name] = seen[:there] if len(seen) >= there else tuple(map(str, range(there)))
+    if not any(name in pool for name in GPU_RESOURCES) and (found := detected_gpus(env, root=root)):
+        members["gpus"] = found
+    return members
+
+
+def detected_gpus(env: Mapping[str, str], *, root: Path = Path("/")) -> tuple[str, ...]:
+    """Names of the GPUs there are: what the environment shows, else what the drivers of NVIDIA and AMD say."""
+    seen = _shown(env)
+    if seen is not None:
+        return seen
+    count = _nvidia(root) or _amd(root)
+    return tuple(map(str, range(count)))
+
+
+def _shown(env: Mapping[str, str]) -> tuple[str, ...] | None:
+    """The GPUs that the environment shows; ``None`` where it says nothing of them."""
+    for variable in ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"):
+        if variable in env:
+            words = [word.strip() for word in env[variable].split(",")]
+            # As CUDA does: what comes behind a word that is none does not count.
+            end = next((place for place, word in enumerate(words) if word in _NONE), len(words))
+            names = tuple(dict.fromkeys(words[:end]))
+            # Beneath ROCR's variable, which jobs inherit, the others count anew.
+            return tuple(map(str, range(len(names)))) if variable.startswith("ROCR") else names
+    return None
+
+
+def _nvidia(root: Path) -> int:
+    return sum(re.fullmatch(r"nvidia\d+", name) is not None for name in _names(root / "dev"))
+
+
+def _amd(root: Path) -> int:
+    nodes = root / "sys/class/kfd/kfd/topology/nodes"
+    count = 0
+    for name in _names(nodes):
+        try:
+            properties = (nodes / name / "properties").read_text("ascii", errors="replace")
+        except OSError:
+            continue
+        found = re.search(r"^simd_count (\d+)$", properties, re.MULTILINE)
+        count += found is not None and int(found[1]) > 0
+    return count
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return []

@@ -1,0 +1,155 @@
+"""Sees to attempts whose keeper was killed: holds them to their limits, and says how they end as far as is known."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from longshore.contract.batch import MemberEvent
+from longshore.engine.keeper.kernel import say_in_log
+from longshore.engine.keeper.processes import Processes
+from longshore.engine.keeper.scratch import Scratch
+from longshore.engine.keeper.watchdog import Watchdog
+from longshore.model.run.event import Ended, Lost
+from longshore.model.run.state import Cause
+from longshore.model.workflow.attempt_rules import Keep
+from longshore.services.local.end_records import EndRecord, StartRecord, ended
+from longshore.services.local.keeper_program import temporary_prefix
+from longshore.services.local.keeper_records import Attempt, KeeperFile
+from longshore.services.local.signals import signal_group
+from longshore.world.host import host_name, is_same_process
+
+_UNKNOWN: Final = 0
+"""A wait status that says nothing."""
+
+
+class Orphans:
+    """The attempts that outlived their keeper on this machine.
+
+    Parameters
+    ----------
+    end_rest
+        Ends whatever an attempt has left behind, wherever it went.
+    """
+
+    def __init__(self, end_rest: Callable[[Attempt], None]) -> None:
+        self._end_rest = end_rest
+        self._host = host_name()
+        self._watchdog: Watchdog | None = None
+        """Made for the first of them: most engines never see one."""
+
+    def outcome(self, start: StartRecord, file: KeeperFile) -> MemberEvent | None:
+        """How an attempt ended; ``None`` while it runs, and is held to its limits."""
+        if not file.is_of_this_boot():
+            host = file.began.host if file.began else self._host
+            what = "the machine was restarted while it ran" if host == self._host else f"it ran on '{host}'"
+            return Lost(j=start.j, a=start.a, why=what)
+        if not is_same_process(start.pid, start.up, remains=True):
+            return self._unseen(start, file)
+        try:
+            # As reaper of orphans this process is now the parent, if it was the keeper's. Not yet reaped, the process
+            # keeps its number, so that what it leaves behind in its group can be ended without hitting a stranger.
+            there = os.waitid(os.P_PID, start.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        except ChildProcessError:
+            if not is_same_process(start.pid, start.up):
+                return self._unseen(start, file)
+            there = None
+        if there is None:
+            self._watch(start)
+            return None
+        signal_group(start.pid, signal.SIGKILL)
+        _, status, usage = os.wait4(start.pid, 0)
+        return self._seen(start, file, status, usage.ru_utime + usage.ru_stime)
+
+    def look(self) -> None:
+        """End those that go beyond their limits."""
+        if self._watchdog is not None:
+            self._watchdog.look()
+
+    def due(self) -> float:
+        """Seconds until the next look."""
+        due = None if self._watchdog is None else self._watchdog.due()
+        return float("inf") if due is None else due
+
+    def _watch(self, start: StartRecord) -> Watchdog:
+        if self._watchdog is None:
+            self._watchdog = Watchdog(Processes())
+        if start.lim is not None and start.pid > 1 and start.pid not in self._watchdog.watched:
+            self._watchdog.begin(start.pid, start.lim, start.log, ran=_run_s(start))
+        return self._watchdog
+
+    def _seen(self, start: StartRecord, file: KeeperFile, status: int, cpu_s: float) -> Ended:
+        """The end of one whose parent this process had become."""
+        notes = self._watch(start).ended(start.pid, status, None)
+        bad = bool(status or "why" in notes)
+        record = EndRecord(
+            j=start.j,
+            a=start.a,
+            t=time.time(),
+            s=status,
+            run=_run_s(start),
+            cpu=cpu_s,
+            tmp=keep_folder(start, file, bad=bad),
+            **notes,
+        )
+        return ended(record, host=self._host)
+
+    def _unseen(self, start: StartRecord, file: KeeperFile) -> MemberEvent:
+        """The end of one that ended as nobody's child: unknown, unless it was ended here."""
+        # Before it may be tried again, what it left behind has to end.
+        self._end_rest((start.j, start.a))
+        keep_folder(start, file, bad=True)
+        notes = self._watchdog.ended(start.pid, _UNKNOWN, None) if self._watchdog else {}
+        if "why" not in notes:
+            why = "nobody was there to see how it ended: its keeper and the engine were gone"
+            return Lost(j=start.j, a=start.a, why=why)
+        now, run_s = time.time(), _run_s(start)
+        return Ended(
+            j=start.j,
+            a=start.a,
+            cause=Cause(notes["why"]),
+            reason=notes["say"],
+            host=self._host,
+            start=now - run_s,
+            end=now,
+            run_s=run_s,
+            rss_b=notes.get("rss"),
+        )
+
+
+def folder_of(file: KeeperFile) -> Path | None:
+    """The folder of the temporary directories of a keeper's attempts, where it is ours to touch."""
+    if file.began is None or file.began.host != host_name():
+        return None
+    folder = Path(file.began.tmp)
+    # Only what we name is removed, whatever a file that others may write says.
+    return folder if folder.name.startswith(temporary_prefix()) else None
+
+
+def keep_folder(start: StartRecord, file: KeeperFile, *, bad: bool) -> str | None:
+    """Put the temporary directory of an attempt out of the way where it is to be kept, and return where it is."""
+    wanted = (start.lim or {}).get("tmp")
+    folder = folder_of(file)
+    if folder is None or not (wanted == Keep.ALL or (wanted == Keep.FAILED and bad)):
+        return None
+    scratch = Scratch(str(folder), str)
+    kept = scratch.keep(scratch.path(start.j, start.a))
+    if kept:
+        say_in_log(start.log, f"TMPDIR is kept: {kept}")
+    return kept
+
+
+def forget_folder(file: KeeperFile, attempt: Attempt | None = None) -> None:
+    """Remove what a keeper that is gone could not: the temporary directory of an attempt, or the folder of all."""
+    if (folder := folder_of(file)) is not None:
+        shutil.rmtree(folder / f"{attempt[0]}.{attempt[1]}" if attempt else folder, ignore_errors=True)
+
+
+def _run_s(start: StartRecord) -> float:
+    """Seconds since an attempt began."""
+    return max(0.0, time.clock_gettime(time.CLOCK_BOOTTIME) - start.up)

@@ -1,0 +1,1 @@
+"""Batches as job arrays: submitted, watched, judged."""

@@ -1,0 +1,193 @@
+"""Asks Slurm how attempts ended that did not end well, or left no record, and says so only where it is certain."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from longshore.contract.context import Unreachable
+from longshore.model.run.event import Ended, Lost
+from longshore.model.run.state import Cause
+from longshore.services.slurm.arrays.outcome import ended, said_out_of_memory
+from longshore.services.slurm.arrays.watch import GRACE_S, Watched
+from longshore.services.slurm.batch_records import Attempt, Books
+from longshore.services.slurm.commands.client import SlurmClient
+from longshore.services.slurm.commands.parse import AccountRow, ClusterFacts, TaskId, shown_row
+from longshore.services.slurm.commands.poll_interval import Pace
+from longshore.services.slurm.commands.states import Phase, phase_of
+from longshore.world.processes.background_call import Aside
+
+LOG: Final = logging.getLogger("longshore.slurm")
+
+_WRITES_S: Final = 1.0
+"""How long the cluster is given to write an end down before accounting is asked for it."""
+_LAG_S: Final = 10.0
+"""How far accounting may be behind the queue."""
+_MOMENT_S: Final = 0.5
+"""How long an answer is waited for before the engine goes on."""
+_OUTPUT_B: Final = 1 << 18
+"""How much of what Slurm wrote about a batch is searched, from its end."""
+
+
+class _Said(msgspec.Struct, frozen=True):
+    """What Slurm says of tasks that are over.
+
+    Attributes
+    ----------
+    accounts
+        Accounting's rows.
+    shown
+        The controller's word for those of which it was asked; ``None`` where it knows them no more.
+    """
+
+    accounts: Mapping[TaskId, AccountRow] | Unreachable
+    shown: Mapping[TaskId, AccountRow | Unreachable | None]
+
+
+class Ends:
+    """Says how attempts ended.
+
+    Parameters
+    ----------
+    client
+        Talks to Slurm.
+    books
+        What was written down of batches.
+    facts
+        What is known of the cluster.
+    pace
+        How often the cluster is asked, and whether it answers.
+    gathers
+        Whether accounting is asked about successes.
+    """
+
+    def __init__(
+        self, client: SlurmClient, books: Books, facts: ClusterFacts | None, *, pace: Pace, gathers: bool
+    ) -> None:
+        self._client = client
+        self._books = books
+        self._accounting = bool(facts and facts.accounting)
+        self._pace = pace
+        self.gathers = gathers and self._accounting
+        self._asked_at = -1e9
+        self._asking: Aside[_Said] = Aside()
+        """What Slurm is asked of ends: accounting that is busy may take a minute to answer."""
+        self._asked: list[Attempt] = []
+
+    def of(self, members: list[Watched], now: float) -> Iterator[Ended | Lost]:
+        """The ends of attempts that are over, of those of which Slurm says by now how they ended."""
+        # What ended a moment ago is not in accounting yet, and asking twice is worse than asking late.
+        due = [member for member in members if not self._accounting or now - member.wanted_at >= _WRITES_S]
+        if due and not self._asking.busy and now - self._asked_at >= self._pace.floor_s:
+            self._asked_at, self._asked = now, [member.attempt for member in due]
+            self._asking.ask(partial(self._ask, [(member.task, member.record is None) for member in due]))
+        for said in self._asking.take(timeout_s=_MOMENT_S):
+            asked = set(self._asked)
+            for member in due:
+                if member.attempt in asked and (end := self._of_one(member, said, now)) is not None:
+                    yield end
+
+    def _of_one(self, member: Watched, said: _Said, now: float) -> Ended | Lost | None:
+        """How one ended; ``None`` while that is not certain."""
+        accounts = said.accounts
+        silent = isinstance(accounts, Unreachable)
+        account = None if isinstance(accounts, Unreachable) or not member.task else accounts.get(member.task)
+        if account is not None and phase_of(account.state) is not Phase.OVER:
+            account = None
+        if account is not None and self._is_half(account) and now - member.wanted_at < _LAG_S:
+            return None
+        if member.succeeded and account is None:
+            # Nothing is kept waiting for accounting that is not there.
+            waits = self._accounting and not silent and now - member.wanted_at < _LAG_S
+            return None if waits else self._end(member, "", None)
+        state = member.row.state if member.row and member.said_over else ""
+        if member.record is None and account is None:
+            # What was not asked, because it had a record then, is asked the next time.
+            shown = said.shown.get(member.task, Unreachable(why="")) if member.task else None
+            if isinstance(shown, Unreachable):
+                return None
+            if shown is None:
+                # Accounting may lag behind; what nobody knows anything of is waited for, and then lost.
+                late = now - (member.wanted_at or now) > GRACE_S and not silent
+                return self._lost(member) if late else None
+            account, state = shown, shown.state
+        elif account is None and self._accounting and now - member.wanted_at < _LAG_S:
+            return None
+        return self._end(member, state, account)
+
+    def _is_half(self, account: AccountRow) -> bool:
+        """Whether accounting has the end of a task and not yet its beginning: the two are written apart."""
+        return self.gathers and bool(account.gathered) and "WorkDir" not in account.gathered
+
+    def _lost(self, member: Watched) -> Lost:
+        why = f"job {member.task} is gone from Slurm, and left no record of its end"
+        return Lost(j=member.attempt[0], a=member.attempt[1], why=why)
+
+    def _end(self, member: Watched, state: str, account: AccountRow | None) -> Ended:
+        words = "" if member.succeeded else _tail(self._books.files(member.book.tag).output)
+        raw = (account.raw if account else "") or (member.row.raw if member.row else "")
+        end = ended(
+            member.attempt,
+            record=member.record,
+            state=state,
+            account=account,
+            memory_b=member.book.memory_b,
+            out_of_memory=bool(words) and said_out_of_memory(words, raw),
+        )
+        return _waited_too_long(end, member) if member.expired and member.record is None else end
+
+    def _ask(self, wanted: list[tuple[TaskId | None, bool]]) -> _Said:
+        """What accounting says of tasks, and the controller of those that left no record and that accounting lacks."""
+        accounts = self._accounts([task for task, _ in wanted if task])
+        shown: dict[TaskId, AccountRow | Unreachable | None] = {}
+        for task, silent in wanted:
+            account = None if isinstance(accounts, Unreachable) or not task else accounts.get(task)
+            if task and silent and (account is None or phase_of(account.state) is not Phase.OVER):
+                found = shown[task] = self._shown(task)
+                if isinstance(found, Unreachable):
+                    # Who does not answer for one does not answer for the others.
+                    break
+        return _Said(accounts, shown)
+
+    def _accounts(self, tasks: list[TaskId]) -> Mapping[TaskId, AccountRow] | Unreachable:
+        if not self._accounting:
+            return {}
+        told = self._client.accounts(tasks)
+        if isinstance(told, Unreachable):
+            LOG.warning("sacct does not answer: %s", told.why)
+        return told
+
+    def _shown(self, task: TaskId) -> AccountRow | Unreachable | None:
+        """What the controller still knows of a task."""
+        if self._pace.silence:
+            return Unreachable(why=self._pace.silence)
+        fields = self._client.shown(task)
+        if fields is None or isinstance(fields, Unreachable):
+            return fields
+        return shown_row(task, fields) if phase_of(fields.get("JobState", "")) is Phase.OVER else None
+
+
+def _waited_too_long(end: Ended, member: Watched) -> Ended:
+    """A cancellation as what it was: the end of a wait that was longer than allowed."""
+    if end.cause is not Cause.CANCELLED:
+        return end
+    reason = f"it waited longer than the {member.book.max_wait_s:.0f} s of 'maxpendtime'"
+    if member.row is not None and member.row.reason not in {"", "None"}:
+        reason += f"; Slurm's reason was {member.row.reason}"
+    return msgspec.structs.replace(end, cause=Cause.PEND_TIMEOUT, reason=reason, exit=None, signal=None)
+
+
+def _tail(path: Path) -> str:
+    """The end of what Slurm wrote about a batch."""
+    try:
+        with path.open("rb") as file:
+            file.seek(0, 2)
+            file.seek(max(0, file.tell() - _OUTPUT_B))
+            return file.read().decode("utf-8", "replace")
+    except OSError:
+        return ""

@@ -1,0 +1,280 @@
+"""Drives Slurm for the engine: arrays go in, one query an interval and the jobs' own records come back as events.
+
+What is handed over is in `handing`, what is watched in `watch`, how attempts ended in `ends`; here they are joined.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable, Mapping
+from functools import partial
+from pathlib import PurePosixPath
+from typing import Any, Final
+
+import msgspec
+
+from longshore.contract.batch import Batch, FindResult, Limits, MemberEvent, PollResult, SubmitResult, Urgency
+from longshore.contract.context import Context, Mark, PingReport, RenderedFile, RunPaths, Unreachable
+from longshore.contract.executor import (
+    BatchSizing,
+    EndRetention,
+    Executor,
+    Reprioritisable,
+    ResourceProbe,
+    SubmitWindow,
+)
+from longshore.contract.intervention import CancelOutcome
+from longshore.errors import ConfigError
+from longshore.model.run.event import Ended, Lost
+from longshore.services.slurm.arrays.ended_attempts import Ends
+from longshore.services.slurm.arrays.outcome import ended
+from longshore.services.slurm.arrays.submit import Handing
+from longshore.services.slurm.arrays.watch import Watch
+from longshore.services.slurm.batch_records import Attempt, Books
+from longshore.services.slurm.commands.client import SlurmClient
+from longshore.services.slurm.commands.parse import ClusterFacts
+from longshore.services.slurm.commands.pending_commands import Order, Orders
+from longshore.services.slurm.commands.poll_interval import pace_of
+from longshore.services.slurm.render.batch_script import Scripts, is_heterogeneous
+from longshore.world.processes.background_call import Aside
+from longshore.world.processes.shared_answers import Told, since_boot
+
+LOG: Final = logging.getLogger("longshore.slurm")
+
+_MAX_BATCH: Final = 1000
+_MAX_WAITING_ALIKE: Final = 1000
+_LOOK_S: Final = 0.5
+"""Least time between two looks at the records that jobs leave."""
+_MOMENT_S: Final = 0.1
+"""How long an answer of the queue is waited for before it is left to come."""
+_CANCEL_S: Final = 2.0
+"""How long scancel is waited for before the engine goes on."""
+
+
+class _Open(msgspec.Struct, frozen=True):
+    """What there is while a run is served."""
+
+    books: Books
+    watch: Watch
+    handing: Handing
+    scripts: Scripts
+    ends: Ends
+
+
+class SlurmExecutor(Executor, ResourceProbe, SubmitWindow, BatchSizing, Reprioritisable, EndRetention):
+    """Hands batches to Slurm.
+
+    Parameters
+    ----------
+    settings
+        ``slurm``: the service's own map; ``limits``: those of the site, by the fields of
+        `longshore.contract.executor.Limits`; ``setup``: lines before Slurm's programs; ``directives``: raw options of
+        the site; ``inherit``: which variables jobs inherit; ``account``, ``qos``, ``partitions``: where nobody says.
+    client
+        Talks to Slurm; made from the settings where it is not given.
+    """
+
+    def __init__(self, settings: Mapping[str, Any], *, client: SlurmClient | None = None) -> None:
+        self._settings = settings
+        slurm: Mapping[str, Any] = settings.get("slurm") or {}
+        self._client = client or SlurmClient(
+            slurm, setup=settings.get("setup") or (), inherit=settings.get("inherit") or "all"
+        )
+        limits = dict(settings.get("limits") or {})
+        limits.setdefault("max_batch", _MAX_BATCH)
+        limits.setdefault("max_waiting_alike", int(slurm.get("n_max_queued_jobs") or _MAX_WAITING_ALIKE))
+        self.limits = Limits(**limits)
+        self._pace = pace_of(slurm, self.limits.poll_floor_s)
+        self._gathers = slurm.get("gather") is not False
+        self._asking: Aside[Told | None] = Aside()
+        """What is asked of the queue: a controller that is down takes half a minute to say nothing."""
+        self._orders = Orders()
+        self._open: _Open | None = None
+        self._looked_at = -1e9
+        self._polls = 0
+
+    # ------------------------------------------------------------------------------------------------------- begin
+
+    def open(self, run: RunPaths, life: int) -> None:
+        """Read what earlier lives handed over."""
+        told = self._client.facts()
+        facts = told if isinstance(told, ClusterFacts) else None
+        if facts and facts.max_array and facts.max_array - 1 < self.limits.max_batch:
+            # The largest index is one less than the size (slurm.conf(5): MaxArraySize).
+            self.limits = msgspec.structs.replace(self.limits, max_batch=max(1, facts.max_array - 1))
+        books = Books(run)
+        watch = Watch(books, self._pace)
+        scripts = Scripts(run, self._settings, facts)
+        self._open = _Open(
+            books=books,
+            watch=watch,
+            handing=Handing(
+                run=run,
+                client=self._client,
+                scripts=scripts,
+                books=books,
+                watch=watch,
+                pace=self._pace,
+                facts=facts,
+                limits=self.limits,
+            ),
+            scripts=scripts,
+            ends=Ends(self._client, books, facts, pace=self._pace, gathers=self._gathers),
+        )
+        for book in books.all():
+            # One without an id waits for somebody to look it up.
+            if book.id is not None:
+                watch.follow(book, 0.0)
+        if self._client.scrubbed:
+            LOG.info("kept from Slurm's programs: %s", ", ".join(self._client.scrubbed))
+
+    @property
+    def _served(self) -> _Open:
+        if self._open is None:
+            raise RuntimeError("open() comes before anything else")
+        return self._open
+
+    # ------------------------------------------------------------------------------------------------------ submit
+
+    def script(self, batch: Batch, ctx: Context | None = None) -> RenderedFile | None:
+        """Return the script of a batch."""
+        text = self._served.scripts.text(batch)
+        return RenderedFile.from_text(PurePosixPath("batches", f"{batch.tag}.sh"), text)
+
+    def max_batch_for(self, settings: Mapping[str, Any]) -> int:
+        """Return 1 for heterogeneous jobs, which Slurm does not take as arrays."""
+        try:
+            return 1 if is_heterogeneous(self._settings, settings) else self.limits.max_batch
+        except ConfigError:
+            # It is told when the batch is handed over.
+            return self.limits.max_batch
+
+    def submit(self, batch: Batch) -> SubmitResult:
+        """Hand a batch over as one array."""
+        handing = self._served.handing
+        answer = handing.submit(batch)
+        if handing.max_batch != self.limits.max_batch:
+            self.limits = msgspec.structs.replace(self.limits, max_batch=handing.max_batch)
+        return answer
+
+    def free_submissions(self) -> int | None:
+        """Return how many batches may be handed over at this moment."""
+        return self._served.handing.openings()
+
+    def reprioritise(self, urgencies: Mapping[str, Urgency]) -> None:
+        """Have waiting batches started in another order, where the site lets us say so."""
+        if values := self._served.handing.renice(urgencies):
+            # Nothing hangs on it: it is not done again.
+            self._orders.give(Order(partial(self._renice, values), lambda: bool(values)))
+            self._orders.turn(since_boot())
+
+    def _renice(self, values: dict[int, int]) -> None:
+        self._client.renice(values)
+
+    def find(self, tags: Iterable[str]) -> FindResult | Unreachable:
+        """Look batches up: in what was written down, else by name in the queue and in accounting."""
+        return self._served.handing.find(tags)
+
+    # -------------------------------------------------------------------------------------------------------- poll
+
+    def poll(self, since: Mark) -> PollResult | Unreachable:
+        """Return what is new: from the jobs' own records at each look, from Slurm once an interval."""
+        watch = self._served.watch
+        self._polls += 1
+        self._orders.turn(since_boot())
+        events: list[MemberEvent] = []
+        now = since_boot()
+        if now - self._looked_at >= _LOOK_S:
+            self._looked_at = now
+            events += watch.from_records()
+        why = self._ask(events, now)
+        events += self._conclude()
+        if events:
+            self._pace.hurry()
+        if why and not events:
+            return Unreachable(why=why)
+        waiting, watch.waiting = watch.waiting, None
+        note = f"the workload manager does not answer: {self._pace.silence}" if self._pace.silence else ""
+        return PollResult(events=events, mark=str(self._polls), note=note, waiting=waiting)
+
+    def _ask(self, events: list[MemberEvent], now: float) -> str:
+        """Have the queue asked when that is due, and hear what it says; why there was no answer, if there was none."""
+        pace = self._pace
+        if not self._asking.busy and (self._served.watch.members or pace.silence) and pace.due(now):
+            self._asking.ask(
+                partial(
+                    self._client.queue,
+                    max_age_s=pace.interval_s,
+                    not_before=pace.wanted_since,
+                    floor_s=pace.floor_s,
+                )
+            )
+        # A cluster that is well answers in a few milliseconds, and then nobody need come back for it.
+        for told in self._asking.take(timeout_s=_MOMENT_S):
+            if told is not None:
+                return self._hear(told, events)
+        return ""
+
+    def _hear(self, told: Told, events: list[MemberEvent]) -> str:
+        pace, watch = self._pace, self._served.watch
+        if told.text is None:
+            pace.silent(since_boot(), told.why)
+            LOG.warning("squeue does not answer: %s", told.why)
+            return told.why
+        if told.asked_at <= pace.asked_at:
+            return ""
+        pace.answered(told.asked_at)
+        events += watch.from_queue(told)
+        # What is over in the queue has left its record by now, and that knows more.
+        events += watch.from_records()
+        if late := watch.expire(time.time()):
+            LOG.info("%d jobs waited longer than 'maxpendtime' lets them, and are cancelled", len(late))
+            self._orders.give(
+                Order(
+                    lambda: self._client.cancel_waiting([member.task for member in late if member.task]),
+                    lambda: any(member.waits and member.attempt in watch.members for member in late),
+                )
+            )
+            pace.want(since_boot())
+        return ""
+
+    def _conclude(self) -> list[MemberEvent]:
+        """The ends that are certain by now."""
+        served, now = self._served, since_boot()
+        over = served.watch.over_by(now, gathers=served.ends.gathers)
+        ends: list[Ended | Lost] = [ended(member.attempt, record=member.record) for member in over.told]
+        ends += served.ends.of(over.asked, now)
+        return list(served.watch.leave(ends))
+
+    # --------------------------------------------------------------------------------------------------------- end
+
+    def cancel(self, attempts: Iterable[Attempt], *, grace_s: float) -> CancelOutcome:
+        """Have Slurm end attempts: it sends TERM, and KILL after its own KillWait."""
+        watch = self._served.watch
+        wanted = [attempt for attempt in attempts if attempt in watch.members]
+        tasks = watch.tasks_of(wanted)
+        order = Order(lambda: self._client.cancel(tasks), lambda: any(attempt in watch.members for attempt in wanted))
+        if tasks:
+            self._orders.give(order, first=True)
+            self._orders.turn(since_boot(), timeout_s=_CANCEL_S)
+        self._pace.want(since_boot())
+        if self._orders.has(order):
+            # It is run again until they are gone.
+            return CancelOutcome(ended=0, alive=(f"{len(wanted)} jobs, of which scancel has not taken the order yet",))
+        return CancelOutcome(ended=len(wanted))
+
+    def discard_ends(self, attempts: Iterable[Attempt]) -> None:
+        """Remove what was kept for the sake of ends that the journal knows."""
+        self._served.watch.settled(attempts)
+
+    def probe(self) -> PingReport:
+        """Return what the controller says of its cluster."""
+        facts = self._client.facts()
+        if isinstance(facts, Unreachable):
+            return PingReport(service="slurm", ok=False, message=facts.why)
+        details = {"version": facts.version, "cluster": facts.name, "accounting": "yes" if facts.accounting else "no"}
+        return PingReport(service="slurm", ok=True, message="the controller answers", details=details)
+
+    def close(self) -> None:
+        """Nothing is held."""

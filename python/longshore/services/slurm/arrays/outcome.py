@@ -1,0 +1,124 @@
+"""Joins what a job's own record, the queue and accounting say of an attempt into how it ended; pure."""
+
+from __future__ import annotations
+
+import re
+import signal
+from typing import Final
+
+from longshore.engine.job_wrapper import RUN_ONCE, EndRecord, signal_in
+from longshore.model.run.event import Ended
+from longshore.model.run.state import Cause
+from longshore.model.signals import signal_name
+from longshore.services.slurm.batch_records import Attempt
+from longshore.services.slurm.commands.parse import AccountRow
+from longshore.services.slurm.commands.states import CAUSES, first_word
+
+_SIGKILL: Final = int(signal.SIGKILL)
+_NEARLY: Final = 0.95
+"""Part of the request above which a killed job most likely ran out of memory."""
+
+_TOO_MUCH: Final = re.compile(r"exceeded memory limit|oom[-_ ]?kill", re.IGNORECASE)
+_STEP: Final = re.compile(r"StepId=(\d+)\b")
+
+
+def said_out_of_memory(words: str, raw: str) -> bool:
+    """Whether Slurm wrote into a batch's output that it ended a task for its memory.
+
+    Parameters
+    ----------
+    words
+        The output, which all tasks of the batch share.
+    raw
+        The task's own id in Slurm's messages.
+    """
+    lines = (line for line in words.splitlines() if _TOO_MUCH.search(line))
+    return bool(raw) and any(found[1] == raw for line in lines for found in _STEP.finditer(line))
+
+
+def ended(
+    attempt: Attempt,
+    *,
+    record: EndRecord | None,
+    state: str = "",
+    account: AccountRow | None = None,
+    memory_b: int | None = None,
+    out_of_memory: bool = False,
+) -> Ended:
+    """How an attempt ended.
+
+    Parameters
+    ----------
+    attempt
+        Job and number.
+    record
+        What the job left; ``None`` where it left nothing.
+    state
+        The scheduler's word for its state; empty where it said nothing.
+    account
+        What accounting knows.
+    memory_b
+        Bytes it asked for.
+    out_of_memory
+        Whether Slurm said in words that it took too much memory.
+    """
+    said = (account.said if account else "") or state
+    word = first_word(said)
+    code, number = _status(record, account)
+    peak = account.peak_memory_b if account else None
+    cause = CAUSES.get(word, Cause.EXIT) if word else None
+    if record is not None and not record.refused and record.status == 0 and cause not in _OVERRULES:
+        cause = None
+    elif cause in (None, Cause.EXIT, Cause.CANCELLED) and _ran_out(number, peak, memory_b, said_so=out_of_memory):
+        cause = Cause.OOM
+    elif record is not None and record.refused:
+        cause = Cause.PREEMPTED
+    elif cause in (None, Cause.EXIT) and (code or number):
+        cause = Cause.SIGNAL if number else Cause.EXIT
+    return Ended(
+        j=attempt[0],
+        a=attempt[1],
+        exit=code if number is None else None,
+        signal=number,
+        cause=cause,
+        reason=_reason(cause, said, number, record),
+        host=(record.host if record else "") or (account.node if account else "") or None,
+        start=record.start if record else account.started_at if account else None,
+        end=record.end if record else account.ended_at if account else None,
+        run_s=record.run if record else account.run_s if account else None,
+        cpu_s=account.cpu_s if account else None,
+        rss_b=peak,
+        queue_s=account.queue_s if account else None,
+        extra=account.gathered if account else {},
+    )
+
+
+_OVERRULES: Final = frozenset({Cause.WALLTIME, Cause.OOM})
+"""What Slurm may say of a job that itself ended well: it caught the signal, and its time was over nevertheless."""
+
+
+def _status(record: EndRecord | None, account: AccountRow | None) -> tuple[int | None, int | None]:
+    """Exit code, and signal if it was one."""
+    if record is not None and not record.refused:
+        return record.status, signal_in(record.status)
+    if account is not None:
+        if account.signal:
+            return None, account.signal
+        return account.exit, signal_in(account.exit)
+    return None, None
+
+
+def _ran_out(number: int | None, peak: int | None, asked: int | None, *, said_so: bool) -> bool:
+    if said_so:
+        return True
+    return number == _SIGKILL and peak is not None and asked is not None and peak >= asked * _NEARLY
+
+
+def _reason(cause: Cause | None, said: str, number: int | None, record: EndRecord | None) -> str | None:
+    if cause is None:
+        return None
+    if record is not None and record.refused:
+        return RUN_ONCE
+    if cause is Cause.SIGNAL and number is not None:
+        return f"killed by {signal_name(number)}"
+    return f"Slurm says {said}" if said and first_word(said) not in {"FAILED", "COMPLETED"} else None

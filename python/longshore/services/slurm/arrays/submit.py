@@ -1,0 +1,265 @@
+"""Hands batches over, each at most once: what is not answered is looked up before anything else is done with it."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from functools import partial
+from typing import Final, TypeAlias
+
+import msgspec
+
+from longshore.contract.batch import (
+    Accepted,
+    Batch,
+    FindResult,
+    Limits,
+    Rejected,
+    SubmitResult,
+    Throttled,
+    Unsure,
+    Urgency,
+)
+from longshore.contract.context import RunPaths, Unreachable
+from longshore.errors import ConfigError
+from longshore.services.slurm.arrays.watch import Watch
+from longshore.services.slurm.batch_records import Attempt, BatchBook, Books
+from longshore.services.slurm.commands.client import SlurmClient
+from longshore.services.slurm.commands.parse import (
+    ClusterFacts,
+    Verdict,
+    connection_broke,
+    queue_rows,
+    refused_for_good,
+    submitted_id,
+    takes_fewer,
+    verdict,
+)
+from longshore.services.slurm.commands.poll_interval import Pace
+from longshore.services.slurm.render.batch_script import Scripts
+from longshore.world.processes.background_call import Aside
+from longshore.world.processes.shared_answers import since_boot
+from longshore.world.processes.shell import Answer
+
+_Number: TypeAlias = int | Unreachable | None
+
+LOG: Final = logging.getLogger("longshore.slurm")
+
+_BROKEN_S: Final = 15.0
+"""How long a batch may take to appear whose connection broke: what was read of it before is there or is not."""
+_BACK_OFF_S: Final = 2.0
+_MOST_BACK_OFF_S: Final = 60.0
+"""Pause after a batch that was not taken: twice as long each time, up to this."""
+_SMALLER_S: Final = 1.0
+"""Pause before a smaller batch is tried where a larger one was too large."""
+_MOMENT_S: Final = 1.0
+"""How long sbatch is waited for before the engine goes on; what it says later is taken when it is looked up."""
+
+
+class Handing:
+    """Hands the batches of one run over.
+
+    Parameters
+    ----------
+    run
+        The run directory.
+    client
+        Talks to Slurm.
+    scripts
+        Writes what is handed over.
+    books
+        Keeps what was handed over.
+    watch
+        Watches it from there on.
+    pace
+        How often the queue is asked.
+    facts
+        What is known of the cluster.
+    limits
+        Those of the site: how often is submitted, and how large a batch may be.
+    """
+
+    def __init__(
+        self,
+        *,
+        run: RunPaths,
+        client: SlurmClient,
+        scripts: Scripts,
+        books: Books,
+        watch: Watch,
+        pace: Pace,
+        facts: ClusterFacts | None,
+        limits: Limits,
+    ) -> None:
+        self._run = run
+        self._client = client
+        self._scripts = scripts
+        self._books = books
+        self._watch = watch
+        self._pace = pace
+        self._accounting = bool(facts and facts.accounting)
+        self._turns = client.turns(limits.submit_per_s) if limits.submit_per_s else None
+        self._largest = limits.max_batch
+        self.max_batch = limits.max_batch
+        """Members of a batch: fewer than the site allows while Slurm takes no more."""
+        self._back_off_s = _BACK_OFF_S
+        self._stops_run = scripts.stops_run
+        self._asked: dict[str, float] = {}
+        """Since when a batch is looked up, in seconds since boot."""
+        self._handing_over: Aside[Answer] = Aside()
+        self._handed: BatchBook | None = None
+        """The batch of which sbatch was told last."""
+        self._looking_up: Aside[tuple[str, _Number]] = Aside()
+
+    def openings(self) -> int | None:
+        """How many batches may be handed over at this moment; ``None`` for any number."""
+        if self._handing_over.busy:
+            return 0
+        return self._turns.free() if self._turns else None
+
+    def submit(self, batch: Batch) -> SubmitResult:
+        """Hand a batch over as one array."""
+        if self._pace.silence:
+            # Asking once more, and for half a minute, would keep the engine from all else.
+            return Throttled(f"the workload manager does not answer: {self._pace.silence}", _BACK_OFF_S)
+        if self._handing_over.busy and self._handed:
+            return Throttled(f"sbatch has not answered yet for the batch '{self._handed.tag}'", _MOMENT_S)
+        if self._turns and (wait_s := self._turns.take()):
+            return Throttled("other runs of yours submit as often as this site allows", wait_s)
+        try:
+            script = self._scripts.text(batch)
+        except ConfigError as error:
+            return Rejected(error.message, for_all=self._stops_run, hopeless=True)
+        book = BatchBook(
+            tag=batch.tag,
+            name=self._scripts.name(batch.tag),
+            members=tuple((member.job, member.attempt) for member in batch.members),
+            at=time.time(),
+            memory_b=batch.request.memory_b,
+            max_wait_s=self._scripts.longest_wait_s(batch),
+        )
+        try:
+            self._books.write(book, batch.members)
+        except OSError as error:
+            return Throttled(f"the batch cannot be written down: {error.strerror}", _BACK_OFF_S)
+        self._handed = book
+        self._handing_over.ask(partial(self._client.submit, script))
+        answer = self._hear(book, timeout_s=_MOMENT_S)
+        return answer or Unsure(f"sbatch has not answered yet for the batch '{book.tag}'")
+
+    def _hear(self, book: BatchBook, *, timeout_s: float = 0.0) -> SubmitResult | None:
+        """What sbatch says of the batch that it was told of last, once it says something."""
+        for answer in self._handing_over.take(timeout_s=timeout_s):
+            return self._judge(book, answer)
+        return None
+
+    def _judge(self, book: BatchBook, answer: Answer) -> SubmitResult:
+        found = submitted_id(answer.out) if answer.ok else None
+        if found:
+            self._taken(book, found[0])
+            self._back_off_s = _BACK_OFF_S
+            self.max_batch = min(self._largest, max(self.max_batch, 2 * len(book.members)))
+            return Accepted(str(found[0]))
+        if answer.status is None or answer.ok:
+            return Unsure(f"sbatch gave no id: {answer.why}")
+        match verdict(answer.err or answer.out):
+            case Verdict.UNSURE:
+                if connection_broke(answer.err or answer.out):
+                    # Where that cannot be written down, it is only waited for longer.
+                    with suppress(OSError):
+                        self._books.write(msgspec.structs.replace(book, may_appear_s=_BROKEN_S))
+                return Unsure(answer.why)
+            case Verdict.THROTTLED:
+                self._books.forget(book.tag)
+                if takes_fewer(answer.err or answer.out) and len(book.members) > 1:
+                    # Of an array, either all is taken or nothing: a part of it may fit under the limit.
+                    self.max_batch = len(book.members) // 2
+                    return Throttled(f"Slurm takes no more at once: {answer.why}", _SMALLER_S)
+                pause_s, self._back_off_s = self._back_off_s, min(2 * self._back_off_s, _MOST_BACK_OFF_S)
+                return Throttled(f"Slurm takes no more for now: {answer.why}", pause_s)
+            case _:
+                self._books.forget(book.tag)
+                hopeless = refused_for_good(answer.err or answer.out)
+                return Rejected(f"Slurm refuses it: {answer.why}", for_all=self._stops_run, hopeless=hopeless)
+
+    def _taken(self, book: BatchBook, number: int) -> None:
+        known = msgspec.structs.replace(book, id=number)
+        self._watch.follow(known, since_boot())
+        self._pace.hurry()
+        try:
+            self._books.write(known)
+        except OSError as error:
+            # The job's name finds it again.
+            LOG.warning("the id %s of batch '%s' cannot be written down: %s", number, book.tag, error.strerror)
+
+    def renice(self, urgencies: Mapping[str, Urgency]) -> dict[int, int]:
+        """The nice values of batches that wait, by how urgent they became."""
+        values: dict[int, int] = {}
+        for tag, urgency in sorted(urgencies.items()):
+            nice = None if self._scripts.has_own_nice else self._scripts.nice(urgency)
+            book = self._books.read(tag) if nice is not None else None
+            if book is not None and book.id is not None and nice is not None:
+                values[book.id] = nice
+        return values
+
+    def find(self, tags: Iterable[str]) -> FindResult | Unreachable:
+        """Look batches up: in what was written down, else by name in the queue and in accounting."""
+        taken: dict[str, frozenset[Attempt]] = {}
+        late: dict[str, Rejected | Throttled] = {}
+        for tag in tags:
+            if self._handing_over.busy and self._handed and self._handed.tag == tag:
+                said = self._hear(self._handed)
+                if said is None:
+                    return Unreachable(why=f"sbatch has not answered yet for the batch '{tag}'")
+                if isinstance(said, Rejected | Throttled):
+                    late[tag] = said
+                    continue
+            book = self._books.read(tag)
+            if book is None:
+                continue
+            if book.id is None:
+                number = self._look_up(book)
+                if isinstance(number, Unreachable):
+                    return number
+                if number is None:
+                    self._books.forget(tag)
+                    continue
+                self._taken(book, number)
+            taken[tag] = frozenset(book.members)
+        return FindResult(taken, late)
+
+    def _look_up(self, book: BatchBook) -> _Number:
+        """Slurm's id of a batch whose submission was never answered."""
+        if self._pace.silence:
+            return Unreachable(why=self._pace.silence)
+        if not self._looking_up.busy:
+            # Only a question put after sbatch had its time knows of what sbatch did.
+            self._asked.setdefault(book.tag, since_boot())
+            self._looking_up.ask(lambda: (book.tag, self._searched(book)))
+        for tag, number in self._looking_up.take(timeout_s=_MOMENT_S):
+            if tag == book.tag:
+                return number
+        return Unreachable(why=f"'{book.name}' is being looked up, for sbatch did not answer")
+
+    def _searched(self, book: BatchBook) -> _Number:
+        """Slurm's id of a batch, by its name."""
+        told = self._client.queue(
+            max_age_s=self._pace.floor_s, not_before=self._asked[book.tag], floor_s=self._pace.floor_s
+        )
+        if told is None or told.text is None:
+            return Unreachable(why=told.why if told else f"the queue is asked again for '{book.name}' in a moment")
+        for row in queue_rows(told.text):
+            if row.name == book.name:
+                return row.id.job
+        if self._accounting:
+            since = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(book.at - 3600))
+            rows = self._client.accounts_named(book.name, since=since)
+            if isinstance(rows, Unreachable):
+                return rows
+            if rows:
+                return min(rows, key=lambda task: task.job).job
+        if abs(time.time() - book.at) < book.may_appear_s:
+            return Unreachable(why=f"sbatch did not answer, and its job '{book.name}' may still appear")
+        return None

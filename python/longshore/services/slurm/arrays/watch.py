@@ -1,0 +1,271 @@
+"""Watches what was handed over, through the jobs' own records and the queue, and says which attempts are over."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+import msgspec
+
+from longshore.contract.batch import MemberEvent, WaitReasons
+from longshore.engine.job_wrapper import EndRecord
+from longshore.model.run.event import Ended, Lost, Started
+from longshore.services.slurm.batch_records import Attempt, BatchBook, Books
+from longshore.services.slurm.commands.parse import QueueRow, TaskId, queue_rows
+from longshore.services.slurm.commands.poll_interval import Pace
+from longshore.services.slurm.commands.states import HELD_REASONS, Phase, phase_of
+from longshore.world.processes.shared_answers import Told
+
+LOG: Final = logging.getLogger("longshore.slurm")
+
+_SETTLE_S: Final = 3.0
+"""A query begun so soon after a batch was handed over may not know it yet."""
+NOT_SAID: Final = "no reason yet"
+"""What is said of those that the scheduler has not come to."""
+GRACE_S: Final = 60.0
+"""How long what is gone from the queue, and of which nothing else is known, is looked for."""
+
+
+class Watched:
+    """What is known of one attempt that is not over."""
+
+    __slots__ = (
+        "attempt", "book", "expired", "gone", "gone_at", "handed_at", "position", "record", "row", "started", "task",
+        "wanted_at",
+    )  # fmt: skip
+
+    def __init__(self, attempt: Attempt, book: BatchBook, position: int, handed_at: float) -> None:
+        self.attempt = attempt
+        self.book = book
+        self.position = position
+        self.expired = position in book.expired
+        """Whether it was cancelled because it waited too long."""
+        self.task: TaskId | None = book.task(position)
+        self.handed_at = handed_at
+        self.started = False
+        self.record: EndRecord | None = None
+        self.row: QueueRow | None = None
+        """The newest row of the queue."""
+        self.gone = 0
+        """How many answers in a row did not know it."""
+        self.gone_at = 0.0
+        self.wanted_at = 0.0
+        """When its end was first known of, while the scheduler's word for it is waited for."""
+
+    @property
+    def said_over(self) -> bool:
+        """Whether the queue calls it over."""
+        return self.row is not None and phase_of(self.row.state) is Phase.OVER
+
+    @property
+    def waits(self) -> bool:
+        """Whether it has not started, as far as is known."""
+        if self.started or self.record is not None:
+            return False
+        return self.row is None or phase_of(self.row.state) is Phase.WAITING
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether it says itself that it ended well."""
+        return self.record is not None and self.record.status == 0 and not self.record.refused
+
+
+class Over(msgspec.Struct, frozen=True):
+    """Attempts that are over.
+
+    Attributes
+    ----------
+    told
+        Those of which all is known that will be.
+    asked
+        Those of which Slurm is to say how they ended.
+    """
+
+    told: list[Watched]
+    asked: list[Watched]
+
+
+class Watch:
+    """The attempts that are not over.
+
+    Parameters
+    ----------
+    books
+        What was written down of them.
+    pace
+        How often the queue is asked.
+    """
+
+    def __init__(self, books: Books, pace: Pace) -> None:
+        self._books = books
+        self._pace = pace
+        self.members: dict[Attempt, Watched] = {}
+        self._silent: dict[str, dict[Attempt, Watched]] = {}
+        """Those of them, per batch, that have left no record yet."""
+        self._ending: dict[Attempt, Watched] = {}
+        """Those of which something says that they are over: of ten thousand that wait, none is looked at for that."""
+        self.over: dict[Attempt, BatchBook] = {}
+        """What has ended, and the engine has not settled yet."""
+        self.waiting: WaitReasons | None = None
+        """Why those wait that wait, as of the newest answer; ``None`` once it was taken."""
+
+    def follow(self, book: BatchBook, handed_at: float) -> None:
+        """Watch the members of a batch that has an id, from a moment (seconds since boot) on."""
+        for position, attempt in enumerate(book.members):
+            if attempt not in self.members:
+                self.members[attempt] = member = Watched(attempt, book, position, handed_at)
+                self._silent.setdefault(book.tag, {})[attempt] = member
+
+    def from_records(self) -> Iterator[MemberEvent]:
+        """What jobs wrote down."""
+        for tag, wanted in list(self._silent.items()):
+            records, begun = self._books.files(tag).read_ends(wanted)
+            for attempt in sorted(begun | records.keys()):
+                member = wanted[attempt]
+                record = records.get(attempt)
+                if not member.started and (record is None or not record.refused):
+                    member.started = True
+                    yield Started(
+                        j=attempt[0],
+                        a=attempt[1],
+                        host=record.host if record else None,
+                        at=record.start if record else None,
+                    )
+                if record is not None:
+                    member.record = record
+                    self._ending[attempt] = member
+                    self._speaks(member)
+
+    def _speaks(self, member: Watched) -> None:
+        """Look for the record of a member no longer."""
+        silent = self._silent.get(member.book.tag, {})
+        silent.pop(member.attempt, None)
+        if not silent:
+            self._silent.pop(member.book.tag, None)
+
+    def from_queue(self, told: Told) -> Iterator[MemberEvent]:
+        """What an answer of the queue says."""
+        by_task = {row.id: row for row in queue_rows(told.text or "")}
+        reasons: dict[str, list[int]] = {}
+        for attempt, member in self.members.items():
+            row = by_task.get(member.task) if member.task else None
+            if row is None:
+                if told.asked_at > member.handed_at + _SETTLE_S:
+                    member.gone += 1
+                    member.gone_at = member.gone_at or told.asked_at
+                    if member.gone >= 2:
+                        self._ending[attempt] = member
+                continue
+            member.gone, member.gone_at, member.row = 0, 0.0, row
+            phase = phase_of(row.state)
+            if phase is Phase.OVER:
+                self._ending[attempt] = member
+            if phase is Phase.WAITING and not member.started:
+                reasons.setdefault(row.reason if row.reason != "None" else NOT_SAID, []).append(attempt[0])
+            if phase is Phase.UNKNOWN:
+                LOG.warning("Slurm calls the state of job %s '%s', a word that is not known here", row.id, row.state)
+            if phase is Phase.RUNNING and not member.started:
+                member.started = True
+                yield Started(j=attempt[0], a=attempt[1], host=row.node or None, at=row.started_at)
+        self.waiting = WaitReasons(
+            reasons={reason: tuple(sorted(jobs)) for reason, jobs in sorted(reasons.items())},
+            held=HELD_REASONS & reasons.keys(),
+            hint="scontrol release ID lets them go",
+        )
+
+    def tasks_of(self, attempts: Iterable[Attempt]) -> list[TaskId]:
+        """What Slurm calls some attempts: whole batches where none of them is left out."""
+        tasks: list[TaskId] = []
+        by_tag: dict[str, list[Watched]] = {}
+        for attempt in attempts:
+            member = self.members[attempt]
+            by_tag.setdefault(member.book.tag, []).append(member)
+        for tag, mine in by_tag.items():
+            number = mine[0].book.id
+            if number is not None and len(mine) == sum(member.book.tag == tag for member in self.members.values()):
+                tasks.append(TaskId(number))
+            else:
+                tasks += [member.task for member in mine if member.task]
+        return tasks
+
+    def expire(self, now: float) -> list[Watched]:
+        """Those that by now (seconds since the epoch) have waited longer than they may, each once."""
+        late = [
+            member
+            for member in self.members.values()
+            if member.book.max_wait_s is not None
+            and not member.expired
+            and now - member.book.at > member.book.max_wait_s
+            and member.waits
+        ]
+        by_tag: dict[str, list[Watched]] = {}
+        for member in late:
+            member.expired = True
+            by_tag.setdefault(member.book.tag, []).append(member)
+        for tag, these in by_tag.items():
+            # Another life must not take this for what somebody else did.
+            known = self._books.read(tag) or these[0].book
+            positions = tuple(sorted({*known.expired, *(member.position for member in these)}))
+            try:
+                self._books.write(msgspec.structs.replace(known, expired=positions))
+            except OSError as error:
+                LOG.warning("who of batch '%s' waited too long cannot be written down: %s", tag, error.strerror)
+        return late
+
+    def over_by(self, now: float, *, gathers: bool) -> Over:
+        """The attempts that are over at this moment (seconds since boot), as far as is certain.
+
+        Parameters
+        ----------
+        now
+            This moment.
+        gathers
+            Whether Slurm is asked about those as well that say themselves that they ended well.
+        """
+        told: list[Watched] = []
+        asked: list[Watched] = []
+        for member in self._ending.values():
+            gone = member.said_over or member.gone >= 2
+            if member.succeeded and not gathers:
+                told.append(member)
+            elif member.record is not None or gone:
+                if not member.wanted_at:
+                    # How it ended is asked of Slurm, and of nothing that Slurm said before.
+                    member.wanted_at = now
+                    if not member.succeeded:
+                        self._pace.want(now)
+                if gone or member.succeeded or now - member.wanted_at > GRACE_S:
+                    asked.append(member)
+        return Over(told, asked)
+
+    def leave(self, ends: Iterable[Ended | Lost]) -> Iterator[MemberEvent]:
+        """Watch these no longer; their ends are told, each after its start."""
+        for end in ends:
+            member = self.members.pop((end.j, end.a))
+            self._ending.pop(member.attempt, None)
+            self._speaks(member)
+            self.over[member.attempt] = member.book
+            if not member.started and isinstance(end, Ended) and (end.exit is not None or end.signal is not None):
+                # It was over before anybody saw it run.
+                yield Started(j=end.j, a=end.a, host=end.host, at=end.start)
+            yield end
+
+    def settled(self, attempts: Iterable[Attempt]) -> None:
+        """Remove what was kept for the sake of ends that the journal knows."""
+        tags = set()
+        for attempt in attempts:
+            book = self.over.pop(attempt, None)
+            if book is not None:
+                self._books.files(book.tag).remove_end(attempt)
+                tags.add(book.tag)
+        if tags:
+            # Somebody who watches ten thousand does not look at all of them for each that ends.
+            left = tags & {book.tag for book in self.over.values()}
+            for member in self.members.values():
+                if tags <= left:
+                    break
+                if member.book.tag in tags:
+                    left.add(member.book.tag)
+            for tag in tags - left:
+                self._books.forget(tag)

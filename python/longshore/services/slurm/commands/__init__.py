@@ -1,0 +1,1 @@
+"""Slurm's programs, and what they print."""

@@ -1,0 +1,253 @@
+"""Talks to Slurm through its programs; nobody else in here does."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Final
+
+from longshore.contract.context import Unreachable
+from longshore.services.slurm.commands import parse
+from longshore.services.slurm.commands.parse import AccountRow, ClusterFacts, TaskId
+from longshore.sites.inherited_environment import InheritRule, select_inherited
+from longshore.world.host import user_name
+from longshore.world.processes.rate_limit import Turns
+from longshore.world.processes.shared_answers import Told, newest
+from longshore.world.processes.shell import Answer, Shell, SystemShell
+from longshore.world.runs.registry import state_folder
+
+LOG: Final = logging.getLogger("longshore.slurm")
+
+_OURS: Final = re.compile(r"(SLURM|SBATCH|SQUEUE|SACCT|SCANCEL|SALLOC|SRUN|SINFO|PMI|PMIX)_?\w*")
+_KEPT: Final = frozenset({"SLURM_CONF"})
+"""What of the environment of an enclosing job or of a user's habits may reach Slurm's programs."""
+NEEDED: Final = frozenset({"PATH", "SLURM_CONF"})
+"""What sbatch is given of the environment, and jobs inherit with it, whatever a site says of that."""
+_ASK_S: Final = 60.0
+_SUBMIT_S: Final = 90.0
+"""Longer than Slurm's own MessageTimeout, so that a late reply is still a reply."""
+_IDS_A_CALL: Final = 400
+"""Ids on one command line: few enough for any limit of the kernel's, or of a site's wrapper."""
+_TASKS_A_CALL: Final = 100
+"""Tasks of one array that are asked for by themselves; of more, the whole array is asked for."""
+
+
+class SlurmClient:
+    """Slurm's programs, for one cluster.
+
+    Parameters
+    ----------
+    settings
+        The service's own map; ``config`` and ``clusters`` of it are used here.
+    shell
+        Runs programs.
+    setup
+        Lines of shell that run before each program, such as ``module load slurm``.
+    inherit
+        Which variables jobs inherit; see `longshore.sites.inherited_environment.select_inherited`.
+    """
+
+    def __init__(
+        self,
+        settings: Mapping[str, Any],
+        *,
+        shell: Shell | None = None,
+        setup: Sequence[str] = (),
+        inherit: InheritRule = "all",
+    ) -> None:
+        self._shell = shell or SystemShell()
+        self._setup = tuple(setup)
+        self._clusters = str(settings["clusters"]) if settings.get("clusters") else None
+        self._env = scrubbed(os.environ)
+        if settings.get("config"):
+            self._env["SLURM_CONF"] = str(settings["config"])
+        self._kept: tuple[str, ...] | None = None
+        """Fields of accounting that are kept, of those that this version has; ``None`` until it was asked."""
+        names, _ = select_inherited(self._env, inherit)
+        # Without these two, sbatch would not even be found, or find its cluster.
+        self._to_submit = {name: self._env[name] for name in self._env if name in names or name in NEEDED}
+        self.calls: dict[str, int] = {}
+        """How often each program was run."""
+
+    @property
+    def scrubbed(self) -> list[str]:
+        """Names of the variables that are kept from Slurm's programs."""
+        return sorted(os.environ.keys() - self._env.keys())
+
+    # ------------------------------------------------------------------------------------------------------ submit
+
+    def submit(self, script: str, *options: str) -> Answer:
+        """Hand a script over on the standard input of ``sbatch``, with options beside those that are in it."""
+        words = ["sbatch", "--parsable"]
+        if self._clusters:
+            words.append(f"--clusters={self._clusters}")
+        return self._run([*words, *options], timeout_s=_SUBMIT_S, stdin=script, env=self._to_submit)
+
+    # --------------------------------------------------------------------------------------------------------- ask
+
+    def queue(self, *, max_age_s: float, not_before: float = 0.0, floor_s: float = 0.0) -> Told | None:
+        """What squeue says of all jobs of this user, asked by one process of this host for all; see `newest`."""
+        return newest(
+            self._queue_path, max_age_s=max_age_s, ask=self._ask_queue, not_before=not_before, floor_s=floor_s
+        )
+
+    def _ask_queue(self) -> tuple[str | None, str]:
+        words = ["squeue", "--noheader", "--array", "--states=all", f"--user={user_name()}"]
+        answer = self._run([*words, *self._of_cluster, f"--format={parse.QUEUE_FORMAT}"])
+        return (answer.out, "") if answer.ok else (None, answer.why)
+
+    @property
+    def _queue_path(self) -> Path:
+        return state_folder() / "newest" / f"squeue-{self._which}.json"
+
+    def turns(self, per_s: float) -> Turns:
+        """The turns at sbatch of all processes of this user on this host."""
+        return Turns(state_folder() / "newest" / f"sbatch-{self._which}.turns", per_s)
+
+    @property
+    def _which(self) -> str:
+        """One name per cluster, however a site's programs are told of it."""
+        which = f"{self._env.get('SLURM_CONF', '')}\0{self._clusters or ''}\0{user_name()}"
+        return sha256(which.encode()).hexdigest()[:16]
+
+    def accounts(self, tasks: Iterable[TaskId]) -> dict[TaskId, AccountRow] | Unreachable:
+        """What accounting says of tasks: what outcomes are made from, and the fields that are kept."""
+        rows: dict[TaskId, AccountRow] = {}
+        if self._kept is None:
+            told = self._run(["sacct", "--helpformat"], timeout_s=_ASK_S / 4)
+            self._kept = parse.kept_fields(told.out) if told.ok else None
+        kept = self._kept or ()
+        for some in _chunks(_names_of(tasks)):
+            answer = self._run([*self._sacct_words((*parse.ACCOUNT_FIELDS, *kept)), _jobs(some)])
+            if not answer.ok:
+                return Unreachable(why=answer.why)
+            rows |= parse.full_rows(answer.out, kept)
+        return rows
+
+    def accounts_named(self, name: str, *, since: str) -> dict[TaskId, AccountRow] | Unreachable:
+        """What accounting says of the jobs of a name that were there since a moment (local time, ISO-8601)."""
+        words = self._sacct_words(parse.ACCOUNT_FIELDS)
+        answer = self._run([*words, f"--name={name}", f"--starttime={since}", f"--user={user_name()}"])
+        return parse.account_rows(answer.out) if answer.ok else Unreachable(why=answer.why)
+
+    def _sacct_words(self, fields: Sequence[str]) -> list[str]:
+        return [
+            "sacct",
+            "--noheader",
+            "--parsable2",
+            f"--delimiter={parse.SEPARATOR}",
+            f"--format={','.join(fields)}",
+            *self._of_cluster,
+        ]
+
+    def shown(self, task: TaskId) -> dict[str, str] | Unreachable | None:
+        """What ``scontrol show job`` says of a task; ``None`` when the controller knows it no more."""
+        answer = self._run(["scontrol", *self._of_cluster, "--oneliner", "show", "job", str(task)])
+        if answer.ok:
+            # A heterogeneous job has a line for each component, the one that counts first.
+            return dict(_pairs(answer.out.strip().partition("\n")[0]))
+        return None if "Invalid job id" in answer.err else Unreachable(why=answer.why)
+
+    def facts(self) -> ClusterFacts | Unreachable:
+        """What the controller says of its cluster."""
+        answer = self._run(["scontrol", *self._of_cluster, "show", "config"], timeout_s=_ASK_S / 4)
+        if not answer.ok:
+            return Unreachable(why=answer.why)
+        known = self.ask(["scontrol", "--oneliner", "show", "licenses"], timeout_s=_ASK_S / 4)
+        return parse.with_licences(parse.cluster_facts(answer.out), known.out if known.ok else "")
+
+    def ask(self, words: Sequence[str], *, timeout_s: float, of_cluster: bool = True) -> Answer:
+        """Ask anything else, of the cluster or of the installation."""
+        program, *rest = words
+        return self._run([program, *(self._of_cluster if of_cluster else ()), *rest], timeout_s=timeout_s)
+
+    # --------------------------------------------------------------------------------------------------------- act
+
+    def cancel(self, tasks: Iterable[TaskId]) -> Answer | None:
+        """Have tasks ended; returns the first answer that was none, or ``None``."""
+        for some in _chunks([str(task) for task in tasks]):
+            answer = self._run(["scancel", *self._of_cluster, *some])
+            if not answer.ok:
+                return answer
+        return None
+
+    def cancel_named(self, name: str) -> Answer:
+        """Have all jobs of a name ended."""
+        return self._run(["scancel", *self._of_cluster, f"--name={name}", f"--user={user_name()}"])
+
+    def release(self, jobs: Iterable[int]) -> Answer | None:
+        """Let jobs go that are held; returns the first answer that was none, or ``None``."""
+        for some in _chunks([str(job) for job in jobs]):
+            answer = self._run(["scontrol", *self._of_cluster, "release", ",".join(some)])
+            if not answer.ok:
+                return answer
+        return None
+
+    def renice(self, values: Mapping[int, int]) -> Answer:
+        """Change the nice value of jobs that wait, all in one call; those that are gone are passed over."""
+        # scontrol takes commands on its input, and goes on after one that failed.
+        lines = "".join(f"update JobId={job} Nice={nice}\n" for job, nice in values.items())
+        return self._run(["scontrol", *self._of_cluster], stdin=lines)
+
+    def cancel_waiting(self, tasks: Iterable[TaskId]) -> Answer | None:
+        """Have those of some tasks ended that have not started; returns the first answer that was none, or ``None``."""
+        for some in _chunks([str(task) for task in tasks]):
+            answer = self._run(["scancel", *self._of_cluster, "--state=PENDING", *some])
+            if not answer.ok:
+                return answer
+        return None
+
+    # ---------------------------------------------------------------------------------------------------------------
+
+    @property
+    def _of_cluster(self) -> list[str]:
+        return [f"--clusters={self._clusters}"] if self._clusters else []
+
+    def _run(
+        self, words: Sequence[str], *, timeout_s: float = _ASK_S, stdin: str = "", env: Mapping[str, str] | None = None
+    ) -> Answer:
+        self.calls[words[0]] = self.calls.get(words[0], 0) + 1
+        argv: Sequence[str] = words
+        if self._setup:
+            argv = ["/bin/sh", "-c", "\n".join([*self._setup, 'exec "$@"']), words[0], *words]
+        LOG.debug("asked: %s%s", shlex.join(words), f"\n{stdin}" if stdin else "")
+        answer = self._shell.run(argv, env=self._env if env is None else env, timeout_s=timeout_s, stdin=stdin)
+        LOG.debug("%s answered %s in %.2f s: %s%s", words[0], answer.status, answer.seconds, answer.out, answer.err)
+        return answer
+
+
+def scrubbed(environment: Mapping[str, str]) -> dict[str, str]:
+    """An environment without what an enclosing job, or a user's habits, would tell Slurm's programs."""
+    return {name: value for name, value in environment.items() if name in _KEPT or not _OURS.fullmatch(name)}
+
+
+def _pairs(line: str) -> Iterable[tuple[str, str]]:
+    """NAME=VALUE pairs of a line of scontrol; a value may hold blanks, a name cannot."""
+    for found in re.finditer(
+        r"(?:^|\s)([A-Za-z][\w:/.&*]*)=((?:(?!\s[A-Za-z][\w:/.&*]*=).)*)", line.strip(), re.DOTALL
+    ):
+        yield found[1], found[2].strip()
+
+
+def _names_of(tasks: Iterable[TaskId]) -> list[str]:
+    """What to call tasks in a question: by themselves, or by their array where these are many of it."""
+    by_job: dict[int, list[TaskId]] = {}
+    for task in tasks:
+        by_job.setdefault(task.job, []).append(task)
+    names: list[str] = []
+    for job, these in sorted(by_job.items()):
+        names += [str(job)] if len(these) > _TASKS_A_CALL else [str(task) for task in these]
+    return names
+
+
+def _jobs(names: Sequence[str]) -> str:
+    return f"--jobs={','.join(names)}"
+
+
+def _chunks(items: Sequence[Any]) -> Iterable[Sequence[Any]]:
+    return (items[start : start + _IDS_A_CALL] for start in range(0, len(items), _IDS_A_CALL))

@@ -1,0 +1,401 @@
+"""Turns what Slurm's programs print into records."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+from longshore.services.slurm.commands.states import first_word
+
+SEPARATOR: Final = "\x1f"
+"""Between the fields of sacct: a sign that no name of a job has in it."""
+
+QUEUE_FORMAT: Final = "%i|%A|%T|%r|%S|%N|%j"
+"""Fields of squeue (`queue_rows`): id, own id, state, reason, start, nodes, and the name, which may be anything."""
+
+ACCOUNT_FIELDS: Final = (
+    "JobID",
+    "JobIDRaw",
+    "State",
+    "ExitCode",
+    "Start",
+    "End",
+    "ElapsedRaw",
+    "TotalCPU",
+    "MaxRSS",
+    "ReqMem",
+    "NodeList",
+    "Reason",
+)
+"""Fields of sacct that outcomes are made from (`account_rows`)."""
+
+GATHERED_FIELDS: Final = (
+    "Account",
+    "AllocNodes",
+    "AllocTRES",
+    "ConsumedEnergyRaw",
+    "CPUTimeRaw",
+    "End",
+    "ExitCode",
+    "JobID",
+    "JobName",
+    "NCPUS",
+    "NNodes",
+    "QOS",
+    "ReqGRES",
+    "ReqMem",
+    "ReqNodes",
+    "ReqTRES",
+    "Start",
+    "State",
+    "Submit",
+    "UID",
+    "User",
+    "WorkDir",
+)
+"""Fields of sacct that are kept with an attempt; those of buildtest's page on batch schedulers."""
+
+
+class TaskId(msgspec.Struct, frozen=True):
+    """What Slurm calls one attempt: the id of the job, and the index within its array; ``None`` for a single job."""
+
+    job: int
+    index: int | None = None
+
+    def __str__(self) -> str:
+        return str(self.job) if self.index is None else f"{self.job}_{self.index}"
+
+
+_REPLY: Final = re.compile(r"^(?:Submitted batch job )?([0-9]+)(?:;(\S+)| on cluster (\S+))?$")
+
+
+def submitted_id(reply: str) -> tuple[int, str | None] | None:
+    """Job id and cluster of what ``sbatch`` replied, whatever a site's wrapper prints around it; ``None`` for none."""
+    for line in reversed(reply.splitlines()):
+        if found := _REPLY.match(line.strip()):
+            return int(found[1]), found[2] or found[3]
+    return None
+
+
+class Verdict(StrEnum):
+    """What a failed ``sbatch`` means."""
+
+    REFUSED = "refused"
+    """For good: the same request will be refused again."""
+    THROTTLED = "throttled"
+    """Not now: nothing was taken, and asking again later helps."""
+    UNSURE = "unsure"
+    """It may have been taken."""
+
+
+_NOT_NOW: Final = re.compile(
+    r"submit limit|QOSMax\w*Submit|AssocMax\w*|AssocGrp\w*|Grp\w*Submit\w*Limit|job submit limit"
+    r"|temporarily unable to accept job|Resource temporarily unavailable|MaxJobCount|too many jobs"
+    r"|Unable to contact slurm controller|connect failure|Connection refused|Address already in use"
+    r"|Slurm backup controller in standby mode|currently unable to|Protocol authentication error|Munge",
+    re.IGNORECASE,
+)
+_TOO_MANY: Final = re.compile(
+    r"submit limit|QOSMax\w*Submit|AssocMax\w*Submit|AssocGrp\w*Submit|Grp\w*Submit\w*Limit|MaxJobCount|too many jobs",
+    re.IGNORECASE,
+)
+_PERHAPS: Final = re.compile(
+    r"timed out|Zero Bytes were transmitted|Unexpected message received|Transport endpoint|Connection reset"
+    r"|Communication connection failure|Header lengths are longer",
+    re.IGNORECASE,
+)
+
+
+_BROKEN: Final = re.compile(r"Connection reset|Transport endpoint|Zero Bytes were transmitted", re.IGNORECASE)
+
+
+def connection_broke(said: str) -> bool:
+    """Whether what is not known is so because a connection broke, and not because somebody is slow."""
+    return bool(_BROKEN.search(said)) and "timed out" not in said.lower()
+
+
+def verdict(said: str) -> Verdict:
+    """What to make of the words of an ``sbatch`` that did not reply with an id."""
+    if _PERHAPS.search(said):
+        return Verdict.UNSURE
+    return Verdict.THROTTLED if _NOT_NOW.search(said) else Verdict.REFUSED
+
+
+_FOR_GOOD: Final = re.compile(
+    r"Invalid (partition|qos|account|wckey|license|feature|generic resource|job array|node name|trackable resource)"
+    r"|Invalid --|Requested reservation is invalid|Requested time limit is invalid"
+    r"|Requested node configuration is not available|Memory specification can ?not be satisfied"
+    r"|Node count specification invalid|More processors requested than permitted|(unrecognized|invalid) option"
+    r"|does not look like a batch script|Access/permission denied|not permitted to use this (partition|account|qos)",
+    re.IGNORECASE,
+)
+
+
+def refused_for_good(said: str) -> bool:
+    """Whether what was refused would be refused again: it names what is not there, or more than there is."""
+    return bool(_FOR_GOOD.search(said))
+
+
+def takes_fewer(said: str) -> bool:
+    """Whether a batch was not taken because of how many tasks it has beside those that are there."""
+    return bool(_TOO_MANY.search(said))
+
+
+class QueueRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """One task of a job, as squeue shows it."""
+
+    id: TaskId
+    raw: str
+    """What Slurm calls it in its own messages: a task that has started has an id of its own."""
+    state: str
+    reason: str
+    started_at: float | None
+    node: str
+    name: str
+
+
+_SPAN: Final = re.compile(r"(\d+)(?:-(\d+)(?::(\d+))?)?")
+_MOST_TASKS: Final = 4_000_001
+"""Largest index of an array that Slurm can be built for (slurm.conf(5): MaxArraySize)."""
+
+
+def queue_rows(text: str) -> Iterator[QueueRow]:
+    """The rows of ``squeue --noheader --format`` `QUEUE_FORMAT`; tasks that share a row get one each."""
+    for line in text.splitlines():
+        fields = line.split("|", 6)
+        if len(fields) != 7:
+            continue
+        number, raw, state, reason, start, nodes, name = fields
+        for task in task_ids(number):
+            yield QueueRow(
+                id=task,
+                raw=raw.strip(),
+                state=state.strip(),
+                reason=reason.strip(),
+                started_at=moment(start),
+                node=nodes.strip(),
+                name=name,
+            )
+
+
+def task_ids(text: str) -> Iterator[TaskId]:
+    """The tasks that ``29``, ``29_3`` or ``29_[0-2,5-9:2%3]`` stands for."""
+    # Of a heterogeneous job, the first component is where its script runs: 12+0, 12+1.
+    job, underscore, rest = text.strip().removesuffix("+0").partition("_")
+    if not job.isdecimal():
+        return
+    if not underscore:
+        yield TaskId(int(job))
+    elif rest.isdecimal():
+        yield TaskId(int(job), int(rest))
+    else:
+        for span in rest.strip("[]").partition("%")[0].split(","):
+            if (found := _SPAN.fullmatch(span.strip())) and int(found[2] or 0) < _MOST_TASKS:
+                first, last, step = int(found[1]), int(found[2] or found[1]), int(found[3] or 1)
+                yield from (TaskId(int(job), index) for index in range(first, last + 1, step or 1))
+
+
+class AccountRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What accounting knows of one task: its own line, with the peak of its steps."""
+
+    id: TaskId
+    raw: str = ""
+    state: str
+    said: str
+    """The state as written, such as ``CANCELLED by 1000``."""
+    exit: int
+    signal: int
+    started_at: float | None = None
+    ended_at: float | None = None
+    run_s: float | None = None
+    cpu_s: float | None = None
+    peak_memory_b: int | None = None
+    node: str = ""
+    reason: str = ""
+    queue_s: float | None = None
+    """Seconds between its submission and its start, on the scheduler's clock."""
+    gathered: Mapping[str, str] = msgspec.field(default_factory=dict)
+    """Fields that are kept as they are."""
+
+
+def kept_fields(helpformat: str) -> tuple[str, ...]:
+    """Those of `GATHERED_FIELDS` that ``sacct --helpformat`` names: of others, it refuses the whole question."""
+    there = {word.lower() for word in helpformat.split()}
+    return tuple(name for name in GATHERED_FIELDS if name.lower() in there)
+
+
+def full_rows(text: str, kept: Sequence[str] = GATHERED_FIELDS) -> dict[TaskId, AccountRow]:
+    """The tasks in the output of sacct with `ACCOUNT_FIELDS` and, after them, fields that are kept as they are."""
+    own: list[str] = []
+    gathered: dict[TaskId, dict[str, str]] = {}
+    for line in text.splitlines():
+        fields = line.split(SEPARATOR)
+        if len(fields) != len(ACCOUNT_FIELDS) + len(kept):
+            continue
+        own.append(SEPARATOR.join(fields[: len(ACCOUNT_FIELDS)]))
+        tasks = list(task_ids(fields[0]))
+        if len(tasks) == 1:
+            values = zip(kept, fields[len(ACCOUNT_FIELDS) :], strict=True)
+            gathered[tasks[0]] = {name: value for name, value in values if value}
+    rows = account_rows("\n".join(own))
+    for task, found in gathered.items():
+        if task in rows:
+            waited = _between(found.get("Submit", ""), found.get("Start", ""))
+            rows[task] = msgspec.structs.replace(rows[task], gathered=found, queue_s=waited)
+    return rows
+
+
+def account_rows(text: str) -> dict[TaskId, AccountRow]:
+    """The tasks in the output of ``sacct --parsable2 --delimiter`` `SEPARATOR` ``--format`` `ACCOUNT_FIELDS`.
+
+    Only the lines of steps know the memory that was used, and only those of jobs how a job ended.
+    """
+    rows: dict[TaskId, AccountRow] = {}
+    peaks: dict[TaskId, int] = {}
+    signalled: dict[TaskId, int] = {}
+    for line in text.splitlines():
+        fields = dict(zip(ACCOUNT_FIELDS, line.split(SEPARATOR), strict=False))
+        if len(fields) != len(ACCOUNT_FIELDS):
+            continue
+        number, dot, _ = fields["JobID"].partition(".")
+        tasks = list(task_ids(number))
+        if len(tasks) != 1:
+            continue
+        task = tasks[0]
+        code, number_of_signal = exit_pair(fields["ExitCode"])
+        if dot:
+            if (peak := amount(fields["MaxRSS"])) is not None:
+                peaks[task] = max(peak, peaks.get(task, 0))
+            signalled[task] = max(number_of_signal, signalled.get(task, 0))
+            continue
+        rows[task] = AccountRow(
+            id=task,
+            raw=fields["JobIDRaw"],
+            state=first_word(fields["State"]),
+            said=fields["State"],
+            exit=code,
+            signal=number_of_signal,
+            started_at=moment(fields["Start"]),
+            ended_at=moment(fields["End"]),
+            run_s=float(fields["ElapsedRaw"]) if fields["ElapsedRaw"].isdecimal() else None,
+            cpu_s=seconds(fields["TotalCPU"]),
+            node=fields["NodeList"],
+            reason=fields["Reason"],
+        )
+    return {
+        task: msgspec.structs.replace(row, peak_memory_b=peaks.get(task)) if task in peaks else row
+        for task, row in rows.items()
+    }
+
+
+def shown_row(task: TaskId, fields: Mapping[str, str]) -> AccountRow:
+    """What the fields of ``scontrol show job`` tell of a task that is over."""
+    code, number = exit_pair(fields.get("ExitCode", ""))
+    return AccountRow(
+        id=task,
+        raw=fields.get("JobId", ""),
+        state=first_word(fields.get("JobState", "")),
+        said=fields.get("JobState", ""),
+        exit=code,
+        signal=number,
+        started_at=moment(fields.get("StartTime", "")),
+        ended_at=moment(fields.get("EndTime", "")),
+        run_s=seconds(fields.get("RunTime", "")),
+        node=fields.get("BatchHost", ""),
+        reason=fields.get("Reason", ""),
+        queue_s=_between(fields.get("SubmitTime", ""), fields.get("StartTime", "")),
+    )
+
+
+def _between(submitted: str, started: str) -> float | None:
+    first, second = moment(submitted), moment(started)
+    return None if first is None or second is None or second < first else second - first
+
+
+def exit_pair(text: str) -> tuple[int, int]:
+    """Exit code and signal of ``3:0`` or ``0:9``."""
+    code, _, number = text.partition(":")
+    return int(code) if code.isdecimal() else 0, int(number) if number.isdecimal() else 0
+
+
+_POWERS: Final = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5, "E": 6}
+_AMOUNT: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)([KMGTPE]?)[nc]?")
+
+
+def amount(text: str) -> int | None:
+    """Bytes of ``113561K``, ``1.50G`` or, of old versions, ``50Mn``; ``None`` where there is no amount."""
+    found = _AMOUNT.fullmatch(text.strip())
+    return round(float(found[1]) * 1024 ** _POWERS[found[2]]) if found else None
+
+
+_LENGTH: Final = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+(?:\.\d+)?)")
+
+
+def seconds(text: str) -> float | None:
+    """Seconds of ``1-02:03:04``, ``00:00:07`` or ``00:01.250``; ``None`` where there is no such time."""
+    found = _LENGTH.fullmatch(text.strip())
+    if not found:
+        return None
+    days, hours, minutes, rest = (float(part or 0) for part in found.groups())
+    return ((days * 24 + hours) * 60 + minutes) * 60 + rest
+
+
+def moment(text: str) -> float | None:
+    """Seconds since the epoch of ``2026-11-20T14:06:30``, which is local time; ``None`` for ``Unknown`` or ``N/A``."""
+    try:
+        return datetime.fromisoformat(text.strip()).timestamp()
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What ``scontrol show config`` tells of a cluster."""
+
+    version: str = ""
+    name: str = ""
+    max_array: int | None = None
+    max_jobs: int | None = None
+    min_job_age_s: float | None = None
+    accounting: bool = False
+    priority_parameters: str = ""
+    licences: tuple[str, ...] = ()
+    gres: tuple[str, ...] = ()
+
+
+def cluster_facts(text: str) -> ClusterFacts:
+    """Read ``scontrol show config``."""
+    values: dict[str, str] = {}
+    for line in text.splitlines():
+        name, equals, value = line.partition("=")
+        if equals:
+            values[name.strip().lower()] = value.strip()
+    known = {name: "" if value in {"(null)", "N/A"} else value for name, value in values.items()}
+    age = known.get("minjobage", "").split(" ")[0]
+    array = known.get("maxarraysize", "")
+    jobs = known.get("maxjobcount", "")
+    return ClusterFacts(
+        version=known.get("slurm_version", ""),
+        name=known.get("clustername", ""),
+        max_array=int(array) if array.isdecimal() else None,
+        max_jobs=int(jobs) if jobs.isdecimal() else None,
+        min_job_age_s=float(age) if age.isdecimal() else None,
+        accounting=bool(known.get("accountingstoragetype")) and not known["accountingstoragetype"].endswith("/none"),
+        priority_parameters=known.get("priorityparameters") or known.get("priorityparams", ""),
+        licences=_names(known.get("licenses", "")),
+        gres=_names(known.get("grestypes", "")),
+    )
+
+
+def with_licences(facts: ClusterFacts, text: str) -> ClusterFacts:
+    """The facts with the licences in ``scontrol --oneliner show licenses``, which also knows those kept elsewhere."""
+    more = re.findall(r"LicenseName=([^\s@]+)", text)
+    return msgspec.structs.replace(facts, licences=tuple(dict.fromkeys([*facts.licences, *more])))
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(word.split(":")[0].split("@")[0].strip() for word in text.split(",") if word.strip())

@@ -1,0 +1,1 @@
+"""Runs whose dependencies Slurm itself keeps."""

@@ -1,0 +1,361 @@
+"""Hands a whole graph to Slurm with dependencies between its jobs, and tells afterwards what became of them.
+
+No engine lives in between: whoever reads asks Slurm and the jobs' own records. A last job writes it into the journal.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import PurePosixPath
+from typing import Any, Final
+
+import msgspec
+
+from longshore import __version__
+from longshore.contract.batch import Batch
+from longshore.contract.context import RunPaths, Unreachable
+from longshore.engine.run.members import MemberBuilder
+from longshore.engine.rundir.job_table import JobTable, read_header
+from longshore.engine.rundir.journal import Journal, lives, next_life
+from longshore.engine.rundir.read_journal import read_events
+from longshore.engine.rundir.replay import replay
+from longshore.errors import ConfigError, SubmissionRefusedError, UnreachableError
+from longshore.model.run.event import FORMAT, Event, Finished, Life
+from longshore.services.slurm.batch_records import BatchBook, Books
+from longshore.services.slurm.commands.client import SlurmClient
+from longshore.services.slurm.commands.parse import (
+    ClusterFacts,
+    TaskId,
+    submitted_id,
+)
+from longshore.services.slurm.commands.states import Phase, phase_of
+from longshore.services.slurm.native import engine_job
+from longshore.services.slurm.native.observe import NativeBook, NativeLook
+from longshore.services.slurm.native.to_events import Cancellation, arrays, dependency, derived
+from longshore.services.slurm.render.batch_script import Scripts, choice, is_heterogeneous
+from longshore.world.files.atomic import move, read_record, write_atomically
+from longshore.world.host import boot_id, host_name, user_name
+from longshore.world.runs.run_directory import read_card
+
+_BOOK: Final = PurePosixPath("wms", "native.json")
+_COLLECTED: Final = PurePosixPath("wms", "native-collected.json")
+_CANCELLED: Final = PurePosixPath("wms", "native-cancelled.json")
+_MOST: Final = 1000
+
+
+def wants_native(settings: Mapping[str, Any]) -> bool:
+    """Whether runs with these settings of their executor have no engine.
+
+    Raises
+    ------
+    ConfigError
+        What is said of it is wrong.
+    """
+    slurm = settings.get("slurm") or {}
+    if choice(slurm, "mode", "engine", "native") == "engine":
+        return False
+    if slurm.get("engineAs") == "job":
+        raise ConfigError("'slurm.engineAs: job' means nothing with 'slurm.mode: native', which has no engine")
+    return True
+
+
+class Native:
+    """A run that Slurm runs by itself.
+
+    Parameters
+    ----------
+    run
+        The run directory.
+    client
+        Talks to Slurm.
+    settings
+        Settings of the executor.
+    """
+
+    def __init__(self, run: RunPaths, client: SlurmClient, settings: Mapping[str, Any]) -> None:
+        self._run = run
+        self._client = client
+        self._settings = settings
+        self._books = Books(run)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the journal does not know yet what became of the run."""
+        return (self._run.root / _BOOK).exists()
+
+    # ------------------------------------------------------------------------------------------------------ submit
+
+    def submit(self, command: Sequence[str]) -> str:
+        """Hand everything over, and say so in words.
+
+        Parameters
+        ----------
+        command
+            What is to write the journal when all is over, without ``--by``.
+
+        Raises
+        ------
+        SubmissionRefusedError
+            Something was not taken; nothing is left.
+        """
+        told = self._client.facts()
+        if isinstance(told, Unreachable):
+            raise SubmissionRefusedError(f"Slurm does not answer: {told.why}")
+        jobs = JobTable(self._run, "parents")
+        taken: list[int] = []
+        try:
+            roots = self._hand_over(jobs, told, taken)
+            collector = self._collect_later(taken, command)
+            taken.append(collector)
+            self._write_book(
+                NativeBook(at=time.time(), accounting=told.accounting, collector=collector, roots=tuple(roots))
+            )
+            Journal(self._run.journal, self._life(1, "submit")).close()
+            self._release(roots)
+        except BaseException:
+            self._client.cancel([TaskId(number) for number in taken])
+            raise
+        return f"{len(jobs)} jobs are in {len(taken) - 1} arrays or jobs of Slurm's; job {collector} comes last"
+
+    def recover(self) -> str | None:
+        """Go on where somebody was killed amid handing it over, and say so; ``None`` where it is as never begun.
+
+        Nothing of it can have run before the first jobs were let go, and that comes last. Until all else is written
+        down, what is in the queue is removed.
+
+        Raises
+        ------
+        UnreachableError
+            Slurm does not answer.
+        """
+        if (self._run.root / _COLLECTED).exists():
+            return "Slurm has run it to its end"
+        try:
+            book = self._book()
+        except FileNotFoundError:
+            mark = read_card(self._run).mark
+            # What comes last waits for the end of all others, however they end: it goes first.
+            names = [_collector_name(mark), *(book.name for book in reversed(self._books.all()))]
+            failed = next((answer for answer in map(self._client.cancel_named, names) if not answer.ok), None)
+            if failed is not None:
+                raise UnreachableError(f"what is left of '{self._run.root}' in the queue stays: {failed.why}") from None
+            return None
+        if not lives(self._run.journal):
+            Journal(self._run.journal, self._life(1, "submit", at=book.at)).close()
+        self._release([root for root in book.roots if self._is_held(root)])
+        return f"all of it is in Slurm's queue; job {book.collector} comes last"
+
+    def _is_held(self, job: int) -> bool:
+        shown = self._client.shown(TaskId(job))
+        if isinstance(shown, Unreachable):
+            raise UnreachableError(f"whether job {job} still is held cannot be asked: {shown.why}")
+        return shown is not None and shown.get("JobState") == "PENDING" and "Held" in shown.get("Reason", "")
+
+    def _release(self, roots: Sequence[int]) -> None:
+        failed = self._client.release(roots)
+        if failed is not None:
+            raise SubmissionRefusedError(f"Slurm does not let the first jobs go: {failed.why}")
+
+    def _hand_over(self, jobs: JobTable, facts: ClusterFacts, taken: list[int]) -> list[int]:
+        """Hand all batches over; returns the ids of those that wait for nothing, which are held."""
+        scripts = Scripts(self._run, self._settings, facts)
+        mark = read_card(self._run).mark
+        builder = MemberBuilder(jobs)
+        books: dict[int, tuple[BatchBook, int]] = {}
+        roots = []
+        most = min(_MOST, (facts.max_array or _MOST + 1) - 1)
+        for number, members in enumerate(_groups(jobs, lambda own: is_heterogeneous(self._settings, own), most)):
+            settings = jobs.settings(members[0])
+            batch = Batch(
+                id=str(number),
+                tag=f"{mark}-n{number}",
+                request=settings.request,
+                members=tuple(builder.build(job, 1, settings.request) for job in members),
+                attributes=settings.attributes,
+                settings=settings.own,
+            )
+            is_final = jobs.header.final and members[0] == len(jobs) - 1
+            if is_final:
+                after = f"afterany:{':'.join(map(str, taken))}" if taken else ""
+            else:
+                after = dependency([jobs.parents[job] for job in members], books)
+            options = [f"--dependency={after}", "--kill-on-invalid-dep=yes"] if after else ["--hold"]
+            book = self._submit_batch(scripts, batch, options)
+            assert book.id is not None
+            taken.append(book.id)
+            if not after:
+                roots.append(book.id)
+            books |= {job: (book, position) for position, job in enumerate(members)}
+        return roots
+
+    def _submit_batch(self, scripts: Scripts, batch: Batch, options: Sequence[str]) -> BatchBook:
+        try:
+            script = scripts.text(batch)
+        except ConfigError as error:
+            raise SubmissionRefusedError(error.message, hint=error.hint) from error
+        book = BatchBook(
+            tag=batch.tag,
+            name=scripts.name(batch.tag),
+            members=tuple((member.job, member.attempt) for member in batch.members),
+            at=time.time(),
+            memory_b=batch.request.memory_b,
+        )
+        self._books.write(book, batch.members)
+        number = self._sbatch(script, options, f"job '{batch.members[0].name}'", book.name)
+        book = msgspec.structs.replace(book, id=number)
+        self._books.write(book)
+        return book
+
+    def _sbatch(self, script: str, options: Sequence[str], what: str, name: str) -> int:
+        answer = self._client.submit(script, *options)
+        found = submitted_id(answer.out) if answer.ok else None
+        if found is None:
+            # Whether it was taken or not: nothing of it is to be left.
+            self._client.cancel_named(name)
+            raise SubmissionRefusedError(f"Slurm does not take {what}: {answer.why}")
+        return found[0]
+
+    def _collect_later(self, taken: Sequence[int], command: Sequence[str]) -> int:
+        """Hand over the job that writes the journal when all others are over."""
+        mark = f"{read_card(self._run).mark}-collect"
+        template = (self._run.root / engine_job.TEMPLATE).read_text("utf-8")
+        try:
+            script = engine_job.engine_script(
+                self._run, self._settings, template, mark=mark, by="resume", command=command
+            )
+        except ConfigError as error:
+            raise SubmissionRefusedError(error.message, hint=error.hint) from error
+        after = [f"--dependency=afterany:{':'.join(map(str, taken))}"] if taken else []
+        return self._sbatch(script, after, "the job that comes last", _collector_name(read_card(self._run).mark))
+
+    # -------------------------------------------------------------------------------------------------------- read
+
+    def events(self) -> list[Event] | Unreachable:
+        """All that is known to have happened, the end included once nothing can move any more."""
+        book = self._book()
+        jobs = JobTable(self._run, "parents")
+        seen = NativeLook(self._run, self._client, book).seen([jobs.settings(job).request for job in range(len(jobs))])
+        if isinstance(seen, Unreachable):
+            return seen
+        final = -1 if jobs.final is None else jobs.final
+        life = self._life(1, "submit", at=book.at)
+        events: list[Event] = [life, *derived(jobs.parents, final, seen, self._cancellation())]
+        state = replay(jobs, events)
+        if state.over:
+            last = max((event.t for event in events), default=book.at)
+            events.append(Finished(state=state.overall(), t=last))
+        return [
+            event if isinstance(event, Life) else msgspec.structs.replace(event, n=number)
+            for number, event in enumerate(events)
+        ]
+
+    def phase(self) -> Phase:
+        """Whether anything of the run is still in the queue; ``UNKNOWN`` where nobody can say."""
+        rows = NativeLook(self._run, self._client, self._book()).queue()
+        if isinstance(rows, Unreachable):
+            return Phase.UNKNOWN
+        ids = {book.id for book in self._books.all()} | {self._book().collector}
+        mine = (row for row in rows.values() if row.id.job in ids)
+        return Phase.RUNNING if any(phase_of(row.state) is not Phase.OVER for row in mine) else Phase.OVER
+
+    # --------------------------------------------------------------------------------------------------------- end
+
+    def collect(self) -> Finished | None:
+        """Write what became of the run into its journal, once and for all; ``None`` while something can still move.
+
+        Raises
+        ------
+        SubmissionRefusedError
+            Slurm does not answer.
+        """
+        events = self.events()
+        if isinstance(events, Unreachable):
+            raise SubmissionRefusedError(f"what became of '{self._run.root}' cannot be told: {events.why}")
+        last = events[-1]
+        if not isinstance(last, Finished):
+            return None
+        # One that died amid this may have written some of it.
+        known = {_name_of(event) for event in read_events(self._run.journal)}
+        number, seal = next_life(self._run.journal)
+        journal = Journal(self._run.journal, self._life(number, "resume"))
+        try:
+            journal.seal(seal, now=time.time())
+            for event in events[1:]:
+                if _name_of(event) not in known:
+                    journal.append(event, now=event.t)
+            journal.commit()
+        finally:
+            journal.close()
+        move(self._run.root / _BOOK, self._run.root / _COLLECTED)
+        return last
+
+    def cancel(self, *, final_too: bool) -> int:
+        """End all that is left; returns how many jobs that were.
+
+        Raises
+        ------
+        SubmissionRefusedError
+            Slurm does not take the order.
+        """
+        books = self._books.all()
+        rows = NativeLook(self._run, self._client, self._book()).queue()
+        left = 0
+        if not isinstance(rows, Unreachable):
+            ids = {book.id for book in books}
+            left = sum(row.id.job in ids and phase_of(row.state) is not Phase.OVER for row in rows.values())
+        final = self._final_tag()
+        word = Cancellation(who=user_name(), at=time.time(), final_too=final_too or final is None)
+        path = self._run.root / _CANCELLED
+        write_atomically(path, msgspec.json.encode(word))
+        keep = None if final_too else final
+        failed = self._client.cancel([TaskId(book.id) for book in books if book.id is not None and book.tag != keep])
+        if failed is not None:
+            path.unlink(missing_ok=True)
+            raise SubmissionRefusedError(f"Slurm does not take the order: {failed.why}")
+        return left
+
+    def _final_tag(self) -> str | None:
+        header = read_header(self._run)
+        if not header.final:
+            return None
+        return next((book.tag for book in self._books.all() if book.members[0][0] == header.jobs - 1), None)
+
+    def _cancellation(self) -> Cancellation | None:
+        return read_record(self._run.root / _CANCELLED, Cancellation)
+
+    def _book(self) -> NativeBook:
+        return msgspec.json.decode((self._run.root / _BOOK).read_bytes(), type=NativeBook)
+
+    def _write_book(self, book: NativeBook) -> None:
+        write_atomically(self._run.root / _BOOK, msgspec.json.encode(book))
+
+    def _life(self, number: int, by: str, *, at: float | None = None) -> Life:
+        return Life(
+            v=FORMAT,
+            life=number,
+            t=time.time() if at is None else at,
+            host=host_name(),
+            pid=os.getpid(),
+            boot=boot_id(),
+            by=by,
+            longshore=__version__,
+        )
+
+
+def _collector_name(mark: str) -> str:
+    return f"{mark}-collect-engine"
+
+
+def _groups(jobs: JobTable, alone: Callable[[Mapping[str, Any]], bool], most: int) -> Iterator[list[int]]:
+    """Jobs that can go as one array, in the order in which these are handed over."""
+    last = len(jobs) - 1 if jobs.header.final else -1
+    keys = [(jobs.profile_of[job], tuple(sorted(parents))) for job, parents in enumerate(jobs.parents)]
+    only = [job != last and not alone(jobs.settings(job).own) for job in range(len(jobs))]
+    yield from arrays(keys, only, most)
+
+
+def _name_of(event: Event) -> tuple[object, ...]:
+    """What tells an event of a native run from any other of it."""
+    return (type(event).__name__, getattr(event, "j", None), getattr(event, "b", None))

@@ -1,0 +1,232 @@
+"""Has the engine of a run live in the cluster: as a small job, requeued when its node fails or its time is over."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import PurePosixPath
+from typing import Any, Final
+
+import msgspec
+
+from longshore.config.values.quantities import walltime
+from longshore.contract.batch import Batch
+from longshore.contract.context import RunPaths, Unreachable
+from longshore.engine.rundir.journal import lives
+from longshore.engine.rundir.liveness import last_words
+from longshore.errors import ConfigError, SubmissionRefusedError
+from longshore.model.workflow.request import MIB, Request
+from longshore.services.slurm.commands.client import SlurmClient
+from longshore.services.slurm.commands.parse import TaskId, queue_rows, submitted_id
+from longshore.services.slurm.commands.states import Phase, phase_of
+from longshore.services.slurm.render.batch_script import choice, combined
+from longshore.services.slurm.render.sbatch_options import components, left_out, raw_lines
+from longshore.services.slurm.render.templates import Script, job_name, rendered
+from longshore.world.files.atomic import write_atomically
+from longshore.world.processes.shared_answers import since_boot
+from longshore.world.runs.run_directory import read_card, read_snapshot
+
+TEMPLATE: Final = PurePosixPath("wms", "engine.sh.j2")
+_BOOK: Final = PurePosixPath("wms", "engine-job.json")
+_MEMORY_B: Final = 1024 * MIB
+"""A run of a million jobs takes about so much."""
+_WARNING_S: Final = 120
+"""Before its time is over; Slurm may send the signal up to a minute early (sbatch(1): --signal)."""
+_SOON_S: Final = 15.0
+"""How long a submission waits for its engine to begin, which may have to wait for a processor for hours."""
+_LOOK_S: Final = 0.5
+_OLD_S: Final = 5.0
+"""Age up to which an answer about the queue tells whether the engine is there."""
+
+
+class _Book(msgspec.Struct, frozen=True):
+    """What is known of the job."""
+
+    id: int
+    at: float
+
+
+def wants_job(settings: Mapping[str, Any]) -> bool:
+    """Whether the engine of a run with these settings of its executor is a job; raises where that is said wrongly."""
+    slurm = settings.get("slurm") or {}
+    if choice(slurm, "engineAs", "process", "job") == "process":
+        return False
+    engine_request(slurm)
+    return True
+
+
+def engine_request(slurm: Mapping[str, Any]) -> tuple[Request, dict[str, Any]]:
+    """What the engine asks for: ``time``, and the service's own words.
+
+    Raises
+    ------
+    ConfigError
+        It cannot be understood.
+    """
+    own = slurm.get("engineJob") or {}
+    if not isinstance(own, Mapping):
+        raise ConfigError(
+            f"'slurm.engineJob' must be a map, not '{own}'", hint="For example 'engineJob: {partition: long}'."
+        )
+    words = {name: value for name, value in own.items() if name != "time"}
+    span = own.get("time")
+    limit = None if span is None else walltime(span, "slurm.engineJob.time")
+    return Request(cpus=1, memory_b=_MEMORY_B, walltime_s=limit), words
+
+
+def engine_script(
+    run: RunPaths, settings: Mapping[str, Any], template: str, *, mark: str, by: str, command: Sequence[str]
+) -> str:
+    """The script of the engine's job.
+
+    Parameters
+    ----------
+    run
+        The run directory.
+    settings
+        Settings of the executor.
+    template
+        Text of the template.
+    mark
+        What no other run has.
+    by
+        Why it is begun.
+    command
+        What is the engine, without ``--by``.
+
+    Raises
+    ------
+    ConfigError
+        What it asks for cannot be understood.
+    """
+    slurm = settings.get("slurm") or {}
+    request, words = engine_request(slurm)
+    own = combined({"slurm": {name: slurm.get(name) for name in ("partition", "qos", "reserv", "wckey")}}, words)
+    name = f"{mark}-engine"
+    batch = Batch(id="0", tag=name, request=request, members=())
+    defaults = {key: settings[key] for key in ("account", "qos") if settings.get(key)}
+    signal = (f"--signal=B:USR1@{_WARNING_S}",) if request.walltime_s else ()
+    script = Script(
+        name=job_name(name, str(slurm.get("repo_key") or "")),
+        components=components(batch, own, defaults=defaults)[:1],
+        array=0,
+        raw=(*signal, *raw_lines(settings.get("directives"), own.get("sbatch"))),
+        folder=str(run.root),
+        output=str(run.engine_log),
+        wrapper="",
+        table="",
+        ends="",
+        comment=f"longshore engine run={run.root.name}",
+        requeue=True,
+        omit=left_out(own),
+    )
+    return rendered(script, template, by=by, command=" ".join(map(shlex.quote, command)))
+
+
+class EngineJob:
+    """The job that is the engine of a run.
+
+    Parameters
+    ----------
+    run
+        The run directory.
+    client
+        Talks to Slurm.
+    """
+
+    def __init__(self, run: RunPaths, client: SlurmClient) -> None:
+        self._run = run
+        self._client = client
+
+    def start(self, settings: Mapping[str, Any], by: str, command: Sequence[str]) -> str:
+        """Hand it over, and say where the engine is: it has begun, or waits in the queue.
+
+        Raises
+        ------
+        SubmissionRefusedError
+            It was not taken, or did not begin; nothing is left.
+        """
+        before = len(lives(self._run.journal))
+        template = (self._run.root / TEMPLATE).read_text("utf-8")
+        try:
+            script = engine_script(
+                self._run, settings, template, mark=read_card(self._run).mark, by=by, command=command
+            )
+        except ConfigError as error:
+            raise SubmissionRefusedError(error.message, hint=error.hint) from error
+        answer = self._client.submit(script)
+        found = submitted_id(answer.out) if answer.ok else None
+        if found is None:
+            raise SubmissionRefusedError(f"Slurm does not take the engine of '{self._run.root}': {answer.why}")
+        number = found[0]
+        write_atomically(self._run.root / _BOOK, msgspec.json.encode(_Book(number, time.time())))
+        return self._begun(number, before)
+
+    def _begun(self, number: int, before: int) -> str:
+        """Wait a moment for it to begin."""
+        deadline = time.monotonic() + _SOON_S
+        state = "PENDING"
+        while time.monotonic() < deadline:
+            if len(lives(self._run.journal)) > before:
+                return f"the engine is job {number} of Slurm"
+            shown = self._client.shown(TaskId(number))
+            if isinstance(shown, dict):
+                state = shown.get("JobState", state)
+                if phase_of(state) is Phase.OVER and len(lives(self._run.journal)) == before:
+                    raise SubmissionRefusedError(
+                        f"the engine of '{self._run.root}', job {number} of Slurm, did not begin: "
+                        f"{last_words(self._run) or state}",
+                        hint=f"Its words are in '{self._run.engine_log}'.",
+                    )
+            time.sleep(_LOOK_S)
+        return f"the engine is job {number} of Slurm, and waits in the queue"
+
+    def phase(self) -> Phase | None:
+        """Where the job is in its life; ``UNKNOWN`` where nobody can say, ``None`` where there is none."""
+        book = self._book()
+        if book is None:
+            return None
+        snapshot, begun = read_snapshot(self._run), lives(self._run.journal)
+        if snapshot and snapshot.finished and snapshot.at >= book.at and begun[-1][0] == snapshot.life:
+            # It has done all it is there for, and Slurm only clears up behind it.
+            return Phase.OVER
+        # What was asked before it was handed over does not know it.
+        handed_over = since_boot() - max(0.0, time.time() - book.at)
+        told = self._client.queue(max_age_s=_OLD_S, not_before=handed_over)
+        if told is None or told.text is None:
+            return Phase.UNKNOWN
+        rows = (row for row in queue_rows(told.text) if row.id.job == book.id)
+        row = next(rows, None)
+        return Phase.OVER if row is None else phase_of(row.state)
+
+    def end(self) -> None:
+        """Have Slurm end it, wherever it is in its life.
+
+        Raises
+        ------
+        SubmissionRefusedError
+            Slurm does not answer.
+        """
+        book = self._book()
+        if book is None:
+            return
+        failed = self._client.cancel([TaskId(book.id)])
+        if failed is not None:
+            raise SubmissionRefusedError(
+                f"the engine of '{self._run.root}', job {book.id} of Slurm, cannot be ended: {failed.why}"
+            )
+        deadline = time.monotonic() + _SOON_S
+        while time.monotonic() < deadline:
+            shown = self._client.shown(TaskId(book.id))
+            if shown is None or (
+                not isinstance(shown, Unreachable) and phase_of(shown.get("JobState", "")) is Phase.OVER
+            ):
+                return
+            time.sleep(_LOOK_S)
+
+    def _book(self) -> _Book | None:
+        try:
+            return msgspec.json.decode((self._run.root / _BOOK).read_bytes(), type=_Book)
+        except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+            return None

@@ -1,0 +1,212 @@
+"""Looks at what became of jobs that Slurm runs by itself, asking it no more than is needed, and nothing twice."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Final
+
+import msgspec
+
+from longshore.contract.context import RunPaths, Unreachable
+from longshore.engine.job_wrapper import EndRecord
+from longshore.model.run.event import Ended, Lost
+from longshore.model.workflow.request import Request
+from longshore.services.slurm.arrays.outcome import ended
+from longshore.services.slurm.batch_records import BatchBook, Books
+from longshore.services.slurm.commands.client import SlurmClient
+from longshore.services.slurm.commands.parse import AccountRow, QueueRow, TaskId, queue_rows, shown_row
+from longshore.services.slurm.commands.states import Phase, phase_of
+from longshore.services.slurm.native.to_events import Seen
+from longshore.world.files.atomic import read_record, write_atomically
+from longshore.world.processes.shared_answers import since_boot
+
+_ENDS: Final = "native-ends.json"
+_OLD_S: Final = 5.0
+"""Age up to which an answer about the queue will do."""
+_LAG_S: Final = 30.0
+"""How far accounting may be behind what jobs themselves wrote down."""
+_LOOKS: Final = 20
+_LOOK_S: Final = 0.1
+"""How often, and after which time, is looked again for an answer that another process is just getting."""
+_SETTLE_S: Final = 10.0
+"""What is gone from the queue so soon after it was handed over may not have been in it yet."""
+
+
+class NativeBook(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of the run as a whole, once all of it is in the queue.
+
+    Attributes
+    ----------
+    at
+        When it was handed over.
+    accounting
+        Whether the cluster keeps accounts.
+    collector
+        The job that comes last.
+    roots
+        The jobs that wait for no other: they are held until all else is there.
+    """
+
+    at: float
+    accounting: bool
+    collector: int | None = None
+    roots: tuple[int, ...] = ()
+
+
+class Settled(msgspec.Struct, kw_only=True):
+    """What need not be asked of Slurm any more.
+
+    Attributes
+    ----------
+    ends
+        How jobs ended, by their numbers.
+    asked
+        When accounting was last asked about a batch, by its tag.
+    """
+
+    ends: dict[int, Ended | Lost] = msgspec.field(default_factory=dict)
+    asked: dict[str, float] = msgspec.field(default_factory=dict)
+
+
+class NativeLook:
+    """One look at a run.
+
+    Parameters
+    ----------
+    run
+        The run directory.
+    client
+        Talks to Slurm.
+    native
+        What is known of the run as a whole.
+    """
+
+    def __init__(self, run: RunPaths, client: SlurmClient, native: NativeBook) -> None:
+        self._run = run
+        self._client = client
+        self._native = native
+        self._books = Books(run)
+
+    def seen(self, requests: Sequence[Request]) -> dict[int, Seen] | Unreachable:
+        """What is known of each job, given what it asks for."""
+        rows = self.queue()
+        if isinstance(rows, Unreachable):
+            return rows
+        found: dict[int, Seen] = {}
+        settled = self._settled()
+        for book in self._books.all():
+            records, begun = self._books.files(book.tag).read_ends(set(book.members))
+            accounts = self._accounts(book, rows, records, settled)
+            if isinstance(accounts, Unreachable):
+                return accounts
+            for position, (job, attempt) in enumerate(book.members):
+                task = book.task(position)
+                assert task is not None
+                row, record = rows.get(task), records.get((job, attempt))
+                end = settled.ends.get(job) or self._end(
+                    book, (job, attempt), task, row=row, record=record, accounts=accounts
+                )
+                if isinstance(end, Unreachable):
+                    return end
+                if end is not None and _is_settled(record, accounts, task, keeps=self._native.accounting):
+                    settled.ends[job] = end
+                running = row is not None and phase_of(row.state) is Phase.RUNNING
+                found[job] = Seen(
+                    tag=book.tag,
+                    id=str(task),
+                    at=book.at,
+                    request=requests[job],
+                    began=running or (job, attempt) in begun,
+                    end=end,
+                )
+        self._keep(settled)
+        return found
+
+    def _settled(self) -> Settled:
+        """What was found out before; it can be found out again, so losing it does no harm."""
+        return read_record(self._run.cache / _ENDS, Settled) or Settled()
+
+    def _keep(self, settled: Settled) -> None:
+        text = msgspec.json.encode(settled)
+        path = self._run.cache / _ENDS
+        with suppress(OSError):
+            if path.exists() and path.read_bytes() == text:
+                return
+            path.parent.mkdir(exist_ok=True)
+            write_atomically(path, text)
+
+    def _end(
+        self,
+        book: BatchBook,
+        attempt: tuple[int, int],
+        task: TaskId,
+        *,
+        row: QueueRow | None,
+        record: EndRecord | None,
+        accounts: Mapping[TaskId, AccountRow] | None,
+    ) -> Ended | Lost | Unreachable | None:
+        """How one ended; ``None`` while it is in the queue."""
+        account = (accounts or {}).get(task)
+        over = row is None or phase_of(row.state) is Phase.OVER
+        if record is None:
+            if not over or accounts is None or (row is None and time.time() - book.at < _SETTLE_S):
+                return None
+            if account is None:
+                shown = self._client.shown(task)
+                if isinstance(shown, Unreachable):
+                    return shown
+                account = shown_row(task, shown) if shown is not None else None
+            if account is None or phase_of(account.state) is not Phase.OVER:
+                why = f"job {task} is gone from Slurm, and left no record of its end"
+                return Lost(j=attempt[0], a=attempt[1], why=why, t=time.time())
+        state = row.state if row is not None and over else ""
+        found = ended(attempt, record=record, state=state, account=account, memory_b=book.memory_b)
+        return msgspec.structs.replace(found, t=found.end or book.at)
+
+    def _accounts(
+        self,
+        book: BatchBook,
+        rows: Mapping[TaskId, QueueRow],
+        records: Mapping[tuple[int, int], EndRecord],
+        settled: Settled,
+    ) -> dict[TaskId, AccountRow] | Unreachable | None:
+        """What accounting says where the jobs' own records do not say it all; ``None`` where it was asked just now."""
+        if not self._native.accounting or book.id is None:
+            return {}
+        wanted = [
+            attempt
+            for position, attempt in enumerate(book.members)
+            if attempt[0] not in settled.ends
+            if (record := records.get(attempt)) is None or record.status
+            if (row := rows.get(book.task(position) or TaskId(0))) is None or phase_of(row.state) is Phase.OVER
+        ]
+        if not wanted:
+            return {}
+        if 0 <= time.time() - settled.asked.get(book.tag, 0.0) < _OLD_S:
+            return None
+        settled.asked[book.tag] = time.time()
+        return self._client.accounts([TaskId(book.id)])
+
+    def queue(self) -> dict[TaskId, QueueRow] | Unreachable:
+        """What is in the queue, asked by one process of this host for all."""
+        handed_over = since_boot() - max(0.0, time.time() - self._native.at)
+        told = self._client.queue(max_age_s=_OLD_S, not_before=handed_over)
+        for _ in range(_LOOKS):
+            if told is not None:
+                break
+            time.sleep(_LOOK_S)
+            told = self._client.queue(max_age_s=_OLD_S, not_before=handed_over)
+        if told is None or told.text is None:
+            return Unreachable(why=told.why if told else "somebody else is asking Slurm at this moment")
+        return {row.id: row for row in queue_rows(told.text)}
+
+
+def _is_settled(
+    record: EndRecord | None, accounts: Mapping[TaskId, AccountRow] | None, task: TaskId, *, keeps: bool
+) -> bool:
+    """Whether nothing more will become known of an end: accounting may lag behind, but not for long."""
+    if record is None or not record.status or not keeps:
+        return True
+    return task in (accounts or {}) or time.time() - record.end > _LAG_S

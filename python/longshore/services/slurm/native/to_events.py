@@ -1,0 +1,195 @@
+"""Turns what is seen of jobs that Slurm itself runs one after another into the events of their run; pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from longshore.model.run.event import Ended, Event, Failed, Lost, Started, Steer, Submitted, Submitting
+from longshore.model.run.state import Cause
+from longshore.model.workflow.request import Request
+from longshore.services.slurm.batch_records import BatchBook
+
+
+class Seen(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of one job.
+
+    Attributes
+    ----------
+    tag, id
+        Its batch, and what Slurm calls it.
+    at
+        When it was handed over, in seconds since the epoch.
+    request
+        What it asks for.
+    began
+        Whether it runs or ran.
+    end
+        How it ended; ``None`` while it has not, or nobody knows yet.
+    """
+
+    tag: str
+    id: str
+    at: float
+    request: Request
+    began: bool = False
+    end: Ended | Lost | None = None
+
+
+class Cancellation(msgspec.Struct, frozen=True, kw_only=True):
+    """Somebody ended the run: ``wms/native-cancelled.json``."""
+
+    who: str
+    at: float
+    final_too: bool = False
+
+
+def derived(
+    parents: Sequence[Sequence[int]], final: int, seen: Mapping[int, Seen], cancelled: Cancellation | None
+) -> Iterator[Event]:
+    """The events of a run, parents before children.
+
+    A job counts as handed over once all its parents have succeeded: until then it waits in the queue for nothing but
+    these. What descends from one that failed is never started, for Slurm cancels it.
+
+    Parameters
+    ----------
+    parents
+        Indices of the parents per job; a job's parents come before it.
+    final
+        Index of the final job; -1 where there is none.
+    seen
+        What is known of each job.
+    cancelled
+        That somebody ended the run.
+    """
+    well: set[int] = set()
+    closed: set[int] = set()
+    """Jobs that are over, or can never begin."""
+    late: list[Event] = []
+    for job, above in enumerate(parents):
+        if job == final:
+            ready = len(closed) == job and not (cancelled and cancelled.final_too)
+        else:
+            ready = well.issuperset(above)
+        if not ready:
+            if job != final and any(each in closed and each not in well for each in above):
+                closed.add(job)
+            continue
+        known = seen[job]
+        yield from _handed_over(job, known)
+        if known.end is None:
+            continue
+        closed.add(job)
+        if cancelled and _was_cancelled(known.end):
+            late.append(known.end)
+            continue
+        yield known.end
+        if isinstance(known.end, Ended) and known.end.cause is None:
+            well.add(job)
+        else:
+            yield Failed(j=job, why=_why(known.end), t=known.end.t)
+    if cancelled:
+        to_final = {"final": "no"} if cancelled.final_too else {}
+        yield Steer(who=cancelled.who, act="cancel", set=to_final, t=cancelled.at)
+        yield from late
+
+
+def _handed_over(job: int, known: Seen) -> Iterator[Event]:
+    batch = f"{known.tag}.{job}"
+    yield Submitting(b=batch, tag=known.tag, jobs=((job, 1),), request=known.request, t=known.at)
+    yield Submitted(b=batch, id=known.id, t=known.at)
+    end = known.end
+    ran = isinstance(end, Ended) and (end.exit is not None or end.signal is not None)
+    if known.began or ran:
+        host, at = (end.host, end.start) if isinstance(end, Ended) else (None, None)
+        yield Started(j=job, a=1, host=host, at=at, t=at or known.at)
+
+
+def _was_cancelled(end: Ended | Lost) -> bool:
+    return isinstance(end, Lost) or end.cause in (Cause.CANCELLED, Cause.SIGNAL)
+
+
+def _why(end: Ended | Lost) -> str:
+    if isinstance(end, Lost):
+        return end.why
+    said = end.reason or (f"exit code {end.exit}" if end.exit is not None else f"signal {end.signal}")
+    return f"{said}; jobs that Slurm runs by itself are not tried again"
+
+
+def arrays(keys: Sequence[tuple[int, tuple[int, ...]]], joins: Sequence[bool], most: int) -> list[list[int]]:
+    """Jobs that can go as one array, parents before children.
+
+    These are jobs of one profile that wait for the same jobs; and those of one profile each of which waits for the jobs
+    at its own place in other arrays.
+
+    Parameters
+    ----------
+    keys
+        Profile and parents of each job; a job's parents come before it.
+    joins
+        Whether it may be in an array.
+    most
+        Largest size of an array.
+    """
+    alike = Counter(keys)
+    found: list[list[int]] = []
+    places: list[tuple[int, int]] = []
+    """Array of each job, and its place in there."""
+    newest: dict[tuple[int, tuple[int, ...]] | tuple[int, tuple[int, ...], str], int] = {}
+    for job, key in enumerate(keys):
+        profile, parents = key
+        above, at = [places[parent][0] for parent in parents], {places[parent][1] for parent in parents}
+        name: tuple[int, tuple[int, ...]] | tuple[int, tuple[int, ...], str] = key
+        beside = (profile, tuple(above), "beside")
+        is_alone = alike[key] == 1 and len(at) == 1 and len(set(above)) == len(above)
+        if is_alone and all(len(found[each]) > 1 for each in above):
+            here = found[newest[beside]] if beside in newest else []
+            name = beside if at == {len(here)} and len(here) < most else key
+        group = newest.get(name)
+        if group is None or len(found[group]) >= most or not joins[job]:
+            group = len(found)
+            found.append([])
+            if joins[job]:
+                newest[name] = group
+        places.append((group, len(found[group])))
+        found[group].append(job)
+    return found
+
+
+def dependency(parents: Sequence[Sequence[int]], books: Mapping[int, tuple[BatchBook, int]]) -> str:
+    """What ``sbatch --dependency`` is told of the parents of a batch's members.
+
+    Parameters
+    ----------
+    parents
+        Indices of the parents of each member: the same for all, or at the member's own place in other batches.
+    books
+        Batch of each job that was handed over, and its position therein.
+    """
+    positions: dict[str, list[int]] = {}
+    found: dict[str, BatchBook] = {}
+    for job in parents[0]:
+        book, position = books[job]
+        positions.setdefault(book.tag, []).append(position)
+        found[book.tag] = book
+    if any(set(each) != set(parents[0]) for each in parents):
+        return f"aftercorr:{':'.join(str(book.id) for book in found.values())}"
+    names: list[str] = []
+    for tag, these in positions.items():
+        book = found[tag]
+        if len(these) == len(book.members):
+            names.append(str(book.id))
+        else:
+            names += [f"{book.id}_{position}" for position in sorted(these)]
+    return f"afterok:{':'.join(names)}" if names else ""
+
+
+GIVEN_UP: Final = (
+    "mode: native hands the whole graph to Slurm: no job is tried again or gets more memory, nothing of the run can be "
+    "held, throttled or set, success is exit code 0, and no order but that of Slurm holds"
+)
+"""What a native run does not have, in a line."""

@@ -1,0 +1,380 @@
+"""Turns what a job asks for, in the words of the configuration, into the options of ``sbatch``, in a fixed order."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from longshore.config.values.quantities import memory, walltime
+from longshore.contract.batch import Batch
+from longshore.errors import ConfigError
+from longshore.model.suggestions import did_you_mean
+from longshore.model.workflow.request import MIB, Request
+
+INDEXED: Final = (
+    "cpu",
+    "excludes",
+    "features",
+    "gres",
+    "mem",
+    "nodeCount",
+    "nodes",
+    "partition",
+    "qos",
+    "reserv",
+    "tasks",
+    "tasksPerNode",
+    "tmp",
+    "wckey",
+)
+"""Names that may end in the index of a component of a heterogeneous job; no index means component 0."""
+ALONE: Final = (
+    "exclusive",
+    "launcher",
+    "licence",
+    "mailType",
+    "mailUser",
+    "nice",
+    "omit",
+    "priority",
+    "requeue",
+    "sbatch",
+)
+"""Names of what there is once for a job."""
+BESIDE: Final = ("container", "directives")
+"""Names that stand beside the service's own map in a configuration, and are handed on with it."""
+ESSENTIAL: Final = frozenset({"array", "job-name", "output"})
+"""Options without which a job could not be found again, or would be another."""
+SPELLINGS: Final = {
+    "licences": "licence",
+    "license": "licence",
+    "licenses": "licence",
+    "reservation": "reserv",
+    "constraint": "features",
+    "exclude": "excludes",
+    "nodelist": "nodes",
+}
+OF_SITES: Final = (
+    "clusters",
+    "config",
+    "engineAs",
+    "engineJob",
+    "gather",
+    "lib_slurm",
+    "n_max_queued_jobs",
+    "nice_factor",
+    "pollCeiling",
+    "pollInterval",
+    "maxpendtime",
+    "mode",
+    "onSubmitError",
+    "repo_key",
+    "time_origin",
+    "use_nice",
+)
+"""Names that say how to talk to a cluster, and not what a job asks for."""
+
+_NAME: Final = re.compile(r"([A-Za-z_]+?)(\d*)")
+_OPTION_OF: Final = {
+    "partition": "partition",
+    "qos": "qos",
+    "reserv": "reservation",
+    "features": "constraint",
+    "nodes": "nodelist",
+    "excludes": "exclude",
+    "wckey": "wckey",
+}
+_SCALARS: Final = {
+    "mailUser": "mail-user",
+    "mailType": "mail-type",
+    "nice": "nice",
+    "priority": "priority",
+}
+_COUNTS: Final = {"nodeCount": "nodes", "tasks": "ntasks", "tasksPerNode": "ntasks-per-node"}
+_MAIL: Final = {"always": "ALL", "complete": "END", "error": "FAIL", "never": "NONE"}
+"""HTCondor's words for when to send mail, which are BPS's, in Slurm's."""
+
+
+class Component(msgspec.Struct, frozen=True, kw_only=True):
+    """What one part of a job asks for; an ordinary job has one part.
+
+    Attributes
+    ----------
+    options
+        Name and value of each option of ``sbatch`` without its dashes; an option without a value has ``None``.
+    """
+
+    options: tuple[tuple[str, str | None], ...]
+
+
+def spelled(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """A map with the first spelling of every name.
+
+    Raises
+    ------
+    ConfigError
+        Two spellings of one name are used.
+    """
+    plain: dict[str, Any] = {}
+    for name, value in settings.items():
+        found = _NAME.fullmatch(name)
+        first = SPELLINGS.get(found[1], found[1]) + found[2] if found else name
+        if first in plain:
+            raise ConfigError(f"'slurm' has both '{name}' and another spelling of it", hint=f"Keep '{first}'.")
+        plain[first] = value
+    return plain
+
+
+def components(
+    batch: Batch,
+    settings: Mapping[str, Any],
+    *,
+    licences: Iterable[str] = (),
+    defaults: Mapping[str, Any] | None = None,
+) -> tuple[Component, ...]:
+    """The options of each component of a batch's jobs.
+
+    Parameters
+    ----------
+    batch
+        The batch: its request and its attributes.
+    settings
+        The service's own map: of the site, the run, the label, the most specific winning.
+    licences
+        Names that the cluster knows as licences; any other resource that is asked for is a gres.
+    defaults
+        Account, qos and partition where nobody names one.
+
+    Raises
+    ------
+    ConfigError
+        A name is not known, or an index is left out.
+    """
+    asked = spelled(settings)
+    parts = _parts(asked)
+    first = _ordinary(batch, asked, frozenset(licences)) | _own(parts[0])
+    for name, value in (defaults or {}).items():
+        first.setdefault(name, None if value is None else str(value))
+    others = [_own(part) for part in parts[1:]]
+    for part in others:
+        # Whoever pays, waits and is told does so for the whole job.
+        part |= {name: first[name] for name in ("account", "time") if name in first}
+    omitted = left_out(asked)
+    return tuple(
+        Component(options=tuple((name, part[name]) for name in _in_order(part) if name not in omitted))
+        for part in (first, *others)
+    )
+
+
+def left_out(settings: Mapping[str, Any]) -> frozenset[str]:
+    """Names of options that are not written although we would, without their dashes.
+
+    Raises
+    ------
+    ConfigError
+        One of them cannot be done without.
+    """
+    names = frozenset(str(name).strip().lstrip("-") for name in _listed(settings.get("omit")))
+    if missing := sorted(names & ESSENTIAL):
+        raise ConfigError(
+            f"'slurm.omit' cannot leave out '{missing[0]}': the job is found again by it",
+            hint="A line under 'directives' comes after ours and wins.",
+        )
+    return names
+
+
+def component_count(settings: Mapping[str, Any]) -> int:
+    """How many components jobs with these settings have; an ordinary job has one.
+
+    Raises
+    ------
+    ConfigError
+        A name is not known, or an index is left out.
+    """
+    return len(_parts(spelled(settings)))
+
+
+def check_names(settings: Mapping[str, Any]) -> None:
+    """Refuse a map with a name that is not known, a name in two spellings, or an index left out.
+
+    Raises
+    ------
+    ConfigError
+        It has.
+    """
+    plain = spelled(settings)
+    _parts(plain)
+    left_out(plain)
+
+
+def _parts(asked: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The indexed names per component."""
+    by_index: dict[int, dict[str, Any]] = {0: {}}
+    for name, value in asked.items():
+        if name in ALONE or name in OF_SITES or name in BESIDE or not _is_said(asked, name):
+            continue
+        found = _NAME.fullmatch(name)
+        if not found or found[1] not in INDEXED:
+            raise _unknown(name)
+        index = int(found[2] or 0)
+        part = by_index.setdefault(index, {})
+        if found[1] in part:
+            raise ConfigError(f"'slurm' has both '{found[1]}' and '{name}', which mean the same")
+        part[found[1]] = value
+    missing = sorted(set(range(max(by_index) + 1)) - by_index.keys())
+    if missing:
+        raise ConfigError(
+            f"'slurm' asks for component {max(by_index)} of a heterogeneous job, but says nothing of {missing[0]}",
+            hint=f"Number the components without gaps: add 'cpu{missing[0]}', say.",
+        )
+    return [by_index[index] for index in range(len(by_index))]
+
+
+def _is_said(asked: Mapping[str, Any], name: str) -> bool:
+    """Whether a name has a value; null and empty text are none."""
+    return asked.get(name) not in (None, "", [])
+
+
+def _unknown(name: str) -> ConfigError:
+    known = [*INDEXED, *ALONE, *OF_SITES, *SPELLINGS]
+    return ConfigError(
+        f"'slurm' has no key '{name}'",
+        hint=did_you_mean(name, known)
+        or f"There are {', '.join(sorted(known))}; other options of sbatch go under 'directives'.",
+    )
+
+
+def _ordinary(batch: Batch, asked: Mapping[str, Any], licences: frozenset[str]) -> dict[str, str | None]:
+    """What every service understands, as options."""
+    request, attributes = batch.request, batch.attributes
+    options: dict[str, str | None] = {"cpus-per-task": str(request.cpus)}
+    if request.memory_b:
+        options["mem"] = f"{math.ceil(request.memory_b / MIB)}M"
+    if request.walltime_s is not None:
+        options["time"] = str(max(1, math.ceil(request.walltime_s / 60)))
+    if request.disk_b:
+        options["tmp"] = f"{math.ceil(request.disk_b / MIB)}M"
+    gres = [
+        f"{_gres_name(name)}:{amount}" for name, amount in sorted(request.resources.items()) if name not in licences
+    ]
+    owned = [f"{name}:{amount}" for name, amount in sorted(request.resources.items()) if name in licences]
+    owned += _listed(asked.get("licence"))
+    if gres:
+        options["gres"] = ",".join(gres)
+    if owned:
+        options["licenses"] = ",".join(owned)
+    for key, option in (("queue", "partition"), ("accountingGroup", "account")):
+        if attributes.get(key):
+            options[option] = str(attributes[key])
+    options |= _mail(attributes)
+    options |= {option: ",".join(_listed(asked[key])) for key, option in _SCALARS.items() if _is_said(asked, key)}
+    if asked.get("exclusive"):
+        options["exclusive"] = None
+    return options
+
+
+def _mail(attributes: Mapping[str, Any]) -> dict[str, str | None]:
+    if not attributes.get("mailTo"):
+        return {}
+    when = str(attributes.get("whenToMail") or "error")
+    return {"mail-user": str(attributes["mailTo"]), "mail-type": _MAIL.get(when.lower(), when)}
+
+
+def _own(part: Mapping[str, Any]) -> dict[str, str | None]:
+    """The options of one component in the service's own words, which win over the common ones."""
+    options: dict[str, str | None] = {}
+    if part.get("cpu") is not None:
+        options["cpus-per-task"] = str(part["cpu"])
+    options |= {option: str(part[key]) for key, option in _COUNTS.items() if part.get(key) is not None}
+    for name in ("mem", "tmp"):
+        if part.get(name) is not None:
+            options[name] = str(part[name])
+    if part.get("gres") is not None:
+        options["gres"] = ",".join(_listed(part["gres"]))
+    for name, option in _OPTION_OF.items():
+        if part.get(name) is not None:
+            joint = "&" if name == "features" else ","
+            options[option] = joint.join(_listed(part[name]))
+    return options
+
+
+def _gres_name(name: str) -> str:
+    """Slurm's name of a generic resource: our ``gpus`` are its ``gpu``."""
+    return "gpu" if name == "gpus" else name
+
+
+def _listed(value: Any) -> list[str]:
+    if value is None:
+        return []
+    return [str(item) for item in value] if isinstance(value, list | tuple) else [str(value)]
+
+
+_ORDER: Final = (
+    "partition",
+    "qos",
+    "account",
+    "reservation",
+    "wckey",
+    "nodes",
+    "ntasks",
+    "ntasks-per-node",
+    "cpus-per-task",
+    "mem",
+    "tmp",
+    "time",
+    "gres",
+    "licenses",
+    "constraint",
+    "nodelist",
+    "exclude",
+    "exclusive",
+    "priority",
+    "nice",
+    "mail-user",
+    "mail-type",
+)
+
+
+def _in_order(options: Mapping[str, str | None]) -> Iterator[str]:
+    yield from (name for name in _ORDER if name in options)
+    yield from sorted(options.keys() - set(_ORDER))
+
+
+def partition_for(
+    request: Request, table: Sequence[Mapping[str, Any]], features: Any = None
+) -> Mapping[str, Any] | None:
+    """The first row of a site's table of partitions that can hold a request; ``None`` where none can, or none is there.
+
+    A row without an amount holds any, and one that names features holds only jobs that ask for none but these. A
+    partition with a resource that nobody asked for, gpus say, is left to those who do ask, unless there is no other.
+    """
+    words = {word for text in _listed(features) for word in _FEATURE.findall(text)}
+    fitting = [row for row in table if _holds(row, request) and words <= set(row.get("features") or words)]
+    plain = [row for row in fitting if not (set(row.get("resources") or {}) - set(request.resources))]
+    return next(iter(plain or fitting), None)
+
+
+_FEATURE: Final = re.compile(r"[A-Za-z_][\w.-]*")
+"""A word in an expression over features (sbatch(1): --constraint)."""
+
+
+def _holds(row: Mapping[str, Any], request: Request) -> bool:
+    most_memory = row.get("memory")
+    most_time = row.get("walltime")
+    has = row.get("resources") or {}
+    return (
+        request.cpus <= int(row.get("cpus") or request.cpus)
+        and (most_memory is None or (request.memory_b or 0) <= memory(most_memory, "partitions.memory"))
+        and (most_time is None or (request.walltime_s or 0) <= walltime(most_time, "partitions.walltime"))
+        and all(amount <= int(has.get(name, 0)) for name, amount in request.resources.items())
+    )
+
+
+def raw_lines(*sources: Any) -> tuple[str, ...]:
+    """Raw options as they are written, of all who may write some: with or without ``#SBATCH`` in front."""
+    lines = (line.strip() for source in sources for text in _listed(source) for line in text.splitlines())
+    return tuple(plain for line in lines if (plain := line.removeprefix("#SBATCH").strip()))

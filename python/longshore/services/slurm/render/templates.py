@@ -1,0 +1,165 @@
+"""Turns a batch into the text that ``sbatch`` is given, and the table of its members."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from hashlib import sha256
+from typing import Final
+
+import jinja2
+import msgspec
+
+from longshore.errors import ConfigError
+from longshore.services.slurm.render.sbatch_options import Component
+
+_ILLEGAL: Final = re.compile(r"[^A-Za-z0-9._:-]+")
+_LONGEST: Final = 120
+DIRECTIVES: Final = "directives"
+_UNFIT: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+"""What ends a line, or cannot be in one."""
+
+
+class Script(msgspec.Struct, frozen=True, kw_only=True):
+    """What the template is given.
+
+    Attributes
+    ----------
+    name
+        Name of the job: the tag by which it is found again.
+    components
+        Options per component.
+    array
+        Number of tasks; 0 for a single job.
+    raw
+        Raw options, as their authors wrote them.
+    folder
+        Where the job starts.
+    output
+        Where Slurm itself writes; jobs have logs of their own.
+    wrapper, table, ends
+        The program that runs a member, its table, and where it leaves a record of the end.
+    comment
+        What squeue shows of the run.
+    requeue
+        Whether Slurm may start it anew by itself.
+    omit
+        Options that are left out.
+    """
+
+    name: str
+    components: tuple[Component, ...]
+    array: int
+    raw: tuple[str, ...]
+    folder: str
+    output: str
+    wrapper: str
+    table: str
+    ends: str
+    comment: str
+    requeue: bool
+    omit: frozenset[str] = frozenset()
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """Every ``#SBATCH`` line, without what begins it."""
+        return tuple(_lines(self))
+
+    @property
+    def run(self) -> str:
+        """The line that runs a member, whatever the script did before."""
+        return f"exec /bin/sh {shlex.quote(self.wrapper)} {self._member}"
+
+    @property
+    def run_here(self) -> str:
+        """The line that runs a member in the script's own shell, which is a fresh ``/bin/sh``."""
+        return f"set -- {self._member} && . {shlex.quote(self.wrapper)}"
+
+    @property
+    def _member(self) -> str:
+        line = '"$((SLURM_ARRAY_TASK_ID + 1))"' if self.array else "1"
+        return f"-m {line} -e {shlex.quote(self.ends)} {shlex.quote(self.table)}"
+
+
+def _lines(script: Script) -> Iterator[str]:
+    for name, value in _of_all(script):
+        if name not in script.omit:
+            yield _option(name, value)
+    for number, component in enumerate(script.components):
+        if number:
+            yield "hetjob"
+        yield from (_option(name, value) for name, value in component.options)
+        if not number:
+            # Behind ours, for of two lines the later one holds; and of a heterogeneous job they are the first part's.
+            yield from (_fit(DIRECTIVES, line) for line in script.raw)
+
+
+def _of_all(script: Script) -> Iterator[tuple[str, str | None]]:
+    yield "job-name", script.name
+    if script.array:
+        yield "array", f"0-{script.array - 1}"
+    yield "comment", script.comment
+    yield "chdir", script.folder
+    yield "output", output_pattern(script.output)
+    yield "open-mode", "append"
+    # What may be inherited was chosen already: sbatch sees nothing else.
+    yield "export", "ALL"
+    yield "requeue" if script.requeue else "no-requeue", None
+
+
+def output_pattern(path: str) -> str:
+    """A path as Slurm's pattern for names of files (sbatch(1): filename pattern) that means just this path."""
+    # With a backslash anywhere nothing is replaced, percent signs neither, and the backslash itself is taken away.
+    return path.replace("\\", "\\\\") if "\\" in path else path.replace("%", "%%")
+
+
+def _option(name: str, value: str | None) -> str:
+    if value is None:
+        return f"--{name}"
+    value = _fit(name, value)
+    return (
+        f"--{name}={value}" if re.fullmatch(r"[\w@%+=:,./&|*\[\]-]*", value, re.ASCII) else f"--{name}={_quoted(value)}"
+    )
+
+
+def _fit(name: str, value: str) -> str:
+    """A value that can stand in a line of a script.
+
+    Raises
+    ------
+    ConfigError
+        It cannot.
+    """
+    if found := _UNFIT.search(value):
+        raise ConfigError(
+            f"'{name}' cannot be {value!r}: a line of a batch script has no room for {found[0]!r}",
+            hint="Give it another value, or, of a path, move the run to another directory.",
+        )
+    return value
+
+
+def _quoted(value: str) -> str:
+    """A value as sbatch's own reader of ``#SBATCH`` lines takes it: in double quotes, its quotes escaped."""
+    return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def rendered(script: Script, template: str, **more: str) -> str:
+    """The text of the script; a template may be given more than that."""
+    # What comes out is a script for a shell, not a page: nothing in it is escaped.
+    environment = jinja2.Environment(  # noqa: S701
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    return environment.from_string(template).render(job=script, **more)
+
+
+def job_name(tag: str, key: str = "") -> str:
+    """A name that Slurm and its filters take: letters, digits and a few signs; cut, it is told apart by its hash."""
+    plain = _ILLEGAL.sub("_", key + tag)
+    if len(plain) <= _LONGEST:
+        return plain
+    digest = sha256(plain.encode()).hexdigest()[:10]
+    return f"{plain[: _LONGEST - 11 - len(tag)]}-{digest}{_ILLEGAL.sub('_', tag)}"[:_LONGEST]

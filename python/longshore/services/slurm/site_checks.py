@@ -1,0 +1,190 @@
+"""Turns what a cluster says of partitions, accounts and QOS into what is wrong with those that a site names; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from longshore.model.workflow.request import MIB
+from longshore.services.slurm.commands.parse import ClusterFacts, amount
+
+_ALL: Final = frozenset({"ALL", "(null)", "N/A", ""})
+
+
+class Partition(msgspec.Struct, frozen=True, kw_only=True):
+    """A partition as ``scontrol show partition`` has it.
+
+    Attributes
+    ----------
+    state
+        ``UP`` where jobs are taken and run.
+    limit
+        Longest time of its jobs.
+    accounts, qos
+        Who may use it; empty is anybody.
+    """
+
+    name: str
+    state: str
+    limit: str
+    nodes: str
+    default: bool
+    accounts: frozenset[str]
+    qos: frozenset[str]
+
+
+class Association(msgspec.Struct, frozen=True, kw_only=True):
+    """An account that a user may charge, with the QOS allowed there and the limits that are set."""
+
+    account: str
+    qos: frozenset[str]
+    max_jobs: str = ""
+    max_submitted: str = ""
+    max_time: str = ""
+
+
+class Qos(msgspec.Struct, frozen=True, kw_only=True):
+    """A quality of service, with the limits that are set."""
+
+    name: str
+    max_jobs: str = ""
+    max_submitted: str = ""
+    max_time: str = ""
+
+
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """What a site names."""
+
+    partitions: tuple[str, ...] = ()
+    account: str = ""
+    qos: tuple[str, ...] = ()
+
+
+def partitions(text: str) -> dict[str, Partition]:
+    """Read ``scontrol --oneliner show partition``."""
+    found = {}
+    for line in text.splitlines():
+        said = dict(word.partition("=")[::2] for word in line.split())
+        if name := said.get("PartitionName"):
+            found[name] = Partition(
+                name=name,
+                state=said.get("State", "unknown"),
+                limit=said.get("MaxTime", "unknown"),
+                nodes=said.get("TotalNodes", "unknown"),
+                default=said.get("Default") == "YES",
+                accounts=_allowed(said.get("AllowAccounts", "")),
+                qos=_allowed(said.get("AllowQos", "")),
+            )
+    return found
+
+
+def _allowed(text: str) -> frozenset[str]:
+    return frozenset() if text in _ALL else frozenset(text.split(","))
+
+
+ASSOCIATION_FIELDS: Final = "account,qos,maxjobs,maxsubmitjobs,maxwall"
+QOS_FIELDS: Final = "name,maxjobsperuser,maxsubmitjobsperuser,maxwall"
+
+
+def associations(text: str) -> list[Association]:
+    """Read ``sacctmgr show associations`` with `ASSOCIATION_FIELDS`."""
+    rows = (line.split("|") for line in text.splitlines())
+    return [
+        Association(
+            account=row[0],
+            qos=frozenset(filter(None, row[1].split(","))),
+            max_jobs=row[2],
+            max_submitted=row[3],
+            max_time=row[4],
+        )
+        for row in rows
+        if len(row) == 5
+    ]
+
+
+def qualities(text: str) -> dict[str, Qos]:
+    """Read ``sacctmgr show qos`` with `QOS_FIELDS`."""
+    rows = (line.split("|") for line in text.splitlines())
+    return {
+        row[0]: Qos(name=row[0], max_jobs=row[1], max_submitted=row[2], max_time=row[3])
+        for row in rows
+        if len(row) == 4
+    }
+
+
+def wrong_partitions(wanted: Wanted, there: Mapping[str, Partition]) -> Iterator[str]:
+    """What is wrong with the partitions that a site names."""
+    for name in wanted.partitions:
+        if name not in there:
+            yield f"there is no partition '{name}'"
+            continue
+        partition = there[name]
+        if partition.state != "UP":
+            yield f"the partition '{name}' is {partition.state.lower()}"
+        if wanted.account and partition.accounts and wanted.account not in partition.accounts:
+            yield f"the partition '{name}' does not take the account '{wanted.account}'"
+        for qos in wanted.qos:
+            if partition.qos and qos not in partition.qos:
+                yield f"the partition '{name}' does not take the QOS '{qos}'"
+
+
+def wrong_membership(wanted: Wanted, mine: Sequence[Association], there: Mapping[str, Qos]) -> Iterator[str]:
+    """What is wrong with the account and the QOS that a site names, for this user."""
+    if wanted.account and wanted.account not in {each.account for each in mine}:
+        yield f"this user may not charge the account '{wanted.account}'"
+    of_account = [each for each in mine if wanted.account in ("", each.account)]
+    allowed = {name for each in of_account for name in each.qos}
+    for qos in wanted.qos:
+        if there and qos not in there:
+            yield f"there is no QOS '{qos}'"
+        elif allowed and qos not in allowed:
+            yield f"this user may not use the QOS '{qos}'"
+
+
+def shown_partitions(there: Iterable[Partition]) -> str:
+    """The partitions in a line."""
+    return "; ".join(
+        f"{each.name}{' (default)' if each.default else ''}: {each.state.lower()}, {each.nodes} nodes, "
+        + ("any time" if each.limit == "UNLIMITED" else f"at most {each.limit}")
+        for each in sorted(there, key=lambda each: each.name)
+    )
+
+
+def shown_limits(facts: ClusterFacts, wanted: Wanted, mine: Iterable[Association], there: Mapping[str, Qos]) -> str:
+    """The limits that were found, in a line."""
+    found = []
+    if facts.max_array:
+        found.append(f"arrays of {facts.max_array - 1}")
+    if facts.max_jobs:
+        found.append(f"{facts.max_jobs} jobs of all users")
+    for each in mine:
+        found += _set(f"account '{each.account}'", each.max_jobs, each.max_submitted, each.max_time)
+    for name in wanted.qos or there:
+        if qos := there.get(name):
+            found += _set(f"QOS '{name}'", qos.max_jobs, qos.max_submitted, qos.max_time)
+    return "; ".join(found) or "none found"
+
+
+def _set(who: str, jobs: str, submitted: str, time: str) -> list[str]:
+    said = [
+        words
+        for value, words in (
+            (jobs, f"{jobs} running"),
+            (submitted, f"{submitted} handed over"),
+            (time, f"{time} long"),
+        )
+        if value
+    ]
+    return [f"{who}: at most {', '.join(said)}"] if said else []
+
+
+def capacity(text: str) -> dict[str, int] | None:
+    """The largest node there is as what one job can have, of ``sinfo --format=%c|%m``."""
+    cpus = memory = 0
+    for line in text.splitlines():
+        number, _, megabytes = line.strip().partition("|")
+        cpus = max(cpus, int(number) if number.isdecimal() else 0)
+        memory = max(memory, amount(megabytes + "M") or 0)
+    return {"cpus": cpus, "memory": max(memory, MIB)} if cpus and memory else None

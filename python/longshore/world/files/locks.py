@@ -1,0 +1,118 @@
+"""Locks files (flock). A lock ends with the process that holds it, at the latest.
+
+The keeper, which runs without this package, locks its own file; `is_locked` sees that, too.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import math
+import os
+import time
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Final
+
+from longshore.world.files.atomic import is_at
+from longshore.world.files.presence import is_there
+
+_POLL_S: Final = 0.02
+
+
+class Lock:
+    """A lock that this process holds, on an open file."""
+
+    def __init__(self, file: int) -> None:
+        self.file = file
+
+    def release(self) -> None:
+        """Release the lock and close the file."""
+        os.close(self.file)
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.release()
+
+
+def take_lock(path: Path, *, wait_s: float = 0.0, create: bool = True, mode: int = 0o600) -> Lock:
+    """Lock a file.
+
+    Parameters
+    ----------
+    path
+        The file.
+    wait_s
+        How long to wait for another holder.
+    create
+        Whether to create the file if it is missing.
+    mode
+        Permissions of a new file.
+
+    Raises
+    ------
+    BlockingIOError
+        Another holder has it.
+    OSError
+        The file cannot be opened, or its file system has no locks.
+    """
+    latest = time.monotonic() + wait_s
+    while True:
+        file = os.open(path, os.O_RDWR | os.O_CREAT if create else os.O_RDWR, mode)
+        try:
+            _wait_for(file, latest)
+            with suppress(FileNotFoundError):
+                if is_at(file, path):
+                    return Lock(file)
+        except BaseException:
+            os.close(file)
+            raise
+        # The holder removed the file, or put another in its place.
+        os.close(file)
+
+
+def lock_folder(folder: Path) -> Lock:
+    """Lock a folder, however long that takes; without effect where its file system has no locks."""
+    file = os.open(folder, os.O_RDONLY)
+    with suppress(OSError):
+        fcntl.flock(file, fcntl.LOCK_EX)
+    return Lock(file)
+
+
+def is_locked(path: Path) -> bool:
+    """Whether a process of this host, or one whose locks are seen here, holds the lock of a file.
+
+    Raises
+    ------
+    OSError
+        The file cannot be read, or its file system has no locks.
+    """
+    try:
+        file = os.open(path, os.O_RDONLY)
+    except FileNotFoundError:
+        return is_there(path) and is_locked(path)
+    try:
+        # A shared lock, so that two who look at once do not take each other for the holder.
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(file)
+    return False
+
+
+def _wait_for(file: int, latest: float) -> None:
+    if math.isinf(latest):
+        fcntl.flock(file, fcntl.LOCK_EX)
+        return
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= latest:
+                raise
+            time.sleep(_POLL_S)
+        else:
+            return

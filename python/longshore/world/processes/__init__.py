@@ -1,0 +1,1 @@
+"""Programs and processes, and calls that are shared or limited."""

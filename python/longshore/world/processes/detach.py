@@ -1,0 +1,70 @@
+"""Starts a process that outlives the terminal it was started from."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from longshore.world.files.atomic import open_to_append
+from longshore.world.host import user_name
+
+_ASK_S = 5.0
+"""Seconds systemd may take to answer."""
+
+
+class Detaching(NamedTuple):
+    """A way to detach."""
+
+    prefix: tuple[str, ...]
+    """Words before the command."""
+    description: str
+
+
+def how_to_detach() -> Detaching:
+    """The best way this host offers.
+
+    A session of its own survives a closed terminal. Where systemd ends all processes of a user at logout, only a scope
+    of a user who lingers survives that too.
+    """
+    if _lingers():
+        return Detaching(
+            ("systemd-run", "--user", "--scope", "--quiet", "--collect", "--"),
+            "in a systemd scope of its own; it survives logging out",
+        )
+    return Detaching((), "in a session of its own; it survives the terminal")
+
+
+def start_detached(command: Sequence[str], *, log: Path) -> tuple[subprocess.Popen[bytes], Detaching]:
+    """Start a command in the background, its output appended to a file.
+
+    Raises
+    ------
+    OSError
+        It cannot be started, or the file cannot be written.
+    """
+    how = how_to_detach()
+    with open_to_append(log) as output:
+        process = subprocess.Popen(
+            [*how.prefix, *command],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            cwd=log.parent,
+            start_new_session=True,
+        )
+    return process, how
+
+
+def _lingers() -> bool:
+    if not (os.environ.get("XDG_RUNTIME_DIR") and shutil.which("systemd-run") and shutil.which("loginctl")):
+        return False
+    question = ["loginctl", "show-user", user_name(), "--property=Linger", "--value"]
+    try:
+        answer = subprocess.run(question, capture_output=True, text=True, timeout=_ASK_S, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return answer.returncode == 0 and answer.stdout.strip() == "yes"

@@ -1,0 +1,61 @@
+"""Holds all processes of a user on this host together to a rate: each takes a turn before it acts."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+from longshore.world.files.atomic import write_atomically
+from longshore.world.files.locks import take_lock
+from longshore.world.host import boot_id
+from longshore.world.processes.shared_answers import since_boot
+
+
+class Turns:
+    """Turns at something that may be done so often.
+
+    What was not used up in a second is lost, so that nobody who was idle may do everything at once.
+
+    Parameters
+    ----------
+    path
+        Where the next free moment is kept; something else has another path.
+    per_s
+        How often a second.
+    """
+
+    def __init__(self, path: Path, per_s: float) -> None:
+        self._path = path
+        self._each_s = 1.0 / per_s
+        self._ahead_s = (max(1, math.floor(per_s)) - 1) * self._each_s
+        """How far ahead of time turns may be taken: so that there are as many as a second has, and at least one."""
+
+    def free(self) -> int:
+        """How many turns there are at this moment, if nobody else takes them."""
+        now = since_boot()
+        return max(0, math.floor((now + self._ahead_s - max(self._read(), now)) / self._each_s + 1e-6) + 1)
+
+    def take(self) -> float:
+        """Take a turn, and return 0; where there is none, return after how many seconds there is."""
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            with take_lock(self._path.with_suffix(".lock"), wait_s=math.inf):
+                now = since_boot()
+                due = max(self._read(), now)
+                wait_s = due - now - self._ahead_s
+                if wait_s > 1e-6:
+                    return wait_s
+                write_atomically(self._path, f"{boot_id()} {due + self._each_s!r}")
+        except OSError:
+            # A home that cannot be written is no reason to do nothing.
+            return 0.0
+        return 0.0
+
+    def _read(self) -> float:
+        """The moment, in seconds since boot, up to which turns are taken; that of another boot is none."""
+        try:
+            boot, _, due = self._path.read_text("utf-8").partition(" ")
+            moment = float(due)
+        except (OSError, ValueError):
+            return 0.0
+        return moment if boot == boot_id() and math.isfinite(moment) else 0.0

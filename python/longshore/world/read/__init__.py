@@ -1,0 +1,1 @@
+"""Files of users, read into trees and records."""

@@ -1,0 +1,93 @@
+"""Reads and writes the lines of graph files, packed with gzip or plain, a little at a time."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import zlib
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Final
+
+from longshore.errors import FilesError, GraphError
+from longshore.origin import Origin
+from longshore.world.files.atomic import atomic_file
+
+_MAGIC: Final = b"\x1f\x8b"
+_BUFFER: Final = 1 << 20
+_LEVEL: Final = 3
+"""Of gzip: the levels above take several times as long, for a tenth less."""
+PACKED: Final = ".gz"
+"""How the name of a file ends that is written packed; one that is read tells by its first bytes."""
+
+
+@contextmanager
+def graph_file_lines(path: Path, origin: Origin | None = None) -> Iterator[Iterator[bytes]]:
+    """The lines of a graph file, packed or not.
+
+    Parameters
+    ----------
+    path
+        The file.
+    origin
+        Where it was named.
+
+    Raises
+    ------
+    FilesError
+        It cannot be read.
+    GraphError
+        It is packed, and damaged.
+    """
+    try:
+        with path.open("rb", _BUFFER) as file:
+            packed = file.read(len(_MAGIC)) == _MAGIC
+            file.seek(0)
+            yield _unpacked(file, path) if packed else iter(file)
+    except OSError as error:
+        raise FilesError(f"'{path}' cannot be read: {error.strerror}", origin=origin) from error
+
+
+def _unpacked(file: IO[bytes], path: Path) -> Iterator[bytes]:
+    try:
+        with gzip.open(file) as unpacked:
+            yield from io.BufferedReader(unpacked, _BUFFER)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        why = "it was cut short" if isinstance(error, EOFError) else str(error)
+        raise GraphError(
+            f"the packed file is damaged: {why}", origin=Origin(str(path)), hint="Copy or make it again."
+        ) from error
+
+
+def write_graph_file(path: Path, lines: Iterable[bytes]) -> None:
+    """Write a graph file whole or not at all; the same lines always give the same bytes.
+
+    Raises
+    ------
+    FilesError
+        It cannot be written.
+    """
+    try:
+        with atomic_file(path, durable=True) as file:
+            if path.suffix == PACKED:
+                # Neither name nor time in it.
+                with gzip.GzipFile("", "wb", _LEVEL, file, mtime=0) as packed:
+                    packed.writelines(_joined(lines))
+            else:
+                file.writelines(lines)
+    except OSError as error:
+        raise FilesError(f"'{path}' cannot be written: {error.strerror}") from error
+
+
+def _joined(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """The same bytes in larger pieces, for each costs gzip some time."""
+    pieces: list[bytes] = []
+    size = 0
+    for line in lines:
+        pieces.append(line)
+        size += len(line)
+        if size >= _BUFFER:
+            yield b"".join(pieces)
+            pieces, size = [], 0
+    yield b"".join(pieces)

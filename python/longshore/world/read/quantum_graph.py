@@ -1,0 +1,199 @@
+"""Turns a file with a quantum graph into plain records; the one door to the packages of LSST, imported only here."""
+
+from __future__ import annotations
+
+import zipfile
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+import msgspec
+
+from longshore.errors import FilesError, GraphError, PreparationError
+from longshore.graph.formats.quantum_graph import LabelQuanta, QuantumGraphRecord
+from longshore.origin import Origin
+
+SUFFIXES: Final = (".qg", ".qgraph")
+"""How the names of files with quantum graphs end: in the format of today, and in the older one."""
+EXTRA: Final = "longshore[lsst]"
+_PACKAGE: Final = "lsst-pipe-base"
+_AGAIN: Final = "Make it again, or copy it once more."
+_CONVERT: Final = "'pipetask update-graph-run OLD.qgraph OUTPUT_RUN NEW.qg' makes one of today's format of it"
+
+
+class _Header(msgspec.Struct):
+    """The beginning of a graph's file, as far as it tells whether the rest can be read."""
+
+    version: int = 0
+    graph_type: str = ""
+
+
+def read_quantum_graph(path: Path, origin: Origin | None = None) -> QuantumGraphRecord:
+    """Read labels, data IDs and edges of a quantum graph; no task is imported for a file in today's format.
+
+    Parameters
+    ----------
+    path
+        The file.
+    origin
+        Where it was named.
+
+    Raises
+    ------
+    FilesError
+        It cannot be read.
+    GraphError
+        It is no quantum graph, one of another version, or damaged.
+    PreparationError
+        The packages that read it are not installed.
+    """
+    suffix = path.suffix
+    if suffix not in SUFFIXES:
+        raise GraphError(
+            f"'{path}' does not end like the name of a quantum graph ({' or '.join(SUFFIXES)})",
+            origin=origin,
+            hint="Name a graph that 'pipetask qgraph --save-qgraph FILE.qg' made.",
+        )
+    try:
+        with path.open("rb") as file:
+            start = file.read(4)
+    except OSError as error:
+        raise FilesError(f"'{path}' cannot be read: {error.strerror}", origin=origin) from error
+    return _read_old(path, origin) if suffix == ".qgraph" else _read(path, start, origin)
+
+
+def _read(path: Path, start: bytes, origin: Origin | None) -> QuantumGraphRecord:
+    if start[:2] != b"PK":
+        raise GraphError(f"'{path}' is no quantum graph, whatever its name", origin=origin, hint=_AGAIN)
+    try:
+        from lsst.pipe.base.pipeline_graph import TaskImportMode
+        from lsst.pipe.base.quantum_graph import FORMAT_VERSION, PredictedQuantumGraph
+    except ImportError as error:
+        _refuse_without_package(path, error, origin)
+    _check_header(path, FORMAT_VERSION, origin)
+    try:
+        with PredictedQuantumGraph.open(str(path), import_mode=TaskImportMode.DO_NOT_IMPORT) as reader:
+            reader.read_thin_graph()
+            return _record(reader)
+    except Exception as error:  # whatever those packages stumble over
+        raise _damaged(path, error, origin) from error
+
+
+def _record(reader: Any) -> QuantumGraphRecord:
+    thin = reader.components.thin_graph
+    tasks = reader.pipeline_graph.tasks
+    # A UUID is spelled out once; edges name the same text.
+    spelled: dict[Any, str] = {}
+    labels: dict[str, LabelQuanta] = {}
+    for label, quanta in thin.quanta.items():
+        dimensions = tasks[label].dimensions
+        rows = []
+        for quantum in quanta:
+            uuid = spelled[quantum.quantum_id] = str(quantum.quantum_id)
+            rows.append((uuid, tuple(quantum.data_coordinate)))
+        labels[label] = LabelQuanta(required=tuple(dimensions.required), implied=tuple(dimensions.implied), quanta=rows)
+    edges = [(spelled.get(parent) or str(parent), spelled.get(child) or str(child)) for parent, child in thin.edges]
+    return QuantumGraphRecord(labels=labels, edges=edges)
+
+
+def _check_header(path: Path, newest: int, origin: Origin | None) -> None:
+    """Refuse what the library would stumble over in words of its own."""
+    import zstandard  # comes with those packages
+
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = set(archive.namelist())
+            if "header.json.zst" not in names:
+                raise GraphError(
+                    f"'{path}' is a zip archive, and no quantum graph: it has no header", origin=origin, hint=_AGAIN
+                )
+            words = archive.read("compression_dict") if "compression_dict" in names else None
+            decompressor = zstandard.ZstdDecompressor(zstandard.ZstdCompressionDict(words) if words else None)
+            header = msgspec.json.decode(decompressor.decompress(archive.read("header.json.zst")), type=_Header)
+    except (zipfile.BadZipFile, EOFError, zstandard.ZstdError, msgspec.MsgspecError, OSError) as error:
+        raise _damaged(path, error, origin) from error
+    if header.graph_type != "predicted":
+        raise GraphError(
+            f"'{path}' holds a quantum graph of the type '{header.graph_type}', and only 'predicted' ones can be run",
+            origin=origin,
+            hint="A graph with the provenance of a run that is over is to look into, not to run.",
+        )
+    if header.version > newest:
+        raise GraphError(
+            f"'{path}' has format {header.version}; {_PACKAGE} {_version()} reads up to {newest}",
+            origin=origin,
+            hint="Make it with the packages that are installed here, or install newer ones.",
+        )
+
+
+def _read_old(path: Path, origin: Origin | None) -> QuantumGraphRecord:
+    try:
+        from lsst.pipe.base import QuantumGraph
+    except ImportError as error:
+        _refuse_without_package(path, error, origin, hint=f"With another release of LSST's, {_CONVERT}.")
+    try:
+        graph = QuantumGraph.loadUri(str(path))
+        return _old_record(graph)
+    except ImportError as error:
+        # The older format cannot be read without the classes of its tasks.
+        raise GraphError(
+            f"'{path}' is in the older format, which cannot be read without its tasks: {_first_line(error)}",
+            origin=origin,
+            hint=f"Set their release up (PYTHONPATH), or convert the graph where it is: {_CONVERT}.",
+        ) from error
+    except Exception as error:
+        raise GraphError(
+            f"'{path}' cannot be read by {_PACKAGE} {_version()}: {_first_line(error)}",
+            origin=origin,
+            hint=f"If it is no damage: where the release that wrote it is set up, {_CONVERT}.",
+        ) from error
+
+
+def _old_record(graph: Any) -> QuantumGraphRecord:
+    labels: dict[str, LabelQuanta] = {}
+    rows: dict[str, list[tuple[str, tuple[Any, ...]]]] = {}
+    for node in graph:
+        label, data_id = node.task_node.label, node.quantum.dataId
+        names = data_id.dimensions
+        if label not in rows:
+            rows[label] = []
+            labels[label] = LabelQuanta(
+                required=tuple(names.required), implied=tuple(names.implied), quanta=rows[label]
+            )
+        values = tuple(data_id.mapping[name] for name in (*names.required, *names.implied))
+        rows[label].append((str(node.nodeId), values))
+    edges = [(str(parent.nodeId), str(child.nodeId)) for parent, child in graph.graph.edges]
+    return QuantumGraphRecord(labels=labels, edges=edges, graph_id=str(graph.graphID))
+
+
+def _refuse_without_package(path: Path, error: ImportError, origin: Origin | None, hint: str = "") -> NoReturn:
+    installed = _version()
+    if installed and not hint:
+        what = f"{_PACKAGE} {installed} is installed and cannot be used: {_first_line(error)}"
+    elif installed:
+        what = f"{_PACKAGE} {installed} does not read its format any more"
+    else:
+        what, hint = f"that needs LSST's package '{_PACKAGE}', which is not installed", ""
+    raise PreparationError(
+        f"'{path}' cannot be read: {what}",
+        origin=origin,
+        hint=hint or f"Install it with: pip install '{EXTRA}'; or set up a release of LSST's.",
+    ) from error
+
+
+def _damaged(path: Path, error: Exception, origin: Origin | None) -> GraphError:
+    # A zip archive has its list of contents at the end.
+    why = "it was cut short" if "not a zip file" in str(error) else _first_line(error)
+    return GraphError(f"'{path}' is damaged: {why}", origin=origin, hint=_AGAIN)
+
+
+def _first_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0][:200]}" if lines else type(error).__name__
+
+
+def _version() -> str:
+    try:
+        return version(_PACKAGE)
+    except PackageNotFoundError:
+        return ""

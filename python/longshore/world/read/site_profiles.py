@@ -1,0 +1,224 @@
+"""Finds and reads profiles of sites: of the command line, of users, systems and installed packages, and our own."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from enum import StrEnum
+from functools import cached_property
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import yaml
+
+from longshore.config.values.merge import LayerRank, Node, overlay, plain, without_deleted
+from longshore.errors import ConfigError
+from longshore.origin import Origin
+from longshore.sites.profile import SiteProfile
+from longshore.world.plugins import SERVICES, SITES, Plugin, built_in, registered
+from longshore.world.read.yaml_file import FileRead, load_layers
+
+_HEAD_KEYS: Final = ("service", "inherits", "hosts", "title")
+_TOP = re.compile(rb"^(?P<key>[A-Za-z_]\w*)[ \t]*:(?=\s)", re.MULTILINE)
+
+
+class Place(StrEnum):
+    """Kinds of places where profiles lie, strongest first."""
+
+    GIVEN = "site path"
+    USER = "user"
+    SYSTEM = "system"
+    INSTALLED = "installed"
+    PACKAGE = "package"
+
+
+class SiteFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A profile that was found and not yet read."""
+
+    name: str
+    path: Path
+    place: Place
+
+    @property
+    def personal(self) -> bool:
+        """Whether a user, and not an operator, puts files there."""
+        return self.place in {Place.GIVEN, Place.USER}
+
+
+class Head(msgspec.Struct, frozen=True, kw_only=True):
+    """The little of a profile that a list of all needs."""
+
+    service: str = ""
+    inherits: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
+    title: str = ""
+
+
+class SitePath:
+    """The places in which profiles are looked for.
+
+    Parameters
+    ----------
+    given
+        Directories of the option ``--site-path``, the first is the strongest.
+    env
+        Environment variables.
+    """
+
+    def __init__(self, given: Sequence[Path], env: Mapping[str, str]) -> None:
+        self._given = tuple(given)
+        self._env = env
+        self._read: dict[Path, tuple[Node, tuple[FileRead, ...]]] = {}
+        self._heads: dict[Path, Head] = {}
+        self.files: dict[Path, FileRead] = {}
+        """Every file that was read and that no version of Longshore brings along, included ones too."""
+
+    def folders(self) -> Iterator[tuple[Place, Path]]:
+        """The folders, strongest first."""
+        yield from ((Place.GIVEN, folder) for folder in self._given)
+        yield Place.USER, user_folder(self._env) / "sites"
+        yield from ((Place.SYSTEM, folder / "sites") for folder in system_folders(self._env))
+        yield from ((Place.INSTALLED, folder) for folder in self._installed)
+        yield from ((Place.PACKAGE, folder) for folder in _shipped_by(built_in(SERVICES).values()))
+
+    def find(self, name: str) -> SiteFile | None:
+        """The strongest profile of a name; the packages that are installed are asked only if need be."""
+        if not name or "/" in name or "\0" in name or name.startswith("."):
+            return None
+        for place, folder in self.folders():
+            path = folder / f"{name}.yaml"
+            if path.is_file():
+                return SiteFile(name=name, path=path, place=place)
+        return None
+
+    @cached_property
+    def all(self) -> Mapping[str, SiteFile]:
+        """The strongest profile of each name, in the order of names; none is read."""
+        found: dict[str, SiteFile] = {}
+        for place, folder in self.folders():
+            for file in _listed(folder):
+                name = file.removesuffix(".yaml")
+                found.setdefault(name, SiteFile(name=name, path=folder / file, place=place))
+        return dict(sorted(found.items()))
+
+    def profile(self, file: SiteFile) -> SiteProfile:
+        """Read a profile, with what it includes; keys to delete are still marked, for they may be inherited.
+
+        Raises
+        ------
+        ConfigError
+            It cannot be read, or is no YAML.
+        """
+        if file.path not in self._read:
+            loaded = load_layers(file.path, env=self._env, rank=LayerRank.SITE)
+            root = Node({}, Origin(str(file.path), 1, 1, LayerRank.SITE.label))
+            for layer in loaded.layers:
+                root = overlay(root, layer.root)
+            self._read[file.path] = root, loaded.files
+            if file.place is not Place.PACKAGE:
+                self.files |= {each.path: each for each in loaded.files}
+        return SiteProfile(name=file.name, root=self._read[file.path][0], personal=file.personal)
+
+    def hosts(self, file: SiteFile) -> tuple[str, ...]:
+        """The patterns of hosts in a profile; one that has none is hardly looked at.
+
+        Raises
+        ------
+        ConfigError
+            The file cannot be read, or is no YAML.
+        """
+        try:
+            if b"hosts" not in file.path.read_bytes():
+                return ()
+        except OSError as error:
+            raise ConfigError(f"'{file.path}' cannot be read: {error.strerror}") from error
+        return self.head(file).hosts
+
+    def head(self, file: SiteFile) -> Head:
+        """The head of a profile, for which no more of the file is understood than it takes.
+
+        Raises
+        ------
+        ConfigError
+            The file cannot be read, or is no YAML.
+        """
+        if file.path not in self._heads:
+            try:
+                text = file.path.read_bytes()
+            except OSError as error:
+                raise ConfigError(f"'{file.path}' cannot be read: {error.strerror}") from error
+            given = _quickly(text)
+            self._heads[file.path] = _head(plain(without_deleted(self.profile(file).root)) if given is None else given)
+        return self._heads[file.path]
+
+    @cached_property
+    def _installed(self) -> tuple[Path, ...]:
+        folders: list[Path] = []
+        for _, plugin in sorted(registered(SITES).items()):
+            try:
+                # Found, not imported: profiles are files, and the code beside them need not run.
+                spec = find_spec(plugin.module)
+            except (ImportError, ValueError, AttributeError) as error:
+                raise ConfigError(f"the sites of the package '{plugin.module}' are not there: {error}") from error
+            folders += map(Path, (spec.submodule_search_locations or ()) if spec else ())
+        return (*folders, *_shipped_by(each for each in registered(SERVICES).values() if not each.built_in))
+
+
+def _shipped_by(plugins: Iterable[Plugin]) -> tuple[Path, ...]:
+    """Where the packages of services ship profiles, each folder once."""
+    return tuple(dict.fromkeys(plugin.folder / "sites" for plugin in plugins if plugin.folder))
+
+
+def user_folder(env: Mapping[str, str]) -> Path:
+    """Where the configuration of this user lies."""
+    folder = Path(env.get("XDG_CONFIG_HOME", ""))
+    return (folder if folder.is_absolute() else Path(env.get("HOME") or "~").expanduser() / ".config") / "longshore"
+
+
+def system_folders(env: Mapping[str, str]) -> list[Path]:
+    """Where the configuration of this machine lies, strongest first."""
+    names = (env.get("XDG_CONFIG_DIRS") or "/etc/xdg").split(os.pathsep)
+    # The XDG base directory specification: what is not absolute is to be ignored.
+    return [Path(name) / "longshore" for name in names if name.startswith("/")]
+
+
+def _listed(folder: Path) -> list[str]:
+    try:
+        return sorted(name for name in os.listdir(folder) if name.endswith(".yaml") and not name.startswith("."))
+    except OSError:
+        return []
+
+
+_LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+def _quickly(text: bytes) -> Any:
+    """The keys of a head, understood without the rest of the file; ``None`` where it takes the whole file."""
+    tops = list(_TOP.finditer(text))
+    if not tops or b"includeConfigs" in text or b"!include" in text:
+        return None
+    ends = [*(top.start() for top in tops[1:]), len(text)]
+    pieces = [text[top.start() : end] for top, end in zip(tops, ends, strict=True) if top["key"].decode() in _HEAD_KEYS]
+    try:
+        given = yaml.load(b"".join(pieces) or b"{}", Loader=_LOADER)  # noqa: S506 - a safe loader
+    except (yaml.YAMLError, ValueError):
+        # An anchor of another part, say.
+        return None
+    return given if isinstance(given, dict) else None
+
+
+def _head(given: Mapping[str, Any]) -> Head:
+    return Head(
+        service=str(given.get("service") or ""),
+        inherits=_texts(given.get("inherits")),
+        hosts=_texts(given.get("hosts")),
+        title=str(given.get("title") or ""),
+    )
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    """A list of texts, or one text."""
+    return tuple(map(str, value)) if isinstance(value, list) else (value,) if isinstance(value, str) else ()

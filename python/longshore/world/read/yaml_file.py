@@ -1,0 +1,325 @@
+"""Turns YAML files, with all they include, into layers of configuration whose every value knows its line and column."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from longshore.config.lint.bps_aliases import respelled
+from longshore.config.lint.schema_check import Finding
+from longshore.config.values.interpolate import expand_env, shown
+from longshore.config.values.merge import Layer, LayerRank, Node, overlay, plain, tree
+from longshore.config.values.search import is_delimited
+from longshore.errors import ConfigError, UsageError
+from longshore.origin import Origin
+from longshore.world.read.yaml_text import DEEPEST, MOST_NODES, Sized, read_document
+
+_INCLUDE_KEY: Final = "includeConfigs"
+_MOST_INCLUDES: Final = 10_000
+_LARGEST_FILE: Final = 16 * 1024 * 1024
+
+
+class FileRead(msgspec.Struct, frozen=True):
+    """A file that took part in a configuration, as it was when it was read.
+
+    Attributes
+    ----------
+    notes
+        What its author should know of the text itself; a key that is given twice is among it, as an error.
+    """
+
+    path: Path
+    content: bytes
+    notes: tuple[Finding, ...] = ()
+
+
+class Loaded(msgspec.Struct, frozen=True):
+    """A file with all it includes.
+
+    Attributes
+    ----------
+    layers
+        Weakest first: what is included, then the file itself. All have one rank.
+    files
+        Every file that was read, in the order of reading.
+    """
+
+    layers: tuple[Layer, ...]
+    files: tuple[FileRead, ...]
+
+
+def read_yaml(path: Path, *, rank: LayerRank = LayerRank.FILE) -> Node:
+    """Read one file, and what it takes in by ``!include``; ``includeConfigs`` is left where it stands.
+
+    Raises
+    ------
+    ConfigError
+        It cannot be read, is no YAML, or does not hold a map.
+    """
+    return _Reader(rank=rank, env={}, cwd=Path(), strict=True).root(path, None)
+
+
+def parse_yaml(text: str, name: str, *, rank: LayerRank = LayerRank.FILE) -> Node:
+    """The value that a text holds; an empty one is null.
+
+    Raises
+    ------
+    ConfigError
+        It is no YAML.
+    """
+    return read_document(text, name, rank.label).node
+
+
+def load_layers(path: Path, *, env: Mapping[str, str], rank: LayerRank = LayerRank.FILE, cwd: Path = Path()) -> Loaded:
+    """Read a file and all it includes.
+
+    A file's own values win over those it includes, and what is included later wins over what is included earlier. A key
+    that is given twice is no error here but a note of its file (see `FileRead`), so that all of them can be told.
+
+    Parameters
+    ----------
+    path
+        The file.
+    env
+        Environment variables, for names of included files.
+    rank
+        How strong the layers are.
+    cwd
+        Where included files are looked for first; then it is the directory of the file that includes them.
+
+    Raises
+    ------
+    ConfigError
+        A file cannot be read, is no YAML, does not hold a map, or includes itself.
+    """
+    reader = _Reader(rank=rank, env=env, cwd=cwd)
+    layers = tuple(reader.layers(path, None, (), ()))
+    return Loaded(layers, tuple(reader.files.values()))
+
+
+def set_layer(pairs: Iterable[str], *, name: str = "--set") -> Layer:
+    """The layer of ``KEY=VALUE`` pairs of the command line.
+
+    A plain key goes under ``bps_cmdline``; one with dots (``site.local.queue``), or with a delimiter in front
+    (``.queue``, ``/site/local/queue``), to its place.
+
+    VALUE is read as YAML, except that nothing at all is the empty text. A later pair wins over an earlier one.
+
+    Raises
+    ------
+    UsageError
+        A pair cannot be understood.
+    """
+    rank = LayerRank.COMMAND_LINE
+    origin = Origin(name, layer=rank.label)
+    root = Node({}, origin)
+    for pair in pairs:
+        key, equals, text = pair.partition("=")
+        delimiter = key[:1] if is_delimited(key) else "."
+        path = key.removeprefix(delimiter).split(delimiter)
+        if not equals or not all(path):
+            raise UsageError(
+                f"{shown(pair)} is not KEY=VALUE",
+                hint=f"For example: {name} queue=long {name} site.local.requestCpus=2",
+            )
+        try:
+            value = plain(parse_yaml(text, name, rank=rank)) if text else ""
+        except ConfigError as error:
+            raise UsageError(f"the value in {shown(pair)} cannot be read: {error.message}", hint=error.hint) from error
+        place = path if len(path) > 1 or is_delimited(key) else ["bps_cmdline", *path]
+        root = overlay(root, _wrapped(tree(value, origin), place))
+    return Layer(name, rank, respelled(root))
+
+
+def given_values(pairs: Iterable[str], *, name: str = "--var") -> dict[str, Any]:
+    """Value per name of ``NAME=VALUE`` pairs of the command line, each read as `set_layer` reads it.
+
+    Raises
+    ------
+    UsageError
+        A pair cannot be understood.
+    """
+    # In one section of their own, names are taken as they are.
+    values = set_layer((f"/given/{pair}" for pair in pairs), name=name).root.value
+    given = values.get("given") if isinstance(values, dict) else None
+    found: dict[str, Any] = plain(given) if given else {}
+    return found
+
+
+# ------------------------------------------------------------------------------------------------- files and includes
+
+
+class _Directive(msgspec.Struct, frozen=True):
+    """An ``includeConfigs`` and the section it stands in."""
+
+    section: tuple[str, ...]
+    names: tuple[Node, ...]
+
+
+class _Reader:
+    """Reads files, each of them once, and finds the ones they include."""
+
+    def __init__(self, *, rank: LayerRank, env: Mapping[str, str], cwd: Path, strict: bool = False) -> None:
+        self.rank = rank
+        self.strict = strict
+        self.env = env
+        self.cwd = cwd
+        self.files: dict[Path, FileRead] = {}
+        self._documents: dict[Path, Sized] = {}
+        self._reading: list[Path] = []
+        self._includes = 0
+        self._size = 0
+
+    def root(self, path: Path, origin: Origin | None) -> Node:
+        """The map in a file."""
+        node = self._document(path, origin, 0).node
+        if node.value is None:
+            return Node({}, node.origin)
+        if not isinstance(node.value, dict):
+            raise ConfigError(
+                "a configuration file must hold keys with values at its top",
+                origin=node.origin,
+                hint="For example 'key: 1'.",
+            )
+        return node
+
+    def _document(self, path: Path, origin: Origin | None, depth: int) -> Sized:
+        """What a file holds, given how deep in another it will stand."""
+        identity = _identity(path)
+        if identity in self._reading:
+            raise _ring([*self._reading, identity], origin)
+        if identity not in self._documents:
+            text = self._text(path, identity, origin)
+            notes: list[Finding] | None = None if self.strict else []
+            self._reading.append(identity)
+            self._documents[identity] = read_document(
+                text, str(path), self.rank.label, include=self._taken_in, depth=depth, notes=notes
+            )
+            self._reading.pop()
+            if notes:
+                self.files[identity] = msgspec.structs.replace(self.files[identity], notes=tuple(notes))
+        found = self._documents[identity]
+        self._size += found.size
+        if self._size > MOST_NODES:
+            raise ConfigError(f"included files make more than {MOST_NODES:,} values", origin=origin)
+        return found
+
+    def _text(self, path: Path, identity: Path, origin: Origin | None) -> str:
+        try:
+            if not path.exists():
+                raise ConfigError(f"there is no file {shown(path, 200)}", origin=origin)
+            if not path.is_file():
+                kind = "a file but a directory" if path.is_dir() else "a file"
+                raise ConfigError(f"{shown(path, 200)} is not {kind}", origin=origin)
+            if path.stat().st_size > _LARGEST_FILE:
+                raise ConfigError(f"{shown(path, 200)} is larger than {_LARGEST_FILE // 1024**2} MiB", origin=origin)
+            content = path.read_bytes()
+        except OSError as error:
+            raise ConfigError(f"{shown(path, 200)} cannot be read: {error.strerror}", origin=origin) from error
+        self.files[identity] = FileRead(path, content)
+        return _decoded(content, Origin(str(path), 1, 1, self.rank.label))
+
+    def layers(
+        self, path: Path, origin: Origin | None, section: tuple[str, ...], ring: tuple[Path, ...]
+    ) -> Iterator[Layer]:
+        """Layers of a file that stands for a section, weakest first."""
+        identity = _identity(path)
+        if identity in ring:
+            raise _ring([*ring, identity], origin)
+        if len(ring) >= DEEPEST or len(section) >= DEEPEST:
+            raise ConfigError(f"files include each other more than {DEEPEST} deep", origin=origin)
+        directives: list[_Directive] = []
+        own = _without_includes(self.root(path, origin), (), directives)
+        # The first directive of a file wins over the others, as in BPS, which works them off in this order and lets
+        # what is there already stay.
+        for directive in reversed(directives):
+            for name in directive.names:
+                yield from self.layers(self._find(name), name.origin, section + directive.section, (*ring, identity))
+        yield Layer(str(path), self.rank, respelled(_wrapped(own, section)))
+
+    def _find(self, name: Node) -> Path:
+        """The file that an include names."""
+        if not isinstance(name.value, str) or not name.value or "\0" in name.value:
+            raise ConfigError(f"'{_INCLUDE_KEY}' must name a file or a list of files", origin=name.origin)
+        self._includes += 1
+        if self._includes > _MOST_INCLUDES:
+            raise ConfigError(f"more than {_MOST_INCLUDES:,} files are included", origin=name.origin)
+        wanted = Path(expand_env(name.value, self.env))
+        # `/` leaves an absolute path alone.
+        beside = Path(name.origin.file).parent / wanted
+        candidates = [self.cwd / wanted, beside]
+        try:
+            for candidate in candidates:
+                if candidate.exists():
+                    return candidate
+        except OSError as error:
+            raise ConfigError(f"{shown(wanted, 200)} cannot be read: {error.strerror}", origin=name.origin) from error
+        looked = dict.fromkeys(candidate.absolute() for candidate in candidates)
+        raise ConfigError(
+            f"the included file {shown(wanted, 200)} does not exist",
+            origin=name.origin,
+            hint=f"It was looked for as {' and '.join(shown(path, 200) for path in looked)}.",
+        )
+
+    def _taken_in(self, name: Node, depth: int) -> Sized:
+        """What stands in the file that ``!include`` names, which lies beside the file that says so."""
+        if not isinstance(name.value, str) or not name.value or "\0" in name.value:
+            raise ConfigError("'!include' must name a file", origin=name.origin)
+        self._includes += 1
+        if self._includes > _MOST_INCLUDES:
+            raise ConfigError(f"more than {_MOST_INCLUDES:,} files are included", origin=name.origin)
+        path = Path(name.origin.file).parent / expand_env(name.value, self.env)
+        return self._document(path, name.origin, depth)
+
+
+def _identity(path: Path) -> Path:
+    """One path for all ways to spell it."""
+    # Not `Path.resolve`: until Python 3.13 that fails for links that lead in a ring.
+    return Path(os.path.realpath(path))
+
+
+def _ring(files: list[Path], origin: Origin | None) -> ConfigError:
+    ring = files[files.index(files[-1]) :]
+    return ConfigError(
+        f"the file {shown(ring[-1], 200)} includes itself: " + " -> ".join(shown(each.name) for each in ring),
+        origin=origin,
+    )
+
+
+def _without_includes(node: Node, section: tuple[str, ...], directives: list[_Directive]) -> Node:
+    """The map without ``includeConfigs`` at any level; what they name is added to the directives, in document order."""
+    if not isinstance(node.value, dict):
+        return node
+    kept: dict[str, Node] = {}
+    for key, item in node.value.items():
+        if key == _INCLUDE_KEY:
+            if item.value is not None:
+                names = item.value if isinstance(item.value, list) else [item]
+                directives.append(_Directive(section, tuple(names)))
+        else:
+            kept[key] = _without_includes(item, (*section, key), directives)
+    return Node(kept, node.origin, node.overrode)
+
+
+def _wrapped(node: Node, section: Iterable[str]) -> Node:
+    """The value in the maps that lead to its section."""
+    for key in reversed(list(section)):
+        node = Node({key: node}, node.origin)
+    return node
+
+
+def _decoded(content: bytes, origin: Origin) -> str:
+    """A file's text."""
+    if content.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\0" in content[:4096]:
+        raise ConfigError("the file is not UTF-8 text", origin=origin, hint="Save it as UTF-8.")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        before = content[: error.start]
+        column = error.start - (before.rfind(b"\n") + 1) + 1
+        place = Origin(origin.file, before.count(b"\n") + 1, column, origin.layer)
+        raise ConfigError("the file is not UTF-8 text", origin=place, hint="Save it as UTF-8.") from error

@@ -1,0 +1,335 @@
+"""Turns the text of one YAML document into a tree of values with their lines and columns, and into nothing else."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection
+from typing import Final, TypeAlias
+
+import msgspec
+import yaml
+
+from longshore.config.lint.schema_check import Finding
+from longshore.config.lint.yaml11 import trap_of
+from longshore.config.values.interpolate import shown
+from longshore.config.values.merge import Marker, Node, Scalar
+from longshore.errors import ConfigError
+from longshore.origin import Origin
+
+try:
+    from yaml import CSafeLoader as _SafeLoader
+except ImportError:  # pragma: no cover - PyYAML built without libyaml reads the same, but slower
+    from yaml import SafeLoader as _SafeLoader  # type: ignore[assignment]
+
+DEEPEST: Final = 100
+MOST_NODES: Final = 500_000
+"""Values of one document with its aliases written out: nine lines of aliases can stand for billions."""
+
+_TAG: Final = "tag:yaml.org,2002:"
+_TRUE: Final = frozenset({"yes", "true", "on"})
+_BOOLEAN = re.compile(r"yes|no|true|false|on|off", re.IGNORECASE)
+_INTEGER = re.compile(r"[-+]?(0b[01]+|0x[0-9a-f]+|[0-9]+)", re.IGNORECASE)
+_ODD_FLOATS: Final = {".inf": "inf", "+.inf": "inf", "-.inf": "-inf", ".nan": "nan"}
+
+
+class Sized(msgspec.Struct, frozen=True, gc=False):
+    """A tree, the number of values in it (each counted as often as it stands there), and how deep it is."""
+
+    node: Node
+    size: int = 1
+    height: int = 0
+
+
+Include: TypeAlias = Callable[[Node, int], Sized]
+"""What stands for ``!include``, given the name of the file and how deep the value is nested."""
+
+
+def refuse_include(name: Node, _depth: int) -> Sized:
+    """Let no file be included."""
+    raise ConfigError("'!include' can only be used in a file", origin=name.origin)
+
+
+def read_document(
+    text: str,
+    name: str,
+    layer: str = "",
+    *,
+    include: Include = refuse_include,
+    depth: int = 0,
+    notes: list[Finding] | None = None,
+) -> Sized:
+    """The tree of a document; null for an empty one.
+
+    Parameters
+    ----------
+    text
+        The document.
+    name
+        What origins and errors call it.
+    layer
+        The layer of configuration that origins name.
+    include
+        What to do about ``!include``.
+    depth
+        How deep in other documents this one stands.
+    notes
+        Takes what a reader of the text should know, and keys that are given twice, of which the last then counts.
+        Without it such a key is an error.
+
+    Raises
+    ------
+    ConfigError
+        It is no YAML, has a key twice or a tag we do not know, or is too deep or too large.
+    """
+    place = Origin(name, 1, 1, layer)
+    try:
+        top = yaml.compose(text, Loader=_Loader)
+    except yaml.MarkedYAMLError as error:
+        raise _syntax_error(error, text, place) from error
+    except yaml.reader.ReaderError as error:
+        raise _character_error(error, text, place) from error
+    except UnicodeEncodeError as error:
+        raise ConfigError("the text is not Unicode", origin=place) from error
+    except _TooMuchError as error:
+        mark = error.mark
+        raise ConfigError(str(error), origin=Origin(name, mark.line + 1, mark.column + 1, layer)) from error
+    if top is None:
+        return Sized(Node(None, place))
+    return _Builder(name, layer, include, notes).build(top, depth)
+
+
+KeyPlaces: TypeAlias = dict[tuple[int, int, str], tuple[int, int]]
+"""Line and column of a key, by the line and column of its value and by its name; all count from 1."""
+
+
+def key_places(text: str) -> KeyPlaces:
+    """Find where each key of a valid document begins; anchors, tags and comments may part it from its value."""
+    places: KeyPlaces = {}
+    seen: set[int] = set()
+    rest = [yaml.compose(text, Loader=_Loader)]
+    while rest:
+        node = rest.pop()
+        if not isinstance(node, yaml.CollectionNode) or id(node) in seen:
+            continue
+        seen.add(id(node))
+        if isinstance(node, yaml.SequenceNode):
+            rest += node.value
+            continue
+        for key, value in node.value:
+            rest.append(value)
+            if isinstance(key, yaml.ScalarNode):
+                mark = value.start_mark
+                place = (key.start_mark.line + 1, key.start_mark.column + 1)
+                places.setdefault((mark.line + 1, mark.column + 1, key.value), place)
+    return places
+
+
+class _TooMuchError(Exception):
+    """The document is deeper or larger than anyone needs."""
+
+    def __init__(self, message: str, mark: yaml.Mark) -> None:
+        super().__init__(message)
+        self.mark = mark
+
+
+class _Loader(_SafeLoader):
+    """Composes nodes and stops where there are too many; the composer itself is recursive and has no limit."""
+
+    depth = 0
+    count = 0
+
+    def descend_resolver(self, current_node: yaml.Node | None, current_index: object) -> None:
+        self.depth += 1
+        self.count += 1
+        if current_node is not None and self.depth > DEEPEST:
+            raise _TooMuchError(f"values are nested more than {DEEPEST} deep", current_node.start_mark)
+        if current_node is not None and self.count > MOST_NODES:
+            raise _TooMuchError(f"there are more than {MOST_NODES:,} values", current_node.start_mark)
+
+    def ascend_resolver(self) -> None:
+        self.depth -= 1
+
+
+class _Builder:
+    """Builds our nodes from PyYAML's."""
+
+    def __init__(self, name: str, layer: str, include: Include, notes: list[Finding] | None) -> None:
+        self.name = name
+        self.layer = layer
+        self.include = include
+        self.notes = notes
+        self._done: dict[int, Sized] = {}
+        self._under_way: set[int] = set()
+
+    def origin(self, node: yaml.Node) -> Origin:
+        """Where a node begins."""
+        return Origin(self.name, node.start_mark.line + 1, node.start_mark.column + 1, self.layer)
+
+    def build(self, node: yaml.Node, depth: int) -> Sized:
+        """The tree of a node."""
+        if node.tag == "!include":
+            name = Node(node.value if isinstance(node, yaml.ScalarNode) else None, self.origin(node))
+            # A file counts as a level even where it brings none along, so that no chain of files is too long for us.
+            return self._not_too_deep(self.include(name, depth + 1), node, depth)
+        if isinstance(node, yaml.ScalarNode):
+            value = self._scalar(node)
+            if self.notes is not None and not node.style and (trap := trap_of(node.value, value)):
+                self.notes.append(msgspec.structs.replace(trap, origin=self.origin(node)))
+            return Sized(Node(value, self.origin(node)))
+        # An alias is the very node it stands for, so each is built once, but counted as often as it is used.
+        if id(node) in self._done:
+            return self._not_too_deep(self._done[id(node)], node, depth)
+        if id(node) in self._under_way:
+            raise ConfigError("an alias stands for something that it is a part of", origin=self.origin(node))
+        self._not_too_deep(Sized(Node(None, self.origin(node))), node, depth)
+        self._under_way.add(id(node))
+        built = self._map(node, depth) if isinstance(node, yaml.MappingNode) else self._list(node, depth)
+        if built.size > MOST_NODES:
+            raise ConfigError(f"aliases make more than {MOST_NODES:,} values of this", origin=self.origin(node))
+        self._under_way.remove(id(node))
+        self._done[id(node)] = built
+        return built
+
+    def _not_too_deep(self, built: Sized, node: yaml.Node, depth: int) -> Sized:
+        if depth + built.height > DEEPEST:
+            raise ConfigError(f"values are nested more than {DEEPEST} deep", origin=self.origin(node))
+        return built
+
+    def _list(self, node: yaml.Node, depth: int) -> Sized:
+        if node.tag != f"{_TAG}seq":
+            raise self._unknown_tag(node)
+        items = [self.build(item, depth + 1) for item in node.value]
+        for item in items:
+            if item.node.value is Marker.DELETE:
+                raise ConfigError("'!delete' can only be the value of a key", origin=item.node.origin)
+        return _whole(Node([item.node for item in items], self.origin(node)), items)
+
+    def _map(self, node: yaml.Node, depth: int) -> Sized:
+        if node.tag != f"{_TAG}map":
+            raise self._unknown_tag(node)
+        own: dict[str, Sized] = {}
+        first: dict[str, yaml.Node] = {}
+        merged: list[yaml.Node] = []
+        for key, value in node.value:
+            if key.tag == f"{_TAG}merge":
+                merged += value.value if isinstance(value, yaml.SequenceNode) else [value]
+                continue
+            if not isinstance(key, yaml.ScalarNode):
+                raise ConfigError("a key must be text, not a list or map", origin=self.origin(key))
+            # The text as written: `no: 1` and `010: 1` have the keys 'no' and '010'.
+            name = key.value
+            if name in first:
+                self._given_twice(key, first[name])
+            first[name] = key
+            own[name] = self.build(value, depth + 1)
+        items = self._merged_in(merged, own, depth) if merged else own
+        return _whole(Node({name: item.node for name, item in items.items()}, self.origin(node)), items.values())
+
+    def _given_twice(self, key: yaml.Node, first: yaml.Node) -> None:
+        message = f"the key {shown(key.value)} is given twice"
+        hint = f"It was given first at {self.origin(first)}; remove one of the two."
+        if self.notes is None:
+            raise ConfigError(message, origin=self.origin(key), hint=hint)
+        self.notes.append(Finding(message=message, origin=self.origin(key), hint=hint))
+
+    def _merged_in(self, sources: list[yaml.Node], own: dict[str, Sized], depth: int) -> dict[str, Sized]:
+        """The map with what ``<<`` names under it; of several maps there, the first wins."""
+        below: dict[str, Sized] = {}
+        for source in reversed(sources):
+            built = self.build(source, depth + 1)
+            if not isinstance(built.node.value, dict):
+                raise ConfigError("'<<' can only take in maps", origin=self.origin(source))
+            # How large and deep each part of an alias is was not kept; what the whole is, is on the safe side.
+            below |= {name: Sized(item, built.size, built.height) for name, item in built.node.value.items()}
+        return below | own
+
+    def _scalar(self, node: yaml.ScalarNode) -> Scalar | Marker:
+        text: str = node.value
+        kind = node.tag.removeprefix(_TAG)
+        try:
+            match kind:
+                case "str" | "timestamp" | "value" | "merge":
+                    return text
+                case "null":
+                    return None
+                case "bool" if _BOOLEAN.fullmatch(text):
+                    return text.lower() in _TRUE
+                case "int":
+                    return _integer(text)
+                case "float":
+                    return _number(text)
+                case "!delete":
+                    return Marker.DELETE
+        except ValueError:
+            pass
+        if kind in {"bool", "int", "float"}:
+            raise ConfigError(f"{shown(text)} cannot be read as '{kind}'", origin=self.origin(node))
+        raise self._unknown_tag(node)
+
+    def _unknown_tag(self, node: yaml.Node) -> ConfigError:
+        tag = node.tag.replace(_TAG, "!!", 1)
+        return ConfigError(
+            f"the tag {shown(tag)} is not known here",
+            origin=self.origin(node),
+            hint="Known are '!include FILE' and, as the value of a key, '!delete'.",
+        )
+
+
+def _whole(node: Node, items: Collection[Sized]) -> Sized:
+    """A list or map, given what is in it."""
+    height = 1 + max((item.height for item in items), default=0)
+    return Sized(node, 1 + sum(item.size for item in items), height)
+
+
+def _integer(text: str) -> int | str:
+    """A whole number by YAML 1.1, except that ``12:30:45`` stays the time that was meant, not 45045."""
+    digits = text.replace("_", "")
+    if ":" in digits:
+        return text
+    if not _INTEGER.fullmatch(digits):
+        raise ValueError(text)
+    unsigned = digits.lstrip("+-").lower()
+    if unsigned.startswith(("0b", "0x")):
+        number = int(unsigned, 0)
+    else:
+        number = int(unsigned, 8 if unsigned.startswith("0") else 10)
+    return -number if digits.startswith("-") else number
+
+
+def _number(text: str) -> float | str:
+    """A number by YAML 1.1, except that ``1:30.5`` stays as it is."""
+    digits = text.replace("_", "").lower()
+    return text if ":" in digits else float(_ODD_FLOATS.get(digits, digits))
+
+
+def _syntax_error(error: yaml.MarkedYAMLError, text: str, place: Origin) -> ConfigError:
+    mark = error.problem_mark or error.context_mark
+    problem = (error.problem or "it has an error")[:200]
+    said = f"this is not YAML: {problem}" + (f" ({error.context[:100]})" if error.context else "")
+    # Lines as libyaml counts them, not as Python's splitlines does. It puts the end of a text a line behind the last.
+    lines = re.split("\r\n|[\r\n\x85\u2028\u2029]", text)
+    at, column = (mark.line, mark.column) if mark else (0, 0)
+    if at >= len(lines):
+        at, column = len(lines) - 1, len(lines[-1])
+    origin = Origin(place.file, at + 1, column + 1, place.layer)
+    hint = ""
+    if "\t" in lines[at][: column + 1]:
+        hint = "Indent with spaces; YAML does not allow tabs there."
+    elif "mapping values are not allowed" in problem:
+        hint = "Text with ': ' in it must be quoted, and keys of one map must begin in one column."
+    elif error.context == "while scanning a tag":
+        hint = "There must be a space behind a tag such as '!delete'."
+    elif "cannot start any token" in problem:
+        hint = "Text that begins with '%', '@' or '`' must be quoted."
+    return ConfigError(said, origin=origin, hint=hint)
+
+
+def _character_error(error: yaml.reader.ReaderError, text: str, place: Origin) -> ConfigError:
+    # libyaml counts bytes, and the pure reader characters.
+    before = text.encode()[: error.position].decode(errors="replace")
+    column = len(before) - (before.rfind("\n") + 1) + 1
+    code = error.character if isinstance(error.character, int) else ord(error.character[:1] or "\0")
+    return ConfigError(
+        f"this is not text: {error.reason[:100]} (character {code:#x})",
+        origin=Origin(place.file, before.count("\n") + 1, column, place.layer),
+    )

@@ -1,0 +1,1 @@
+"""Run directories, and what the user's state directory holds of runs."""

@@ -1,0 +1,336 @@
+"""Makes, writes and reads run directories; what is half made never gets the run directory's name."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final, TypeVar
+
+import msgspec
+
+from longshore.contract.batch import WaitReasons
+from longshore.contract.context import RenderedFile, RunPaths
+from longshore.errors import FilesError, RunNotFoundError, RunUnreadableError
+from longshore.model.run.fingerprint import MadeFrom, Started
+from longshore.model.run.snapshot import Snapshot
+from longshore.model.run.submission import RunCard
+from longshore.world.files.atomic import create_file, draft_path, move, read_record, write_atomically
+
+FORMAT: Final = 1
+"""Version of the run directory's layout."""
+MADE_FROM: Final = 1
+"""Version of ``made-from.json``."""
+
+_LONGEST_SHOWN: Final = 240
+"""Characters of a path in a message."""
+
+_Record = TypeVar("_Record")
+
+
+def new_folder(target: Path) -> None:
+    """Make the folder of a run before anything else of it, for what takes long to make and is to stay in any case.
+
+    Raises
+    ------
+    FilesError
+        Something of that name is there already, or it cannot be made.
+    """
+    _refuse_if_there(target)
+    made = _first_missing(target.parent)
+    try:
+        target.mkdir(parents=True)
+    except OSError as error:
+        _remove_empty(made, target.parent)
+        raise _cannot_write(target, error) from error
+
+
+@contextmanager
+def add_to_new_folder(target: Path, names: Collection[str], *, there: bool) -> Iterator[None]:
+    """Let the body write files into the folder of a run that is not prepared, and leave none behind if that fails.
+
+    Parameters
+    ----------
+    target
+        The folder.
+    names
+        Names of the files.
+    there
+        Whether there is such a `new_folder` already; else it is made.
+
+    Raises
+    ------
+    FilesError
+        Something of that name is there already, or it cannot be written.
+    """
+    missing = _first_missing(target.parent)
+    if not there:
+        new_folder(target)
+    try:
+        yield
+    except BaseException as error:
+        for name in names:
+            with suppress(OSError):
+                (target / name).unlink()
+        if not there:
+            _remove_empty(missing or target, target)
+        if isinstance(error, OSError):
+            raise _cannot_write(target, error) from error
+        raise
+
+
+@contextmanager
+def new_run_directory(target: Path, *, made: Collection[str] = ()) -> Iterator[RunPaths]:
+    """Make a run directory: the body fills a draft, which gets its name if the body ends well, and vanishes if not.
+
+    Parameters
+    ----------
+    target
+        The directory.
+    made
+        Names of files that are in a `new_folder` of its name, and stay whatever happens.
+
+    Raises
+    ------
+    FilesError
+        Something of that name is there already, or the directory cannot be written, or the disk is full.
+    """
+    if not made:
+        _refuse_if_there(target)
+    missing = _first_missing(target.parent)
+    draft = draft_path(target)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        draft.mkdir()
+    except OSError as error:
+        _remove_empty(missing, target.parent)
+        raise _cannot_write(target, error) from error
+    try:
+        yield RunPaths(draft)
+        if made:
+            _move(made, target, draft)
+            target.rmdir()
+        _refuse_if_there(target)
+        move(draft, target)
+    except BaseException as error:
+        taken = [name for name in made if (draft / name).exists()]
+        with suppress(OSError):
+            if taken:
+                target.mkdir(exist_ok=True)
+            _move(taken, draft, target)
+        if not any((draft / name).exists() for name in taken):
+            shutil.rmtree(draft, ignore_errors=True)
+        _remove_empty(missing, target.parent)
+        if isinstance(error, OSError):
+            raise _cannot_write(target, error) from error
+        raise
+
+
+def remove_run_directory(run: RunPaths, *, made: Collection[str] = ()) -> None:
+    """Remove a run directory that was prepared and never handed over, but for what was made before the rest of it."""
+    if not made:
+        shutil.rmtree(run.root, ignore_errors=True)
+        return
+    # Without its card it is no run any more, however little of the rest can be removed.
+    for path in sorted(run.root.iterdir(), key=lambda path: path != run.card):
+        if path.name in made:
+            continue
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+
+
+def write_rendered(run: RunPaths, files: Iterable[RenderedFile]) -> int:
+    """Write what a service rendered, a piece at a time; return how many files that were."""
+    count = 0
+    for rendered in files:
+        path = run.root / rendered.path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        create_file(path, (chunk.encode() for chunk in rendered.chunks()), durable=True)
+        path.chmod(rendered.mode)
+        count += 1
+    return count
+
+
+def write_card(run: RunPaths, card: RunCard) -> None:
+    """Write ``run.json``, whole or not at all."""
+    write_atomically(run.card, msgspec.json.format(msgspec.json.encode(card), indent=2) + b"\n")
+
+
+def read_card(run: RunPaths) -> RunCard:
+    """Read ``run.json``.
+
+    Raises
+    ------
+    RunNotFoundError
+        The directory is none of a run.
+    RunUnreadableError
+        It cannot be read, or is of a newer format.
+    """
+    try:
+        text = run.card.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        raise RunNotFoundError(
+            f"'{run.root}' is not a run directory: there is no '{run.card.name}' in it",
+            hint="Give the directory that 'Submit dir:' named, or the id that 'Run Id:' named.",
+        ) from None
+    except OSError as error:
+        raise RunUnreadableError(f"'{run.card}' cannot be read: {error.strerror}") from error
+    found = _decode(text, _Version, run.card).format
+    if found > FORMAT:
+        raise RunUnreadableError(
+            f"'{run.root}' has format {found}; this Longshore reads up to {FORMAT}",
+            hint="Use the version that wrote it, or a newer one.",
+        )
+    return _decode(text, RunCard, run.card)
+
+
+def write_made_from(run: RunPaths, made: MadeFrom) -> None:
+    """Write ``made-from.json``, whole or not at all."""
+    write_atomically(run.made_from, msgspec.json.format(msgspec.json.encode(made), indent=1) + b"\n")
+
+
+def read_made_from(run: RunPaths) -> MadeFrom | None:
+    """Read ``made-from.json``; ``None`` where there is none.
+
+    Raises
+    ------
+    RunUnreadableError
+        It cannot be read, or is of a newer format.
+    """
+    try:
+        text = run.made_from.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise RunUnreadableError(f"'{run.made_from}' cannot be read: {error.strerror}") from error
+    found = _decode(text, _MadeFromVersion, run.made_from).v
+    if found > MADE_FROM:
+        raise RunUnreadableError(
+            f"'{run.made_from}' has format {found}; this Longshore reads up to {MADE_FROM}",
+            hint="Use the version that wrote it, or a newer one.",
+        )
+    return _decode(text, MadeFrom, run.made_from)
+
+
+def note_submitting(run: RunPaths, started: Started) -> None:
+    """Write ``submitting.json`` before a run is handed over."""
+    write_atomically(run.submitting, msgspec.json.encode(started) + b"\n")
+
+
+def read_submitting(run: RunPaths) -> Started | None:
+    """Read ``submitting.json``; ``None`` where nobody began to hand the run over, or that is done."""
+    try:
+        return msgspec.json.decode(run.submitting.read_bytes(), type=Started)
+    except FileNotFoundError:
+        return None
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+        # Somebody did, whoever it was.
+        return Started(at=0.0, user="", host="")
+
+
+def write_snapshot(run: RunPaths, snapshot: Snapshot) -> None:
+    """Write ``status.json``, whole or not at all."""
+    write_atomically(run.status, msgspec.json.encode(snapshot))
+
+
+def read_snapshot(run: RunPaths) -> Snapshot | None:
+    """Read ``status.json``; ``None`` when there is none, or none that can be read."""
+    return read_record(run.status, Snapshot)
+
+
+def write_waiting(run: RunPaths, waiting: WaitReasons) -> None:
+    """Write why jobs wait at the workload manager, whole or not at all; anybody may delete it."""
+    write_cached(run, "waiting.json", msgspec.json.encode(waiting))
+
+
+def read_waiting(run: RunPaths) -> WaitReasons:
+    """Read why jobs wait at the workload manager; nothing where nobody said, or where it cannot be read."""
+    try:
+        return msgspec.json.decode(read_cached(run, "waiting.json"), type=WaitReasons)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return WaitReasons()
+
+
+def write_cached(run: RunPaths, name: str, text: bytes) -> None:
+    """Write a file that anybody may delete, whole or not at all."""
+    run.cache.mkdir(exist_ok=True)
+    write_atomically(run.cache / name, text)
+
+
+def read_cached(run: RunPaths, name: str) -> bytes:
+    """Read such a file; nothing where there is none, or none that can be read."""
+    try:
+        return (run.cache / name).read_bytes()
+    except OSError:
+        return b""
+
+
+class _Version(msgspec.Struct):
+    format: int
+
+
+class _MadeFromVersion(msgspec.Struct):
+    v: int
+
+
+def _decode(text: bytes, kind: type[_Record], path: Path) -> _Record:
+    try:
+        return msgspec.json.decode(text, type=kind)
+    except msgspec.MsgspecError as error:
+        raise RunUnreadableError(f"'{path}' cannot be read: {error}") from error
+
+
+def _refuse_if_there(target: Path) -> None:
+    if os.path.lexists(target):
+        raise FilesError(
+            f"cannot create directory '{target}': directory already exists",
+            hint="A run never overwrites another: change 'submitPath', or remove the old one if it is not needed.",
+        )
+
+
+def _cannot_write(target: Path, error: OSError) -> FilesError:
+    named, where = _short(str(target)), str(error.filename or target)
+    # The draft is our own affair, and what cannot be done with it cannot be done with the directory.
+    below = "" if where == str(target) or f"/.{target.name[:200]}." in where else f"'{_short(where)}': "
+    hint = "Choose another place with 'submitPath'."
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        hint = f"Make room on that disk, or choose another place with 'submitPath'. '{named}' was not made."
+    # What is there where a folder is to be made may be something else.
+    why = "Not a directory" if below and isinstance(error, FileExistsError) else error.strerror or error
+    return FilesError(f"cannot write the run directory '{named}': {below}{why}", hint=hint)
+
+
+def _short(path: str) -> str:
+    """A path as a message can bear it."""
+    return path if len(path) <= _LONGEST_SHOWN else f"{path[: _LONGEST_SHOWN // 2]}...{path[-_LONGEST_SHOWN // 2 :]}"
+
+
+def _first_missing(folder: Path) -> Path | None:
+    missing = None
+    # `os.path.exists`, unlike `Path.exists`, takes a name that is too long, or a folder that is closed to us, for a no.
+    while not os.path.exists(folder) and folder != folder.parent:  # noqa: PTH110
+        missing, folder = folder, folder.parent
+    return missing
+
+
+def _move(names: Iterable[str], source: Path, target: Path) -> None:
+    for name in names:
+        move(source / name, target / name)
+
+
+def _remove_empty(first: Path | None, last: Path) -> None:
+    """Remove the folders made on the way to a run directory, as far as nobody else has put anything in."""
+    if first is None:
+        return
+    for folder in (last, *last.parents):
+        # One that is not empty stays, and so do those above it. One that was never made, for want of space or for its
+        # name, is passed over: the ones above it may have been.
+        with suppress(OSError):
+            folder.rmdir()
+        if folder == first:
+            return

@@ -1,0 +1,92 @@
+"""Filters and fields of the list of runs."""
+
+from __future__ import annotations
+
+import pytest
+
+from longshore.app.inspect.fields import FIELDS, chosen_fields, wanted
+from longshore.errors import UsageError
+from longshore.model.run.report import RunReport
+from longshore.model.run.state import JobState
+
+
+def run(**more: object) -> RunReport:
+    counts = {JobState.SUCCEEDED: 3, JobState.FAILED: 1}
+    plain: dict[str, object] = {
+        "id": "k7f3aa",
+        "name": "u_ada_survey",
+        "path": "/data/run",
+        "service": "local",
+        "state": JobState.FAILED,
+        "expected": 4,
+        "counts": counts,
+        "labels": {"isr": counts, "calibrate": {}},
+        "payload": "survey",
+        "operator": "12345",
+    }
+    return RunReport(**{**plain, **more})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("state=FAILED", True),
+        ("state=failed,deleted", True),
+        ("STATE = succeeded", False),
+        ("state!=FAILED", False),
+        ("state!=SUCCEEDED", True),
+        ("payload~^sur", True),
+        ("payload~^vey", False),
+        ("label=isr", True),
+        ("label!=isr", False),
+        ("label!=warp", True),
+        ("label~cal.*", True),
+        ("failed>0", True),
+        ("failed<1", False),
+        ("jobs>3", True),
+        ("%S=75", True),
+        ("operator=12345", True),
+        ("finished=", True),
+        ("run=u_ada_survey", True),
+        ("x=", True),
+    ],
+)
+def test_filters(text: str, kept: bool) -> None:
+    assert wanted([text])(run()) is kept
+
+
+def test_all_filters_must_hold() -> None:
+    assert wanted(["state=FAILED", "payload=survey"])(run())
+    assert not wanted(["state=FAILED", "payload=other"])(run())
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "hint"),
+    [
+        ("stat=FAILED", "no field 'stat'", "Did you mean 'state'?"),
+        ("labels=x", "no field 'labels'", "Did you mean 'label'?"),
+        ("state", "'state' is no filter", "FIELD=VALUE"),
+        ("", "'' is no filter", "FIELD=VALUE"),
+        ("payload~(", "no regular expression", ""),
+        ("failed>many", "'many' in 'failed>many' is no number", ""),
+    ],
+)
+def test_what_is_no_filter(text: str, words: str, hint: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        wanted([text])
+    assert words in raised.value.message
+    assert hint in raised.value.hint
+
+
+def test_fields() -> None:
+    assert chosen_fields("ID, state,%S") == ("id", "state", "%s")
+    with pytest.raises(UsageError, match="no field 'stat'") as raised:
+        chosen_fields("id,stat")
+    assert "Did you mean 'state'?" in raised.value.hint
+    with pytest.raises(UsageError, match="names no field"):
+        chosen_fields(" , ")
+
+
+def test_every_field_has_a_value_for_every_run() -> None:
+    for report in (run(), run(finished_at=1e20, expected=0, counts={}, labels={})):
+        assert all(isinstance(value(report), str | int | None) for value in FIELDS.values())

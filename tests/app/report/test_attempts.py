@@ -1,0 +1,142 @@
+"""What a report counts beside the states of jobs agrees with these, whatever happens to a run."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from longshore.app.report.attempts import AttemptCollector, AttemptRecords, NewestAttempts
+from longshore.engine.state.apply_event import apply_event
+from longshore.engine.state.job_codes import Code
+from longshore.engine.state.run_state import RunState
+from longshore.model.run.event import (
+    FORMAT,
+    Deleted,
+    Ended,
+    Event,
+    Failed,
+    Life,
+    Lost,
+    Refused,
+    Restarted,
+    Retry,
+    Started,
+    Submitted,
+    Submitting,
+)
+from longshore.model.run.state import Cause
+from longshore.model.workflow.request import Request
+
+PARENTS = [(), (), (0,), (0, 1), (2,), (3, 4)]
+LABELS = [0, 0, 1, 1, 2, 2]
+SUBMIT = (
+    "submitting",
+    "submitted",
+    "started",
+    "fine",
+    "bad",
+    "lost",
+    "refused",
+    "retry",
+    "failed",
+    "deleted",
+    "restart",
+)
+
+
+def possible(state: RunState, kind: str, job: int, n: int) -> Event | None:
+    """An event of that kind, if an engine could write it now."""
+    code, attempt = state.code[job], state.attempts[job]
+    active = code in (Code.PENDING, Code.RUNNING)
+    b = state.active.get(job, "")
+    events: dict[str, tuple[bool, Event]] = {
+        "submitting": (
+            code == Code.READY,
+            Submitting(n=n, t=n, b=f"1.{n}", tag="t", jobs=((job, attempt + 1),)),
+        ),
+        "submitted": (b in state.batches, Submitted(n=n, t=n, b=b, id=b)),
+        "started": (code == Code.PENDING, Started(n=n, t=n, j=job, a=attempt, host="h", at=float(n))),
+        "fine": (active, Ended(n=n, t=n, j=job, a=attempt, exit=0, run_s=2.0)),
+        "bad": (active, Ended(n=n, t=n, j=job, a=attempt, exit=3, cause=Cause.EXIT, run_s=3.0)),
+        "lost": (active, Lost(n=n, t=n, j=job, a=attempt, why="gone")),
+        "refused": (
+            b in state.batches and code == Code.PENDING,
+            Refused(n=n, t=n, b=b, why="no", spent=bool(n % 2)),
+        ),
+        "retry": (code == Code.UNDECIDED, Retry(n=n, t=n, j=job, a=attempt + 1, cause=Cause.EXIT, not_before=n + 5.0)),
+        "failed": (code == Code.UNDECIDED, Failed(n=n, t=n, j=job, why="no attempt is left")),
+        "deleted": (True, Deleted(n=n, t=n, jobs=(job,))),
+        "restart": (not state.active, Restarted(n=n, t=n, jobs=tuple(state.not_succeeded()))),
+    }
+    fits, event = events[kind]
+    return event if fits else None
+
+
+@given(st.lists(st.tuples(st.sampled_from(SUBMIT), st.integers(0, 5)), max_size=150))
+def test_it_agrees_with_the_states(steps: list[tuple[str, int]]) -> None:
+    state, attempts = RunState(PARENTS, LABELS), AttemptCollector(LABELS, 3)
+    life = Life(v=FORMAT, life=1, t=0.0, host="h", pid=1, boot="b", by="submit")
+    apply_event(state, life)
+    attempts.take([life])
+    bad = fine = 0
+    for n, (kind, job) in enumerate(steps, start=1):
+        event = possible(state, kind, job, n)
+        if event is None:
+            continue
+        spent = isinstance(event, Refused) and event.spent
+        fine += kind == "fine"
+        bad += kind in {"bad", "lost"} or spent
+        apply_event(state, event)
+        attempts.take([event])
+        assert set(attempts.failed) == {each for each in range(6) if state.code[each] == Code.FAILED}
+        assert all(each in attempts.bad_ends for each in attempts.failed)
+        assert set(attempts.running) == {each for each in range(6) if state.code[each] == Code.RUNNING}
+        assert sum(map(len, attempts.run_s)) == fine
+        assert sum(count for count, _ in attempts.badput.values()) == bad
+    assert list(attempts.ended_at) == sorted(attempts.ended_at)
+
+
+MEMBERS = ((0, 1), (1, 1))
+TOLD: list[Event] = [
+    Submitting(t=1.0, b="x", tag="x", jobs=MEMBERS, request=Request(cpus=2)),
+    Submitted(t=2.0, b="x", id="7.0"),
+    Started(t=3.0, j=0, a=1, host="h", at=2.5),
+    Started(t=3.0, j=1, a=1),
+    Ended(t=4.0, j=0, a=1, exit=3, cause=Cause.EXIT, end=3.5, run_s=1.0, host="other"),
+    Lost(t=5.0, j=1, a=1, why="gone"),
+]
+
+
+def test_attempts_of_some_jobs_are_kept_whole() -> None:
+    records = AttemptRecords({0})
+    AttemptCollector(LABELS, 3, records=records).take(TOLD)
+    (attempt,) = records.of(0)
+    assert (attempt.wms_id, attempt.host, attempt.requested) == ("7.0", "h", Request(cpus=2))
+    assert (attempt.submitted_at, attempt.started_at, attempt.ended_at, attempt.clock) == (1.0, 2.5, 3.5, "host")
+    assert (attempt.exit_code, attempt.cause, attempt.run_s) == (3, Cause.EXIT, 1.0)
+    assert records.of(1) == []
+
+
+def test_a_refused_attempt_counts_only_if_it_is_spent() -> None:
+    for spent in (True, False):
+        records, newest = AttemptRecords({0, 1}), NewestAttempts(len(LABELS))
+        attempts = AttemptCollector(LABELS, 3, records=records, newest=newest)
+        attempts.take([TOLD[0], Refused(t=2.0, b="x", why="no", spent=spent)])
+        assert [len(records.of(job)) for job in (0, 1)] == [int(spent)] * 2
+        assert [attempt.cause for attempt in records.of(0)] == [Cause.SUBMIT] * spent
+        end = newest.end(0, 1)
+        assert isinstance(end, Ended) == spent
+        assert attempts.bad_ends.keys() == ({0, 1} if spent else set())
+
+
+def test_of_every_job_the_newest_attempt_is_kept() -> None:
+    newest = NewestAttempts(len(LABELS))
+    attempts = AttemptCollector(LABELS, 3, newest=newest)
+    attempts.take(TOLD)
+    assert newest.start(0, 1) == ("h", 2.5)
+    assert newest.start(1, 1) == (None, None)
+    assert newest.end(0, 1) == TOLD[4]
+    assert newest.end(1, 1) == TOLD[5]
+    attempts.take([Started(t=6.0, j=0, a=2, host="h", at=6.0)])
+    assert (newest.start(0, 2), newest.end(0, 2)) == (("h", 6.0), None), "how the one before it ended says nothing"
+    assert newest.start(0, 1) == (None, None)

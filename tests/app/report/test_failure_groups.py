@@ -1,0 +1,147 @@
+"""Failures in groups: counted right, however many logs there are, and each with an example."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from longshore.app.report.failure_groups import FailedJobs
+from longshore.contract.context import RunPaths, log_path
+from longshore.model.run.event import Ended, Lost
+from longshore.model.run.report import ExitCodes
+from longshore.model.run.state import Cause
+
+
+def names_of(jobs: Iterable[int]) -> dict[int, str]:
+    return {job: f"job_{job}" for job in jobs}
+
+
+def failed(root: Path, ends: dict[int, Ended | Lost | None], *, labels: tuple[str, ...] = ("isr",)) -> FailedJobs:
+    return FailedJobs(
+        run=RunPaths(root),
+        labels=labels,
+        label_of=[job % len(labels) for job in range(max(ends, default=0) + 1)],
+        jobs=ends,
+        names_of=names_of,
+        log_of=log_path,
+    )
+
+
+def exit_of(job: int, code: int = 3) -> Ended:
+    return Ended(j=job, a=1, exit=code, cause=Cause.EXIT, host="here")
+
+
+def say(root: Path, job: int, text: str, *, label: str = "isr") -> Path:
+    path = root / RunPaths(root).log_of(job, f"job_{job}", label, 1)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, "utf-8")
+    return path
+
+
+def test_nothing_failed(tmp_path: Path) -> None:
+    assert failed(tmp_path, {}).groups() == ()
+
+
+def test_alike_but_for_numbers(tmp_path: Path) -> None:
+    for job in range(5):
+        say(tmp_path, job, f"start\nKeyError: visit {job}\nbye\n" if job else "MemoryError\n")
+    (tmp_path / "wms").mkdir()
+    (tmp_path / "wms" / "run-job").touch()
+    first, second = failed(tmp_path, {job: exit_of(job) for job in range(5)}).groups()
+    assert (first.message, first.count, first.unread) == ("KeyError: visit <n>", 4, 0)
+    assert (first.job, first.host, first.attempt) == ("job_1", "here", 1)
+    assert first.tail == ("start", "KeyError: visit 1", "bye")
+    assert first.log == str(tmp_path / "logs/isr/00/job_1.1.log")
+    assert first.by_hand == f"{tmp_path}/wms/run-job job_1"
+    assert (second.message, second.count) == ("MemoryError", 1)
+
+
+def test_of_ten_thousand_alike_a_sample_is_read(tmp_path: Path) -> None:
+    for job in range(10_000):
+        if job % 50 == 0:
+            say(tmp_path, job, f"KeyError: visit {job}\n")
+    ends: dict[int, Ended | Lost | None] = {job: exit_of(job) for job in range(10_000)}
+    groups = failed(tmp_path, ends).groups()
+    assert all(group.count + group.unread <= 10_000 for group in groups)
+    assert sum(group.count for group in groups) + groups[0].unread == 10_000
+    assert sum(group.count for group in groups) <= 40
+
+
+def test_more_kinds_than_logs_that_may_be_read(tmp_path: Path) -> None:
+    ends: dict[int, Ended | Lost | None] = {job: exit_of(job, code=job) for job in range(1000)}
+    groups = failed(tmp_path, ends).groups()
+    assert len(groups) == 1000
+    assert all((group.count, group.unread) == (1, 0) for group in groups)
+
+
+def test_what_was_never_started_or_is_lost_tells_its_reason(tmp_path: Path) -> None:
+    ends: dict[int, Ended | Lost | None] = {
+        0: Ended(j=0, a=1, cause=Cause.SUBMIT, reason="no account 'x'"),
+        1: Lost(j=1, a=2, why="host n12 is gone"),
+        2: None,
+    }
+    groups = {group.job: group for group in failed(tmp_path, ends).groups()}
+    assert (groups["job_0"].log, groups["job_0"].message) == (None, "no account 'x'")
+    assert (groups["job_1"].cause, groups["job_1"].attempt, groups["job_1"].tail) == (Cause.LOST, 2, ())
+    assert groups["job_1"].log
+    assert (groups["job_2"].cause, groups["job_2"].log, groups["job_2"].by_hand) == (None, None, None)
+
+
+def test_exit_codes_per_label(tmp_path: Path) -> None:
+    ends: dict[int, Ended | Lost | None] = {
+        0: exit_of(0, 1),
+        1: Lost(j=1, a=1, why="gone"),
+        2: exit_of(2, 1),
+        4: Ended(j=4, a=1, signal=9, cause=Cause.SIGNAL),
+    }
+    codes = failed(tmp_path, ends, labels=("isr", "warp", "fine")).exit_codes()
+    assert codes == {
+        "isr": ExitCodes(codes={1: 1}),
+        "warp": ExitCodes(codes={9: 1}, unknown=1),
+        "fine": ExitCodes(codes={1: 1}),
+    }
+
+
+def test_exit_codes_of_held_jobs(tmp_path: Path) -> None:
+    held: dict[int, Ended | Lost | None] = {
+        0: None,
+        1: Ended(j=1, a=1, signal=9, cause=Cause.OOM),
+        2: Ended(j=2, a=1, cause=Cause.OUTPUT),
+        3: None,
+    }
+    ends: dict[int, Ended | Lost | None] = {4: Ended(j=4, a=1, cause=Cause.OUTPUT)}
+    jobs = failed(tmp_path, ends, labels=("isr", "warp", "fine"))
+    codes = dataclasses.replace(jobs, held=held, holds={0: 1, 1: 3, 2: 12, 3: 14, 4: 13}).exit_codes()
+    assert codes == {
+        "isr": ExitCodes(codes={14: 1}),
+        "warp": ExitCodes(codes={9: 1, 13: 1}),
+        "fine": ExitCodes(codes={12: 1}),
+    }
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2)), max_size=120))
+def test_every_failure_is_counted_once(jobs: list[tuple[int, int]]) -> None:
+    ends: dict[int, Ended | Lost | None] = {number: exit_of(number, code) for number, (code, _) in enumerate(jobs)}
+    groups = failed(Path("/nowhere"), ends, labels=("a", "b")).groups()
+    kinds = {(group.label, group.exit_code): group.unread for group in groups}
+    assert sum(group.count for group in groups) + sum(kinds.values()) == len(jobs)
+
+
+def test_what_was_read_is_read_again_for_another_attempt_only(tmp_path: Path) -> None:
+    path = say(tmp_path, 0, "KeyError: 'a'\n")
+    first = failed(tmp_path, {0: exit_of(0)})
+    assert first.groups()[0].message == "KeyError: 'a'"
+    path.write_text("changed: error\n", "utf-8")
+    path.with_name("job_0.2.log").write_text("MemoryError\n", "utf-8")
+    ends: dict[int, Ended | Lost | None] = {0: Ended(j=0, a=2, exit=3, cause=Cause.EXIT)}
+    assert later(first, {0: exit_of(0)}).groups()[0].message == "KeyError: 'a'"
+    assert later(first, ends).groups()[0].message == "MemoryError"
+
+
+def later(before: FailedJobs, ends: dict[int, Ended | Lost | None]) -> FailedJobs:
+    """The failures of a later look, which knows what was read before."""
+    return dataclasses.replace(before, jobs=ends)

@@ -1,0 +1,45 @@
+"""What logs of one fault have in common."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from longshore.app.report.failure_signature import normalised, signature
+
+
+@pytest.mark.parametrize(
+    ("line", "common"),
+    [
+        ("ValueError: cannot reshape array of size 12", "ValueError: cannot reshape array of size <n>"),
+        ("2025-11-20T12:00:01.5Z ERROR no /data/raw/visit_7.fits", "<time> ERROR no <path>"),
+        ("2025-11-20 12:00:01,123 failed", "<time> failed"),
+        ("at 12:00:01: failed", "at <time> failed"),
+        ("id 4f1c2d3e-0000-4000-8000-0123456789ab is bad", "id <uuid> is bad"),
+        ("segfault at 0x7ffe12 in deadbeef12", "segfault at <hex> in <hex>"),
+        ("open raw/a_1.fits: No such file", "open <path> No such file"),
+        ("used 2.5e3 of 100 MB", "used <n> of <n> MB"),
+        ("a  b\t c", "a b c"),
+        ("facade effaced", "facade effaced"),
+    ],
+)
+def test_what_differs_is_taken_out(line: str, common: str) -> None:
+    assert normalised(line) == common
+
+
+def test_the_last_line_that_tells_of_an_error_is_taken() -> None:
+    lines = ["Traceback (most recent call last):", "KeyError: 'visit'", "INFO cleaning up"]
+    assert signature(lines) == "KeyError: 'visit'"
+    assert signature(["one", "two"]) == "two"
+    assert signature([]) == ""
+
+
+@given(st.text(max_size=300))
+def test_any_line_has_one_and_it_is_short(line: str) -> None:
+    assert len(normalised(line)) <= 200
+
+
+@given(st.integers(0, 10**9), st.integers(0, 10**9))
+def test_numbers_do_not_matter(one: int, other: int) -> None:
+    assert normalised(f"job {one} failed") == normalised(f"job {other} failed")

@@ -1,0 +1,172 @@
+"""A report of a run in which nothing moves is kept, and told as long as it is what a new one would be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+from tests.app.written_run import NOW, WrittenRun, course
+
+from longshore.app.report.report import report_run
+from longshore.app.runs.open_run import OpenRun
+from longshore.model.run.event import Event, Finished, Restarted
+from longshore.model.run.report import RunReport
+from longshore.model.run.state import JobState
+
+
+@pytest.fixture
+def dead(tmp_path: Path) -> WrittenRun:
+    """A run that is over, and whose engine is gone; one of its jobs left a log."""
+    made = WrittenRun(tmp_path / "run")
+    made.begin()
+    tell(made, course())
+    made.snapshot()
+    log = made.run.root / made.opened.log_of(2, "j2", "a", 1)
+    log.parent.mkdir(parents=True)
+    log.write_text("cannot find the tape\n", "utf-8")
+    return made
+
+
+def tell(run: WrittenRun, events: list[Event]) -> None:
+    for event in events:
+        run.write(event)
+        run.know(event)
+
+
+def look(run: WrittenRun) -> RunReport:
+    return report_run(run.opened, details=False, now=NOW + 100)
+
+
+def anew(run: WrittenRun) -> RunReport:
+    kept(run).unlink(missing_ok=True)
+    return look(run)
+
+
+def kept(run: WrittenRun) -> Path:
+    return run.run.cache / "report.json"
+
+
+def mark(run: WrittenRun) -> None:
+    """Change what was kept so that whoever tells it can be known."""
+    text = kept(run).read_bytes()
+    assert b"cannot find the tape" in text
+    kept(run).write_bytes(text.replace(b"cannot find the tape", b"found it"))
+
+
+def is_kept(report: RunReport) -> bool:
+    assert report.summary
+    return any("found it" in line for failure in report.summary.failures for line in failure.tail)
+
+
+def test_what_was_kept_is_told_again(dead: WrittenRun) -> None:
+    first = look(dead)
+    assert first.state is JobState.FAILED
+    assert look(dead) == first == anew(dead)
+    mark(dead)
+    assert is_kept(look(dead))
+    assert not is_kept(anew(dead))
+
+
+def test_of_a_run_whose_engine_died_too(tmp_path: Path) -> None:
+    run = WrittenRun(tmp_path / "run")
+    run.begin()
+    tell(run, course()[:3])
+    run.snapshot()
+    first = look(run)
+    assert (first.state, first.counts[JobState.UNKNOWN]) == (JobState.UNKNOWN, 1)
+    assert kept(run).exists()
+    assert look(run) == first
+    tell(run, course()[3:4])
+    assert look(run).counts[JobState.SUCCEEDED] == 1
+
+
+def began_again(run: WrittenRun) -> None:
+    run.begin(seals=run.journal.stat().st_size)
+
+
+def went_on(run: WrittenRun) -> None:
+    run.write(Restarted(jobs=(2,), n=run.n + 1, t=NOW))
+
+
+def lost_its_end(run: WrittenRun) -> None:
+    run.journal.write_bytes(run.journal.read_bytes()[:-9])
+
+
+def wrote_to_a_log(run: WrittenRun) -> None:
+    with (run.run.root / run.opened.log_of(2, "j2", "a", 1)).open("a", encoding="utf-8") as file:
+        file.write("and it was late\n")
+
+
+def lost_a_log(run: WrittenRun) -> None:
+    (run.run.root / run.opened.log_of(2, "j2", "a", 1)).unlink()
+
+
+def took_another_snapshot(run: WrittenRun) -> None:
+    run.n += 1
+    run.snapshot()
+
+
+def was_handed_over_again(run: WrittenRun) -> None:
+    run.opened = OpenRun(run=run.run, card=msgspec.structs.replace(run.opened.card, name="another"))
+
+
+def tore_it(run: WrittenRun) -> None:
+    kept(run).write_bytes(kept(run).read_bytes()[:-9])
+
+
+def is_of_another_version(run: WrittenRun) -> None:
+    kept(run).write_bytes(kept(run).read_bytes().replace(b'"format":2,', b'"format":1,', 1))
+
+
+@pytest.mark.parametrize(
+    "happens",
+    [
+        began_again,
+        went_on,
+        lost_its_end,
+        wrote_to_a_log,
+        lost_a_log,
+        took_another_snapshot,
+        was_handed_over_again,
+        tore_it,
+        is_of_another_version,
+    ],
+)
+def test_where_anything_is_another_it_is_made_anew(dead: WrittenRun, happens: Callable[[WrittenRun], None]) -> None:
+    look(dead)
+    mark(dead)
+    happens(dead)
+    report = look(dead)
+    assert not is_kept(report)
+    assert report == anew(dead)
+
+
+def test_it_moves_with_its_run(dead: WrittenRun, tmp_path: Path) -> None:
+    look(dead)
+    mark(dead)
+    dead.run.root.rename(tmp_path / "moved")
+    moved = type(dead.run)(tmp_path / "moved")
+    report = report_run(OpenRun(run=moved, card=dead.opened.card), details=False, now=NOW)
+    assert not is_kept(report)
+    assert report.path == str(moved.root)
+
+
+def test_single_jobs_are_not_kept(dead: WrittenRun) -> None:
+    look(dead)
+    mark(dead)
+    assert report_run(dead.opened, details=True, now=NOW).jobs is not None
+    assert is_kept(look(dead))
+
+
+def test_where_nothing_can_be_written_it_is_made_each_time(dead: WrittenRun) -> None:
+    dead.run.cache.write_text("in the way", "utf-8")
+    assert look(dead) == look(dead)
+    dead.run.cache.unlink()
+    assert look(dead).state is JobState.FAILED
+
+
+def test_the_end_itself_is_kept(dead: WrittenRun) -> None:
+    assert isinstance(course()[-1], Finished)
+    assert look(dead).finished_at == NOW + len(course())

@@ -1,0 +1,225 @@
+"""A run without a journal of ours is followed by asking its manager, however that answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+from tests.app.written_run import NOW, WrittenRun, course
+
+from longshore.app.inspect import logs
+from longshore.app.inspect.logs import Growth, LogFollower, find_logs
+from longshore.app.runs import event_log
+from longshore.app.runs.event_log import RunEvents
+from longshore.app.runs.event_source import EventFollower
+from longshore.app.runs.open_run import OpenRun
+from longshore.contract.capabilities import LogLocator
+from longshore.contract.context import Mark, RunPaths, Unreachable
+from longshore.contract.service import StaleMarkError
+from longshore.errors import RunNotFoundError, RunUnreadableError, UsageError
+from longshore.model.lines.codec import encode_line
+from longshore.model.run.event import FORMAT, Event, Life, Seal, Started
+from longshore.model.run.submission import Submission
+from longshore.services.local.service import LocalService
+
+ALL: list[Event] = [Life(v=FORMAT, life=1, t=NOW, host="ap", pid=7, boot="", by="submit"), *course()]
+SILENCE = Unreachable(why="timed out")
+
+
+class Places(LogLocator):
+    """Logs that have one name per attempt."""
+
+    def __init__(self, begun: int) -> None:
+        self._begun = begun
+
+    def path(self, index: int, name: str, label: str, attempt: int) -> str:
+        return f"{label}.{index}.{name}.{attempt}"
+
+    def attempts(self, index: int) -> int:
+        return self._begun
+
+
+class Manager(LocalService):
+    """A manager that tells a little more each time it is asked.
+
+    Parameters
+    ----------
+    steps
+        What is done before each question is answered: how many events there are, or what it says instead.
+    """
+
+    def __init__(self, steps: list[int | Unreachable | type[StaleMarkError]]) -> None:
+        self.steps = steps
+        self.begun = 0
+
+    def events(self, run: RunPaths, mark: Mark = "") -> tuple[Iterator[Event], Mark] | Unreachable:
+        step = self.steps.pop(0)
+        if isinstance(step, Unreachable):
+            return step
+        if not isinstance(step, int):
+            raise step
+        return iter(ALL[int(mark or 0) : step]), str(step)
+
+    def is_alive(self, run: RunPaths) -> bool | Unreachable:
+        if not self.steps:
+            return False
+        return SILENCE if isinstance(self.steps[0], Unreachable) else True
+
+    def log_locator(self, run: RunPaths) -> LogLocator:
+        return Places(self.begun)
+
+
+@pytest.fixture(autouse=True)
+def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(event_log, "_LOOK_S", 0.0)
+    monkeypatch.setattr(logs, "_LOOK_S", 0.0)
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> Callable[[Manager], OpenRun]:
+    """A run whose manager is asked what happened."""
+    written = WrittenRun(tmp_path / "run")
+    said = Submission(id="7.0", by="submit", at=NOW, user="ada", host="ap")
+    card = msgspec.structs.replace(written.opened.card, submissions=(said,))
+
+    def of(manager: Manager) -> OpenRun:
+        found = OpenRun(run=written.run, card=card)
+        found.__dict__["service"] = manager
+        return found
+
+    return of
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [len(ALL)],
+        [0, 1, 5, 5, len(ALL)],
+        [3, SILENCE, 9, SILENCE, SILENCE, len(ALL)],
+        [3, 6, StaleMarkError, 8, len(ALL)],
+        [3, StaleMarkError, SILENCE, StaleMarkError, 2, 8, len(ALL)],
+    ],
+)
+def test_every_event_is_given_once_and_in_order(
+    opened: Callable[[Manager], OpenRun], steps: list[int | Unreachable | type[StaleMarkError]]
+) -> None:
+    following = RunEvents(opened(Manager(steps)))
+    found = list(following.follow())
+    assert [event for _, event in found] == ALL
+    assert [mark for mark, _ in found] == [f"1.{number}" for number in range(len(ALL))]
+    assert not following.lost
+
+
+def test_who_asks_for_what_came_after_a_mark_gets_that(opened: Callable[[Manager], OpenRun]) -> None:
+    found = list(RunEvents(opened(Manager([4, StaleMarkError, 6, len(ALL)])), since="1.4").follow())
+    assert [event for _, event in found] == ALL[5:]
+
+
+def test_it_ends_where_nobody_goes_on_with_the_run(opened: Callable[[Manager], OpenRun]) -> None:
+    class Gone(Manager):
+        def is_alive(self, run: RunPaths) -> bool:
+            return len(self.steps) > 1
+
+    following = RunEvents(opened(Gone([3, 6])))
+    assert [event for _, event in following.follow()] == ALL[:6]
+    assert following.lost
+    follower = LogFollower(opened(Gone([3, 6])), "j1")
+    assert list(follower.growth()) == []
+    assert follower.lost
+
+
+def test_what_was_never_handed_over_is_not_followed(opened: Callable[[Manager], OpenRun]) -> None:
+    never = opened(Manager([]))
+    never = OpenRun(run=never.run, card=msgspec.structs.replace(never.card, submissions=()))
+    never.__dict__["service"] = Manager([])
+    with pytest.raises(UsageError, match="never handed over"):
+        LogFollower(never, "j1")
+
+
+def life(number: int, seals: Seal | None = None) -> Life:
+    return Life(v=FORMAT, life=number, t=1.0, host="h", pid=1, boot="b", by="submit", seals=seals)
+
+
+def started(number: int) -> Started:
+    return Started(n=number, t=2.0, j=0, a=number)
+
+
+def test_of_a_journal_each_event_is_given_once_and_none_that_is_void(tmp_path: Path) -> None:
+    written = WrittenRun(tmp_path / "run")
+
+    def write(number: int, text: bytes) -> None:
+        with (written.run.journal / f"{number:04}.jsonl").open("ab") as file:
+            file.write(text)
+
+    first = encode_line(life(1)) + encode_line(started(1))
+    write(1, first + b'{"e":"started","n":2,')
+    follower = EventFollower(written.opened)
+    assert list(follower.read()) == [life(1), started(1)]
+    assert list(follower.read()) == [], "the last line is not whole yet"
+    second = life(2, Seal(life=1, bytes=len(first)))
+    write(2, encode_line(second))
+    write(1, b'"t":2.0,"j":0,"a":2}\n')
+    assert list(follower.read()) == [second], "what was written behind the seal is void"
+    assert [follower.restarted, *follower.read()] == [False]
+    write(2, encode_line(started(1)))
+    assert list(follower.read()) == [started(1)]
+    write(3, encode_line(life(3, Seal(life=2, bytes=len(encode_line(second))))))
+    assert list(follower.read()) == [life(1), started(1), second, life(3, Seal(life=2, bytes=len(encode_line(second))))]
+    assert follower.restarted, "some of what was read is void"
+    write(3, b"nonsense\n")
+    with pytest.raises(RunUnreadableError, match="is no event"):
+        list(follower.read())
+
+
+def test_a_run_that_is_removed_meanwhile(opened: Callable[[Manager], OpenRun]) -> None:
+    run = opened(Manager([1, 2]))
+    follower = EventFollower(run)
+    assert list(follower.read()) == ALL[:1]
+    run.run.root.rename(run.run.root.with_name("elsewhere"))
+    with pytest.raises(RunNotFoundError, match="it was moved or removed while it was followed"):
+        follower.read()
+
+
+@pytest.mark.parametrize("stale", [False, True])
+def test_logs_are_followed_attempt_after_attempt(opened: Callable[[Manager], OpenRun], stale: bool) -> None:
+    """Job 1 fails and is tried again: its second attempt is known before it has a log."""
+
+    class Writing(Manager):
+        def events(self, run: RunPaths, mark: Mark = "") -> tuple[Iterator[Event], Mark] | Unreachable:
+            answer = super().events(run, mark)
+            if isinstance(answer, Unreachable):
+                return answer
+            reached = int(answer[1])
+            self.begun = 2 if reached >= 10 else 1 if reached >= 6 else 0
+            for number, since in ((1, 7), (2, 16)):
+                if reached >= since:
+                    (run.root / f"a.1.j1.{number}").write_text(f"attempt {number}\n")
+            return answer
+
+    steps: list[int | Unreachable | type[StaleMarkError]] = [0, 6, 7, SILENCE, 10, 12, 16, len(ALL)]
+    if stale:
+        steps[5:5] = [StaleMarkError, 10]
+    follower = LogFollower(opened(Writing(steps)), "j1")
+    assert list(follower.growth()) == [
+        Growth(1, None),
+        Growth(1, b"attempt 1\n"),
+        Growth(2, None),
+        Growth(2, b"attempt 2\n"),
+    ]
+    assert not follower.lost
+
+
+def test_an_attempt_that_waits_to_begin_has_no_log(opened: Callable[[Manager], OpenRun]) -> None:
+    manager = Manager([])
+    manager.begun = 1
+    with pytest.raises(RunNotFoundError, match=r"no attempt of it has begun, or 'a\.1\.j1\.1' is gone"):
+        find_logs(opened(manager), job="j1")
+    (opened(manager).run.root / "a.1.j1.1").touch()
+    assert [log.attempt for log in find_logs(opened(manager), job="j1").logs] == [1]
+    manager.begun = 2
+    assert [log.attempt for log in find_logs(opened(manager), job="j1").logs] == [1]
+    assert [log.attempt for log in find_logs(opened(manager), labels=["a"]).logs] == [1]
+    with pytest.raises(RunNotFoundError, match="has no log of an attempt 2"):
+        find_logs(opened(manager), job="j1", attempt=2)

@@ -1,0 +1,93 @@
+"""The history of single jobs, picked out of a run's, says what the whole says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.depth import examples
+
+from longshore.app.report.attempts import attempts_of
+from longshore.app.runs.event_source import event_blocks
+from longshore.app.runs.job_events import active_requests, events_of_jobs, jobs_failed_once
+from longshore.app.runs.open_run import OpenRun
+from longshore.engine.run.loop import Engine
+from longshore.engine.rundir.job_table import JobTable
+from longshore.engine.rundir.read_journal import read_events
+from longshore.engine.rundir.replay import replay
+from longshore.engine.settings import EngineSettings
+from longshore.engine.state.job_codes import Code
+from longshore.errors import RunUnreadableError
+from longshore.model.lines.codec import encode_line
+from longshore.model.run.event import Ended, Refused, Submitting
+from longshore.model.workflow.request import Request
+from longshore.testing.fakes import FakeClock, FakeExecutor, FakeManager, Outcome, write_run
+from longshore.world.runs.run_directory import read_card
+
+
+def a_run(root: Path, random: Random, *, final: bool) -> OpenRun:
+    """A run of random shape and luck that came to its end, and was then restarted."""
+    names = [f"{label}_{number}" for number in range(12) for label in "ab"]
+    jobs = {
+        name: tuple(random.sample(names[:place], min(place, random.randrange(3)))) for place, name in enumerate(names)
+    }
+    profiles = {label: {"number_of_retries": random.randrange(2)} for label in "ab"}
+    run = write_run(root, jobs, profiles=profiles, final="last" if final else None)
+    manager = FakeManager(
+        FakeClock(), lambda _job, _attempt: Outcome(run_s=random.uniform(1, 9), exit=random.choice([0, 0, 0, 3]))
+    )
+    for by in ("submit", "restart"):
+        executor = FakeExecutor(manager)
+        engine = Engine(run, executor, EngineSettings(), clock=manager.clock, by=by, say=lambda _: None)
+        if by == "restart":
+            engine.restart()
+        engine.run()
+    return OpenRun(run=run, card=read_card(run))
+
+
+@settings(max_examples=examples(25))
+@given(seed=st.integers(0, 10**6), final=st.booleans())
+def test_the_fold_of_a_part_is_that_of_the_whole(
+    seed: int, final: bool, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    opened = a_run(tmp_path_factory.mktemp("part") / "run", Random(seed), final=final)
+    table = JobTable(opened.run)
+    blocks = event_blocks(opened)
+    whole = replay(table, read_events(opened.run.journal))
+    for job in range(len(table)):
+        line = table.ancestors(job)
+        events = events_of_jobs(blocks, set(line))
+        part = replay(table, events, line)
+        attempts = attempts_of(table, {job}, events)
+        for each in line:
+            assert part.code[each] == whole.code[each]
+            assert part.attempts[each] == whole.attempts[each]
+            assert part.tries[each] == whole.tries[each]
+        known = attempts.of(job)
+        assert [attempt.number for attempt in known] == list(range(1, whole.attempts[job] + 1))
+        assert all(attempt.ended_at is not None for attempt in known)
+        if known:
+            assert (known[-1].cause is None) == (whole.code[job] == Code.SUCCEEDED)
+    assert set(jobs_failed_once(blocks)) >= {job for job in range(len(table)) if whole.code[job] == Code.FAILED}
+
+
+def test_what_is_active_is_known(tmp_path: Path) -> None:
+    opened = a_run(tmp_path / "run", Random(7), final=False)
+    blocks = event_blocks(opened)
+    assert active_requests(blocks) == {}
+    handed = encode_line(Submitting(b="x", tag="x", jobs=((3, 9), (4, 2), (5, 1)), request=Request(cpus=2)))
+    blocks.append(handed + encode_line(Ended(j=4, a=2)))
+    assert active_requests(blocks) == {3: Request(cpus=2), 5: Request(cpus=2)}
+    blocks.append(encode_line(Refused(b="x", why="no room", jobs=((5, 1),))))
+    assert active_requests(blocks).keys() == {3}
+    blocks.append(encode_line(Refused(b="x", why="no room")))
+    assert active_requests(blocks) == {}
+
+
+def test_what_is_no_event_is_refused() -> None:
+    for line in (b"{\n", b"\n", b'{"e":"started","j":"x"}\n'):
+        with pytest.raises(RunUnreadableError, match="a line that is no event"):
+            events_of_jobs([encode_line(Submitting(b="x", tag="x", jobs=())) + line], {0})

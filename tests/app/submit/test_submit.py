@@ -1,0 +1,129 @@
+"""A run is handed over, or nothing is left of it; and what went wrong afterwards does not undo it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+from tests.app.progress_notes import ProgressNotes
+
+from longshore.app.submit.hand_over import SubmittedRun
+from longshore.app.submit.submit import submit
+from longshore.contract.context import RunPaths
+from longshore.errors import FilesError, SubmissionRefusedError
+from longshore.model.run.submission import Submission
+from longshore.services.local.service import LocalService
+from longshore.world.runs.registry import entries, find_run
+
+
+class Accepting(LocalService):
+    """Takes every run, and starts nothing."""
+
+    name: ClassVar[str] = "local"
+
+    def submit(self, run: RunPaths) -> Submission:
+        """Say yes."""
+        return Submission(id=json.loads(run.card.read_bytes())["id"], by="submit", at=1.0, user="me", host="here")
+
+
+class Refusing(Accepting):
+    """Takes no run."""
+
+    def submit(self, run: RunPaths) -> Submission:
+        """Say no."""
+        raise SubmissionRefusedError(f"'{run.root}' is not wanted")
+
+
+class Interrupted(Accepting):
+    """Is interrupted by its user."""
+
+    def submit(self, run: RunPaths) -> Submission:
+        """Be interrupted."""
+        raise KeyboardInterrupt
+
+
+class Clogging(Accepting):
+    """Takes a run, whose directory then takes nothing any more."""
+
+    def submit(self, run: RunPaths) -> Submission:
+        """Put something in the way of the new ``run.json``."""
+        submission = super().submit(run)
+        run.card.unlink()
+        run.card.mkdir()
+        return submission
+
+
+@pytest.fixture
+def told() -> ProgressNotes:
+    return ProgressNotes()
+
+
+@pytest.fixture
+def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    task = {"name": "A", "id": "a"}
+    graph = {"name": "w", "schemaVersion": "1.5", "workflow": {"specification": {"tasks": [task]}}}
+    Path("graph.json").write_text(json.dumps(graph), "utf-8")
+    Path("run.yaml").write_text("wfformat: graph.json\nrunQuantumCommand: 'true'\n", "utf-8")
+    return Path("run.yaml")
+
+
+def submitted(path: Path, told: ProgressNotes, service: type, **options: Any) -> SubmittedRun:
+    named: Mapping[str, str] = {"wmsServiceClass": f"{service.__module__}.{service.__qualname__}", **options}
+    return submit(path, options=named, sets=(), tell=told)
+
+
+def test_a_run_that_was_taken(path: Path, told: ProgressNotes) -> None:
+    done = submitted(path, told, Accepting)
+    assert done.reference == done.card.id
+    assert find_run(done.reference) == done.run
+    assert [each.user for each in done.card.submissions] == ["me"]
+    assert not told.notes
+
+
+def test_two_runs_of_one_moment(path: Path, told: ProgressNotes) -> None:
+    first, second = submitted(path, told, Accepting), submitted(path, told, Accepting)
+    assert first.card.id < second.card.id
+    assert first.run.root.name < second.run.root.name
+
+
+def test_a_run_that_was_refused(path: Path, told: ProgressNotes, tmp_path: Path) -> None:
+    with pytest.raises(SubmissionRefusedError):
+        submitted(path, told, Refusing, submitPath="run")
+    assert not (tmp_path / "run").exists()
+    assert not list(entries())
+
+
+def test_an_interrupt_while_a_run_is_handed_over(path: Path, told: ProgressNotes, tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        submitted(path, told, Interrupted, submitPath="run")
+    assert (tmp_path / "run" / "run.json").exists(), "it may run already"
+    (entry,) = entries()
+    assert told.notes == [
+        f"interrupted while the run was handed over; it may go on. To end it: longshore cancel {entry.id}"
+    ]
+
+
+def test_a_run_goes_on_even_if_its_card_cannot_be_written(path: Path, told: ProgressNotes) -> None:
+    done = submitted(path, told, Clogging, submitPath="run")
+    assert done.card.submissions
+    assert any("the run goes on, but" in note for note in told.notes)
+    assert done.notes == tuple(told.notes)
+
+
+def test_a_registry_that_cannot_be_written(path: Path, told: ProgressNotes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", "/proc/longshore")
+    done = submitted(path, told, Accepting)
+    assert done.reference == str(done.run.root)
+    assert any("by its directory" in note for note in done.notes)
+
+
+def test_nothing_is_left_of_a_run_that_cannot_be_prepared(path: Path, told: ProgressNotes, tmp_path: Path) -> None:
+    (tmp_path / "taken").mkdir()
+    with pytest.raises(FilesError):
+        submitted(path, told, Accepting, submitPath="taken")
+    assert not list(entries())
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["graph.json", "run.yaml", "taken"]

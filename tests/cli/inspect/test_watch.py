@@ -1,0 +1,32 @@
+"""A run that is watched is shown until it is over, and not only until its manager is silent."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.app.silent_service import silent_run
+
+from longshore.app.report.report import report_run
+from longshore.cli.inspect import watch
+from longshore.cli.options import Progress
+from longshore.model.run.state import EXIT_STATUS, JobState
+
+
+@pytest.mark.parametrize("silent", [1, 2, 3, 4])
+def test_a_manager_that_does_not_answer_is_told_of_and_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], silent: int
+) -> None:
+    monkeypatch.setattr(watch, "_LOOK_S", 0.0)
+    assert watch.watch(silent_run(tmp_path / "run", silent), codes=False) == EXIT_STATUS[JobState.FAILED]
+    said = capsys.readouterr().out
+    assert said.count("the workload manager does not answer") == (1 if silent > 1 else 0)
+    assert "FAILED" in said
+
+
+def test_who_waits_is_told_of_it_wherever_that_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    opened = silent_run(tmp_path / "run", 2)
+    progress = Progress()
+    progress.show(report_run(opened, details=False))
+    progress.show(report_run(opened, details=False))
+    assert capsys.readouterr().err.count("the workload manager does not answer") == 1

@@ -1,0 +1,61 @@
+"""Notes are told at once, stages only when they take a while or somebody wants to know."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from longshore.cli import logging_setup
+
+
+@pytest.fixture(autouse=True)
+def own_logging() -> Iterator[None]:
+    level, propagate = logging_setup.LOGGER.level, logging_setup.LOGGER.propagate
+    logging_setup.LOGGER.setLevel(logging.INFO)
+    yield
+    logging_setup.LOGGER.setLevel(level)
+    logging_setup.LOGGER.propagate = propagate
+
+
+def told(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records]
+
+
+def test_notes_at_once(caplog: pytest.LogCaptureFixture) -> None:
+    with logging_setup.Teller() as tell:
+        tell.note("look here")
+        assert told(caplog) == ["look here"]
+        assert caplog.records[0].levelno == logging.WARNING
+
+
+def test_short_stages_not_at_all(caplog: pytest.LogCaptureFixture) -> None:
+    before = threading.active_count()
+    with logging_setup.Teller() as tell:
+        tell.stage("one")
+        tell.stage("two")
+    for thread in threading.enumerate():
+        if isinstance(thread, threading.Timer):
+            thread.join(5)
+    assert told(caplog) == []
+    assert threading.active_count() <= before
+
+
+def test_long_stages(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logging_setup, "_LONG_S", 0.01)
+    with logging_setup.Teller() as tell:
+        tell.stage("one")
+        for thread in threading.enumerate():
+            if isinstance(thread, threading.Timer):
+                thread.join(5)
+    assert told(caplog) == ["one ..."]
+
+
+def test_all_stages_for_who_asks(caplog: pytest.LogCaptureFixture) -> None:
+    logging_setup.LOGGER.setLevel(15)
+    with logging_setup.Teller() as tell:
+        tell.stage("one")
+        tell.stage("two")
+    assert told(caplog) == ["one", "two"]

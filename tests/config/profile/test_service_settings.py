@@ -1,0 +1,137 @@
+"""What sections say to one workload manager: the strongest wins key by key, lines add up, and null takes back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.config.profiles import scope_of
+
+from longshore.config.profile.combine import cluster_profile
+from longshore.config.profile.profile import JobProfile, compile_profile
+from longshore.config.profile.service_settings import Words
+from longshore.config.values.merge import LayerRank
+from longshore.config.values.search import Config, Scope
+from longshore.errors import ConfigError
+from longshore.world.read.yaml_file import parse_yaml
+
+WORDS = Words("slurm", ("directives", "sbatch"))
+
+
+def profile(text: str, label: str = "a", *, site: str = "", cluster: str | None = None) -> JobProfile:
+    config = Config(parse_yaml(text, "x.yaml", rank=LayerRank.FILE))
+    scope = scope_of(("visit", "jobName", "label"), site=site, env={})
+    return compile_profile(config, label, scope, cluster=cluster, words=WORDS)
+
+
+def own(text: str, label: str = "a", *, site: str = "") -> dict[str, Any]:
+    return dict(profile(text, label, site=site).settings.own)
+
+
+def test_the_strongest_section_wins_key_by_key() -> None:
+    text = """
+slurm: {partition: main, qos: low, features: [x]}
+site: {here: {slurm: {qos: normal}}, slurm: {partition: no}}
+pipetask: {a: {slurm: {qos: high, features: null}}, b: {slurm: {qos: none}}}
+cluster: {a: {slurm: {nice: 3}}}
+"""
+    assert own(text, site="here") == {"partition": "main", "qos": "high", "features": None, "nice": 3}
+    assert own("{slurm: null, pipetask: {a: {slurm: {qos: high}}}}") == {"qos": "high"}
+    assert own("requestCpus: 2") == {}
+
+
+def test_lines_add_up_and_null_takes_them_back() -> None:
+    text = """
+directives: ["--root"]
+site: {here: {directives: ["--site"]}}
+sbatch: ["-t 5"]
+pipetask:
+  a: {directives: "--label", sbatch: ["-C haswell"]}
+  b: {directives: null}
+  c: {directives: null, sbatch: ["-N 1"]}
+cluster: {a: {directives: ["--cluster"]}}
+"""
+    assert own(text)["directives"] == ["--root", "-t 5", "--label", "-C haswell", "--cluster"]
+    assert own(text, site="here")["directives"] == ["--site", "-t 5", "--label", "-C haswell", "--cluster"]
+    assert own(text, "b")["directives"] == []
+    assert own(text, "c")["directives"] == ["-N 1"]
+
+
+def test_single_keys_and_further_maps_go_along() -> None:
+    words = Words("htcondor", keys=("nodeset", "overwrite"), maps=("attrs", "profile.condor"))
+    text = """
+nodeset: "{who}_set"
+who: me
+overwrite: true
+profile: {condor: {+Project: '"x"', rank: Memory}, panda: {queue: q}}
+site: {here: {profile: {condor: {rank: Disk}}, overwrite: null}}
+attrs: {Night: 1}
+pipetask: {a: {attrs: {Visit: "{visit}"}, profile: {condor: {+Project: null}}}}
+"""
+    config = Config(parse_yaml(text, "x.yaml", rank=LayerRank.FILE))
+    found = compile_profile(config, "a", scope_of(("visit",), site="here", env={}), words=words)
+    assert dict(found.own_of({"visit": 7})) == {
+        "nodeset": "me_set",
+        "overwrite": None,
+        "profile.condor": {"+Project": None, "rank": "Disk"},
+        "attrs": {"Night": 1, "Visit": "7"},
+    }
+    wrong = Config(parse_yaml("{profile: {condor: 3}}", "x.yaml", rank=LayerRank.FILE))
+    with pytest.raises(ConfigError, match=r"'profile\.condor' must be a map"):
+        compile_profile(wrong, "a", words=words)
+
+
+def test_a_container_is_one_sections_affair() -> None:
+    text = "{container: apptainer exec a.sif, pipetask: {a: {container: [podman, run]}, b: {container: null}}}"
+    assert own(text)["container"] == ["podman", "run"]
+    assert "container" not in own(text, "b")
+    assert own(text, "c")["container"] == "apptainer exec a.sif"
+
+
+def test_variables_are_filled_in_and_jobs_have_their_own() -> None:
+    found = profile("{who: me, slurm: {wckey: '{who}_{label}'}, pipetask: {a: {directives: ['--comment={visit}']}}}")
+    assert found.settings.own == {}
+    assert found.own["wckey"] == "me_a"
+    assert found.own_of({"visit": 3}) == {"wckey": "me_a", "directives": ["--comment=3"]}
+    whole = cluster_profile("a", "a", [("a", 1)], {"a": found})
+    assert whole.differs
+    assert whole.settings_of([("a", {"visit": 4})]).own["directives"] == ["--comment=4"]
+
+
+def test_a_section_of_a_job_of_its_own_wins_and_maps_may_be_nested() -> None:
+    text = "{slurm: {engineJob: {time: '{span}', mem: 1G}, qos: low}, span: '2:00', finalJob: {slurm: {qos: high}}}"
+    config = Config(parse_yaml(text, "x.yaml", rank=LayerRank.FILE))
+    scope = Scope(free=frozenset({"jobName"}), searchobj=config.at("finalJob"))
+    found = compile_profile(config, "f", scope, words=WORDS)
+    assert found.settings.own == {"engineJob": {"time": "2:00", "mem": "1G"}, "qos": "high"}
+    nested = profile("{slurm: {engineJob: {mailUser: '{visit}'}}}")
+    assert nested.own_of({"visit": 7}) == {"engineJob": {"mailUser": "7"}}
+
+
+def test_labels_of_a_cluster_must_agree() -> None:
+    text = "pipetask: {a: {slurm: {qos: high}}, b: {slurm: {partition: p}}, c: {slurm: {qos: low}}}"
+    parts = {label: profile(text, label, cluster="k") for label in "abc"}
+    assert cluster_profile("k", "k", [("a", 1), ("b", 1)], parts).settings.own == {"qos": "high", "partition": "p"}
+    with pytest.raises(ConfigError, match="Inconsistent value for qos in cluster k"):
+        cluster_profile("k", "k", [("a", 1), ("c", 1)], parts)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("slurm: 3", "'slurm' must be a map"),
+        ("directives: {a: 1}", "'directives' must be lines of text"),
+        ("sbatch: [[a]]", "'sbatch' must be lines of text"),
+        ("pipetask: {a: {directives: true}}", "'directives' must be lines of text"),
+    ],
+)
+def test_the_wrong_kind_is_refused_where_it_stands(text: str, words: str) -> None:
+    with pytest.raises(ConfigError, match=words) as caught:
+        own(text)
+    assert caught.value.origin
+    assert caught.value.origin.file == "x.yaml"
+
+
+def test_a_service_without_a_map_of_its_own_hears_nothing() -> None:
+    config = Config(parse_yaml("{slurm: 3, directives: {a: 1}}", "x.yaml", rank=LayerRank.FILE))
+    assert compile_profile(config, "a").settings.own == {}

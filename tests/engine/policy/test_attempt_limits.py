@@ -1,0 +1,39 @@
+"""What an attempt may use before it is ended."""
+
+from __future__ import annotations
+
+import pytest
+
+from longshore.contract.batch import AttemptLimits
+from longshore.engine.policy.attempt_limits import limits_of
+from longshore.model.workflow.attempt_rules import Bounds, Keep
+from longshore.model.workflow.request import MIB, Request
+
+ASKED = Request(memory_b=1000 * MIB)
+
+
+def test_a_request_that_nobody_made_is_no_limit() -> None:
+    assert limits_of(Bounds(), ASKED) is None
+
+
+@pytest.mark.parametrize(
+    ("bounds", "most"),
+    [
+        (Bounds(memory=True), 1000 * MIB),
+        (Bounds(memory=True, grace_share=0.25), 1250 * MIB),
+        (Bounds(memory=True, grace_b=50 * MIB), 1050 * MIB),
+        (Bounds(memory=True, grace_share=0.25, grace_b=50 * MIB), 1300 * MIB),
+    ],
+)
+def test_memory_may_go_a_little_beyond_the_request(bounds: Bounds, most: int) -> None:
+    assert limits_of(bounds, ASKED) == AttemptLimits(memory_b=most, asked_b=1000 * MIB)
+
+
+def test_where_nothing_is_asked_nothing_is_held() -> None:
+    assert limits_of(Bounds(memory=True), Request()) is None
+
+
+def test_time_log_and_what_is_kept() -> None:
+    assert limits_of(Bounds(), Request(walltime_s=5.0)) == AttemptLimits(walltime_s=5.0)
+    assert limits_of(Bounds(log_b=7), Request()) == AttemptLimits(log_b=7)
+    assert limits_of(Bounds(tmp=Keep.FAILED), Request()) == AttemptLimits(keep_tmp=Keep.FAILED)

@@ -1,0 +1,43 @@
+"""Folders of logs as the user wants them: what a job lacks leaves no trace, and nothing leads out of the run."""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from longshore.contract.context import log_path
+from longshore.errors import ConfigError
+from longshore.model.tasks.task import Scalar
+from longshore.plan.log_folders import attempt_log_path
+
+
+@pytest.mark.parametrize(
+    ("template", "path"),
+    [
+        ("", "logs/isr/00/isr_1.2.log"),
+        ("{label}/{tract}/{visit}/{exposure}", "logs/isr/101/isr_1.2.log"),
+        ("{visit:06}/{band}", "logs/000101/r_i/isr_1.2.log"),
+        ("by-{band}-{nothing}", "logs/by-r_i-/isr_1.2.log"),
+        ("/{jobName}/../{jobLabel}/./", "logs/isr_1/isr/isr_1.2.log"),
+        ("{tract}", "logs/_/isr_1.2.log"),
+    ],
+)
+def test_a_template_says_where(template: str, path: str) -> None:
+    assert attempt_log_path(template, 7, "isr_1", "isr", 2, tags={"visit": 101, "band": "r/i"}) == path
+
+
+def test_a_value_that_does_not_suit_its_format() -> None:
+    with pytest.raises(ConfigError):
+        attempt_log_path("{band:d}", 0, "a", "a", 1, tags={"band": "r"})
+
+
+@given(st.dictionaries(st.sampled_from(["visit", "band", "label"]), st.one_of(st.integers(), st.text())), st.text())
+def test_whatever_the_values_are_the_log_is_below_that_of_all(tags: dict[str, Scalar], name: str) -> None:
+    path = PurePosixPath(attempt_log_path("{visit}/x{band}/{label}", 3, name, name, 1, tags=tags))
+    assert path.parts[0] == "logs"
+    assert not {"..", "."} & set(path.parts)
+    assert len(path.parts) <= 5
+    assert path.name == PurePosixPath(log_path(3, name, name, 1)).name

@@ -1,0 +1,56 @@
+"""Of a DAGMan that is gone the schedd may remember that it ended by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from longshore.contract.context import Unreachable
+from longshore.errors import ServiceError, UnreachableError
+from longshore.model.run.event import FORMAT, Life
+from longshore.services.htcondor.events.dagman_end import End
+from longshore.services.htcondor.events.dagman_leaving import Leaving
+from longshore.services.htcondor.schedd.client import CondorClient
+from longshore.services.htcondor.submissions import Handed
+
+HANDED = Handed(life=Life(v=FORMAT, life=1, t=10000.0, host="ap", pid=7, boot="", by="submit"), cluster=7, schedd="ap")
+
+
+class _Schedd(CondorClient):
+    """A schedd with a history."""
+
+    def __init__(self, answer: list[Mapping[str, Any]] | Exception) -> None:
+        super().__init__()
+        self._answer = answer
+        self.asked: list[tuple[str, str | None]] = []
+
+    def history(
+        self, constraint: str, attributes: Sequence[str], *, most: int = 1, since: str | None = None
+    ) -> list[Mapping[str, Any]]:
+        self.asked.append((constraint, since))
+        if isinstance(self._answer, Exception):
+            raise self._answer
+        return self._answer
+
+
+def test_one_that_ended_by_itself_is_asked_about_once() -> None:
+    schedd, leaving = _Schedd([{"JobStatus": 4, "ExitCode": 1, "CompletionDate": 12000}]), Leaving()
+    end = End(at=12000.0, removed=False, exit=1)
+    assert [leaving.of(schedd, "ClusterId == 7", HANDED) for _ in range(2)] == [end, end]
+    assert schedd.asked == [("ClusterId == 7", "EnteredCurrentStatus < 6400")]
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        ([], None),
+        ([{"JobStatus": 3}], None),
+        ([{"JobStatus": 4, "CompletionDate": 12000}], None),
+        (ServiceError("no history here"), None),
+        (UnreachableError("nobody is there"), Unreachable(why="nobody is there")),
+    ],
+)
+def test_nobody_else_is_known_to_have(answer: list[Mapping[str, Any]] | Exception, said: Unreachable | None) -> None:
+    assert Leaving().of(_Schedd(answer), "ClusterId == 7", HANDED) == said

@@ -1,0 +1,236 @@
+"""A log that is told in short leaves behind what it does when it is told at length."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.services.htcondor.log_records import BY_HAND, BY_RULE, ENDED, HELD, OOM, REQUEUED, WITH_DAG
+
+from longshore.app.report.attempts import AttemptCollector
+from longshore.engine.state.apply_event import apply_event
+from longshore.engine.state.job_codes import Code
+from longshore.engine.state.run_state import RunState
+from longshore.model.run.event import News, Passed, Started
+from longshore.services.htcondor.events.job_phases import Standing
+from longshore.services.htcondor.events.log_reader import EventLog
+from longshore.services.htcondor.events.to_events import Story
+from longshore.services.htcondor.events.to_events_fast import Course
+
+DATA = Path(__file__).resolve().parents[3] / "data" / "htcondor"
+FAILED = ENDED.replace(b"value 0", b"value 3")
+
+
+class Run:
+    """A run of some jobs, and the log that its DAGMan writes."""
+
+    def __init__(self, log: Path, parents: list[tuple[int, ...]], *, retries: int = 0, final: bool = False) -> None:
+        self.log = log
+        self.parents = parents
+        self.final = final
+        self.retries = dict.fromkeys(range(len(parents)), retries) if retries else {}
+        self.seconds = 0
+        log.write_bytes(b"")
+
+    def write(self, kind: int, cluster: int, body: bytes) -> None:
+        self.seconds += 1
+        at = f"2026-11-22 06:{self.seconds // 60:02}:{self.seconds % 60:02}"
+        with self.log.open("ab") as file:
+            file.write(f"{kind:03} ({cluster:03}.000.000) {at} ".encode() + body + b"\n...\n")
+
+    def submit(self, node: str, cluster: int) -> None:
+        self.write(0, cluster, f'Job submitted\n    [ DAGNodeName = "{node}" ]'.encode())
+
+    def told(
+        self, *, short: bool, removed: bool | None = None
+    ) -> tuple[list[News], Standing, RunState, AttemptCollector]:
+        """What the log leaves behind, once DAGMan is over unless ``removed`` is left out."""
+        standing = Standing(len(self.parents))
+        story = Story(standing, final=self.final, retries=self.retries)
+        log = EventLog(self.log)
+        news: list[News] = []
+        if short:
+            news += Course(story, log).news()
+        else:
+            for record in log.read():
+                news += story.take(record)
+        if removed is not None:
+            news += story.finish(1e9, removed=removed, submit_failures={})
+        state, attempts = (
+            RunState(self.parents, [0] * len(self.parents), final=self.final),
+            AttemptCollector([0] * 99, 1),
+        )
+        for event in news:
+            apply_event(state, event)
+        attempts.take(news)
+        return news, standing, state, attempts
+
+
+def left_behind(state: RunState, attempts: AttemptCollector) -> tuple[object, ...]:
+    """All of it that is not a matter of the order in which attempts began."""
+    return (
+        [Code(code) for code in state.code],
+        state.counts,
+        list(state.waiting),
+        list(state.attempts),
+        list(state.tries),
+        list(state.lost),
+        state.open,
+        state.over,
+        state.overall(),
+        state.active,
+        state.cancelling,
+        state.held,
+        state.batches,
+        state.undecided,
+        state.cancelled,
+        state.last_end,
+        attempts.first_start,
+        {job: event.at for job, event in attempts.running.items()},
+        list(attempts.failed),
+        attempts.bad_ends,
+        attempts.badput,
+        attempts.holds,
+        attempts.run_s,
+        attempts.ended_at,
+        attempts.busy_s,
+    )
+
+
+def assert_same(run: Run, removed: bool | None) -> list[News]:
+    news, short, *shortly = run.told(short=True, removed=removed)
+    _, long, *at_length = run.told(short=False, removed=removed)
+    assert left_behind(*shortly) == left_behind(*at_length)  # type: ignore[arg-type]
+    told, meant = short.kept(), long.kept()
+    for name in (
+        "attempts",
+        "phase",
+        "cluster",
+        "first",
+        "earlier",
+        "jobs",
+        "tries",
+        "holds",
+        "causes",
+        "cancelled",
+        "provider",
+    ):
+        assert getattr(told, name) == getattr(meant, name), name
+    return news
+
+
+@pytest.mark.parametrize("removed", [None, False, True])
+@pytest.mark.parametrize("path", sorted(DATA.glob("*.nodes.log")), ids=lambda path: path.name)
+def test_what_was_captured(path: Path, tmp_path: Path, removed: bool | None) -> None:
+    run = Run(tmp_path / "log", [()] * 8, retries=1, final=True)
+    run.log.write_bytes(path.read_bytes())
+    assert assert_same(run, removed)
+
+
+def test_an_attempt_that_went_well_is_one_word(tmp_path: Path) -> None:
+    run = Run(tmp_path / "log", [(), (0,)])
+    run.submit("j0", 7)
+    run.write(1, 7, b"Job executing on host: <10.0.0.1:9618>")
+    run.write(6, 7, b"Image size of job updated: 1")
+    run.write(5, 7, ENDED)
+    run.submit("j1", 8)
+    run.write(1, 8, b"Job executing on host: <10.0.0.1:9618>\n\tSlotName: slot1_1@node8")
+    first, *others = assert_same(run, None)
+    assert isinstance(first, Passed)
+    assert (first.j, first.a, first.run_s) == (0, 1, 2.0)
+    (start,) = [event for event in others if isinstance(event, Started)]
+    assert start.host == "node8"
+
+
+def test_text_that_is_no_record_is_passed_over(tmp_path: Path) -> None:
+    run = Run(tmp_path / "log", [()])
+    run.log.write_bytes(
+        b"000 (007.000.000) once upon a time\n...\n001 (xyz.000.000) 2026-11-22 06:00:00 x\n...\nend\n...\n"
+    )
+    assert not assert_same(run, None)
+    run.submit("j0", 8)
+    run.write(1, 8, b"Job executing")
+    with run.log.open("ab") as file:
+        file.write(b"005 (008.000.000) at some time\n\t(1) Normal termination (return value 0)\n...\n")
+    run.write(5, 8, ENDED)
+    assert assert_same(run, False)
+
+
+_BODIES = st.sampled_from([REQUEUED, OOM, HELD, BY_RULE, BY_HAND, WITH_DAG, b"", ENDED, FAILED])
+_NODES = {1: "j0", 2: "j1", 3: "j2", 4: "j3", 5: "provision"}
+_KINDS = st.sampled_from([1, 1, 1, 4, 5, 5, 5, 6, 7, 9, 12, 13, 16, 22, 24])
+
+
+@given(
+    st.lists(
+        st.one_of(
+            st.tuples(st.just(0), st.integers(1, 5), st.none()),
+            st.tuples(_KINDS, st.integers(1, 5), _BODIES),
+        ),
+        max_size=40,
+    ),
+    st.sampled_from([None, False, True]),
+    st.integers(0, 1),
+)
+def test_whatever_happens_to_jobs_without_order(
+    tmp_path_factory: pytest.TempPathFactory,
+    steps: list[tuple[int, int, bytes | None]],
+    removed: bool | None,
+    retries: int,
+) -> None:
+    run = Run(tmp_path_factory.mktemp("run") / "log", [()] * 4, retries=retries)
+    for kind, cluster, said in steps:
+        if said is None:
+            run.submit(_NODES[cluster], cluster)
+        else:
+            run.write(kind, cluster, said)
+    assert_same(run, removed)
+
+
+_ENDS = (
+    (5, ENDED),
+    (5, ENDED),
+    (5, FAILED),
+    (4, REQUEUED),
+    (4, OOM),
+    (12, HELD),
+    (9, BY_HAND),
+    (9, WITH_DAG),
+    (7, b""),
+)
+
+
+@given(
+    st.lists(st.integers(0, 999), max_size=60),
+    st.lists(st.sets(st.integers(0, 6), max_size=2), min_size=7, max_size=7),
+    st.sampled_from([None, False, True]),
+)
+def test_whatever_happens_to_jobs_of_a_graph(
+    tmp_path_factory: pytest.TempPathFactory, choices: list[int], above: list[set[int]], removed: bool | None
+) -> None:
+    """A job is submitted once those above it have succeeded, as DAGMan does."""
+    parents = [tuple(sorted(each for each in these if each < job)) for job, these in enumerate(above)]
+    run = Run(tmp_path_factory.mktemp("run") / "log", parents)
+    cluster, active = 1, dict[int, bool]()
+    for choice in choices:
+        _, _, state, _ = run.told(short=False)
+        ready = [job for job in range(7) if state.code[job] == Code.READY and not state.attempts[job]]
+        which = choice % (len(ready) + len(active) or 1)
+        if which < len(ready):
+            cluster += 1
+            run.submit(f"j{ready[which]}", cluster)
+            active[cluster] = False
+        elif active:
+            each = sorted(active)[which - len(ready)]
+            if not active[each]:
+                run.write(1, each, b"Job executing")
+                active[each] = True
+                continue
+            kind, body = _ENDS[choice % len(_ENDS)]
+            run.write(kind, each, body)
+            active[each] = False
+            if kind in (5, 9):
+                del active[each]
+    assert_same(run, removed)

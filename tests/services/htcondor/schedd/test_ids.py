@@ -1,0 +1,35 @@
+"""What people call a run of HTCondor's."""
+
+from __future__ import annotations
+
+import pytest
+
+from longshore.services.htcondor.schedd.bindings import digits
+from longshore.services.htcondor.schedd.client import quoted
+from longshore.services.htcondor.schedd.ids import CondorId, condor_id, shown
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("12", CondorId(cluster=12)),
+        ("12.0", CondorId(cluster=12)),
+        ("ap.example.org#12.0#1763630000", CondorId(cluster=12, schedd="ap.example.org", qdate=1763630000)),
+        ("k7f3a", None),
+        ("12.", None),
+        ("@last", None),
+        ("", None),
+    ],
+)
+def test_ids(text: str, meant: CondorId | None) -> None:
+    assert condor_id(text) == meant
+
+
+def test_an_id_is_shown_as_bps_does() -> None:
+    assert shown(12) == "12.0"
+
+
+def test_versions_and_literals() -> None:
+    assert digits("$CondorVersion: 25.14.1 2026-10-16 PackageID: 25.14.1+dfsg-1 $") == "25.14.1"
+    assert digits("odd") == "odd"
+    assert quoted('a "b" \\c') == '"a \\"b\\" \\\\c"'

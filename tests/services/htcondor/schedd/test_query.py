@@ -1,0 +1,68 @@
+"""A run is found at whichever schedd has it, whatever becomes of the others meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from longshore.contract.context import RunPaths, Unreachable
+from longshore.errors import UnreachableError
+from longshore.services.htcondor.schedd.client import CondorClient
+from longshore.services.htcondor.schedd.ids import CondorId
+from longshore.services.htcondor.schedd.query import first_directory
+
+MEANT = CondorId(cluster=12)
+
+
+class _Schedd(CondorClient):
+    """A schedd that has a run in its queue or in its history, or stops to answer at one of the two."""
+
+    def __init__(self, queue: Path | None, history: Path | None, *, silent: str = "") -> None:
+        super().__init__(schedd="ap")
+        self._queue = queue
+        self._history = history
+        self._silent = silent
+
+    def jobs(self, constraint: str, attributes: Sequence[str]) -> list[Mapping[str, Any]] | Unreachable:
+        return Unreachable(why="timed out") if self._silent == "queue" else _ads(self._queue)
+
+    def history(
+        self, constraint: str, attributes: Sequence[str], *, most: int = 1, since: str | None = None
+    ) -> list[Mapping[str, Any]]:
+        if self._silent == "history":
+            raise UnreachableError("the schedd 'ap' does not answer: timed out")
+        return _ads(self._history)
+
+
+def _ads(run: Path | None) -> list[Mapping[str, Any]]:
+    return [{"Iwd": str(run / "wms")}] if run else []
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    (tmp_path / "wms").mkdir()
+    RunPaths(tmp_path).card.touch()
+    return tmp_path
+
+
+@pytest.mark.parametrize("silent", ["queue", "history"])
+def test_a_schedd_that_fails_does_not_end_the_search(run: Path, silent: str) -> None:
+    silence = _Schedd(None, None, silent=silent)
+    assert first_directory([silence, _Schedd(None, run)], MEANT, go_on=True) == run
+    assert first_directory([silence, _Schedd(run, None)], MEANT, go_on=True) == run
+    assert first_directory([silence], MEANT, go_on=True) is None
+
+
+@pytest.mark.parametrize("silent", ["queue", "history"])
+def test_that_the_only_one_does_not_answer_is_said(run: Path, silent: str) -> None:
+    with pytest.raises(UnreachableError, match="timed out"):
+        first_directory([_Schedd(None, run, silent=silent)], MEANT, go_on=False)
+    assert first_directory([_Schedd(None, run)], MEANT, go_on=False) == run
+
+
+def test_a_directory_that_is_no_run_of_ours_is_none(run: Path) -> None:
+    RunPaths(run).card.unlink()
+    assert first_directory([_Schedd(run, None)], MEANT, go_on=False) is None

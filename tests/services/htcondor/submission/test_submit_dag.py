@@ -1,0 +1,157 @@
+"""A prepared run becomes a job of DAGMan's, the first time and again, or everything is as it was before."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.services.htcondor.rendering import context, job, rendered
+
+from longshore.contract.context import RunPaths
+from longshore.errors import SubmissionRefusedError, UnreachableError, UnsureError
+from longshore.model.lines.codec import workflow_lines
+from longshore.model.run.event import Restarted
+from longshore.model.run.submission import RunCard
+from longshore.model.tasks.dag import Dag
+from longshore.model.workflow.workflow import Workflow
+from longshore.plan.task_script import task_record_path
+from longshore.services.htcondor.schedd.client import CondorClient, Dagman
+from longshore.services.htcondor.schedd.errors import translated
+from longshore.services.htcondor.submission.submit_dag import Again, hand_over
+from longshore.services.htcondor.submissions import read_book, write_book
+from longshore.world.files.atomic import create_file
+from longshore.world.runs.run_directory import write_card
+
+
+class _Schedd(CondorClient):
+    """A schedd that takes every DAG, in a pool with certain settings."""
+
+    def __init__(self, settings: Mapping[str, str] | None = None) -> None:
+        super().__init__()
+        self._settings = {"DAGMAN_USE_STRICT": "0"} if settings is None else settings
+        self.there: Dagman | Exception | None = None
+        self.arrives: Dagman | Exception | None = None
+        self.fails: Exception | None = None
+        self.taken: list[Path] = []
+
+    def setting(self, name: str) -> str:
+        return self._settings.get(name, "")
+
+    def filled_in(self, text: str) -> dict[str, str]:
+        return {}
+
+    def require_answer(self) -> None:
+        """It always does."""
+
+    def arrived(self, constraint: str, *, since: float) -> Dagman | None:
+        if isinstance(self.there, Exception):
+            raise self.there
+        return self.there
+
+    def submit_dag(self, dag: Path, options: Mapping[str, str | int], attributes: Mapping[str, str]) -> Dagman:
+        self.taken.append(dag)
+        if self.fails:
+            self.there = self.arrives
+            raise self.fails
+        return Dagman(cluster=len(self.taken), schedd="ap", global_id=f"ap#{len(self.taken)}")
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunPaths:
+    """A run of two jobs of several tasks, prepared."""
+    found = RunPaths(tmp_path)
+    found.journal.mkdir()
+    found.wms.mkdir()
+    workflow = Workflow("w", Dag.by_name([job("a", tasks=5), job("b", tasks=5)], [("a", "b")]))
+    create_file(found.workflow, workflow_lines(workflow))
+    for name, text in rendered(workflow, context()).items():
+        (found.root / name).write_text(text, "utf-8")
+    write_card(
+        found,
+        RunCard(format=1, id="k1", name="n", service="htcondor", longshore="1", created_at=0, expected=2, labels={}),
+    )
+    return found
+
+
+def again(**more: Any) -> Again:
+    """A restart of both jobs."""
+    values: dict[str, Any] = {"steers": (), "done": (), "anew": (), "overrides": {}} | more
+    return Again(restarted=Restarted(jobs=(0, 1), who="me"), **values)
+
+
+def test_jobs_that_begin_anew_forget_which_of_their_tasks_were_done(run: RunPaths) -> None:
+    records = [run.root / task_record_path(number) for number in range(2)]
+    for record in records:
+        record.parent.mkdir(parents=True, exist_ok=True)
+        record.write_text("1\n2\n", "utf-8")
+    hand_over(run, _Schedd(), by="submit")
+    hand_over(run, _Schedd(), by="restart", again=again(anew=[0]))
+    assert [record.exists() for record in records] == [False, True]
+    assert [handed.life.by for handed in read_book(run).handed] == ["submit", "restart"]
+
+
+def test_what_is_set_stands_in_the_file_that_dagman_reads_last(run: RunPaths) -> None:
+    hand_over(run, _Schedd(), by="submit")
+    before = (run.wms / "overrides.dag").read_text("utf-8")
+    wanted = {"j0": {"APPEND allowed_execute_duration": "3600", "mem": "5", "cpus": "2"}, "j1": {}}
+    hand_over(run, _Schedd(), by="restart", again=again(overrides=wanted))
+    added = (run.wms / "overrides.dag").read_text("utf-8").removeprefix(before)
+    assert added == 'VARS j0 cpus="2" mem="5"\nVARS j0 APPEND allowed_execute_duration="3600"\n'
+    assert (run.wms / "backups" / "001" / "overrides.dag").read_text("utf-8") == before
+
+
+@pytest.mark.parametrize(
+    ("arrives", "raised"),
+    [
+        (Dagman(cluster=9, schedd="ap", global_id="ap#9"), None),
+        (None, SubmissionRefusedError),
+        (UnreachableError("nobody is there"), UnsureError),
+    ],
+)
+def test_of_what_was_not_committed_it_is_asked_whether_it_was(
+    run: RunPaths, arrives: Dagman | Exception | None, raised: type[Exception] | None
+) -> None:
+    schedd = _Schedd()
+    schedd.fails = translated(RuntimeError("Unable to commit transaction, errno 110"), "the schedd 'ap'", "the DAG")
+    schedd.arrives = arrives
+    with pytest.raises(raised, match=r"transaction, errno 110|nobody is there") if raised else nullcontext():
+        assert hand_over(run, schedd, by="submit").cluster == 9
+    book = read_book(run)
+    assert [handed.cluster for handed in book.handed] == ([9] if raised is None else [])
+    assert (book.begun is None) is (raised is not UnsureError)
+
+
+@pytest.mark.parametrize(
+    ("pool", "own", "refused"), [("", "", True), ("1", "0", False), ("0", "2", True), ("0", "", False)]
+)
+def test_how_strict_dagman_is_the_run_says_before_the_pool_does(
+    own: str, pool: str, refused: bool, run: RunPaths
+) -> None:
+    if own:
+        with (run.wms / "dagman.conf").open("a", encoding="utf-8") as file:
+            file.write(f"DAGMAN_USE_STRICT = {own}\n")
+    schedd = _Schedd({"DAGMAN_USE_STRICT": pool})
+    elsewhere = not run.root.is_relative_to("/tmp")
+    with pytest.raises(SubmissionRefusedError, match="logs under /tmp") if refused and not elsewhere else nullcontext():
+        hand_over(run, schedd, by="submit")
+    assert len(schedd.taken) == (not refused or elsewhere)
+
+
+def test_what_somebody_else_began_and_that_arrived_is_taken_on_and_not_handed_over_twice(run: RunPaths) -> None:
+    killed = _Schedd()
+    killed.fails = killed.arrives = UnreachableError("nobody is there")
+    with pytest.raises(UnsureError):
+        hand_over(run, killed, by="submit")
+    (run.wms / "run.dag.condor.sub").write_text("", "utf-8")
+    begun = read_book(run)
+    schedd = _Schedd()
+    schedd.there = Dagman(cluster=9, schedd="ap", global_id="ap#9")
+    assert hand_over(run, schedd, by="submit") == read_book(run).last
+    write_book(run, begun)
+    with pytest.raises(SubmissionRefusedError, match=r"was handed over before: DAGMan is job 9\.0 of 'ap'"):
+        hand_over(run, schedd, by="restart", again=again())
+    assert [handed.cluster for handed in read_book(run).handed] == [9]
+    assert schedd.taken == []

@@ -1,0 +1,89 @@
+"""How an attempt ended, from its own record, the queue's word and accounting: every outcome seen on a real cluster."""
+
+from __future__ import annotations
+
+import pytest
+
+from longshore.engine.job_wrapper import EndRecord
+from longshore.model.run.state import Cause
+from longshore.services.slurm.arrays.outcome import ended, said_out_of_memory
+from longshore.services.slurm.commands.parse import AccountRow, TaskId
+
+MIB = 2**20
+
+
+def record(status: int, *, refused: bool = False) -> EndRecord:
+    return EndRecord(j=4, a=1, status=status, run=7.0, end=107.0, host="n1", refused=refused)
+
+
+def account(said: str, code: int = 0, number: int = 0, peak_b: int | None = None) -> AccountRow:
+    return AccountRow(
+        id=TaskId(2),
+        state=said.split(" ", maxsplit=1)[0],
+        said=said,
+        exit=code,
+        signal=number,
+        run_s=3.0,
+        peak_memory_b=peak_b,
+        node="n2",
+    )
+
+
+def test_a_success_needs_no_more_than_its_record() -> None:
+    event = ended((4, 1), record=record(0))
+    assert (event.j, event.a, event.exit, event.cause, event.host, event.run_s) == (4, 1, 0, None, "n1", 7.0)
+
+
+@pytest.mark.parametrize(
+    ("left", "state", "row", "cause", "code", "number"),
+    [
+        # A job that says how it failed, and a scheduler that has nothing to add.
+        (record(3), "FAILED", None, Cause.EXIT, 3, None),
+        (record(137), "FAILED", None, Cause.SIGNAL, None, 9),
+        (record(200), "FAILED", None, Cause.EXIT, 200, None),
+        # 1647 of the captured outcomes: it caught TERM and ended well, but its time was over.
+        (record(0), "TIMEOUT", None, Cause.WALLTIME, 0, None),
+        (record(143), "TIMEOUT", None, Cause.WALLTIME, None, 15),
+        (record(0), "CANCELLED by 0", None, None, 0, None),
+        (record(143), "CANCELLED by 0", None, Cause.CANCELLED, None, 15),
+        # Killed at once, so that it left nothing: only accounting or the queue knows.
+        (None, "FAILED", account("FAILED", 3), Cause.EXIT, 3, None),
+        (None, "", account("OUT_OF_MEMORY", 0, 125), Cause.OOM, None, 125),
+        (None, "", account("FAILED", 0, 9, 300 * MIB), Cause.OOM, None, 9),
+        (None, "", account("FAILED", 9, 0, 300 * MIB), Cause.EXIT, 9, None),
+        (None, "", account("FAILED", 0, 9, 10 * MIB), Cause.SIGNAL, None, 9),
+        (None, "", account("NODE_FAIL"), Cause.LOST, 0, None),
+        (None, "", account("PREEMPTED", 0, 15), Cause.PREEMPTED, None, 15),
+        (None, "", account("CANCELLED by 1000"), Cause.CANCELLED, 0, None),
+        (None, "COMPLETED", account("COMPLETED"), None, 0, None),
+        # Somebody had it started a second time.
+        (record(99, refused=True), "FAILED", None, Cause.PREEMPTED, None, None),
+    ],
+)
+def test_outcomes(
+    left: EndRecord | None,
+    state: str,
+    row: AccountRow | None,
+    cause: Cause | None,
+    code: int | None,
+    number: int | None,
+) -> None:
+    event = ended((4, 1), record=left, state=state, account=row, memory_b=100 * MIB)
+    assert (event.cause, event.exit, event.signal) == (cause, code, number)
+    assert (event.reason is None) == (cause in (None, Cause.EXIT) or (cause is Cause.OOM and "FAILED" in str(row)))
+
+
+def test_slurms_own_words_about_memory() -> None:
+    words = (
+        "slurmstepd-n1: error: StepId=28.batch exceeded memory limit (116286464 > 52428800), being killed\n"
+        "slurmstepd-n1: error: Exceeded job memory limit\n"
+        "slurmstepd-n1: error: Detected 1 oom-kill event(s) in StepId=30.batch. Some of your processes may have been\n"
+    )
+    assert [said_out_of_memory(words, raw) for raw in ("28", "30", "2", "29", "")] == [True, True, False, False, False]
+    event = ended((4, 1), record=record(137), state="FAILED", out_of_memory=True)
+    assert event.cause is Cause.OOM
+
+
+def test_the_peak_of_memory_is_kept() -> None:
+    event = ended((4, 1), record=record(3), account=account("FAILED", 3, 0, 7 * MIB))
+    assert (event.rss_b, event.run_s, event.host) == (7 * MIB, 7.0, "n1")

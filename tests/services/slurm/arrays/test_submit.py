@@ -1,0 +1,294 @@
+"""What becomes of a batch that is handed over, whatever sbatch answers; and how often one may be."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from longshore.contract.batch import (
+    Accepted,
+    Batch,
+    BatchMember,
+    FindResult,
+    Limits,
+    Rejected,
+    Throttled,
+    Unsure,
+    Urgency,
+)
+from longshore.contract.context import RunPaths, Unreachable
+from longshore.engine.job_wrapper import WRAPPER
+from longshore.errors import ConfigError
+from longshore.model.workflow.request import MIB, Request
+from longshore.services.slurm.arrays.executor import SlurmExecutor
+from longshore.services.slurm.commands.client import SlurmClient
+from longshore.services.slurm.render.batch_script import TEMPLATE, on_submit_error
+from longshore.services.slurm.service import SlurmService
+from longshore.world.plugins import template_texts
+from longshore.world.processes.shell import Answer
+from longshore.world.shipped_files import shipped
+
+LIMIT = "sbatch: error: QOSMaxSubmitJobPerUserLimit\nsbatch: error: Batch job submission failed: Job violates policy"
+CONFIG = "MaxArraySize = 1001\nSLURM_VERSION = 22.05.8\nPriorityParameters = time_origin=2026-01-01 00:00:00 +00:00\n"
+
+
+class _Shell:
+    """Slurm's programs as a test has them: what they were given, and what they answer."""
+
+    def __init__(self) -> None:
+        self.given: list[tuple[tuple[str, ...], str]] = []
+        self.sbatch: list[Answer] = []
+        self.queue = ""
+        self.goes_on = threading.Event()
+        """Programs hang until it is set."""
+        self.goes_on.set()
+
+    def run(self, argv: Sequence[str], *, env: Mapping[str, str], timeout_s: float, stdin: str = "") -> Answer:
+        self.given.append((tuple(argv), stdin))
+        assert self.goes_on.wait(120)
+        if argv[0] == "sbatch":
+            return self.sbatch.pop(0)
+        out = CONFIG if "config" in argv else self.queue if argv[0] == "squeue" else ""
+        return Answer(argv=tuple(argv), status=0, out=out)
+
+
+def answer(status: int | None, *, out: str = "", err: str = "") -> Answer:
+    return Answer(argv=("sbatch",), status=status, out=out, err=err)
+
+
+class _Site:
+    """An executor with a run, whose cluster answers as a test has it."""
+
+    def __init__(self, tmp_path: Path, *, limits: Mapping[str, Any] | None = None, **slurm: Any) -> None:
+        self.run = RunPaths(tmp_path / "run")
+        (self.run.root / "wms").mkdir(parents=True)
+        (self.run.root / TEMPLATE).write_text(template_texts(SlurmService)["batch.sh"], "utf-8")
+        shutil.copy(shipped("bin", "longshore-job"), self.run.root / WRAPPER)
+        self.shell = _Shell()
+        client = SlurmClient(slurm, shell=self.shell)
+        self.executor = SlurmExecutor({"slurm": slurm, "limits": limits or {}}, client=client)
+        self.executor.open(self.run, 1)
+        self.executor.probe()
+
+    def submit(self, tag: str, size: int, *answers: Answer, urgency: Urgency | None = None) -> Any:
+        self.shell.sbatch += answers
+        return self.executor.submit(batch(tag, size, urgency))
+
+    @property
+    def scripts(self) -> list[str]:
+        return [stdin for argv, stdin in self.shell.given if argv[0] == "sbatch"]
+
+
+def batch(tag: str, size: int, urgency: Urgency | None = None) -> Batch:
+    members = tuple(
+        BatchMember(
+            job=job,
+            attempt=1,
+            name=f"j{job}",
+            command="true",
+            environment={},
+            working_directory="/",
+            log=f"logs/{job}.log",
+        )
+        for job in range(size)
+    )
+    return Batch(id=tag, tag=tag, request=Request(memory_b=50 * MIB), members=members, urgency=urgency)
+
+
+def test_an_id_is_taken_whatever_stands_around_it(tmp_path: Path) -> None:
+    site = _Site(tmp_path)
+    assert site.submit("k1-1-1", 3, answer(0, out="Welcome!\n29\n")) == Accepted("29")
+    assert "#SBATCH --array=0-2" in site.scripts[0]
+    found = site.executor.find(["k1-1-1"])
+    assert not isinstance(found, Unreachable)
+    assert found.taken == {"k1-1-1": frozenset({(0, 1), (1, 1), (2, 1)})}
+
+
+def test_a_limit_makes_arrays_smaller_until_they_fit_and_larger_again(tmp_path: Path) -> None:
+    site = _Site(tmp_path, limits={"max_batch": 100})
+    said = site.submit("a", 100, answer(1, err=LIMIT))
+    assert isinstance(said, Throttled)
+    assert site.executor.limits.max_batch == 50
+    assert isinstance(site.submit("b", 50, answer(1, err=LIMIT)), Throttled)
+    assert site.executor.limits.max_batch == 25
+    assert site.submit("c", 25, answer(0, out="7")) == Accepted("7")
+    assert site.executor.limits.max_batch == 50
+    assert site.submit("d", 50, answer(0, out="8")) == Accepted("8")
+    assert site.executor.limits.max_batch == 100
+    # Nothing is left of those that were not taken.
+    assert sorted(path.stem for path in site.run.batches.glob("*.json")) == ["c", "d"]
+
+
+def test_a_single_job_that_is_not_taken_waits_longer_each_time(tmp_path: Path) -> None:
+    site = _Site(tmp_path)
+    pauses = [site.submit(f"a{n}", 1, answer(1, err=LIMIT)).retry_after_s for n in range(7)]
+    assert pauses == [2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0]
+    site.submit("b", 1, answer(0, out="7"))
+    assert site.submit("c", 1, answer(1, err=LIMIT)).retry_after_s == 2.0
+
+
+def test_an_array_is_never_larger_than_the_cluster_takes(tmp_path: Path) -> None:
+    assert _Site(tmp_path, limits={"max_batch": 5000}).executor.limits.max_batch == 1000
+
+
+def test_a_refusal_is_one_of_the_jobs_or_of_the_run(tmp_path: Path) -> None:
+    err = "sbatch: error: Batch job submission failed: Invalid partition name specified"
+    said = _Site(tmp_path / "a").submit("a", 1, answer(1, err=err))
+    assert isinstance(said, Rejected)
+    assert (said.for_all, said.hopeless) == (False, True)
+    assert "Invalid partition name specified" in said.why
+    said = _Site(tmp_path / "b", onSubmitError="run").submit("a", 1, answer(1, err=err))
+    assert isinstance(said, Rejected)
+    assert said.for_all
+    said = _Site(tmp_path / "c").submit("a", 1, answer(1, err="sbatch: error: the site's own plugin is unwell"))
+    assert isinstance(said, Rejected)
+    assert (said.for_all, said.hopeless) == (False, False)
+
+
+def test_what_a_refusal_ends_is_checked() -> None:
+    assert (on_submit_error({}), on_submit_error({"onSubmitError": "run"})) == ("job", "run")
+    with pytest.raises(ConfigError, match="must be 'job' or 'run', not 'all'"):
+        on_submit_error({"onSubmitError": "all"})
+
+
+@pytest.mark.parametrize(
+    "silence",
+    [answer(None), answer(0, out="hm"), answer(1, err="Socket timed out on send/recv operation")],
+    ids=["no end", "no id", "timed out"],
+)
+def test_what_was_not_answered_is_looked_up_and_found(tmp_path: Path, silence: Answer) -> None:
+    site = _Site(tmp_path)
+    assert isinstance(site.submit("k1-1-1", 2, silence), Unsure)
+    unknown = site.executor.find(["k1-1-1"])
+    assert isinstance(unknown, Unreachable)
+    assert "may still appear" in unknown.why
+    # The queue is not asked again at once, for that or anything.
+    asked = sum(argv[0] == "squeue" for argv, _ in site.shell.given)
+    assert isinstance(site.executor.find(["k1-1-1"]), Unreachable)
+    assert sum(argv[0] == "squeue" for argv, _ in site.shell.given) == asked == 1
+    assert len(site.scripts) == 1
+
+
+def test_what_waits_shows_up_when_it_is_looked_up(tmp_path: Path) -> None:
+    site = _Site(tmp_path)
+    site.submit("k1-1-1", 2, answer(None))
+    site.shell.queue = "29_0|29|PENDING|None|N/A||k1-1-1\n29_1|29|PENDING|None|N/A||k1-1-1\n"
+    found = site.executor.find(["k1-1-1", "another"])
+    assert not isinstance(found, Unreachable)
+    assert found.taken == {"k1-1-1": frozenset({(0, 1), (1, 1)})}
+
+
+def found(site: _Site, *tags: str) -> FindResult:
+    """What is found of batches as soon as it is known."""
+    deadline = time.monotonic() + 120
+    while isinstance(said := site.executor.find(tags), Unreachable):
+        assert time.monotonic() < deadline, said.why
+        time.sleep(0.01)
+    return said
+
+
+def test_an_sbatch_that_hangs_keeps_nobody_waiting(tmp_path: Path) -> None:
+    site = _Site(tmp_path)
+    site.shell.goes_on.clear()
+    said = site.submit("a", 2, answer(0, out="29"))
+    assert isinstance(said, Unsure)
+    assert "has not answered yet" in said.why
+    # Meanwhile nothing else is handed over, and nothing follows from silence.
+    assert site.executor.free_submissions() == 0
+    assert isinstance(site.submit("b", 1), Throttled)
+    assert isinstance(site.executor.find(["a"]), Unreachable)
+    site.shell.goes_on.set()
+    assert found(site, "a") == FindResult({"a": frozenset({(0, 1), (1, 1)})})
+    assert site.executor.free_submissions() is None
+    assert len(site.scripts) == 1
+
+
+def test_what_is_refused_late_is_refused(tmp_path: Path) -> None:
+    site = _Site(tmp_path)
+    for tag, err, kind in (("a", "Invalid partition name specified", Rejected), ("b", LIMIT, Throttled)):
+        site.shell.goes_on.clear()
+        assert isinstance(site.submit(tag, 1, answer(1, err=err)), Unsure)
+        site.shell.goes_on.set()
+        said = found(site, tag)
+        assert said.taken == {}
+        assert isinstance(said.late[tag], kind)
+    assert list(site.run.batches.glob("*.json")) == []
+
+
+def test_what_hangs_and_is_never_answered_is_looked_up(tmp_path: Path) -> None:
+    site = _Site(tmp_path)
+    site.shell.goes_on.clear()
+    assert isinstance(site.submit("k1-1-1", 1, answer(None)), Unsure)
+    site.shell.queue = "29|29|PENDING|None|N/A||k1-1-1\n"
+    site.shell.goes_on.set()
+    assert found(site, "k1-1-1") == FindResult({"k1-1-1": frozenset({(0, 1)})})
+
+
+def test_a_cancellation_that_hangs_keeps_nobody_waiting(tmp_path: Path) -> None:
+    site = _Site(tmp_path)
+    assert site.submit("a", 2, answer(0, out="29")) == Accepted("29")
+    site.shell.goes_on.clear()
+    outcome = site.executor.cancel([(0, 1), (1, 1)], grace_s=1.0)
+    assert (outcome.ended, len(outcome.alive)) == (0, 1)
+    site.shell.goes_on.set()
+    # What was asked for first is still under way, or just done.
+    site.executor.cancel([(0, 1), (1, 1)], grace_s=1.0)
+    site.executor.poll("")
+    assert {argv for argv, _ in site.shell.given if argv[0] == "scancel"} == {("scancel", "29")}
+
+
+def test_a_rate_is_held_by_all_runs_of_a_user(tmp_path: Path) -> None:
+    limits = {"submit_per_s": 1 / 3600}
+    first, second = _Site(tmp_path / "a", limits=limits), _Site(tmp_path / "b", limits=limits)
+    assert (first.executor.free_submissions(), second.executor.free_submissions()) == (1, 1)
+    assert first.submit("a", 1, answer(0, out="7")) == Accepted("7")
+    assert (first.executor.free_submissions(), second.executor.free_submissions()) == (0, 0)
+    said = second.submit("b", 1)
+    assert isinstance(said, Throttled)
+    assert 0 < said.retry_after_s <= 3600
+    assert second.scripts == []
+    assert _Site(tmp_path / "c").executor.free_submissions() is None
+
+
+ORIGIN = 1_767_225_600.0
+"""2026-01-01, which the cluster names as its origin."""
+
+
+def test_urgency_becomes_nice_where_the_site_wants_it(tmp_path: Path) -> None:
+    urgent = Urgency(pressure_s=100.0, end_at=ORIGIN + 500.0)
+    site = _Site(tmp_path / "a", use_nice=True)
+    site.submit("a", 1, answer(0, out="7"), urgency=urgent)
+    assert "#SBATCH --nice=400" in site.scripts[0]
+    site.executor.reprioritise({"a": Urgency(pressure_s=300.0, end_at=ORIGIN + 500.0), "gone": urgent})
+    deadline = time.monotonic() + 120
+    while (("scontrol",), "update JobId=7 Nice=200\n") not in site.shell.given:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    plain = _Site(tmp_path / "b")
+    plain.submit("a", 1, answer(0, out="7"), urgency=urgent)
+    assert "--nice" not in plain.scripts[0]
+    asked = len(plain.shell.given)
+    plain.executor.reprioritise({"a": urgent})
+    assert len(plain.shell.given) == asked
+
+
+def test_a_nice_value_that_somebody_wrote_holds(tmp_path: Path) -> None:
+    urgent = Urgency(pressure_s=100.0, end_at=ORIGIN + 500.0)
+    site = _Site(tmp_path, use_nice=True, nice=7)
+    site.submit("a", 1, answer(0, out="7"), urgency=urgent)
+    assert "#SBATCH --nice=7" in site.scripts[0]
+    asked = len(site.shell.given)
+    site.executor.reprioritise({"a": urgent})
+    assert len(site.shell.given) == asked
+
+
+def test_how_many_wait_alike(tmp_path: Path) -> None:
+    assert _Site(tmp_path / "a").executor.limits == Limits(max_batch=1000, max_waiting_alike=1000)
+    own = _Site(tmp_path / "b", limits={"max_waiting": 50}, n_max_queued_jobs=10)
+    assert own.executor.limits == Limits(max_batch=1000, max_waiting=50, max_waiting_alike=10)

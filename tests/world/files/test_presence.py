@@ -1,0 +1,47 @@
+"""Whether a file is really absent, where a file system may remember wrongly."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from longshore.world.files.presence import is_surely_local, is_there
+
+MOUNT = "36 35 {device} / /somewhere rw,noatime master:1 - {kind} server:/export rw\n"
+
+
+def test_what_is_there(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    assert is_there(tmp_path / "file")
+    assert is_there(tmp_path / "link")
+    assert not is_there(tmp_path / "no file")
+    assert not is_there(tmp_path / "no folder" / "file")
+    assert not is_there(tmp_path / "file" / "file")
+
+
+@pytest.mark.skipif(os.getuid() == 0, reason="root may look everywhere")
+def test_what_cannot_be_told_is_not_absent(tmp_path: Path) -> None:
+    folder = tmp_path / "closed"
+    folder.mkdir(mode=0)
+    with pytest.raises(PermissionError):
+        is_there(folder / "file")
+
+
+@pytest.mark.parametrize(
+    ("kinds", "local"), [(["ext4"], True), (["nfs4"], False), (["ext4", "fuse.sshfs"], False), ([], False)]
+)
+def test_only_what_is_known_to_be_local_is(tmp_path: Path, kinds: list[str], local: bool) -> None:
+    device = tmp_path.stat().st_dev
+    number = f"{os.major(device)}:{os.minor(device)}"
+    mounts = tmp_path / "mountinfo"
+    lines = [MOUNT.format(device=number, kind=kind) for kind in kinds]
+    mounts.write_text("".join([MOUNT.format(device="0:0", kind="nfs"), *lines, "nonsense\n"]))
+    assert is_surely_local(tmp_path, mounts=mounts) is local
+
+
+def test_without_the_kernels_word_nothing_is_sure(tmp_path: Path) -> None:
+    assert not is_surely_local(tmp_path, mounts=tmp_path / "missing")
+    assert not is_surely_local(tmp_path / "missing")

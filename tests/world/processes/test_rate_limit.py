@@ -1,0 +1,44 @@
+"""Turns: as many at once as a second has, never more, and all processes of a user draw on the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from longshore.world.processes.rate_limit import Turns
+
+
+def test_as_many_at_once_as_a_second_has(tmp_path: Path) -> None:
+    # So few a second that however slow the machine is, none comes to be free meanwhile that matters.
+    turns = Turns(tmp_path / "a" / "turns", 1 / 3600)
+    assert turns.free() == 1
+    assert turns.take() == 0.0
+    assert turns.free() == 0
+    assert 3000 < turns.take() <= 3600
+
+
+def test_others_draw_on_the_same(tmp_path: Path) -> None:
+    assert Turns(tmp_path / "turns", 1 / 3600).take() == 0.0
+    assert Turns(tmp_path / "turns", 1 / 3600).free() == 0
+    assert Turns(tmp_path / "others", 1 / 3600).free() == 1
+
+
+def test_many_a_second(tmp_path: Path) -> None:
+    turns = Turns(tmp_path / "turns", 1000.0)
+    assert turns.free() == 1000
+    assert turns.take() == 0.0
+
+
+@pytest.mark.parametrize("damage", ["", "x", "other-boot 1e300", "nan nan"])
+def test_what_cannot_be_understood_holds_nobody_up(tmp_path: Path, damage: str) -> None:
+    (tmp_path / "turns").write_text(damage, "utf-8")
+    turns = Turns(tmp_path / "turns", 0.001)
+    assert turns.free() == 1
+    assert turns.take() == 0.0
+
+
+def test_a_folder_that_cannot_be_made_holds_nobody_up(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("", "utf-8")
+    turns = Turns(tmp_path / "file" / "turns", 0.001)
+    assert (turns.take(), turns.take()) == (0.0, 0.0)

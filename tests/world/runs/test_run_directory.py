@@ -1,0 +1,344 @@
+"""Run directories appear whole or not at all, and whatever goes wrong leaves the disk as it was."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+
+import pytest
+
+from longshore.contract.context import RenderedFile, RunPaths
+from longshore.errors import FilesError, RunNotFoundError, RunUnreadableError
+from longshore.model.run.snapshot import Snapshot
+from longshore.model.run.state import JobState
+from longshore.model.run.submission import RunCard
+from longshore.world.files.atomic import create_file
+from longshore.world.runs.run_directory import (
+    FORMAT,
+    add_to_new_folder,
+    new_folder,
+    new_run_directory,
+    read_card,
+    read_snapshot,
+    remove_run_directory,
+    write_card,
+    write_rendered,
+    write_snapshot,
+)
+
+CARD = RunCard(
+    format=FORMAT, id="k7f3a1", name="n", service="local", longshore="0", created_at=1.0, expected=1, labels={"l": 1}
+)
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
+
+
+def test_a_run_directory_appears_when_it_is_whole(tmp_path: Path) -> None:
+    target = tmp_path / "a" / "b" / "run"
+    with new_run_directory(target) as draft:
+        assert not target.exists()
+        assert draft.root.parent == target.parent
+        (draft.root / "file").write_text("x", "utf-8")
+    assert names(tmp_path) == ["a", "a/b", "a/b/run", "a/b/run/file"]
+
+
+def test_it_is_as_open_as_the_user_wants_it(tmp_path: Path) -> None:
+    before = os.umask(0o027)
+    try:
+        with new_run_directory(tmp_path / "run"):
+            pass
+    finally:
+        os.umask(before)
+    assert (tmp_path / "run").stat().st_mode & 0o777 == 0o750
+
+
+class Accident(Exception):  # noqa: N818 - it is no error of anybody's
+    pass
+
+
+@pytest.mark.parametrize("accident", [Accident, KeyboardInterrupt, SystemExit])
+def test_an_accident_leaves_nothing(tmp_path: Path, accident: type[BaseException]) -> None:
+    (tmp_path / "there").mkdir()
+    target = tmp_path / "there" / "a" / "b" / "run"
+    with pytest.raises(accident), new_run_directory(target) as draft:  # noqa: PT012
+        (draft.root / "deep").mkdir()
+        (draft.root / "deep" / "file").touch()
+        raise accident
+    assert names(tmp_path) == ["there"]
+
+
+def test_folders_that_others_use_meanwhile_stay(tmp_path: Path) -> None:
+    with pytest.raises(Accident), new_run_directory(tmp_path / "a" / "b" / "run"):  # noqa: PT012
+        (tmp_path / "a" / "note").touch()
+        raise Accident
+    assert names(tmp_path) == ["a", "a/note"]
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EIO])
+def test_a_full_disk_leaves_nothing_and_is_told(tmp_path: Path, code: int) -> None:
+    error = OSError(code, os.strerror(code), "the/file")
+    with pytest.raises(FilesError, match="'the/file': ") as raised, new_run_directory(tmp_path / "a" / "run"):
+        raise error
+    assert names(tmp_path) == []
+    assert os.strerror(code) in raised.value.message
+    assert ("Make room" in raised.value.hint) == (code != errno.EIO)
+
+
+def test_an_error_without_a_number_is_told_in_its_own_words(tmp_path: Path) -> None:
+    with pytest.raises(FilesError, match="something odd"), new_run_directory(tmp_path / "run"):
+        raise OSError("something odd")
+
+
+@pytest.mark.parametrize("kind", ["folder", "file", "link to nowhere"])
+def test_what_is_there_is_never_overwritten(tmp_path: Path, kind: str) -> None:
+    target = tmp_path / "run"
+    if kind == "folder":
+        target.mkdir()
+    elif kind == "file":
+        target.touch()
+    else:
+        target.symlink_to("/nowhere/x")
+    with pytest.raises(FilesError, match="already exists"), new_run_directory(target):
+        pytest.fail("the body must not be run")
+    assert names(tmp_path) == ["run"]
+
+
+def test_what_appears_meanwhile_is_not_overwritten(tmp_path: Path) -> None:
+    target = tmp_path / "run"
+    with pytest.raises(FilesError, match="already exists"), new_run_directory(target) as draft:  # noqa: PT012
+        (draft.root / "mine").touch()
+        target.mkdir()
+    assert names(tmp_path) == ["run"]
+
+
+@pytest.mark.parametrize("parent", ["file/a", "/proc/nothing/a", "/dev/null/a", "x" * 300, "ok/" + "x" * 300 + "/b"])
+def test_a_place_that_cannot_be_written_is_told(tmp_path: Path, parent: str) -> None:
+    (tmp_path / "file").touch()
+    with (
+        pytest.raises(FilesError, match="cannot write the run directory"),
+        new_run_directory(tmp_path / parent / "run"),
+    ):
+        pytest.fail("the body must not be run")
+    assert names(tmp_path) == ["file"]
+
+
+def test_a_name_that_is_too_long_leaves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(FilesError), new_run_directory(tmp_path / "a" / ("x" * 300)):
+        pass
+    assert names(tmp_path) == []
+
+
+def test_a_disk_that_fills_up_on_the_way_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make = os.mkdir
+
+    def full(path: str, mode: int = 0o777, **more: int | None) -> None:
+        if Path(path).name in {"b", "c"}:
+            # The parent is made first, so that its absence is what calls for it.
+            if not Path(path).parent.exists():
+                raise FileNotFoundError(errno.ENOENT, "No such file or directory", str(path))
+            raise OSError(errno.ENOSPC, "No space left on device", str(path))
+        make(path, mode, **more)
+
+    monkeypatch.setattr(os, "mkdir", full)
+    with pytest.raises(FilesError, match="No space left"), new_run_directory(tmp_path / "a" / "b" / "c" / "run"):
+        pytest.fail("the body must not be run")
+    assert names(tmp_path) == []
+
+
+def test_a_run_that_was_not_taken_is_removed(tmp_path: Path) -> None:
+    with new_run_directory(tmp_path / "run") as draft:
+        (draft.root / "file").touch()
+    run = RunPaths(tmp_path / "run")
+    remove_run_directory(run)
+    remove_run_directory(run)
+    assert names(tmp_path) == []
+
+
+def rendered(path: str, *chunks: str, mode: int = 0o644) -> RenderedFile:
+    return RenderedFile(path=PurePosixPath(path), mode=mode, chunks=lambda: iter(chunks))
+
+
+def test_rendered_files_are_written_as_they_are(tmp_path: Path) -> None:
+    run = RunPaths(tmp_path)
+    files = [rendered("wms/a", "a\r\n", "b\n", mode=0o755), rendered("wms/deep/b", "世"), rendered("c")]
+    assert write_rendered(run, files) == 3
+    assert (tmp_path / "wms" / "a").read_bytes() == b"a\r\nb\n"
+    assert (tmp_path / "wms" / "a").stat().st_mode & 0o777 == 0o755
+    assert (tmp_path / "wms" / "deep" / "b").read_text("utf-8") == "世"
+    assert (tmp_path / "c").read_bytes() == b""
+
+
+def test_they_are_made_one_at_a_time(tmp_path: Path) -> None:
+    def files() -> Iterator[RenderedFile]:
+        yield rendered("first", "1")
+        assert (tmp_path / "first").exists()
+        yield rendered("second", "2")
+
+    assert write_rendered(RunPaths(tmp_path), files()) == 2
+
+
+def test_a_card_comes_back_as_it_was(tmp_path: Path) -> None:
+    run = RunPaths(tmp_path)
+    write_card(run, CARD)
+    assert read_card(run) == CARD
+    assert names(tmp_path) == ["run.json"]
+    assert run.card.read_text("utf-8").endswith("}\n")
+
+
+def test_a_card_that_cannot_be_written_leaves_the_old_one(tmp_path: Path) -> None:
+    run = RunPaths(tmp_path)
+    run.card.mkdir()
+    with pytest.raises(OSError, match="directory"):
+        write_card(run, CARD)
+    assert names(tmp_path) == ["run.json"]
+
+
+@pytest.mark.parametrize("root", ["nothing", "file"])
+def test_what_is_no_run_is_told(tmp_path: Path, root: str) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(RunNotFoundError, match="is not a run directory") as raised:
+        read_card(RunPaths(tmp_path / root))
+    assert "Submit dir:" in raised.value.hint
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (b"", "cannot be read"),
+        (b"{", "cannot be read"),
+        (b"\xff\xfe", "cannot be read"),
+        (b'{"format": 1}', "cannot be read"),
+        (b'{"format": "1"}', "cannot be read"),
+        (b'{"format": 99, "everything": "new"}', "has format 99; this Longshore reads up to 1"),
+    ],
+)
+def test_a_card_that_cannot_be_read_is_told(tmp_path: Path, text: bytes, said: str) -> None:
+    run = RunPaths(tmp_path)
+    run.card.write_bytes(text)
+    with pytest.raises(RunUnreadableError, match=said):
+        read_card(run)
+
+
+def test_a_card_that_is_a_folder_is_told(tmp_path: Path) -> None:
+    RunPaths(tmp_path).card.mkdir()
+    with pytest.raises(RunUnreadableError, match="Is a directory"):
+        read_card(RunPaths(tmp_path))
+
+
+def test_a_snapshot_comes_back_as_it_was_or_not_at_all(tmp_path: Path) -> None:
+    run = RunPaths(tmp_path)
+    assert read_snapshot(run) is None
+    snapshot = Snapshot(
+        life=1,
+        n=2,
+        at=3.0,
+        pid=4,
+        host="h",
+        boot="b",
+        state=JobState.RUNNING,
+        counts={JobState.RUNNING: 1},
+        labels={"l": {JobState.RUNNING: 1}},
+    )
+    write_snapshot(run, snapshot)
+    assert read_snapshot(run) == snapshot
+    for damage in (b"", b"{}", b"\xff"):
+        run.status.write_bytes(damage)
+        assert read_snapshot(run) is None
+
+
+def test_lines_are_written_to_a_new_file(tmp_path: Path) -> None:
+    create_file(tmp_path / "lines", [b"a\n", b"b\n"])
+    assert (tmp_path / "lines").read_bytes() == b"a\nb\n"
+
+
+def test_what_took_long_to_make_is_there_first_and_goes_along(tmp_path: Path) -> None:
+    target = tmp_path / "a" / "run"
+    new_folder(target)
+    (target / "g.qg").write_text("graph", "utf-8")
+    with new_run_directory(target, made=["g.qg"]) as draft:
+        (draft.root / "file").touch()
+    assert names(tmp_path) == ["a", "a/run", "a/run/file", "a/run/g.qg"]
+    assert (target / "g.qg").read_text("utf-8") == "graph"
+
+
+def test_it_stays_where_it_was_after_an_accident(tmp_path: Path) -> None:
+    target = tmp_path / "run"
+    new_folder(target)
+    (target / "g.qg").touch()
+    with pytest.raises(Accident), new_run_directory(target, made=["g.qg"]) as draft:  # noqa: PT012
+        (draft.root / "file").touch()
+        raise Accident
+    assert names(tmp_path) == ["run", "run/g.qg"]
+
+
+def test_it_stays_when_somebody_puts_something_beside_it(tmp_path: Path) -> None:
+    target = tmp_path / "run"
+    new_folder(target)
+    (target / "g.qg").touch()
+    with pytest.raises(FilesError), new_run_directory(target, made=["g.qg"]):
+        (target / "note").touch()
+    assert names(tmp_path) == ["run", "run/g.qg", "run/note"]
+
+
+def test_such_a_folder_is_new(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    with pytest.raises(FilesError, match="run"):
+        new_folder(tmp_path / "run")
+    (tmp_path / "file").touch()
+    with pytest.raises(FilesError, match="run"):
+        new_folder(tmp_path / "file" / "run")
+
+
+def test_a_run_nobody_took_leaves_it(tmp_path: Path) -> None:
+    run = RunPaths(tmp_path / "run")
+    (run.root / "wms").mkdir(parents=True)
+    (run.root / "wms" / "x").touch()
+    (run.root / "g.qg").touch()
+    write_card(run, CARD)
+    remove_run_directory(run, made=("g.qg", "g.out"))
+    assert names(tmp_path) == ["run", "run/g.qg"]
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_files_beside_no_run_go_away_with_what_fails(tmp_path: Path, there: bool) -> None:
+    target = tmp_path / "a" / "run"
+    if there:
+        new_folder(target)
+        (target / "graph.qg").write_text("graph", "utf-8")
+    before = names(tmp_path)
+
+    def fill() -> None:
+        with add_to_new_folder(target, ("one", "two"), there=there):
+            (target / "one").write_text("1", "utf-8")
+            raise OSError(errno.ENOSPC, "No space left on device", str(target / "two"))
+
+    with pytest.raises(FilesError, match=r"two': No space left on device"):
+        fill()
+    assert names(tmp_path) == before
+
+
+def test_files_beside_no_run_stay_with_what_ends_well(tmp_path: Path) -> None:
+    target = tmp_path / "a" / "run"
+    with add_to_new_folder(target, ("one",), there=False):
+        (target / "one").write_text("1", "utf-8")
+    assert names(tmp_path) == ["a", "a/run", "a/run/one"]
+
+
+@pytest.mark.parametrize(
+    ("target", "said"),
+    [
+        ("/proc/run", "'/proc/run': No such file or directory"),
+        ("/dev/null/run", "'/dev/null/run': '/dev/null': Not a directory"),
+        ("/tmp/" + "a" * 300, "aaa...aaa"),
+    ],
+)
+def test_why_a_run_directory_cannot_be_written_is_said_in_a_line_that_can_be_read(target: str, said: str) -> None:
+    with pytest.raises(FilesError) as caught, new_run_directory(Path(target)):
+        pass
+    assert said in caught.value.message
+    assert "draft" not in caught.value.message
+    assert len(caught.value.message) < 400

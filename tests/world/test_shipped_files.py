@@ -1,0 +1,12 @@
+"""What is shipped is found."""
+
+from __future__ import annotations
+
+import os
+
+from longshore.world.shipped_files import shipped
+
+
+def test_defaults_and_programs_are_there() -> None:
+    assert shipped("etc", "defaults.yaml").is_file()
+    assert os.access(shipped("bin", "longshore-job"), os.X_OK)
