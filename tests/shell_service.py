@@ -17,7 +17,7 @@ from longshore.model.run.state import JobState
 from longshore.model.run.submission import Submission
 from longshore.model.workflow.job import Job
 from longshore.model.workflow.workflow import Workflow
-from longshore.plan.commands import shell_line
+from longshore.plan.job_commands import shell_line
 
 SCRIPT = PurePosixPath("wms", "run.sh")
 STATES = PurePosixPath("wms", "states")

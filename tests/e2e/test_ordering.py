@@ -134,5 +134,5 @@ def test_what_is_wrong_is_said_and_nothing_left(cli: Cli, write: Path, left_behi
     assert "run.yaml:14:22" in ran.stderr
     assert "the job 'other_" in ran.stderr
     assert "lacks 'visit', which the order 'by_visit' needs" in ran.stderr
-    assert "'ordering.by_visit.labels' has 'nothing', of which there are no jobs" in ran.stderr
+    assert "'ordering.by_visit.labels' names 'nothing', but no job has such a label" in ran.stderr
     assert not left_behind()

@@ -72,14 +72,14 @@ def test_what_nobody_asked_for_is_lowered(cli: Cli, write_run: WriteRun) -> None
     path = write_run("resources: {mem: 512}\nrunQuantumCommand: 'echo $LONGSHORE_JOB_MEMORY_MB'\n")
     ran = cli("submit", path.name, "--wait")
     assert ran.returncode == 0
-    assert "'requestMemory' is 2048 MiB by default; lowered to the 512 MiB there are" in ran.stderr
+    assert "'requestMemory' is 2048 MiB by default; lowered to the available 512 MiB" in ran.stderr
 
 
 def test_what_has_no_effect_is_said_once(cli: Cli, write_run: WriteRun) -> None:
     text = "runQuantumCommand: 'true'\nqueue: long\nmailTo: me@here\nrequestWalltime: 60\n"
     ran = cli("submit", write_run(text), "--wait")
     assert ran.returncode == 0
-    assert ran.stderr.count("the local service takes no notice of 'queue', 'mailTo'\n") == 1
+    assert ran.stderr.count("the local service ignores 'queue', 'mailTo'\n") == 1
     assert "without effect" not in ran.stderr
 
 

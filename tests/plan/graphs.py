@@ -1,4 +1,4 @@
-"""Graphs of tasks, and the workflows they become."""
+"""Builders of task graphs and their workflows."""
 
 from __future__ import annotations
 

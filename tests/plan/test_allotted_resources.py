@@ -1,4 +1,4 @@
-"""What a job is told of what it was given."""
+"""Environment variables tell a job its resources."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whole graphs for Graphviz: every cluster, every job, every edge."""
+"""DOT of whole graphs: every cluster, every job, every edge."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def workflow() -> Workflow:
     return Workflow("w", Dag.by_name(jobs, [("x1", 'y"1')]), final=job("finalJob", "finalJob"))
 
 
-def test_jobs_and_what_the_final_one_waits_for() -> None:
+def test_workflow_dot_has_jobs_and_edges_to_the_final_job() -> None:
     assert b"".join(workflow_dot(workflow())).decode().splitlines() == [
         'digraph "w" {',
         "  node [shape=box];",
@@ -58,7 +58,7 @@ def test_jobs_and_what_the_final_one_waits_for() -> None:
     ]
 
 
-def test_names_that_differ_in_a_line_feed_alone_stay_apart() -> None:
+def test_names_that_differ_in_a_line_feed_have_distinct_ids() -> None:
     jobs = [job("a\nb", "l"), job("a b", "l"), job(r"a\nb", "l")]
     lines = b"".join(workflow_dot(Workflow("w", Dag.by_name(jobs)))).decode().splitlines()[2:-1]
     assert [line.partition(" [")[0] for line in lines] == [r'  "a\nb"', '  "a b"', r'  "a\\nb"']

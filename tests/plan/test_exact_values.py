@@ -1,4 +1,4 @@
-"""What reaches a command is exactly the value, whatever signs it has in it."""
+"""A value reaches a command unchanged, with any characters."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from longshore.model.tasks.dag import Dag
 from longshore.model.tasks.task import Command, Task, TaskGraph
 from longshore.origin import Origin
 from longshore.plan.clustering.single import cluster_single_tasks
-from longshore.plan.commands import command_argv, shell_line, substitute_files, substitute_variables
+from longshore.plan.job_commands import command_argv, shell_line, substitute_files, substitute_variables
 from longshore.plan.special_jobs import SpecialJobs
 from longshore.plan.transform import compile_profiles, transform
 

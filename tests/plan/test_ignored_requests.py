@@ -1,4 +1,4 @@
-"""What jobs ask for that their service takes no notice of."""
+"""Requests that a service ignores are noted once for all jobs."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ def notes(*attributes: Mapping[str, Scalar]) -> list[str]:
     return [problem.message for problem in found]
 
 
-def test_what_is_asked_for_in_vain_is_said_once_for_all_jobs() -> None:
+def test_ignored_attributes_are_noted_once_for_all_jobs() -> None:
     assert notes({"queue": "long"}, {"mailTo": "me", "queue": "short"}, {"category": "x"}) == [
-        "the service takes no notice of 'queue', 'mailTo'"
+        "the service ignores 'queue', 'mailTo'"
     ]
 
 
 @pytest.mark.parametrize("priority", [0, "0", 5, "2.5", -1])
-def test_priorities_that_are_numbers_are_heeded(priority: Scalar) -> None:
+def test_numeric_priority_is_not_noted(priority: Scalar) -> None:
     assert notes({"priority": priority}) == []
 
 
-def test_a_priority_in_words_is_not() -> None:
-    assert notes({"priority": "high"}) == ["the service takes no notice of 'priority'"]
+def test_textual_priority_is_noted() -> None:
+    assert notes({"priority": "high"}) == ["the service ignores 'priority'"]

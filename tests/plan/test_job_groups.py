@@ -1,4 +1,4 @@
-"""Groups of jobs that run one after another, as BPS has them, on the graph of its tests."""
+"""Groups of jobs that run one after another, as in BPS, on the graph of its tests."""
 
 from __future__ import annotations
 
@@ -100,11 +100,11 @@ def test_a_job_without_a_dimension_is_named() -> None:
     assert "equalDimensions" in caught.value.hint
 
 
-def test_labels_of_no_job_are_told_of() -> None:
+def test_labels_without_jobs_are_noted() -> None:
     rules = [rule("T1 Extra", "D1"), rule("Nothing None", "D1", name="o2")]
     assert [*unknown_label_notes(rules, (job.label for job in JOBS.dag.nodes))] == [
-        "run.yaml:7:3: 'ordering.o1.labels' has 'Extra', of which there are no jobs",
-        "run.yaml:7:3: 'ordering.o2.labels' has 'Nothing', 'None', of which there are no jobs, and so orders nothing",
+        "run.yaml:7:3: 'ordering.o1.labels' names 'Extra', but no job has such a label",
+        "run.yaml:7:3: 'ordering.o2.labels' names 'Nothing', 'None', but no job has such a label; it orders nothing",
     ]
     assert [each.name for each in ordered(*rules).orderings] == ["o1"]
 
@@ -114,7 +114,7 @@ def test_dimensions_that_stand_for_each_other() -> None:
     assert [*members(ordered(rule("T1", "Other", equal=equal)))] == ["group_o1_1", "group_o1_3"]
 
 
-def test_a_dimension_that_follows_from_others_will_do_for_a_job_of_one_task() -> None:
+def test_implied_dimension_is_accepted_for_a_job_of_one_task() -> None:
     tasks = [
         Task(name=f"t{number}", label="t", data_id={"visit": number}, implied={"day": -number}) for number in (1, 2)
     ]
@@ -161,7 +161,7 @@ def test_a_ring_of_groups_is_named() -> None:
     assert "such order as 'o1' wants" in caught.value.hint
 
 
-def test_a_ring_that_orders_have_no_part_in_is_the_usual_error() -> None:
+def test_cycle_without_barriers_is_the_usual_error() -> None:
     with pytest.raises(CycleError) as caught:
         Workflow("w", Dag.by_name(list(ordered(rule("T1", "D1")))[:2], [("T1_1_2", "T1_1_4"), ("T1_1_4", "T1_1_2")]))
     assert caught.value.hint == ""
@@ -174,11 +174,13 @@ def test_a_ring_that_orders_have_no_part_in_is_the_usual_error() -> None:
         (Start.SINK, {"group_o1_1": ["a1", "a2", "b1"], "group_o1_2": ["b2"]}),
     ],
 )
-def test_jobs_go_where_those_go_that_they_hang_on(start: Start, groups: Mapping[str, list[str]]) -> None:
+def test_jobs_without_the_dimensions_join_the_group_of_their_neighbours(
+    start: Start, groups: Mapping[str, list[str]]
+) -> None:
     assert members(ordered(rule("a b", "d", start=start), of=ACROSS)) == groups
 
 
-def test_only_where_nobody_says_it_a_job_needs_the_dimensions_itself() -> None:
+def test_job_without_neighbours_needs_the_dimensions() -> None:
     of = jobs_of({"a1": {"d": 1}, "b1": {"v": 7}, "c1": {"d": 3}}, [("a1", "b1")])
     assert members(ordered(rule("a b c", "d", start=Start.SOURCE), of=of)) == {
         "group_o1_1": ["a1", "b1"],
@@ -203,7 +205,7 @@ def test_an_order_is_in_the_file_with_the_numbers_of_its_jobs() -> None:
     assert b"orderings" not in plain
 
 
-def test_what_an_order_takes_grows_with_its_jobs() -> None:
+def test_cost_of_an_ordering_is_linear_in_its_jobs() -> None:
     size = 3000
     of = jobs_of({f"a{number}": {"d": number // 30} for number in range(size)}, [])
     found = between(ordered(rule("a", "d"), of=of))

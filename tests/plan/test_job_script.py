@@ -1,4 +1,4 @@
-"""The script that runs a job by hand does what the engine would have the kernel do, whatever the words are."""
+"""The script that runs a job by hand starts the same words as the engine, for any words."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def by_hand(**more: object) -> JobScript:
     return JobScript(**{**plain, **more})  # type: ignore[arg-type]
 
 
-def test_golden() -> None:
+def test_script_matches_its_golden_file() -> None:
     assert render_job_script(by_hand(hidden=frozenset({"DB_TOKEN"}), umask=0o027)) == GOLDEN
 
 
@@ -111,6 +111,6 @@ def test_a_secret_is_asked_for_and_passed_on(tmp_path: Path) -> None:
     assert "s3cret" not in render_job_script(odd)
 
 
-def test_a_directory_that_is_gone(tmp_path: Path) -> None:
+def test_missing_directory_ends_the_script(tmp_path: Path) -> None:
     done = run_by_hand(by_hand(working_directory=str(tmp_path / "gone")))
     assert (done.returncode, done.stdout) == (126, "")

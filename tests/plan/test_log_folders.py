@@ -1,4 +1,4 @@
-"""Folders of logs as the user wants them: what a job lacks leaves no trace, and nothing leads out of the run."""
+"""Log paths follow ``subDirTemplate`` and stay in the run directory."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_a_value_that_does_not_suit_its_format() -> None:
 
 
 @given(st.dictionaries(st.sampled_from(["visit", "band", "label"]), st.one_of(st.integers(), st.text())), st.text())
-def test_whatever_the_values_are_the_log_is_below_that_of_all(tags: dict[str, Scalar], name: str) -> None:
+def test_log_path_stays_below_the_log_folder_for_any_values(tags: dict[str, Scalar], name: str) -> None:
     path = PurePosixPath(attempt_log_path("{visit}/x{band}/{label}", 3, name, name, 1, tags=tags))
     assert path.parts[0] == "logs"
     assert not {"..", "."} & set(path.parts)

@@ -1,4 +1,4 @@
-"""Pictures of graphs: labels with their numbers, and what is near one job, never more than can be looked at."""
+"""Pictures of labels and of the neighborhood of one job, limited in size."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_labels_stand_for_their_jobs() -> None:
     assert picture.arrows == (Arrow(start=0, end=1, jobs=4), Arrow(start=1, end=2, jobs=2))
 
 
-def test_what_is_near_a_job() -> None:
+def test_neighborhood_of_a_job() -> None:
     graph = outline([[], [0], [1], [1], [2, 3], [4]], "abccde")
     near = find_neighborhood(graph, 1, 1)
     assert (near.jobs, near.arrows, near.left_out) == ((0, 1, 2, 3), ((0, 1), (1, 2), (1, 3)), {})
@@ -37,7 +37,7 @@ def test_what_is_near_a_job() -> None:
     assert find_neighborhood(graph, 5, 10).jobs == (0, 1, 2, 3, 4, 5)
 
 
-def test_of_too_many_a_few_are_drawn_and_the_rest_counted() -> None:
+def test_excess_jobs_are_counted_in_one_box() -> None:
     size = 100_000
     graph = outline([[], *[[0]] * size, list(range(1, size + 1))], "a" + "b" * size + "c")
     for job, arrow in ((0, (0, MAX_DRAWN + 1)), (size + 1, (MAX_DRAWN + 1, MAX_DRAWN))):
@@ -62,7 +62,7 @@ def test_of_too_many_a_few_are_drawn_and_the_rest_counted() -> None:
         )
     )
 )
-def test_near_is_what_can_be_walked_to(drawn: tuple[list[list[int]], list[str], int, int]) -> None:
+def test_neighborhood_agrees_with_a_walk(drawn: tuple[list[list[int]], list[str], int, int]) -> None:
     raw, labels, job, depth = drawn
     parents = [[other for other in these if other < each] for each, these in enumerate(raw)]
     near = find_neighborhood(outline(parents, "".join(labels)), job, depth)

@@ -1,4 +1,4 @@
-"""What nobody asked for is lowered to what there is; what somebody asked for is left for the service to refuse."""
+"""Default requests are lowered to the capacity; a user's requests are left for the service to refuse."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ def settings(*defaulted: str, cpus: int = 4, memory: int | None = 2048, disk: in
     return JobSettings(label="l", request=request, defaulted=defaulted)
 
 
-def test_what_fits_is_left_alone() -> None:
+def test_request_within_capacity_is_unchanged() -> None:
     given_ = settings(*ALL)
     lowered, notes = lower_to_capacity(given_, {"cpus": 4, "memory": 2048 * MIB})
     assert lowered is given_
     assert notes == []
 
 
-def test_defaults_are_lowered_and_told() -> None:
+def test_default_requests_are_lowered_with_a_note() -> None:
     lowered, notes = lower_to_capacity(settings(*ALL, disk=10), {"cpus": 2, "memory": 1024 * MIB, "disk": 5 * MIB})
     assert lowered.request == Request(
         cpus=2, memory_b=1024 * MIB, disk_b=5 * MIB, walltime_s=60.0, resources={"gpu": 3}
     )
     assert notes == [
-        "'requestCpus' is 4 by default; lowered to the 2 there are",
-        "'requestMemory' is 2048 MiB by default; lowered to the 1024 MiB there are",
-        "'requestDisk' is 10 MiB by default; lowered to the 5 MiB there are",
+        "'requestCpus' is 4 by default; lowered to the available 2",
+        "'requestMemory' is 2048 MiB by default; lowered to the available 1024 MiB",
+        "'requestDisk' is 10 MiB by default; lowered to the available 5 MiB",
     ]
 
 
@@ -49,7 +49,7 @@ def test_requests_of_users_are_never_touched() -> None:
     assert len(notes) == 1
 
 
-def test_what_is_not_counted_or_not_asked_for_is_not_lowered() -> None:
+def test_uncounted_or_chosen_request_is_unchanged() -> None:
     given_ = settings(*ALL, "requestWalltime", memory=None)
     assert lower_to_capacity(given_, {"memory": 1, "gpu": 1}) == (given_, [])
 

@@ -1,4 +1,4 @@
-"""Init and final jobs, as BPS has them, on the graph of its tests."""
+"""Init and final jobs, as in BPS, on the graph of its tests."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_a_final_job_without_a_command() -> None:
     assert "finalJob.whenRun" in caught.value.hint
 
 
-def test_after_success_it_is_a_job_that_waits_for_all_that_nobody_waits_for() -> None:
+def test_final_job_after_success_waits_for_all_leaves() -> None:
     found = workflow(SpecialJobs(last=FINAL_JOB))
     assert found.final is None
     assert sorted(found.parents(FINAL_LABEL)) == sorted(
@@ -53,7 +53,7 @@ def test_after_success_it_is_a_job_that_waits_for_all_that_nobody_waits_for() ->
     assert workflow(SpecialJobs(final=FINAL_JOB)).final is FINAL_JOB
 
 
-def test_an_init_job_is_before_the_six_that_wait_for_nothing() -> None:
+def test_init_job_precedes_all_roots() -> None:
     init = init_job(JobProfile(settings=JobSettings(label=INIT_LABEL), command=()))
     found = workflow(SpecialJobs(init=init))
     children = sorted(found.graph.successors(INIT_LABEL))

@@ -1,4 +1,4 @@
-"""A job of several tasks goes on from the task that failed: the script, in every shell there is."""
+"""A retried job of several tasks continues with the failed task, in every available shell."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def run(shell: str, commands: list[Command], record: Path | None, folder: Path, 
     ).returncode
 
 
-def test_what_is_done_is_not_done_again(tmp_path: Path, shell: str) -> None:
+def test_done_tasks_do_not_run_again(tmp_path: Path, shell: str) -> None:
     record = tmp_path / "a 'b'" / "tasks" / "7"
     commands: list[Command] = [
         "echo 1 >> said",
@@ -68,7 +68,7 @@ def test_a_command_of_several_tasks_counts_as_many(tmp_path: Path, shell: str) -
     assert record.read_text("ascii").split() == ["1", "2", "3", "4", "5", "6"]
 
 
-def test_what_remembers_nothing_is_known() -> None:
+def test_commands_without_a_record_are_recognized() -> None:
     assert records_tasks(join_commands([("true", 1), ("true", 1)]))
     assert not records_tasks("run a,b")
     assert not records_tasks(("run", "a,b"))
@@ -80,7 +80,7 @@ def test_without_a_record_all_of_them_run(tmp_path: Path, shell: str) -> None:
     assert (tmp_path / "said").read_text("ascii").split() == ["1", "2", "1", "2"]
 
 
-def test_each_task_is_as_it_would_be_alone(tmp_path: Path, shell: str) -> None:
+def test_each_task_runs_as_in_a_job_of_its_own(tmp_path: Path, shell: str) -> None:
     (tmp_path / "d").mkdir()
     # What one sets, and where it goes, is not there for the next; and a shell told to stop at an error stops.
     commands: list[Command] = [
@@ -101,7 +101,7 @@ def test_a_killed_task_is_not_done(tmp_path: Path, shell: str) -> None:
     assert count_done_tasks(record.read_bytes()) == 1
 
 
-def test_only_whole_lines_count() -> None:
+def test_incomplete_line_is_not_counted() -> None:
     assert count_done_tasks(b"") == 0
     assert count_done_tasks(b"1\n2\n1") == 2
     assert count_done_tasks(b"1\n\0\0\n1\nx\n2\n") == 2

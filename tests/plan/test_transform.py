@@ -1,4 +1,4 @@
-"""Clusters become jobs: with the values of their own, in the clusters' order, and sharing what is the same."""
+"""Clusters become jobs with values of their own, in the clusters' order; equal settings are shared."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_requests_may_differ_from_job_to_job() -> None:
     assert workflow["t1"].settings is not workflow["t2"].settings
 
 
-def test_a_request_that_is_wrong_for_one_job_is_an_error() -> None:
+def test_invalid_request_of_one_job_is_refused() -> None:
     task = Task(name="t", label="l", data_id={"size": "huge"}, command="x")
     with pytest.raises(ConfigError, match="requestMemory"):
         workflow_of(
@@ -138,7 +138,7 @@ def test_a_task_without_a_command_is_an_error() -> None:
     assert "pipetask: {l: {runQuantumCommand: ...}}" in raised.value.hint
 
 
-def test_a_cluster_runs_its_tasks_until_one_fails() -> None:
+def test_cluster_stops_at_the_first_failed_task() -> None:
     workflow = workflow_of(together(tasks()), {})
     job = workflow["v1"]
     assert job.command == join_commands([("run isr", 1), ("run", 1)])
@@ -179,12 +179,12 @@ def test_a_cluster_has_the_values_of_its_labels_together() -> None:
     assert (request.memory_b, request.cpus, request.walltime_s) == (300 * MIB, 2, 120)
 
 
-def test_a_command_of_a_cluster_sees_what_only_its_task_has() -> None:
+def test_command_in_a_cluster_uses_its_task_values() -> None:
     settings = {"pipetask": {"cal": {"runQuantumCommand": "cal {band} {visit}"}}}
     assert workflow_of(together(tasks()), settings)["v1"].command == join_commands([("run isr", 1), ("cal r 1", 1)])
 
 
-def test_labels_of_a_cluster_that_do_not_agree() -> None:
+def test_conflicting_labels_of_a_cluster_are_refused() -> None:
     settings: dict[str, Any] = {"pipetask": {"isr": {"queue": "a"}, "cal": {"queue": "b"}}}
     with pytest.raises(ConfigError, match="Inconsistent value for queue in cluster visit"):
         workflow_of(together(tasks()), settings)
@@ -248,7 +248,7 @@ def test_a_command_takes_the_ids_of_all_tasks_of_a_job_sorted() -> None:
     assert quanta("b2 a3 a1", {"runQuantumCommand": RUN}) == "run a1,a3,b2"
 
 
-def test_what_else_differs_is_a_command_of_its_own() -> None:
+def test_commands_that_differ_beyond_the_id_stay_separate() -> None:
     command = quanta("a2 a1 b1 b2", {"runQuantumCommand": f"{RUN} {{label}}"})
     assert command == join_commands([("run a1,a2 a", 2), ("run b1,b2 b", 2)])
 
@@ -258,7 +258,7 @@ def test_the_order_of_such_commands_is_that_of_the_tasks() -> None:
     assert quanta("a2 a1 c1 a4 a3", settings) == join_commands([("run a1,a2", 2), ("other", 1), ("run a3,a4", 2)])
 
 
-def test_no_argument_grows_beyond_what_linux_takes() -> None:
+def test_ids_are_split_at_the_argument_limit() -> None:
     ids = [f"a{number:035}" for number in range(2 * MAX_NODE_IDS + 1)]
     commands = [line for line in quanta(" ".join(ids), {"runQuantumCommand": RUN}).splitlines() if "run a" in line]
     assert [line.count(",") + 1 for line in commands] == [MAX_NODE_IDS, MAX_NODE_IDS, 1]

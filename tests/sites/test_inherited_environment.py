@@ -1,4 +1,4 @@
-"""Jobs inherit what a site says, and by default neither secrets nor what a scheduler said to somebody else."""
+"""Jobs inherit variables by a site's rule, by default without secrets and schedulers' variables."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from longshore.sites.inherited_environment import InheritRule, is_excluded, sele
         "JOB_ID", "PE_HOSTFILE", "NSLOTS",
     ],
 )  # fmt: skip
-def test_left_out(name: str) -> None:
+def test_secrets_and_scheduler_variables_are_excluded(name: str) -> None:
     assert is_excluded(name)
 
 
@@ -27,7 +27,7 @@ def test_left_out(name: str) -> None:
         "SSH_AUTH_SOCK", "LSST_LIBRARY_PATH", "MY_JOB_ID", "SLURMY", "X509_USER_PROXY", "LS_COLORS", "CONDOR_CONFIG",
     ],
 )  # fmt: skip
-def test_inherited(name: str) -> None:
+def test_ordinary_variables_are_inherited(name: str) -> None:
     assert not is_excluded(name)
 
 

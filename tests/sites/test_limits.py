@@ -1,4 +1,4 @@
-"""Users can lower the ceilings of a site, never raise them, and it is said by name when one bites."""
+"""Users can lower the limits of a site, not raise them, and a note names each limit that applies."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def limits(text: str, name: str = "site.yaml") -> SiteLimits:
     return read_limits(parse_yaml(text, name))
 
 
-def test_all_of_them() -> None:
+def test_every_limit_is_read() -> None:
     text = "{cpus: 4, memory: 1 GiB, walltime: '1:00', queued: 9, running: 8, arraySize: 7, submitRate: 30/min"
     amounts = {name: limit.amount for name, limit in limits(f"{text}, pollFloor: 1m}}").items()}
     assert amounts == {
@@ -44,14 +44,14 @@ def test_all_of_them() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("{cpu: 4}", "there is no limit 'cpu'"),
+        ("{cpu: 4}", "unknown limit 'cpu'"),
         ("{cpus: 0}", "'limits.cpus' must be a whole number of at least 1"),
         ("{memory: lots}", "'limits.memory' must be an amount"),
         ("{submitRate: often}", "'limits.submitRate' must be a number of submissions"),
         ("[1]", "'limits' must be a map"),
     ],
 )
-def test_what_is_none(text: str, words: str) -> None:
+def test_invalid_limit_is_reported(text: str, words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         limits(text)
 
@@ -60,12 +60,12 @@ def test_what_is_none(text: str, words: str) -> None:
     ("value", "rate"),
     [(10, 10.0), ("10/s", 10.0), ("10/1sec", 10.0), ("30/min", 0.5), ("1 / 5 sec", 0.2), ("36/h", 0.01), (0.5, 0.5)],
 )
-def test_rates(value: object, rate: float) -> None:
+def test_rate_is_parsed_per_second(value: object, rate: float) -> None:
     assert parse_rate(value, "limits.submitRate") == pytest.approx(rate)
 
 
 @pytest.mark.parametrize("value", ["0/s", "5/0s", True, "s/5", ""])
-def test_no_rates(value: object) -> None:
+def test_invalid_rate_is_refused(value: object) -> None:
     with pytest.raises(ConfigError):
         parse_rate(value, "limits.submitRate")
 
@@ -88,14 +88,14 @@ def test_users_lower_and_never_raise() -> None:
     assert "below the 60" in notes[1]
 
 
-def test_what_an_executor_hears_of_them() -> None:
+def test_executor_limits_hold_the_limits_of_a_run() -> None:
     said = executor_limits(limits("{cpus: 4, queued: 9, running: 8, arraySize: 7, submitRate: 30/min, pollFloor: 1m}"))
     assert msgspec.convert(said, ExecutorLimits) == ExecutorLimits(
         max_batch=7, submit_per_s=0.5, poll_floor_s=60.0, max_waiting=9, max_active=8
     )
 
 
-def test_users_may_ask_less_often() -> None:
+def test_user_may_raise_the_poll_floor() -> None:
     held, notes = lower_limits(limits("pollFloor: 60"), limits("pollFloor: 90"), "campus")
     assert held["pollFloor"].amount == 90
     assert not notes
@@ -104,7 +104,7 @@ def test_users_may_ask_less_often() -> None:
 REQUEST = Request(cpus=8, memory_b=4096 * MIB, walltime_s=7200.0)
 
 
-def test_only_what_nobody_chose_is_lowered() -> None:
+def test_only_default_requests_are_lowered() -> None:
     settings = JobSettings(label="a", request=REQUEST)
     held, notes = lower_to_limits(settings, limits("{cpus: 4, memory: 2 GiB, walltime: 1h}"), ["requestCpus"], "campus")
     assert held.request == Request(cpus=4, memory_b=4096 * MIB, walltime_s=7200.0)
@@ -115,7 +115,7 @@ def test_only_what_nobody_chose_is_lowered() -> None:
     ]
 
 
-def test_what_is_within_is_left_alone() -> None:
+def test_request_within_the_limits_is_unchanged() -> None:
     settings = JobSettings(label="a", request=REQUEST)
     assert lower_to_limits(
         settings, limits("{cpus: 8, memory: 4 GiB}"), ["requestCpus", "requestMemory"], "campus"

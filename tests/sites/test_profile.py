@@ -40,7 +40,7 @@ def test_own_keys_win_and_maps_merge() -> None:
     }
 
 
-def test_what_is_inherited_can_be_deleted() -> None:
+def test_inherited_key_can_be_deleted() -> None:
     a = "{modules: [gcc], limits: {cpus: 4, running: 5}, slurm: {x: 1, y: 1}}"
     known = profiles(a=a, b="{inherits: a, modules: !delete , limits: {cpus: !delete }, slurm: {x: !delete }}")
     whole = resolve_profile(known["b"], lambda parent, _: known[parent])
@@ -50,7 +50,7 @@ def test_what_is_inherited_can_be_deleted() -> None:
     assert plain(limits) == {"running": 5}
 
 
-def test_several_parents_the_later_one_wins() -> None:
+def test_later_parent_wins() -> None:
     root = resolved("c", a="{x: 1, y: 1}", b="{y: 2}", c="{inherits: [a, b]}")
     assert plain(root) == {"inherits": ["a", "b"], "x": 1, "y": 2}
 
@@ -66,12 +66,12 @@ def test_a_ring_is_named_with_its_place() -> None:
 
 
 @pytest.mark.parametrize("text", ["inherits: 3", "inherits: [a, 4]", "inherits: {a: 1}"])
-def test_what_is_no_name_of_a_site(text: str) -> None:
+def test_invalid_parent_name_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match="'inherits' must name a site or a list of sites"):
         resolved("b", a="{}", b=text)
 
 
-def test_a_layer_has_the_names_of_bps_and_nothing_that_nobody_may_override() -> None:
+def test_profile_layer_uses_bps_names_without_profile_only_keys() -> None:
     root = profile_layer(
         resolved("a", a="{service: slurm, account: me, limits: {cpus: 1}, hosts: [h], title: T, queue: q}")
     )
@@ -105,11 +105,11 @@ def test_limits_of_users_and_operators_stay_apart() -> None:
         ("login12", "login[0-9]", False),
     ],
 )
-def test_hosts(host: str, pattern: str, *, does: bool) -> None:
+def test_host_patterns_match_names(host: str, pattern: str, *, does: bool) -> None:
     assert host_matches(host, ["nothing", pattern]) is does
 
 
-def test_one_site_is_used_and_two_are_named() -> None:
+def test_several_matching_sites_are_reported() -> None:
     assert only_site("h", []) is None
     assert only_site("h", [("a", "a.yaml")]) == "a"
     with pytest.raises(ConfigError, match=r"'h' belongs to more than one site: 'a' \(1\.yaml\) and 'b' \(2\.yaml\)"):

@@ -1,4 +1,4 @@
-"""The profiles that Longshore ships hold to the schema, and the schemas to each other."""
+"""Shipped profiles match the schema, and the schemas match each other."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_a_family_of_sites() -> None:
     assert read_limits(resolved.root.value["limits"])["queued"].amount == 2000
 
 
-def test_the_schema_is_one_and_everything_in_it_is_described() -> None:
+def test_schema_describes_every_key() -> None:
     Draft202012Validator.check_schema(SITE)
     for key, entry in described(SITE, ""):
         assert entry["title"], key

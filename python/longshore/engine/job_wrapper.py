@@ -21,7 +21,7 @@ from longshore.contract.context import Context, RenderedFile, RunPaths
 from longshore.model.run.event import Ended
 from longshore.model.run.state import Cause
 from longshore.model.signals import signal_name
-from longshore.plan.commands import exact_shell_line
+from longshore.plan.job_commands import exact_shell_line
 from longshore.world.files.atomic import write_atomically
 
 WRAPPER: Final = PurePosixPath("wms", "longshore-job")

@@ -22,4 +22,4 @@ def ignored_requests(workflow: Workflow, keys: Iterable[str], service: str) -> I
             said["priority"] = None
     if said:
         words = ", ".join(f"'{key}'" for key in said)
-        yield Problem(message=f"{service} takes no notice of {words}", fatal=False)
+        yield Problem(message=f"{service} ignores {words}", fatal=False)

@@ -24,8 +24,8 @@ def unknown_label_notes(rules: Iterable[OrderingRule], labels: Iterable[str]) ->
     for rule in rules:
         if missing := [label for label in rule.labels if label not in known]:
             words = ", ".join(f"'{label}'" for label in missing)
-            nothing = ", and so orders nothing" if len(missing) == len(rule.labels) else ""
-            yield f"{rule.origin}: 'ordering.{rule.name}.labels' has {words}, of which there are no jobs{nothing}"
+            nothing = "; it orders nothing" if len(missing) == len(rule.labels) else ""
+            yield f"{rule.origin}: 'ordering.{rule.name}.labels' names {words}, but no job has such a label{nothing}"
 
 
 def make_orderings(rules: Sequence[OrderingRule], dag: Dag[Cluster]) -> tuple[Ordering, ...]:

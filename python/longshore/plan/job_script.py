@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from longshore.model.tasks.task import Command
-from longshore.plan.commands import SHELL, command_argv, shell_line
+from longshore.plan.job_commands import SHELL, command_argv, shell_line
 
 _ENV_PLACEHOLDER: Final = re.compile(r"<ENV:[A-Za-z_]\w*>", re.ASCII)
 _VARIABLE: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)

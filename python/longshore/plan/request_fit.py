@@ -33,7 +33,7 @@ def lower_to_capacity(settings: JobSettings, capacity: Mapping[str, int]) -> tup
         if asked is not None and there is not None and asked > there:
             lower[name] = there
             notes.append(
-                f"'{key}' is {_with_unit(key, asked)} by default; lowered to the {_with_unit(key, there)} there are"
+                f"'{key}' is {_with_unit(key, asked)} by default; lowered to the available {_with_unit(key, there)}"
             )
     if lower:
         settings = msgspec.structs.replace(settings, request=msgspec.structs.replace(settings.request, **lower))

@@ -12,7 +12,7 @@ from pathlib import PurePosixPath
 from typing import Final
 
 from longshore.model.tasks.task import Command
-from longshore.plan.commands import shell_line
+from longshore.plan.job_commands import shell_line
 
 TASKS_DONE_VARIABLE: Final = "LONGSHORE_JOB_TASKS_DONE"
 """Variable with the path of the record of done tasks."""

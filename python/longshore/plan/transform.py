@@ -18,7 +18,7 @@ from longshore.model.tasks.dag import Dag
 from longshore.model.tasks.task import Command, Task
 from longshore.model.workflow.job import Job, JobSettings
 from longshore.model.workflow.workflow import Workflow
-from longshore.plan.commands import count_placeholders, quote_literal, quote_template
+from longshore.plan.job_commands import count_placeholders, quote_literal, quote_template
 from longshore.plan.job_groups import barrier_names, explain_ring, make_orderings
 from longshore.plan.special_jobs import SpecialJobs
 from longshore.plan.task_script import join_commands

@@ -53,9 +53,7 @@ def read_limits(node: Node | None) -> SiteLimits:
     for name, item in node.value.items():
         read = _READERS.get(name)
         if read is None:
-            raise ConfigError(
-                f"there is no limit '{name}'", origin=item.origin, hint=f"There are {', '.join(_READERS)}."
-            )
+            raise ConfigError(f"unknown limit '{name}'", origin=item.origin, hint=f"There are {', '.join(_READERS)}.")
         if item.value is not None:
             amount = float(read(item.value, f"limits.{name}", item.origin))
             found[name] = SiteLimit(amount=amount, written=str(item.value), origin=item.origin)

@@ -1,4 +1,4 @@
-"""A pipeline has what it imports, itself first; what is wrong is said with its place."""
+"""A pipeline merges its imports and overrides them; errors name their place."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_all_of_a_pipeline_is_taken() -> None:
     assert plain(merge_imports(tree({"imports": "x", "description": "mine"}, HERE), [])) == {"description": "mine"}
 
 
-def test_what_imports_wins() -> None:
+def test_importing_pipeline_overrides_imports() -> None:
     own = {"dimensions": {"visit": [7]}, "tasks": {"isr": {"command": "mine"}}}
     found = imported(own, BASE)
     assert found["dimensions"] == {"visit": [7]}
@@ -71,7 +71,7 @@ def test_a_label_that_is_left_out_can_be_defined_anew() -> None:
     assert found["tasks"]["check"] == {"command": "mine"}
 
 
-def test_two_imports_that_agree() -> None:
+def test_equal_definitions_of_two_imports_are_accepted() -> None:
     assert imported({}, BASE, BASE) == BASE
 
 
@@ -79,7 +79,7 @@ def test_two_imports_that_agree() -> None:
     ("section", "one", "other"),
     [("dimensions", [1], [2]), ("tasks", {"command": "a"}, {"command": "b"}), ("parameters", "a", "b")],
 )
-def test_two_imports_that_do_not_agree(section: str, one: Any, other: Any) -> None:
+def test_conflicting_imports_are_refused(section: str, one: Any, other: Any) -> None:
     with pytest.raises(ConfigError) as caught:
         imported({}, {section: {"x": one}}, {section: {"x": other}})
     assert str(caught.value) == (
@@ -111,11 +111,11 @@ def test_an_import_that_is_wrong(imports: Any, says: str) -> None:
     assert str(caught.value).startswith(f"p.yaml:1:1: {says}")
 
 
-def test_a_label_that_is_not_there() -> None:
+def test_unknown_label_is_refused() -> None:
     with pytest.raises(ConfigError) as caught:
         imported({}, BASE, include=["isrr"])
     assert str(caught.value) == (
-        "p.yaml:1:1: the import of 'base.yaml' names the subset or task 'isrr', which is not there\nDid you mean 'isr'?"
+        "p.yaml:1:1: the import of 'base.yaml' names the unknown subset or task 'isrr'\nDid you mean 'isr'?"
     )
 
 
@@ -157,13 +157,13 @@ def test_parameters_that_are_wrong(parameters: Any, says: str) -> None:
     assert caught.value.origin == HERE
 
 
-def test_without_parameters_a_pipeline_stays_as_it_is() -> None:
+def test_pipeline_without_parameters_is_unchanged() -> None:
     node = tree(BASE, HERE)
     assert plain(substitute_parameters(node)) == BASE
 
 
 @given(st.text(alphabet="{}$a:0 x", max_size=30))
-def test_a_text_without_a_name_that_is_given_stays_as_it_is(text: str) -> None:
+def test_text_without_a_parameter_is_unchanged(text: str) -> None:
     assert with_values(text, {"zzz": 1}) == text
 
 
@@ -178,7 +178,7 @@ trees = st.recursive(
 
 
 @given(trees, trees)
-def test_no_import_is_an_unexpected_error(one: Any, other: Any) -> None:
+def test_any_import_gives_a_result_or_a_longshore_error(one: Any, other: Any) -> None:
     try:
         items = read_imports(tree(one, HERE))
         parts = [select_imported(tree(other, THERE), item) for item in items]

@@ -1,4 +1,4 @@
-"""Tables, patterns and lists become values; relations and a query join them into exactly the rows that there are."""
+"""Tables, patterns and lists give values; relations and a query join them into the exact rows."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_a_column_is_numbers_when_all_of_it_is_written_as_numbers_are(cells: lis
 
 
 @given(st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\r"), min_size=1), min_size=1))
-def test_what_stands_in_a_table_is_written_out_again_as_it_was(cells: list[str]) -> None:
+def test_parsed_numbers_keep_their_spelling(cells: list[str]) -> None:
     table = parse_csv("x,y\n" + "".join('"' + cell.replace('"', '""') + '",1\n' for cell in cells), CSV)
     assert list(map(str, table.column("x", None))) == cells
 
@@ -119,7 +119,7 @@ def test_a_table_in_json_lines_keeps_the_types_of_its_values() -> None:
     ],
     ids=range(8),
 )
-def test_what_is_wrong_with_csv_is_said_with_its_line(text: str, says: str, line: int) -> None:
+def test_invalid_csv_is_reported_with_its_line(text: str, says: str, line: int) -> None:
     with pytest.raises(ConfigError, match=says) as caught:
         parse_csv(text, CSV)
     assert caught.value.origin is not None
@@ -136,7 +136,7 @@ def test_what_is_wrong_with_csv_is_said_with_its_line(text: str, says: str, line
     ],
     ids=range(4),
 )
-def test_what_is_wrong_with_json_lines_is_said_with_its_line(text: str, says: str, line: int) -> None:
+def test_invalid_json_lines_are_reported_with_their_line(text: str, says: str, line: int) -> None:
     with pytest.raises(ConfigError, match=says) as caught:
         parse_json_lines(text, CSV)
     assert caught.value.origin is not None
@@ -151,7 +151,7 @@ def test_a_cell_is_text_or_a_number(value: object) -> None:
     assert caught.value.origin == Origin("t", 2, 1)
 
 
-def test_a_column_that_is_not_there_or_mixed_is_refused() -> None:
+def test_unknown_or_mixed_column_is_refused() -> None:
     with pytest.raises(ConfigError, match="no column 'vist'") as caught:
         parse_csv("visit\n1\n", CSV).column("vist", HERE)
     assert caught.value.hint == "Did you mean 'visit'?"
@@ -160,7 +160,7 @@ def test_a_column_that_is_not_there_or_mixed_is_refused() -> None:
 
 
 @given(st.text(max_size=60))
-def test_no_table_is_an_unexpected_error(text: str) -> None:
+def test_any_table_gives_columns_or_a_longshore_error(text: str) -> None:
     for read in (parse_csv, parse_json_lines):
         try:
             table = read(text, CSV)
@@ -207,17 +207,17 @@ def test_a_pattern_has_wildcards_for_a_listing() -> None:
 
 
 @pytest.mark.parametrize("pattern", ["{a}{b}", "{a}*", "*{a}", "{a:03}_{a:04}", "{.a}"])
-def test_a_pattern_of_which_nobody_can_say_what_it_captures_is_refused(pattern: str) -> None:
+def test_ambiguous_pattern_is_refused(pattern: str) -> None:
     with pytest.raises(ConfigError):
         capture_values(pattern, ["x"], HERE)
 
 
-def test_a_pattern_that_nothing_matches_is_an_error() -> None:
+def test_pattern_without_matches_is_refused() -> None:
     with pytest.raises(GraphError, match=r"no file matches 'raw/\{x\}.fits'"):
         capture_values("raw/{x}.fits", ["raw/.fits"], HERE)
 
 
-def test_a_pattern_is_matched_in_a_moment() -> None:
+def test_pattern_is_matched_in_linear_time() -> None:
     pattern = "_".join(f"{{x{number}}}" for number in range(30)) + "!"
     began = time.process_time()
     with pytest.raises(GraphError):
@@ -226,7 +226,7 @@ def test_a_pattern_is_matched_in_a_moment() -> None:
 
 
 @given(st.text("{}*?[]a/._:03", max_size=12), st.lists(st.text("a/._03", max_size=8), max_size=5))
-def test_no_pattern_is_an_unexpected_error(pattern: str, paths: list[str]) -> None:
+def test_any_pattern_gives_values_or_a_longshore_error(pattern: str, paths: list[str]) -> None:
     try:
         if captured_names(pattern):
             capture_values(pattern, paths)
@@ -306,7 +306,7 @@ def test_a_captured_dimension_can_have_values_of_its_own() -> None:
     ],
     ids=range(26),
 )
-def test_what_is_wrong_with_a_dimension_is_said(dimension: object, says: str) -> None:
+def test_invalid_dimension_is_reported(dimension: object, says: str) -> None:
     tables = {"t.csv": parse_csv("visit\n1\n", CSV), "empty.csv": parse_csv("x\n", CSV)}
     with pytest.raises(LongshoreError) as caught:
         universe({"x": dimension}, tables=tables)
@@ -323,7 +323,7 @@ def test_names_of_dimensions_are_plain_words(name: str) -> None:
 # ----------------------------------------------------------------------------------------------------------- relations
 
 
-def test_a_relation_joins_what_its_rows_say() -> None:
+def test_relation_joins_the_values_of_its_rows() -> None:
     tables = {"t.csv": parse_csv("v,patch,more\n101,1,x\n102,2,y\n102,2,z\n999,1,x\n", CSV)}
     found = universe(
         {"visit": [101, 102, 103], "patch": [1, 2, 3]},
@@ -346,17 +346,17 @@ def test_the_cells_of_a_relation_are_read_as_the_dimension_is() -> None:
     [
         ("visit,patch\n7,1\n", {}, "joins nothing"),
         ("visit,patch\n", {}, "joins nothing"),
-        ("visit,pach\n1,1\n", {}, "names the dimension 'pach'"),
+        ("visit,pach\n1,1\n", {}, "names the unknown dimension 'pach'"),
         ("visit\n1\n", {}, "two dimensions or more"),
         ("visit,patch\n1,1\n2,1\n1,1\n", {}, "row '1, 1' twice"),
         ("visit,patch\n1,x\n", {}, "values of 'patch' are numbers"),
-        ("visit,patch\n1,1\n", {"columns": ["visit", "x"]}, "names the dimension 'x'"),
+        ("visit,patch\n1,1\n", {"columns": ["visit", "x"]}, "names the unknown dimension 'x'"),
         ("visit,patch\n1,1\n", {"columns": {"visit": "v", "patch": "patch"}}, "no column 'v'"),
         ("visit,patch\n1,1\n", {"columns": ["visit"]}, "two dimensions or more"),
         ("visit,patch\n1,1\n", {"rows": [[1, 1]]}, "needs one of"),
     ],
 )
-def test_what_is_wrong_with_a_relation_is_said(text: str, relation: dict[str, Any], says: str) -> None:
+def test_invalid_relation_is_reported(text: str, relation: dict[str, Any], says: str) -> None:
     with pytest.raises(LongshoreError) as caught:
         universe(
             {"visit": [1, 2], "patch": [1, 2]},
@@ -379,7 +379,7 @@ def test_what_is_wrong_with_a_relation_is_said(text: str, relation: dict[str, An
         ("t.csv", "must be a map"),
     ],
 )
-def test_what_is_wrong_with_rows_in_the_yaml_is_said(relation: object, says: str) -> None:
+def test_invalid_inline_rows_are_reported(relation: object, says: str) -> None:
     with pytest.raises(LongshoreError) as caught:
         universe({"a": [1, 2], "b": [1, 2]}, {"r": relation})
     assert says in caught.value.message
@@ -408,8 +408,8 @@ def test_a_query_can_use_further_columns_of_a_table() -> None:
     for query, says in {
         "visit.sing < 1": "no column 'sing'",
         "detector.name = 'x'": "no column 'name'",
-        "vist = 1": "no dimension 'vist'",
-        "visit = g": "no dimension 'g'",
+        "vist = 1": "unknown dimension 'vist'",
+        "visit = g": "unknown dimension 'g'",
     }.items():
         with pytest.raises(ConfigError, match=says):
             universe(dimensions, {}, query, tables=tables)
@@ -422,7 +422,7 @@ def test_a_further_column_must_have_one_value() -> None:
 
 
 @pytest.mark.parametrize("query", ["visit = 9", "1 = 2", "visit = 1 AND visit = 2", "visit > 2 AND patch = 1"])
-def test_a_query_that_leaves_nothing_is_an_error(query: str) -> None:
+def test_query_without_matches_is_refused(query: str) -> None:
     relations = {"r": {"columns": ["visit", "patch"], "rows": [[1, 1], [2, 1], [3, 2]]}}
     with pytest.raises(GraphError, match="leaves nothing"):
         universe({"visit": [1, 2, 3], "patch": [1, 2]}, relations, query).rows(("visit",), "the test")
@@ -510,7 +510,7 @@ def holds(test: str, row: dict[str, int]) -> bool:
 
 
 @given(worlds(), st.data())
-def test_the_join_is_what_brute_force_finds(
+def test_join_agrees_with_brute_force(
     world: tuple[dict[str, Any], dict[str, Any], list[str]], data: st.DataObject
 ) -> None:
     dimensions, relations, conjuncts = world

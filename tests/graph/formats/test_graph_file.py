@@ -1,4 +1,4 @@
-"""Any graph comes back from its lines as it was; a file that is wrong is refused with the line that is."""
+"""A graph round-trips through its lines; an invalid file is refused with the line at fault."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
 
 
 @given(graphs())
-def test_every_line_is_what_the_schema_says(graph: TaskGraph) -> None:
+def test_every_line_matches_the_schema(graph: TaskGraph) -> None:
     counts = (1, len(graph.files), len(graph.dag), len(graph.programs))
     kinds = [
         kind for kind, count in zip(("header", "file", "task", "program"), counts, strict=True) for _ in range(count)
@@ -101,7 +101,7 @@ def typed(values: Any) -> list[tuple[str, type, Scalar]]:
 
 
 @given(graphs(), st.dictionaries(texts, commands, max_size=2), st.dictionaries(texts, texts, max_size=2))
-def test_a_graph_comes_back_as_it_was(graph: TaskGraph, by_label: dict[str, Command], values: dict[str, str]) -> None:
+def test_graph_round_trips(graph: TaskGraph, by_label: dict[str, Command], values: dict[str, str]) -> None:
     found = read_graph_file(graph_lines(graph, commands=by_label, values=values), PLACE)
     assert (found.commands, found.values) == (by_label, values)
     again = found.graph
@@ -117,7 +117,7 @@ def test_a_graph_comes_back_as_it_was(graph: TaskGraph, by_label: dict[str, Comm
 
 
 @given(graphs())
-def test_the_lines_of_a_graph_that_was_read_are_those_it_was_read_from(graph: TaskGraph) -> None:
+def test_lines_round_trip(graph: TaskGraph) -> None:
     lines = list(graph_lines(graph))
     assert list(graph_lines(read_graph_file(lines, PLACE).graph)) == lines
 
@@ -151,7 +151,7 @@ def test_a_parent_may_come_behind_its_child_and_count_twice() -> None:
     assert read({**A, "parents": [1, 1]}, B).graph.dag.parents == [[1], []]
 
 
-def test_equal_things_are_one_object() -> None:
+def test_equal_values_share_one_object() -> None:
     graph = read({**A, "data_id": {"visit": 1}}, {**B, "data_id": {"visit": 1}, "node_id": "b"}).graph
     first, second = graph.dag.nodes
     assert first.data_id is second.data_id
@@ -159,7 +159,7 @@ def test_equal_things_are_one_object() -> None:
     assert second.name is second.node_id
 
 
-def test_numbers_that_are_equal_stay_what_they_are() -> None:
+def test_equal_numbers_keep_their_types() -> None:
     found = read({**A, "data_id": {"v": 1}}, {**B, "data_id": {"v": 1.0}}, {**C, "data_id": {"v": True}}).graph
     assert [typed(task.data_id) for task in found.dag.nodes] == [
         [("v", int, 1)],
@@ -169,13 +169,15 @@ def test_numbers_that_are_equal_stay_what_they_are() -> None:
 
 
 @pytest.mark.parametrize("first", [b"", b"\n", b"hello\n", b"[]\n", b'{"kind":"other","version":1}\n', b"\xff\n"])
-def test_what_is_no_graph_file(first: bytes) -> None:
+def test_file_of_another_kind_is_refused(first: bytes) -> None:
     error = refused([first] if first else [])
-    assert str(error).startswith("g.jsonl:1:1: " + ("this is no graph file" if first.strip() else "the file is empty"))
+    assert str(error).startswith(
+        "g.jsonl:1:1: " + ("this is not a graph file" if first.strip() else "the file is empty")
+    )
     assert '{"kind":"longshore-graph","version":1' in error.hint
 
 
-def test_a_newer_version() -> None:
+def test_newer_version_is_refused() -> None:
     error = refused(lines_of(A, version=GRAPH_VERSION + 1, future=True))
     assert str(error) == (
         "g.jsonl:1:1: this graph file has version 2; this Longshore reads up to 1\n"
@@ -184,7 +186,7 @@ def test_a_newer_version() -> None:
 
 
 @pytest.mark.parametrize("version", [None, 0, -1, "1", True, 1.5])
-def test_no_version(version: object) -> None:
+def test_missing_version_is_refused(version: object) -> None:
     assert "does not say its 'version'" in str(refused(lines_of(A, version=version)))
 
 
@@ -194,12 +196,12 @@ def test_a_byte_order_mark_is_skipped() -> None:
     assert read_header(b"\xef\xbb\xbf" + first, PLACE).tasks == 1
 
 
-def test_cut_between_lines() -> None:
+def test_file_cut_between_lines_is_refused() -> None:
     error = refused(lines_of(A, B, C)[:-1])
     assert str(error) == "g.jsonl:4:1: the file is cut short: it has 2 of its 3 tasks\nCopy or make it again."
 
 
-def test_cut_within_a_line() -> None:
+def test_file_cut_within_a_line_is_refused() -> None:
     *lines, last = lines_of(A, B)
     error = refused([*lines, last[:-8]])
     assert str(error) == (
@@ -207,12 +209,12 @@ def test_cut_within_a_line() -> None:
     )
 
 
-def test_cut_before_the_last_line_feed_is_whole() -> None:
+def test_last_line_needs_no_line_feed() -> None:
     *lines, last = lines_of(A, B)
     assert len(read_graph_file([*lines, last.rstrip()], PLACE).graph.dag) == 2
 
 
-def test_a_header_that_counts_what_no_file_can_hold() -> None:
+def test_huge_count_in_the_header_allocates_nothing() -> None:
     assert "it has 1 of its 1,000,000,000,000,000,000 tasks" in str(refused(lines_of(A, tasks=10**18)))
     first = msgspec.json.encode({"kind": GRAPH_KIND, "version": GRAPH_VERSION, "tasks": 1, "files": 10**18}) + b"\n"
     assert "it has 0 of its 1,000,000,000,000,000,000 files" in str(refused([first]))
@@ -225,30 +227,30 @@ def test_parents_far_down_in_the_file() -> None:
     assert graph.dag.order == list(range(size - 1, -1, -1))
 
 
-def test_more_than_is_counted() -> None:
+def test_lines_beyond_the_count_are_refused() -> None:
     error = refused(lines_of(A, B, tasks=1))
     assert str(error) == (
         "g.jsonl:3:1: there is more in the file than the 0 files, 1 tasks and 0 programs that its first line counts"
     )
 
 
-def test_blank_lines_at_the_end_do_not_count() -> None:
+def test_blank_lines_at_the_end_are_ignored() -> None:
     assert len(read_graph_file([*lines_of(A), b"\n", b"  \n"], PLACE).graph.dag) == 1
 
 
-def test_a_blank_line_within() -> None:
+def test_blank_line_within_the_file_is_refused() -> None:
     first, *others = lines_of(A, B)
     assert str(refused([first, b"\n", *others])).startswith("g.jsonl:2:1: this line is empty, and should be a task")
 
 
-def test_another_number_of_edges() -> None:
+def test_wrong_number_of_edges_is_refused() -> None:
     error = refused(lines_of(A, {**B, "parents": [0]}, edges=2))
     assert str(error).startswith(
         "g.jsonl:1:1: the file is damaged: its tasks have 1 edges, and its first line counts 2"
     )
 
 
-def test_no_tasks() -> None:
+def test_empty_graph_is_refused() -> None:
     assert "there is nothing to run: the graph has no tasks" in str(refused(lines_of()))
 
 
@@ -258,44 +260,44 @@ def test_no_tasks() -> None:
         (b"garbage\n", ":3:1: this is not JSON: invalid character"),
         ('{"name":"ä","label":x}\n'.encode(), ":3:21: this is not JSON: invalid character"),
         (b'{"name":"\xff","label":"x"}\n', ":3:10: this is not UTF-8, as JSON has to be"),
-        (b"[1]\n", ":3:1: this is no task: expected 'object', got 'array'"),
-        (b'{"label":"x"}\n', ":3:1: this is no task: object missing required field 'name'"),
-        ({**B, "name": ""}, ":3:1: this is no task: 'name': expected 'str' of length >= 1"),
-        ({**B, "parents": [-1]}, ":3:1: this is no task: 'parents[0]': expected 'int' >= 0"),
-        ({**B, "parents": ["a"]}, ":3:1: this is no task: 'parents[0]': expected 'int', got 'str'"),
-        ({**B, "parents": [2]}, ":3:1: the task 'b' waits for the task 2, which is not there: there are 2, counted"),
-        ({**B, "inputs": [1]}, ":3:1: the task 'b' names the file 1, which is not there: there are 0, counted from 0"),
-        ({**B, "paths": {"raw": [7]}}, ":3:1: the task 'b' names the file 7, which is not there"),
+        (b"[1]\n", ":3:1: this is not a valid task: expected 'object', got 'array'"),
+        (b'{"label":"x"}\n', ":3:1: this is not a valid task: object missing required field 'name'"),
+        ({**B, "name": ""}, ":3:1: this is not a valid task: 'name': expected 'str' of length >= 1"),
+        ({**B, "parents": [-1]}, ":3:1: this is not a valid task: 'parents[0]': expected 'int' >= 0"),
+        ({**B, "parents": ["a"]}, ":3:1: this is not a valid task: 'parents[0]': expected 'int', got 'str'"),
+        ({**B, "parents": [2]}, ":3:1: the task 'b' waits for the task 2, but there are 2 tasks, counted"),
+        ({**B, "inputs": [1]}, ":3:1: the task 'b' names the file 1, but there are 0 files, counted from 0"),
+        ({**B, "paths": {"raw": [7]}}, ":3:1: the task 'b' names the file 7, but there are 0 files"),
         (
             {**B, "data_id": {"v": None}},
             ":3:1: the data ID of the task 'b' is wrong: '[...]': expected 'bool | int | float | str', got 'null'",
         ),
         ({**B, "implied": [1]}, ":3:1: the data ID of the task 'b' is wrong: expected 'object', got 'array'"),
-        ({**B, "command": 7}, ":3:1: this is no task: 'command': expected 'str | array"),
+        ({**B, "command": 7}, ":3:1: this is not a valid task: 'command': expected 'str | array"),
         ({**B, "command": "x\0"}, ":3:1: this task holds the character NUL, which no name and no command can have"),
         ({**B, "data_id": {"\0": 1}}, ":3:1: this task holds the character NUL"),
         ({**B, "command": ["a", "\0"]}, ":3:1: this task holds the character NUL"),
     ],
 )
-def test_a_task_that_is_wrong_is_told_with_its_line(line: Any, said: str) -> None:
+def test_invalid_task_is_reported_with_its_line(line: Any, said: str) -> None:
     assert f"g.jsonl{said}" in str(refused(lines_of(A, line)))
 
 
-def test_a_line_that_is_nested_too_deeply() -> None:
+def test_deeply_nested_line_is_refused() -> None:
     deep = b'{"name":"b","label":"x","paths":' + b"[" * 100_000 + b"\n"
     assert str(refused(lines_of(A, deep))).startswith("g.jsonl:3:")
 
 
-def test_a_key_that_is_not_known() -> None:
+def test_unknown_key_is_refused() -> None:
     error = refused(lines_of(A, {**B, "parent": [0]}))
     assert str(error) == (
-        "g.jsonl:3:1: this is no task: object contains unknown field 'parent'\nDid you mean 'parents'?"
+        "g.jsonl:3:1: this is not a valid task: object contains unknown field 'parent'\nDid you mean 'parents'?"
     )
     assert "Known are name, label, parents" in refused(lines_of(A, {**B, "zzz": 1})).hint
     assert "Did you mean 'tasks'?" in refused(lines_of(A, task=1)).hint
 
 
-def test_text_that_looks_like_nul_is_none() -> None:
+def test_escaped_backslash_is_not_nul() -> None:
     assert read({**A, "command": "\\u0000"}).graph.dag.nodes[0].command == "\\u0000"
 
 
@@ -304,12 +306,12 @@ def test_a_program_may_hold_nul() -> None:
     assert found.graph.programs == {"p": "a\0"}
 
 
-def test_two_files_of_one_name() -> None:
+def test_duplicate_file_name_is_refused() -> None:
     error = refused(lines_of(A, files=({"name": "f"}, {"name": "g", "path": "/g"}, {"name": "f"})))
     assert str(error).startswith("g.jsonl:4:1: a second file is named 'f'")
 
 
-def test_two_tasks_of_one_name() -> None:
+def test_duplicate_task_name_is_refused() -> None:
     error = refused(lines_of(A, B, A, files=({"name": "f"},)))
     assert str(error) == (
         "g.jsonl:5:1: a second task is named 'a', as the one of line 3 is\n"
@@ -348,7 +350,7 @@ def test_a_number_that_json_has_not_cannot_be_written(value: float) -> None:
         list(graph_lines(graph))
 
 
-def test_a_name_that_is_no_utf_8_cannot_be_written() -> None:
+def test_name_that_is_not_utf_8_is_refused() -> None:
     graph = TaskGraph(name="g", dag=Dag([Task(name="a\udcff", label="x")], ()))
     with pytest.raises(GraphError, match=r"the task 'a\\udcff' cannot be written as JSON"):
         list(graph_lines(graph))
@@ -356,7 +358,7 @@ def test_a_name_that_is_no_utf_8_cannot_be_written() -> None:
 
 @given(st.lists(st.binary(max_size=40).map(lambda line: line.replace(b"\n", b"") + b"\n"), max_size=4))
 @example([b'{"kind":"longshore-graph","version":1,"tasks":1}\n', b"1" * 400 + b"\n"])
-def test_whatever_stands_in_a_file_is_a_graph_or_an_error_with_a_line(lines: list[bytes]) -> None:
+def test_any_file_gives_a_graph_or_an_error_with_a_line(lines: list[bytes]) -> None:
     for start in ([], [b'{"kind":"longshore-graph","version":1,"tasks":2,"files":1}\n']):
         with pytest.raises(GraphError) as caught:
             read_graph_file([*start, *lines], PLACE)

@@ -1,4 +1,4 @@
-"""What a quantum graph's records become: tasks with data IDs, in the graph's order, or an error that says where."""
+"""Records of a quantum graph give tasks with data IDs, in the graph's order; errors name the file."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_a_ring_is_spelled_out_with_labels() -> None:
     assert str(caught.value).startswith("g.qg: ")
 
 
-def test_no_quanta_at_all() -> None:
+def test_empty_quantum_graph_is_refused() -> None:
     with pytest.raises(GraphError, match="the quantum graph has no quanta") as caught:
         read(QuantumGraphRecord(labels={"isr": LabelQuanta(required=VISIT)}))
     assert "dataQuery" in caught.value.hint
@@ -86,14 +86,14 @@ def test_values_without_a_dimension() -> None:
         read(QuantumGraphRecord(labels=labels))
 
 
-def test_two_quanta_of_one_uuid() -> None:
+def test_duplicate_uuid_is_refused() -> None:
     labels = {"isr": LabelQuanta(required=(), quanta=[("u", ()), ("u", ())])}
     with pytest.raises(GraphError, match=r"g\.qg: two nodes are named 'u'"):
         read(QuantumGraphRecord(labels=labels))
 
 
 @given(st.lists(st.tuples(st.text(), st.integers() | st.text()), max_size=20))
-def test_values_stay_what_they_are(values: list[tuple[str, int | str]]) -> None:
+def test_values_keep_their_types(values: list[tuple[str, int | str]]) -> None:
     quanta = [(f"u{number}", value) for number, value in enumerate(values)]
     labels = {
         "first": LabelQuanta(required=("name", "value"), quanta=quanta),

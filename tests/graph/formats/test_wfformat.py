@@ -1,4 +1,4 @@
-"""Recorded workflows become the graphs they describe, and what is wrong in them is said with its place."""
+"""Recorded workflows give the graphs they describe; errors name their place."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def test_a_recorded_workflow_is_cut_short_anywhere(path: Path) -> None:
 # ------------------------------------------------------------------------------------------------------------- reading
 
 
-def test_a_task_becomes_the_command_that_replays_it() -> None:
+def test_recorded_task_gives_a_replay_command() -> None:
     graph = read(SMALL, python="/opt/python3", program="/run/programs/replay.py")
     make, use = graph.dag.nodes
     assert make.command == (
@@ -191,14 +191,14 @@ def test_scales() -> None:
     assert options(task, "--output") == ["0:b6/out: a b.txt"]
 
 
-def test_what_is_one_after_scaling_is_not_rounded_up() -> None:
+def test_scaled_whole_number_is_not_rounded_up() -> None:
     def resize(document: dict[str, Any]) -> None:
         files_of(document)[1]["sizeInBytes"] = 100
 
     assert options(read(changed(resize), outputScale=0.07).dag["make_1"], "--output") == ["7:b6/out: a b.txt"]
 
 
-def test_the_largest_numbers_are_replayed_as_the_largest_there_are() -> None:
+def test_amounts_are_capped_at_the_largest_integer() -> None:
     def enlarge(document: dict[str, Any]) -> None:
         executions_of(document)[0] |= {"runtimeInSeconds": 1e308, "memoryInBytes": 1e308}
 
@@ -207,7 +207,7 @@ def test_the_largest_numbers_are_replayed_as_the_largest_there_are() -> None:
         assert float(options(task, option)[0]) == pytest.approx(2**63)
 
 
-def test_a_task_without_record_takes_no_time() -> None:
+def test_task_without_execution_takes_no_time() -> None:
     def forget(document: dict[str, Any]) -> None:
         del document["workflow"]["execution"]
 
@@ -216,7 +216,7 @@ def test_a_task_without_record_takes_no_time() -> None:
 
 
 @pytest.mark.parametrize("kept", ["parents", "children"])
-def test_an_edge_may_be_told_by_one_end_only(kept: str) -> None:
+def test_edge_may_be_listed_at_one_end(kept: str) -> None:
     def forget(document: dict[str, Any]) -> None:
         for task in tasks_of(document):
             del task[{"parents": "children", "children": "parents"}[kept]]
@@ -224,11 +224,11 @@ def test_an_edge_may_be_told_by_one_end_only(kept: str) -> None:
     assert edges_of(read(changed(forget))) == {("make_1", "use_1")}
 
 
-def test_a_byte_order_mark_is_no_matter() -> None:
+def test_byte_order_mark_is_ignored() -> None:
     assert len(read(b"\xef\xbb\xbf" + encode(SMALL)).dag) == 2
 
 
-def test_only_what_an_ancestor_makes_is_checked() -> None:
+def test_replay_checks_only_inputs_made_by_ancestors() -> None:
     """A file that is updated along a chain, or that a stranger makes, may not be there when the task starts."""
 
     def rewrite(document: dict[str, Any]) -> None:
@@ -311,11 +311,11 @@ BAD: dict[str, tuple[object, str]] = {
     ),
     "parent nowhere": (
         wrong(f"{TASKS}.1.parents", ["make_1", "mak_1"]),
-        "tasks[1].parents[1]: 'use_1' names the task 'mak_1', which is not there\nDid you mean 'make_1'?",
+        "tasks[1].parents[1]: 'use_1' names the unknown task 'mak_1'\nDid you mean 'make_1'?",
     ),
     "child nowhere": (
         wrong(f"{TASKS}.0.children", ["elsewhere"]),
-        "workflow.specification.tasks[0].children[0]: 'make_1' names the task 'elsewhere', which is not there",
+        "workflow.specification.tasks[0].children[0]: 'make_1' names the unknown task 'elsewhere'",
     ),
     "cycle": (wrong(f"{TASKS}.0.parents", ["use_1"]), "the graph has a cycle: 'use_1' -> 'make_1' -> 'use_1'"),
     "own parent": (wrong(f"{TASKS}.0.parents", ["make_1"]), "the graph has a cycle: 'make_1' -> 'make_1'"),
@@ -326,7 +326,7 @@ BAD: dict[str, tuple[object, str]] = {
     "negative size": (wrong(f"{FILES}.0.sizeInBytes", -1), "workflow.specification.files[0].sizeInBytes: expected"),
     "record of nothing": (
         wrong(f"{RECORDS}.1.id", "use_2"),
-        "workflow.execution.tasks[1]: there is no task 'use_2' in the specification\nDid you mean 'use_1'?",
+        "workflow.execution.tasks[1]: the task 'use_2' is not in the specification\nDid you mean 'use_1'?",
     ),
     "two records": (
         wrong(f"{RECORDS}.1.id", "make_1"),
@@ -351,7 +351,7 @@ BAD: dict[str, tuple[object, str]] = {
 
 
 @pytest.mark.parametrize(("document", "message"), BAD.values(), ids=BAD.keys())
-def test_what_is_wrong_is_said_with_its_place(document: object, message: str) -> None:
+def test_invalid_document_is_reported_with_its_place(document: object, message: str) -> None:
     with pytest.raises(GraphError) as caught:
         read(document)
     text = str(caught.value)
@@ -388,8 +388,8 @@ def test_a_scale_is_a_number(key: str, value: object) -> None:
         read(SMALL, **{key: value})
 
 
-def test_a_misspelt_setting_is_no_setting() -> None:
-    with pytest.raises(ConfigError, match=r"there is no 'replay\.timescale'\nDid you mean 'timeScale'\?"):
+def test_unknown_replay_key_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"unknown key 'replay\.timescale'\nDid you mean 'timeScale'\?"):
         read(SMALL, timescale=1)
 
 
@@ -448,7 +448,7 @@ def test_any_file_lies_below_the_root_or_is_refused(drawn: list[str]) -> None:
 
 
 @given(documents(), st.data())
-def test_what_is_checked_is_what_ancestors_make(
+def test_checked_inputs_are_outputs_of_ancestors(
     drawn: tuple[dict[str, Any], set[tuple[str, str]]], data: st.DataObject
 ) -> None:
     document, edges = drawn

@@ -1,4 +1,4 @@
-"""A pipeline in YAML becomes the tasks, files and order it describes, and what is wrong is said with its place."""
+"""A pipeline in YAML gives its tasks, files and edges; errors name their place."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def study(dimensions: dict[str, Any], **task: Any) -> dict[str, Any]:
 # --------------------------------------------------------------------------------------------------------- the graph
 
 
-def test_a_survey_becomes_its_tasks_files_and_order() -> None:
+def test_survey_pipeline_gives_tasks_files_and_edges() -> None:
     found = read(SURVEY, name="survey")
     assert found.graph.name == "survey"
     assert names(found) == [
@@ -142,7 +142,7 @@ def test_paths_are_seen_from_a_directory_that_is_given() -> None:
     ]
 
 
-def test_files_that_nobody_makes_must_be_there() -> None:
+def test_external_files_must_exist() -> None:
     found = read(SURVEY)
     (raw,) = found.external
     assert raw.dataset == "raw"
@@ -150,7 +150,7 @@ def test_files_that_nobody_makes_must_be_there() -> None:
     assert missing_files(found, set()) is None
     error = missing_files(found, {"raw/102_001.fits", "raw/102_000.fits"})
     assert isinstance(error, FilesError)
-    assert "'raw/102_000.fits' is not there (and 1 more of 'raw'), which 'calibrate_102_0' reads" in error.message
+    assert "'raw/102_000.fits' does not exist (and 1 more of 'raw'); 'calibrate_102_0' reads it" in error.message
 
 
 def test_a_query_narrows_every_task() -> None:
@@ -206,7 +206,7 @@ def test_after_orders_by_shared_dimensions_and_relations() -> None:
     }
 
 
-def test_a_file_orders_tasks_under_whatever_name_it_goes() -> None:
+def test_one_file_under_two_dataset_names_orders_tasks() -> None:
     pipeline: dict[str, Any] = {
         "tasks": {
             "use": {"command": "use {there}", "inputs": {"there": "./out//x"}},
@@ -232,13 +232,13 @@ def test_values_reach_data_ids_exactly_and_paths_as_they_are() -> None:
 
 
 @pytest.mark.parametrize("value", ["a/b", ".", "..", ""])
-def test_a_value_in_a_path_is_a_part_of_one_name(value: str) -> None:
+def test_value_in_a_path_is_one_component(value: str) -> None:
     assert names(read(study({"x": [value]}))) == ["t_" + value.replace("/", "_")]
     with pytest.raises(ConfigError, match="dimension 'x' cannot be a part of a path"):
         read(study({"x": [value]}, outputs={"o": "out/{x}.txt"}))
 
 
-def test_a_path_can_hold_what_the_caller_fills_in() -> None:
+def test_caller_fills_in_variables_of_a_path() -> None:
     def expand(node: Node, free: frozenset[str]) -> Template:
         parts = parse(str(node.value))
         return Template(
@@ -247,7 +247,7 @@ def test_a_path_can_hold_what_the_caller_fills_in() -> None:
 
     pipeline = study({"x": [1]}, outputs={"o": "{base}/{x}.txt"})
     assert read(pipeline, expand=expand).graph.dag["t_1"].outputs == ("scratch/1.txt",)
-    with pytest.raises(ConfigError, match="names the dimension 'base', which is not there"):
+    with pytest.raises(ConfigError, match="names the unknown dimension 'base'"):
         read(pipeline)
 
 
@@ -272,7 +272,7 @@ def test_a_pattern_can_have_variables_that_the_caller_fills_in() -> None:
         read(pipeline, tables=tables)
 
 
-def test_garbage_collection_goes_on_whatever_happens() -> None:
+def test_garbage_collection_resumes_after_success_and_failure() -> None:
     with pytest.raises(GraphError):
         read(SURVEY, "visit = 103")
     assert gc.isenabled()
@@ -301,22 +301,22 @@ def test_garbage_collection_goes_on_whatever_happens() -> None:
         (("tasks", "stack", "command"), ["stack", "--in={calexp}"], "can be several files"),
         (("tasks", "stack", "comand"), "x", "no key 'comand'"),
         (("tasks", "stack", "requestMemory"), 1, "no key 'requestMemory'"),
-        (("tasks", "stack", "dimensions"), ["pach"], "names the dimension 'pach'"),
+        (("tasks", "stack", "dimensions"), ["pach"], "names the unknown dimension 'pach'"),
         (("tasks", "stack", "dimensions"), ["patch", "patch"], "names 'patch' twice"),
         (("tasks", "stack", "dimensions"), [1], "list of names"),
-        (("tasks", "stack", "inputs"), ["calxp"], "names the dataset 'calxp'"),
+        (("tasks", "stack", "inputs"), ["calxp"], "names the unknown dataset 'calxp'"),
         (("tasks", "stack", "inputs"), {"calexp": "elsewhere/{visit}"}, "has two paths"),
         (("tasks", "stack", "inputs"), ["coadd"], "reads and writes the dataset 'coadd'"),
         (("tasks", "stack", "outputs"), ["calexp"], "reads and writes"),
         (("tasks", "publish", "outputs"), ["coadd"], "both make the dataset 'coadd'"),
-        (("tasks", "publish", "after"), ["stak"], "names the task 'stak'"),
+        (("tasks", "publish", "after"), ["stak"], "names the unknown task 'stak'"),
         (("tasks", "publish", "after"), ["publish"], "cannot come after itself"),
         (("tasks", "a b"), {"command": "x"}, "cannot be the label"),
         (("datasets", "visit"), "x/{visit}", "cannot be a dataset as well"),
         (("datasets", "label"), "x/{visit}", "cannot be a name"),
         (("datasets", "raw"), 5, "must be text"),
         (("datasets", "raw"), {"pth": "x"}, "no key 'pth'"),
-        (("datasets", "raw"), "raw/{vist}", "names the dimension 'vist'"),
+        (("datasets", "raw"), "raw/{vist}", "names the unknown dimension 'vist'"),
         (("datasets", "raw"), "raw/{visit:/>9}_{detector}", "slash in the format"),
         (("datasets", "raw"), "raw/{visit:s}_{detector}", "cannot write the value"),
         (("datasets", "calexp"), "out/{visit}.fits", "'calibrate_101_0' and 'calibrate_101_1' both write the file"),
@@ -325,7 +325,7 @@ def test_garbage_collection_goes_on_whatever_happens() -> None:
         (("datasets", "raw"), "out/calexp/{visit}/{detector}.fits", "which it writes itself"),
     ],
 )
-def test_what_is_wrong_is_said(path: tuple[str, ...], value: object, says: str) -> None:
+def test_invalid_pipeline_is_reported(path: tuple[str, ...], value: object, says: str) -> None:
     with pytest.raises(LongshoreError) as caught:
         read(changed(*path, to=value))
     assert says in caught.value.message
@@ -333,7 +333,7 @@ def test_what_is_wrong_is_said(path: tuple[str, ...], value: object, says: str) 
     assert caught.value.origin is not None or caught.value.hint
 
 
-def test_two_tasks_that_write_one_file_are_told_apart_by_what_lacks() -> None:
+def test_two_writers_of_a_file_are_reported_with_the_missing_dimension() -> None:
     with pytest.raises(GraphError) as caught:
         read(changed("datasets", "calexp", to="out/{visit}.fits"))
     assert "needs '{detector}' in it" in caught.value.hint
@@ -424,12 +424,12 @@ def test_a_subset_keeps_its_labels_and_nothing_else() -> None:
         ("..", {"calibrate", "stack", "publish"}),
     ],
 )
-def test_a_range_is_what_lies_between_its_ends(written: str, labels: set[str]) -> None:
+def test_range_selects_labels_on_paths_between_its_ends(written: str, labels: set[str]) -> None:
     found = read_pipeline(select_tasks(tree(SURVEY, HERE), [written]), TABLES)
     assert {task.label for task in found.graph.dag} == labels
 
 
-def test_a_range_is_the_same_in_whatever_order_tasks_are_written() -> None:
+def test_range_is_independent_of_the_order_of_tasks() -> None:
     tasks = {
         "last": {"command": "x", "inputs": ["l", "r"]},
         "beside": {"command": "x", "inputs": ["o"]},
@@ -445,15 +445,19 @@ def test_a_range_is_the_same_in_whatever_order_tasks_are_written() -> None:
 @pytest.mark.parametrize(
     ("names", "message", "hint"),
     [
-        (["calibrat..stack"], "the range 'calibrat..stack' names the task 'calibrat'", "Did you mean 'calibrate'?"),
-        (["single..stack"], "names the task 'single'", "There are calibrate, stack, publish."),
-        (["a..b..c"], "names the task 'a'", "There are"),
+        (
+            ["calibrat..stack"],
+            "the range 'calibrat..stack' names the unknown task 'calibrat'",
+            "Did you mean 'calibrate'?",
+        ),
+        (["single..stack"], "names the unknown task 'single'", "There are calibrate, stack, publish."),
+        (["a..b..c"], "names the unknown task 'a'", "There are"),
         (["stack..calibrate"], "holds nothing: 'calibrate' needs nothing", "Did you mean 'calibrate..stack'?"),
         (["beside..stack"], "holds nothing: 'stack' needs nothing", "A list of labels has commas"),
         (["calibrate..stack", "publish"], "the range 'calibrate..stack' must stand alone", "Name all labels"),
     ],
 )
-def test_what_is_wrong_with_a_range_is_said(names: list[str], message: str, hint: str) -> None:
+def test_invalid_range_is_reported(names: list[str], message: str, hint: str) -> None:
     pipeline = {**SURVEY, "tasks": {**SURVEY["tasks"]}}
     if "beside" in names[0]:
         pipeline["tasks"]["beside"] = {"command": "x", "dimensions": []}
@@ -474,12 +478,12 @@ def test_a_subset_knows_datasets_that_other_tasks_define() -> None:
 @pytest.mark.parametrize(
     ("subsets", "says"),
     [
-        ({"s": ["nobody"]}, "names the task 'nobody'"),
+        ({"s": ["nobody"]}, "names the unknown task 'nobody'"),
         ({"s": {"x": 1}}, "list of labels"),
         ({"s": [1]}, "list of names"),
     ],
 )
-def test_what_is_wrong_with_subsets_is_said(subsets: object, says: str) -> None:
+def test_invalid_subset_is_reported(subsets: object, says: str) -> None:
     with pytest.raises(ConfigError, match=says):
         select_tasks(tree(changed("subsets", to=subsets), HERE), ["stack"])
 
@@ -560,7 +564,7 @@ def scribbled(draw: st.DrawFn) -> object:
 
 
 @given(st.one_of(VALUES, scribbled()))
-def test_no_pipeline_is_an_unexpected_error(pipeline: object) -> None:
+def test_any_pipeline_gives_a_graph_or_a_longshore_error(pipeline: object) -> None:
     node = tree(pipeline, HERE)
     try:
         pipeline_kind(node)

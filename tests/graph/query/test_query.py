@@ -1,4 +1,4 @@
-"""A ``dataQuery`` means what the Butler would take it to mean, and what it does not mean is said with its column."""
+"""A ``dataQuery`` means the same as to the Butler; errors name their column."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def visits(text: str) -> list[Any]:
         ("visit < visit", []),
     ],
 )
-def test_a_query_lets_pass_what_it_says(text: str, expected: list[Any]) -> None:
+def test_query_selects_matching_values(text: str, expected: list[Any]) -> None:
     assert visits(text) == expected
 
 
@@ -120,7 +120,7 @@ def test_a_query_lets_pass_what_it_says(text: str, expected: list[Any]) -> None:
         ("band GLOB 'r\\'", set()),
     ],
 )
-def test_text_is_compared_as_it_is(text: str, expected: set[int]) -> None:
+def test_text_comparison_is_exact(text: str, expected: set[int]) -> None:
     assert {band for _, _, band in passing(text)} == expected
 
 
@@ -174,7 +174,7 @@ def test_text_is_compared_as_it_is(text: str, expected: set[int]) -> None:
         ("visit = 1 AND NOT", 18, "the query ends"),
     ],
 )
-def test_what_is_wrong_is_said_with_its_column(text: str, column: int, says: str) -> None:
+def test_invalid_query_is_reported_with_its_column(text: str, column: int, says: str) -> None:
     with pytest.raises(ConfigError) as caught:
         bind_conditions(parse_query(text), resolve)
     assert f"at column {column} of the query" in caught.value.message
@@ -205,7 +205,7 @@ def test_nesting_has_no_limit(depth: int) -> None:
         parse_query("(" * depth + "visit = 1")
 
 
-def test_a_pattern_is_matched_in_a_moment() -> None:
+def test_pattern_is_matched_in_linear_time() -> None:
     value = "a" * 2_000
 
     def one(column: Column) -> ColumnValues:
@@ -291,7 +291,7 @@ queries = st.recursive(
 
 
 @given(queries)
-def test_a_query_means_what_a_simple_evaluator_makes_of_it(query: tuple[str, Meaning]) -> None:
+def test_query_agrees_with_a_simple_evaluator(query: tuple[str, Meaning]) -> None:
     text, meaning = query
     expected = [
         (visit, detector, band)
@@ -337,7 +337,7 @@ WORDS = st.sampled_from(
 
 
 @given(st.one_of(st.text(max_size=40), st.lists(WORDS, max_size=12).map(" ".join)))
-def test_no_text_is_an_unexpected_error(text: str) -> None:
+def test_any_text_gives_a_result_or_a_longshore_error(text: str) -> None:
     try:
         conditions_of(text)
     except LongshoreError as error:

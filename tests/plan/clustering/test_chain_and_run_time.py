@@ -1,4 +1,4 @@
-"""What BPS has not: rows of tasks as one job, and short tasks packed up to a time."""
+"""Clustering beyond BPS: chains as one job, and short tasks up to a target run time."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def contents(clustered: ClusteredGraph) -> dict[str, list[str]]:
     return {cluster.name: [task.name for task in cluster.tasks] for cluster in clustered.dag.nodes}
 
 
-def test_a_chain_ends_where_there_is_something_beside_it() -> None:
+def test_chain_ends_at_a_branch() -> None:
     edges = [("a1", "b1"), ("b1", "c1"), ("c1", "d1"), ("a2", "b2"), ("b2", "d1"), ("d1", "e1"), ("e1", "e2")]
     clustered = cluster_chains(graph(edges, "a1", "b1", "c1", "a2", "b2", "d1", "e1", "e2"), ClusteringSettings())
     assert contents(clustered) == {"a1": ["a1", "b1", "c1"], "a2": ["a2", "b2"], "d1": ["d1", "e1", "e2"]}
@@ -52,7 +52,7 @@ def test_tasks_of_one_depth_are_packed_up_to_the_target() -> None:
     assert {cluster.label for cluster in clustered.dag.nodes} == {"a", "b"}
 
 
-def test_tasks_of_which_nobody_knows_how_long_they_run_are_jobs_of_their_own() -> None:
+def test_tasks_of_unknown_run_time_stay_single() -> None:
     clustered = cluster_by_run_time(graph([], "a1", "a2"), ClusteringSettings())
     assert contents(clustered) == {"a1": ["a1"], "a2": ["a2"]}
 
@@ -67,7 +67,7 @@ def test_tasks_of_which_nobody_knows_how_long_they_run_are_jobs_of_their_own() -
     ),
     st.floats(0.5, 30.0),
 )
-def test_nothing_is_lost_and_nothing_waits_in_a_ring(
+def test_clusters_hold_all_tasks_without_a_cycle(
     drawn: tuple[int, set[tuple[int, int]], list[str]], target_s: float
 ) -> None:
     size, edges, labels = drawn
@@ -96,9 +96,7 @@ def test_two_tasks_that_a_template_does_not_tell_apart_are_refused() -> None:
         ([["a1"], ["b1", "c1"]], [], "the task 'b1' waits for 'a1', but its cluster 'b1' does not wait for 'a1'"),
     ],
 )
-def test_what_is_wrong_with_clusters_is_said(
-    clusters: list[list[str]], edges: list[tuple[int, int]], words: str
-) -> None:
+def test_invalid_clusters_are_reported(clusters: list[list[str]], edges: list[tuple[int, int]], words: str) -> None:
     source = graph([("a1", "b1"), ("b1", "c1")], "a1", "b1", "c1")
     made = [
         Cluster(name=names[0], label="l", tasks=tuple(Task(name=name, label="l") for name in names))

@@ -1,4 +1,4 @@
-"""Packing by dimensions where BPS cannot: tasks without the dimensions, names that collide, values in their order."""
+"""Clustering by dimension beyond BPS: missing dimensions, colliding names, values in order."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ LABELLED = (("a", "group"), ("b", "visit"), ("c", "visit"))
 
 
 @pytest.mark.parametrize(("start", "dimension"), [(Start.SINK, "visit"), (Start.SOURCE, "group")])
-def test_tasks_without_the_dimensions_go_where_those_go_they_hang_on(start: Start, dimension: str) -> None:
+def test_tasks_without_the_dimensions_join_the_cluster_of_their_neighbours(start: Start, dimension: str) -> None:
     rule = ClusterRule(label="cl", tasks=("a", "b", "c"), dimensions=(dimension,), start=start)
     clustered = cluster_by_dimension(visits(), ClusteringSettings(rules=(rule,)))
     assert {cluster.name: [task.name for task in cluster.tasks] for cluster in clustered.dag.nodes} == {
@@ -41,14 +41,14 @@ def test_tasks_without_the_dimensions_go_where_those_go_they_hang_on(start: Star
     }
 
 
-def test_without_a_method_such_a_task_is_refused_and_told_of_it() -> None:
+def test_task_without_the_dimensions_is_refused_without_a_method() -> None:
     rule = ClusterRule(label="cl", tasks=("a", "b", "c"), dimensions=("visit",))
     with pytest.raises(GraphError, match=r"the task 'a0' of 'a' .* lacks 'visit'") as caught:
         cluster_by_dimension(visits(), ClusteringSettings(rules=(rule,)))
     assert "findDependencyMethod" in caught.value.hint
 
 
-def test_a_task_that_hangs_on_two_clusters_is_refused() -> None:
+def test_task_between_two_clusters_is_refused() -> None:
     graph = TaskGraph(
         name="g", dag=Dag.by_name([task("a"), task("b1", v=1), task("b2", v=2)], [("a", "b1"), ("a", "b2")])
     )
@@ -59,7 +59,7 @@ def test_a_task_that_hangs_on_two_clusters_is_refused() -> None:
         cluster_by_dimension(graph, ClusteringSettings(rules=(rule,)))
 
 
-def test_a_task_that_nothing_leads_to_is_refused() -> None:
+def test_task_without_clustered_neighbours_is_refused() -> None:
     rule = ClusterRule(label="cl", tasks=("a", "b"), dimensions=("v",), start=Start.SOURCE)
     graph = TaskGraph(name="g", dag=Dag([task("b1", v=1), task("a")], []))
     with pytest.raises(GraphError, match=r"the task 'a' of 'a' .no dimensions. lacks 'v'") as caught:
@@ -75,7 +75,7 @@ def test_clusters_that_a_template_does_not_tell_apart_are_refused() -> None:
     assert "clusterTemplate" in caught.value.hint
 
 
-def test_a_slash_in_a_value_is_none_in_a_name() -> None:
+def test_slash_in_a_value_is_replaced_in_a_name() -> None:
     graph = TaskGraph(name="g", dag=Dag([task("b1", v="x/y")], []))
     clustered = cluster_by_dimension(
         graph, ClusteringSettings(rules=(ClusterRule(label="cl", tasks=("b",), dimensions=("v",)),))
@@ -112,7 +112,7 @@ def graphs(draw: st.DrawFn) -> TaskGraph:
 
 @settings(max_examples=examples(200))
 @given(graphs(), st.sampled_from([None, *Start]), st.sampled_from([("x",), ("x", "y"), ()]), st.data())
-def test_every_task_is_in_one_cluster_or_it_is_said_why_not(
+def test_every_task_is_in_one_cluster_or_an_error_explains(
     graph: TaskGraph, start: Start | None, dimensions: tuple[str, ...], data: st.DataObject
 ) -> None:
     rules = [ClusterRule(label="one", tasks=("a",), dimensions=dimensions, start=start)]
@@ -138,7 +138,7 @@ def test_every_task_is_in_one_cluster_or_it_is_said_why_not(
 
 
 @pytest.mark.parametrize(("start", "edge"), [(Start.SOURCE, (0, 1)), (Start.SINK, (1, 0))])
-def test_a_task_is_not_put_where_another_value_of_its_own_is(start: Start, edge: tuple[int, int]) -> None:
+def test_task_never_joins_a_cluster_with_another_value(start: Start, edge: tuple[int, int]) -> None:
     ids: list[DataId] = [{"visit": 1, "band": "r"}, {"visit": 2}]
     tasks = [Task(name=f"n{number}", label="a", data_id=each) for number, each in enumerate(ids)]
     rule = ClusterRule(label="cl", tasks=("a",), dimensions=("visit", "band"), start=start)
@@ -146,7 +146,7 @@ def test_a_task_is_not_put_where_another_value_of_its_own_is(start: Start, edge:
         cluster_by_dimension(TaskGraph(name="g", dag=Dag(tasks, [edge])), ClusteringSettings(rules=(rule,)))
 
 
-def test_dimensions_that_follow_from_a_data_id_will_do() -> None:
+def test_implied_dimensions_are_accepted() -> None:
     tasks = [
         Task(name=f"a{visit}", label="a", data_id={"visit": visit}, implied={"band": band})
         for visit, band in ((1, "r"), (2, "i"), (3, "r"))

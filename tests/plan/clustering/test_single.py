@@ -1,4 +1,4 @@
-"""One task, one job."""
+"""Each task is a cluster of its own."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def test_what_is_right_is_no_problem() -> None:
 
 def test_what_slurm_has_no_word_for_is_noted() -> None:
     (note,) = problems(context(), attributes={"accountingUser": "me", "abortOnValue": 3, "abortReturnValue": 7})
-    assert note.message == "Slurm takes no notice of 'accountingUser', 'abortReturnValue'"
+    assert note.message == "Slurm ignores 'accountingUser', 'abortReturnValue'"
     assert not note.fatal
 
 

@@ -14,7 +14,7 @@ from longshore.app.configure.configuration import Configuration
 from longshore.contract.context import Problem
 from longshore.model.tasks.file import File
 from longshore.model.workflow.job import Job
-from longshore.plan.commands import command_program, substitute_inherited
+from longshore.plan.job_commands import command_program, substitute_inherited
 
 COMMAND: Final = "runQuantumCommand"
 _CORRECT: Final = "Correct 'runQuantumCommand', or begin it with 'sh -c' if an earlier job makes the program."

@@ -14,7 +14,7 @@ from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.state.resource_pool import NO_IDENTITIES, Identities
 from longshore.model.workflow.request import Request
 from longshore.plan.allotted_resources import identity_variables, thread_variables
-from longshore.plan.commands import (
+from longshore.plan.job_commands import (
     full_command,
     job_variables,
     substitute_files,

@@ -198,7 +198,7 @@ def unknown_name(kind: str, name: str, known: Iterable[str], origin: Origin | No
     """Error for an unknown name."""
     known = list(known)
     hint = did_you_mean(name, known) or (f"There are {', '.join(known[:20])}." if known else "There are none.")
-    return ConfigError(f"{where} names the {kind} {shown(name)}, which is not there", origin=origin, hint=hint)
+    return ConfigError(f"{where} names the unknown {kind} {shown(name)}", origin=origin, hint=hint)
 
 
 # ------------------------------------------------------------------------------------------- dimensions and relations

@@ -276,7 +276,7 @@ def resolve_column(column: Column, *, dimensions: Mapping[str, Dimension], origi
     name, _, attribute = column.name.partition(".")
     if name not in dimensions:
         hint = did_you_mean(name, dimensions) or f"If it is a text, quote it: '{column.name}'."
-        raise query_error(f"there is no dimension '{name}'", column.at, origin, hint)
+        raise query_error(f"unknown dimension '{name}'", column.at, origin, hint)
     dimension = dimensions[name]
     table = dimension.table
     if table is not None and attribute in table.columns and attribute != dimension.column:

@@ -50,7 +50,7 @@ def read_header(line: bytes, origin: Origin) -> GraphHeader:
         start = _HeaderStart()
     if start.kind != GRAPH_KIND:
         hint = f'Its first line begins with {{"kind":"{GRAPH_KIND}","version":{GRAPH_VERSION}, and counts the lines.'
-        raise GraphError("this is no graph file" if line.strip() else "the file is empty", origin=place, hint=hint)
+        raise GraphError("this is not a graph file" if line.strip() else "the file is empty", origin=place, hint=hint)
     version = start.version
     if not isinstance(version, int) or isinstance(version, bool) or version < 1:
         raise GraphError("the graph file does not say its 'version', a whole number", origin=place)
@@ -175,8 +175,8 @@ class _TaskBuilder:
             found = parents
             if (nowhere := max(parents)) >= self._count:
                 raise GraphError(
-                    f"the task '{stored.name}' waits for the task {nowhere}, which is not there: "
-                    f"there are {self._count:,}, counted from 0"
+                    f"the task '{stored.name}' waits for the task {nowhere}, but there "
+                    f"are {self._count:,} tasks, counted from 0"
                 ) from None
         return found if len(found) == 1 or len(set(found)) == len(found) else list(dict.fromkeys(found))
 
@@ -218,8 +218,8 @@ class _TaskBuilder:
             return self._files[number]
         except IndexError:
             raise GraphError(
-                f"the task '{stored.name}' names the file {number}, which is not there: "
-                f"there are {len(self._files):,}, counted from 0"
+                f"the task '{stored.name}' names the file {number}, but there "
+                f"are {len(self._files):,} files, counted from 0"
             ) from None
 
 

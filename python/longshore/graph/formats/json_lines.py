@@ -87,7 +87,7 @@ class LineReader:
         if found := re.fullmatch(r"Object contains unknown field `(.*)`", error):
             known = LINE_KEYS[what]
             hint = did_you_mean(found[1], known) or f"Known are {', '.join(known)}."
-        message = f"this is no {what}: {decode_reason(error)}"
+        message = f"this is not a valid {what}: {decode_reason(error)}"
         raise GraphError(message, origin=Origin(self.file, number, 1), hint=hint)
 
     def _raise_malformed(self, what: str, line: bytes, error: str, number: int) -> NoReturn:

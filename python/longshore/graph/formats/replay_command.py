@@ -79,7 +79,7 @@ def read_replay_settings(settings: Mapping[str, Any]) -> ReplaySettings:
     for key in settings:
         if key not in known:
             hint = did_you_mean(str(key), known) or f"There are {', '.join(SCALES)}."
-            raise ConfigError(f"there is no 'replay.{key}'", hint=hint)
+            raise ConfigError(f"unknown key 'replay.{key}'", hint=hint)
     return ReplaySettings(
         python=str(settings.get("python", PROGRAMS["python"])),
         program=str(settings.get("program", PROGRAMS["program"])),

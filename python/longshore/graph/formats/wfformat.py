@@ -213,7 +213,7 @@ def _edges(tasks: Sequence[_RecordedTask], index: Mapping[str, int], place: Orig
 
 
 def _unknown_task_error(where: str, task: str, missing: str, index: Mapping[str, int], place: Origin) -> GraphError:
-    message = f"workflow.specification.{where}: '{task}' names the task '{missing}', which is not there"
+    message = f"workflow.specification.{where}: '{task}' names the unknown task '{missing}'"
     return GraphError(message, origin=place, hint=did_you_mean(missing, index))
 
 
@@ -234,7 +234,7 @@ def _executions(records: Sequence[_Execution], index: Mapping[str, int], place: 
     for position, record in enumerate(records):
         where = f"workflow.execution.tasks[{position}]"
         if record.id not in index:
-            message = f"{where}: there is no task '{record.id}' in the specification"
+            message = f"{where}: the task '{record.id}' is not in the specification"
             raise GraphError(message, origin=place, hint=did_you_mean(record.id, index))
         if executions.setdefault(record.id, record) is not record:
             raise GraphError(f"{where}: the task '{record.id}' was recorded twice", origin=place)

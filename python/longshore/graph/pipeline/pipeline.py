@@ -124,7 +124,7 @@ def missing_files(pipeline: Pipeline, absent: Collection[str]) -> FilesError | N
         if gone:
             others = f" (and {len(gone) - 1:,} more of '{external.dataset}')" if gone[1:] else ""
             return FilesError(
-                f"the file {shown(gone[0], 200)} is not there{others}, which '{external.paths[gone[0]]}' reads",
+                f"the file {shown(gone[0], 200)} does not exist{others}; '{external.paths[gone[0]]}' reads it",
                 origin=external.origin,
                 hint=f"No task makes the dataset '{external.dataset}'.",
             )

@@ -28,8 +28,8 @@ from longshore.contract.service import ServiceTraits
 from longshore.engine.run.service import EngineService
 from longshore.engine.schedule.concurrency_limits import unbounded
 from longshore.plan.allotted_resources import GPU_RESOURCES, GPU_VARIABLES
-from longshore.plan.commands import command_argv
 from longshore.plan.ignored_requests import ignored_requests
+from longshore.plan.job_commands import command_argv
 from longshore.services.local import render
 from longshore.services.local.client import LocalClient
 from longshore.services.local.end_records import PASSING

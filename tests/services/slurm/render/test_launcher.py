@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 from longshore.errors import ConfigError
-from longshore.plan.commands import add_launcher, add_setup
+from longshore.plan.job_commands import add_launcher, add_setup
 from longshore.services.slurm.render.launcher import launcher_line
 from longshore.services.slurm.service import SlurmService
 from longshore.sites.job_setup import launch_line

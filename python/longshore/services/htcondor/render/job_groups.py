@@ -12,7 +12,7 @@ from longshore.contract.context import Context
 from longshore.model.tasks.task import Command
 from longshore.model.workflow.job import Job, JobSettings
 from longshore.model.workflow.request import Request
-from longshore.plan.commands import (
+from longshore.plan.job_commands import (
     add_launcher,
     add_setup,
     add_user_lines,

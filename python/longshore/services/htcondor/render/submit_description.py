@@ -13,7 +13,7 @@ from longshore.engine.policy.retry import RetryRules, rules_of
 from longshore.model.workflow.job import JobSettings
 from longshore.model.workflow.request import MIB, Request
 from longshore.plan.allotted_resources import GPU_RESOURCES, thread_variables
-from longshore.plan.commands import job_variables
+from longshore.plan.job_commands import job_variables
 from longshore.services.htcondor.render import log_names, quoting
 from longshore.services.htcondor.render.job_groups import Text
 from longshore.services.htcondor.render.memory_expressions import (

@@ -1,4 +1,4 @@
-"""Commands: what is split is what a shell would have executed, and what is quoted comes out as it went in."""
+"""Split commands equal the words of a shell, and quoted text round-trips."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.depth import examples
 from longshore.model.tasks.task import Command
 from longshore.model.workflow.job import JobSettings
 from longshore.model.workflow.request import MIB, Request
-from longshore.plan.commands import (
+from longshore.plan.job_commands import (
     SHELL,
     add_user_lines,
     command_argv,
@@ -58,7 +58,7 @@ def encoded(given: tuple[str, ...]) -> list[bytes]:
 
 @quickly
 @given(benign)
-def test_a_line_that_is_split_is_what_the_shell_would_execute(echo: str, rest: str) -> None:
+def test_split_line_equals_the_words_of_the_shell(echo: str, rest: str) -> None:
     line = f"{echo} {rest}"
     argv = command_argv(line)
     assert argv[0] == echo
@@ -67,7 +67,7 @@ def test_a_line_that_is_split_is_what_the_shell_would_execute(echo: str, rest: s
 
 @quickly
 @given(awkward)
-def test_a_line_with_anything_for_a_shell_is_the_shells_or_split_as_it_would(echo: str, rest: str) -> None:
+def test_line_with_shell_syntax_goes_to_the_shell(echo: str, rest: str) -> None:
     line = f"{echo} {rest}"
     argv = command_argv(line)
     if argv[:2] != (SHELL, "-c"):
@@ -159,7 +159,7 @@ def test_a_program_named_as_something_of_the_shells_is_still_the_program(tmp_pat
     assert done.stdout.decode() == "it is me: a\\nb\n"
 
 
-def test_a_command_of_no_words_starts_nothing() -> None:
+def test_empty_command_starts_nothing() -> None:
     assert subprocess.run([SHELL, "-c", shell_line(())], capture_output=True, check=False).returncode == 127
 
 
@@ -185,7 +185,7 @@ values = st.lists(words | awkward | names.map("<ENV:{}>".format), max_size=5).ma
 @pytest.mark.parametrize("shell", SHELLS)
 @given(value=values, x=words | awkward, y=values, own=values)
 @example("<ENV:X>'<ENV:X><ENV:Y>\n", "$Y `y` '\"\n", "<ENV:X>", "<ENV:X>")
-def test_a_value_takes_what_is_inherited_alike_with_and_without_a_shell(
+def test_inherited_variables_are_substituted_with_and_without_a_shell(
     echo: str, shell: str, value: str, x: str, y: str, own: str
 ) -> None:
     inherited = {"X": x, "Y": y}
@@ -195,7 +195,7 @@ def test_a_value_takes_what_is_inherited_alike_with_and_without_a_shell(
     assert printed((shell, "-euc", f"{echo} {line}"), **inherited) == encoded((f"X={filled['X']}",))
 
 
-def test_what_is_inherited_is_filled_in_once() -> None:
+def test_inherited_variables_are_substituted_once() -> None:
     given = {"PATH": "<ENV:HOME>/bin:<ENV:PATH>", "A": "<ENV:PATH>", "B": "$HOME <ENV:NO>.", "C": "<ENV:TEXT>"}
     inherited = {"PATH": "/bin", "HOME": "/me", "TEXT": "<ENV:HOME>"}
     assert substitute_inherited(given, inherited) == {
@@ -245,13 +245,13 @@ def test_all_values_of_a_job_reach_it_as_variables() -> None:
     }
 
 
-def test_what_is_not_asked_for_has_no_variable() -> None:
+def test_absent_request_has_no_variable() -> None:
     variables = job_variables(name="a", label="l", attempt=1, request=Request(), run_dir="/")
     assert not [name for name in variables if name.endswith("_MB")]
 
 
 @pytest.mark.parametrize("command", ["exit 3", ("sh", "-c", "exit 3")])
-def test_lines_around_a_command_share_a_shell_and_the_last_is_always_run(command: Command) -> None:
+def test_user_lines_share_a_shell_and_the_last_always_runs(command: Command) -> None:
     script = add_user_lines(command, "MINE=set", 'echo "after $MINE"')
     done = subprocess.run([SHELL, "-c", str(script)], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (3, "after set\n")
@@ -269,9 +269,7 @@ def test_lines_around_a_command_share_a_shell_and_the_last_is_always_run(command
         ("echo one # a remark", "true # another", "echo two # a third", 0, "one\ntwo\n"),
     ],
 )
-def test_what_the_lines_around_a_command_come_to(
-    command: Command, before: str, after: str, status: int, said: str
-) -> None:
+def test_exit_status_of_user_lines(command: Command, before: str, after: str, status: int, said: str) -> None:
     line = shell_line(add_user_lines(command, before, after))
     done = subprocess.run([SHELL, "-c", line], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (status, said)
