@@ -18,6 +18,7 @@ from tests.engine.schedulers import make_scheduler
 from longshore.contract.batch import Limits
 from longshore.engine.keeper.attempts import Attempts
 from longshore.engine.keeper.processes import Processes
+from longshore.engine.keeper.protocol import MemberOrder
 from longshore.engine.keeper.records import Records
 from longshore.engine.keeper.watchdog import Watchdog
 from longshore.engine.policy.retry import RetryRules
@@ -107,7 +108,7 @@ class PaperKeeper(Attempts):
         os.close(self.nowhere)
         self.started: Counter[tuple[int, int]] = Counter()
 
-    def start(self, member: dict[str, Any], lane: str | None) -> None:
+    def start(self, member: MemberOrder, lane: str | None) -> None:
         job, attempt = member["j"], member["a"]
         self.started[job, attempt] += 1
         self.running[job] = (job, attempt, 0.0, "", lane)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from longshore.contract.context import RunPaths
+from longshore.engine.keeper.protocol import MemberOrder
 from longshore.model.run.event import Ended, Lost, Started
 from longshore.services.local.client import LocalClient
 from longshore.services.local.keeper_records import KeeperFile
@@ -69,7 +70,7 @@ class Inbox:
         self.until(lambda: [event for event in self.events if event.j == job])
 
 
-def member(run: RunPaths, job: int, *argv: str) -> dict[str, Any]:
+def member(run: RunPaths, job: int, *argv: str) -> MemberOrder:
     marks = {"LONGSHORE_JOB_RUN_MARK": str(run.root), "LONGSHORE_JOB_INDEX": f"{job}.1"}
     log = str(run.root / f"{job}.log")
     return {"j": job, "a": 1, "argv": argv, "e": 0, "v": marks, "cwd": str(run.root), "log": log}

@@ -74,8 +74,9 @@ def test_an_environment_is_sent_once_and_to_every_keeper(run: RunPaths, inbox: I
     number = inbox.client.environment(shared)
     assert inbox.client.environment(shared) == number
     for job in range(2):
-        words = {**member(run, job, "/bin/sh", "-c", "echo $COLOUR"), "e": number}
-        inbox.client.start(f"t{job}", [words])
+        order = member(run, job, "/bin/sh", "-c", "echo $COLOUR")
+        order["e"] = number
+        inbox.client.start(f"t{job}", [order])
         assert isinstance(inbox.end(job), Ended)
         assert (run.root / f"{job}.log").read_text("utf-8") == "green\n"
         if job == 0:

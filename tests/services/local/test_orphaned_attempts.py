@@ -9,21 +9,24 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Unpack
 
 import pytest
 from tests.services.local.keeper_process import HOG, MIB
 from tests.services.local.processes import Inbox, keepers, kill_keeper, member
 
 from longshore.contract.context import RunPaths
+from longshore.engine.keeper.protocol import LimitsOrder, MemberOrder
 from longshore.model.run.event import Ended, Lost
 from longshore.model.run.state import Cause
 from longshore.services.local.client import LocalClient
 from longshore.services.local.keeper_records import KeeperFile
 
 
-def limited(run: RunPaths, *argv: str, **lim: Any) -> dict[str, Any]:
-    return member(run, 1, *argv) | {"lim": lim}
+def limited(run: RunPaths, *argv: str, **lim: Unpack[LimitsOrder]) -> MemberOrder:
+    order = member(run, 1, *argv)
+    order["lim"] = lim
+    return order
 
 
 def folder_of(run: RunPaths) -> Path:
@@ -34,7 +37,7 @@ def folder_of(run: RunPaths) -> Path:
     return Path(file.began.tmp)
 
 
-def orphan(run: RunPaths, inbox: Inbox, *argv: str, **lim: Any) -> Ended:
+def orphan(run: RunPaths, inbox: Inbox, *argv: str, **lim: Unpack[LimitsOrder]) -> Ended:
     """The end of an attempt whose keeper was killed while it ran."""
     inbox.client.start("t", [limited(run, *argv, **lim)])
     inbox.start(1)

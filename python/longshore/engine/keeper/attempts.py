@@ -31,10 +31,10 @@ else:
 
 if TYPE_CHECKING:
     import resource
-    from collections.abc import Callable
-    from typing import Any
+    from collections.abc import Callable, Sequence
 
-    from longshore.engine.keeper.rows import Chosen, Member, Unwanted
+    from longshore.engine.keeper.protocol import EndNotes, MemberOrder, Order, RunOrder
+    from longshore.engine.keeper.rows import Chosen, Unwanted
     from longshore.engine.keeper.watchdog import Watchdog
 
 _RESET = (signal.SIGPIPE, signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGXFSZ)
@@ -75,7 +75,7 @@ class Attempts:
         self.running: dict[int, tuple[int, int, float, str, str | None]] = {}
         """Job, attempt, when it began, its temporary directory and its lane, by number of the process."""
         self.rows = Rows()
-        self.chosen: list[tuple[str | None, Member]] = []
+        self.chosen: list[tuple[str | None, MemberOrder]] = []
         """Lane and attempt of what starts as soon as the record that says so is written."""
         self.preparing = False
         """Whether what is being made for an attempt is ours: its log, its temporary directory."""
@@ -98,16 +98,15 @@ class Attempts:
 
     def obey(self, line: bytes) -> None:
         """Take one order; `start_chosen` carries it out."""
-        order = json.loads(line)
-        kind = order["o"]
-        if kind == "env":
+        order: Order = json.loads(line)
+        if order["o"] == "env":
             self.environments.add(order)
-        elif kind == "run":
+        elif order["o"] == "run":
             self.take(order)
-        elif kind == "kill":
+        else:
             # What was ordered before it, perhaps in the same breath, is there to be killed.
             self.start_chosen()
-            wanted = {tuple(member) for member in order["m"]}
+            wanted = {(job, attempt) for job, attempt in order["m"]}
             self.turn_away(lambda _, member: (member["j"], member["a"]) in wanted)
             for attempt_id in wanted & self.starting.keys():
                 self.starting[attempt_id] = order["sig"]
@@ -115,7 +114,7 @@ class Attempts:
                 if (job, attempt) in wanted:
                     send(pid, order["sig"])
 
-    def take(self, order: dict[str, Any]) -> None:
+    def take(self, order: RunOrder) -> None:
         """Choose what is to start at once, and put the rest into its lane."""
         tag, lane = json.dumps(order["b"]), order.get("l")
         if lane is None:
@@ -124,7 +123,7 @@ class Attempts:
         self.choose_next(self.rows.add(lane, order["n"], tag, order["m"]))
         self.enough = len(self.rows) // 2
 
-    def choose(self, lane: str | None, tag: str, members: list[Member]) -> None:
+    def choose(self, lane: str | None, tag: str, members: Sequence[MemberOrder]) -> None:
         """Write down that these are about to be started."""
         these = ",".join(["[%d,%d]" % (member["j"], member["a"]) for member in members])
         self.records.take('{"r":"got","b":%s,"m":[%s]}\n' % (tag, these))
@@ -145,7 +144,7 @@ class Attempts:
         """Take attempts out of their lanes, and write down that they will not be started."""
         self.note_never(self.rows.turn_away(unwanted))
 
-    def note_never(self, gone: list[Member]) -> None:
+    def note_never(self, gone: list[MemberOrder]) -> None:
         """Write down that attempts which waited will not be started."""
         if gone:
             self.records.add({"r": "never", "m": [[member["j"], member["a"]] for member in gone]})
@@ -177,7 +176,7 @@ class Attempts:
             # The engine has just looked itself.
             return False
 
-    def not_for_us(self, member: Member) -> dict[str, object]:
+    def not_for_us(self, member: MemberOrder) -> dict[str, object]:
         """Say of an attempt that it was not started, and is the next engine's to start."""
         end = {"r": "end", "j": member["j"], "a": member["a"], "t": time.time(), "no": errno.ESTALE, "own": True}
         return dict(end, err="another engine has taken the run up")
@@ -193,7 +192,7 @@ class Attempts:
             return None
         return _WAKE_S
 
-    def start(self, member: Member, lane: str | None) -> None:
+    def start(self, member: MemberOrder, lane: str | None) -> None:
         """Start one attempt, or have it started."""
         attempt = member["j"], member["a"]
         tmp = self.scratch.path(*attempt)
@@ -219,7 +218,7 @@ class Attempts:
             self.records.add(self.not_started(member, error, tmp))
             self.leave(lane)
 
-    def spawn(self, member: Member, tmp: str) -> tuple[int, float]:
+    def spawn(self, member: MemberOrder, tmp: str) -> tuple[int, float]:
         """Start a process, wait until its program is loaded, and return its number and when it began."""
         self.preparing = True
         # Opened here and not in the new process, so that an error names the log and not the program.
@@ -247,7 +246,7 @@ class Attempts:
             os.close(log)
         return pid, up
 
-    def take_down(self, member: Member, lane: str | None, tmp: str, pid: int, up: float) -> None:
+    def take_down(self, member: MemberOrder, lane: str | None, tmp: str, pid: int, up: float) -> None:
         """Take down that an attempt runs, and when it began: seconds since boot."""
         job, attempt = member["j"], member["a"]
         self.running[pid] = (job, attempt, time.monotonic(), tmp, lane)
@@ -272,7 +271,7 @@ class Attempts:
                 self.records.add(self.not_started(member, error, tmp))
                 self.leave(lane)
 
-    def not_started(self, member: Member, error: Exception, tmp: str) -> dict[str, object]:
+    def not_started(self, member: MemberOrder, error: Exception, tmp: str) -> dict[str, object]:
         """Say in the log and in a record why an attempt could not be started."""
         text = getattr(error, "strerror", None) or str(error)
         named = getattr(error, "filename", None) or "".join(member["argv"][:1])
@@ -323,7 +322,7 @@ class Attempts:
         job, attempt, began, tmp, lane = self.running.pop(pid)
         cpu, run = usage.ru_utime + usage.ru_stime, time.monotonic() - began
         rss = usage.ru_maxrss * 1024 if usage.ru_maxrss > own else None
-        more: dict[str, object] = {}
+        more: EndNotes = {}
         kept = None
         if self.watchdog.concerns(pid, status):
             kept = self.scratch.keep(tmp) if self.watchdog.keeps_tmp(pid, status) else None

@@ -16,9 +16,7 @@ else:
     from spawner import pair
 
 if TYPE_CHECKING:
-    from typing import Any, TypeAlias
-
-    Member: TypeAlias = dict[str, Any]
+    from longshore.engine.keeper.protocol import EnvironmentOrder, MemberOrder
 
 
 class Environments:
@@ -31,7 +29,7 @@ class Environments:
         self.programs: dict[tuple[str, str], str] = {}
         """Path of a program by its name and PATH."""
 
-    def add(self, order: dict[str, Any]) -> None:
+    def add(self, order: EnvironmentOrder) -> None:
         """Take an environment."""
         number = order["id"]
         self.variables[number] = {**self.variables.get(order.get("on", -1), {}), **order["env"]}
@@ -41,15 +39,15 @@ class Environments:
             # Who uses it is told by the standard library what is wrong with it.
             self.pairs.pop(number, None)
 
-    def program(self, member: Member) -> str:
+    def program(self, member: MemberOrder) -> str:
         """Path of a program, as execvp would find it with the job's own PATH."""
         if not member["argv"]:
             raise ValueError("the command has no words")
-        word: str = member["argv"][0]
+        word = member["argv"][0]
         if "/" in word:
             return word
         environment = self.variables[member["e"]]
-        path: str = member["v"].get("PATH", environment.get("PATH", os.defpath))
+        path = member["v"].get("PATH", environment.get("PATH", os.defpath))
         return self.programs.get((word, path)) or self.find(word, path, member["cwd"])
 
     def find(self, word: str, path: str, start: str) -> str:

@@ -10,12 +10,13 @@ from collections import deque
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any, TypeAlias
+    from collections.abc import Callable, Sequence
+    from typing import TypeAlias
 
-    Member: TypeAlias = dict[str, Any]
-    Unwanted: TypeAlias = Callable[[float, Member], bool]
-    Chosen: TypeAlias = tuple[str, str, Member]
+    from longshore.engine.keeper.protocol import MemberOrder
+
+    Unwanted: TypeAlias = Callable[[float, MemberOrder], bool]
+    Chosen: TypeAlias = tuple[str, str, MemberOrder]
 
 _PATIENCE_S = 0.25
 """How long an attempt may wait in its lane; it was sent ahead because those before it were expected to be short."""
@@ -27,7 +28,7 @@ class Lane:
     def __init__(self) -> None:
         self.slots = 0
         self.running = 0
-        self.waiting: deque[tuple[float, str, Member]] = deque()
+        self.waiting: deque[tuple[float, str, MemberOrder]] = deque()
         """Since when, the tag of the batch, and the attempt."""
 
 
@@ -41,7 +42,7 @@ class Rows:
         """How many attempts wait."""
         return sum(len(lane.waiting) for lane in self.lanes.values())
 
-    def add(self, name: str, slots: int, tag: str, members: list[Member]) -> list[Chosen]:
+    def add(self, name: str, slots: int, tag: str, members: Sequence[MemberOrder]) -> list[Chosen]:
         """Put attempts at the end of a lane, say how many of it may run, and return those that are to start at once."""
         lane = self.lanes.setdefault(name, Lane())
         lane.slots = slots
@@ -60,9 +61,9 @@ class Rows:
             del self.lanes[name]
         return chosen, not lane.waiting
 
-    def turn_away(self, unwanted: Unwanted) -> list[Member]:
+    def turn_away(self, unwanted: Unwanted) -> list[MemberOrder]:
         """Take attempts out of their lanes, and return them."""
-        gone: list[Member] = []
+        gone: list[MemberOrder] = []
         for name, lane in list(self.lanes.items()):
             found = [member for since, _, member in lane.waiting if unwanted(since, member)]
             if found:
@@ -72,7 +73,7 @@ class Rows:
                     del self.lanes[name]
         return gone
 
-    def turn_impatient_away(self) -> tuple[list[Member], float | None]:
+    def turn_impatient_away(self) -> tuple[list[MemberOrder], float | None]:
         """Take out who has waited too long; return them, and in how many seconds to look again."""
         oldest = min((lane.waiting[0][0] for lane in self.lanes.values() if lane.waiting), default=None)
         if oldest is None:

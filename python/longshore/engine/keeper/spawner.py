@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Any, TypeAlias
 
-    Asked: TypeAlias = tuple[Any, bytes, bytes, bytes, Any, Any]
+    Words: TypeAlias = ctypes.Array[ctypes.c_char_p]
+    Asked: TypeAlias = tuple[Any, bytes, bytes, bytes, Words, Words]
     Result: TypeAlias = tuple[Any, int, float]
 
 _SETSIGDEF, _SETSIGMASK, _SETSID = 0x04, 0x08, 0x80

@@ -27,10 +27,9 @@ else:
     from kernel import number_after, say_in_log, send
 
 if TYPE_CHECKING:
-    from typing import Any
-
     from longshore.engine.keeper.cgroups import Groups
     from longshore.engine.keeper.processes import Processes
+    from longshore.engine.keeper.protocol import EndNotes, LimitsOrder
 
 _MIB = 1 << 20
 _NO_LIMIT = float("inf")
@@ -59,7 +58,7 @@ class Watched:
         Path of its log.
     """
 
-    def __init__(self, pid: int, limits: dict[str, Any], log: str) -> None:
+    def __init__(self, pid: int, limits: LimitsOrder, log: str) -> None:
         self.pid = pid
         self.log = log
         self.tmp: str = limits.get("tmp", "none")
@@ -106,7 +105,7 @@ class Watchdog:
 
     # ------------------------------------------------------------------------------------------------ what it is told
 
-    def begin(self, pid: int, limits: dict[str, Any], log: str, *, ran: float = 0.0) -> None:
+    def begin(self, pid: int, limits: LimitsOrder, log: str, *, ran: float = 0.0) -> None:
         """Watch an attempt from now on, which has run for some seconds already if nobody watched it so far."""
         now = time.monotonic()
         watched = self.watched[pid] = Watched(pid, limits, log)
@@ -122,7 +121,7 @@ class Watchdog:
         # One that has just begun has not had the time to do harm.
         self.next_look = max(self.next_look, now + _SHORTEST_S)
 
-    def ended(self, pid: int, status: int, peak: int | None) -> dict[str, Any]:
+    def ended(self, pid: int, status: int, peak: int | None) -> EndNotes:
         """What there is to say of an attempt that ended, beside its status.
 
         Parameters
@@ -135,7 +134,7 @@ class Watchdog:
             The most memory that any one of its processes had, as far as the kernel says.
         """
         watched = self.watched.pop(pid, None)
-        fields: dict[str, Any] = {}
+        fields: EndNotes = {}
         if watched is not None:
             self.sampled.pop(pid, None)
             self.logged.pop(pid, None)
@@ -146,10 +145,11 @@ class Watchdog:
             if watched.why:
                 # What it sent away in sessions of their own does not end with its group.
                 self.processes.kill(rest)
-                fields.update(why=watched.why, say=watched.say)
+                fields["why"], fields["say"] = watched.why, watched.say
                 return fields
         if self.killed_by_kernel(status):
-            fields.update(why="OOM", say="the kernel killed it, or a process of it, for want of memory")
+            fields["why"] = "OOM"
+            fields["say"] = "the kernel killed it, or a process of it, for want of memory"
         return fields
 
     def leave_group(self, watched: Watched) -> None:

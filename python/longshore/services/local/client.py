@@ -9,16 +9,17 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from longshore.contract.batch import MemberEvent
 from longshore.contract.context import RunPaths
 from longshore.engine import keeper
 from longshore.engine.keeper.kernel import orphans_come_home
+from longshore.engine.keeper.protocol import MemberOrder, RunOrder
 from longshore.engine.rundir.journal import path_of
 from longshore.model.run.event import Lost
 from longshore.services.local.end_records import EndRecord, Never, StartRecord, ended, started
@@ -100,7 +101,7 @@ class LocalClient:
             self._number_of[id(shared)] = len(self._shared)
         return self._number_of[id(shared)]
 
-    def start(self, tag: str, members: list[dict[str, Any]], *, lane: str | None = None, slots: int = 0) -> None:
+    def start(self, tag: str, members: Sequence[MemberOrder], *, lane: str | None = None, slots: int = 0) -> None:
         """Order a keeper to start attempts, at once or as their lane has slots.
 
         Raises
@@ -109,9 +110,9 @@ class LocalClient:
             No keeper can be started.
         """
         for again in (True, False):
-            order: dict[str, Any] = {"o": "run", "b": tag, "m": members}
+            order: RunOrder = {"o": "run", "b": tag, "m": members}
             if lane is not None:
-                order |= {"l": lane, "n": max(0, slots - self._count_elsewhere(lane))}
+                order["l"], order["n"] = lane, max(0, slots - self._count_elsewhere(lane))
             try:
                 self._send(encoded(order) + b"\n")
                 assert self._own is not None

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import errno
 import os
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 
+from longshore.engine.keeper.protocol import LimitsOrder
 from longshore.model.run.event import Ended, Started
 from longshore.model.run.state import Cause
 from longshore.model.signals import signal_name
@@ -58,7 +59,7 @@ class StartRecord(msgspec.Struct, frozen=True, tag_field="r", tag="start"):
     pid: int
     t: float
     up: float
-    lim: dict[str, Any] | None = None
+    lim: LimitsOrder | None = None
     """The limits it was ordered with, in the words of the keeper."""
     log: str = ""
 

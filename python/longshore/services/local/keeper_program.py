@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from longshore.contract.context import RunPaths
+from longshore.engine.keeper.protocol import Order
 from longshore.errors import RunNotFoundError
 from longshore.world.files.atomic import write_atomically
 from longshore.world.runs.run_directory import read_card
@@ -33,7 +33,7 @@ def temporary_prefix() -> str:
     return f"longshore-{os.getuid()}-"
 
 
-def encoded(order: dict[str, Any]) -> bytes:
+def encoded(order: Order) -> bytes:
     """An order as the keeper reads it."""
     try:
         return _encode(order)

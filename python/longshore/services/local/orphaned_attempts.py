@@ -86,7 +86,8 @@ class Orphans:
     def _seen(self, start: StartRecord, file: KeeperFile, status: int, cpu_s: float) -> Ended:
         """The end of one whose parent this process had become."""
         notes = self._watch(start).ended(start.pid, status, None)
-        bad = bool(status or "why" in notes)
+        if kept := keep_folder(start, file, bad=bool(status or "why" in notes)):
+            notes["tmp"] = kept
         record = EndRecord(
             j=start.j,
             a=start.a,
@@ -94,7 +95,6 @@ class Orphans:
             s=status,
             run=_run_s(start),
             cpu=cpu_s,
-            tmp=keep_folder(start, file, bad=bad),
             **notes,
         )
         return ended(record, host=self._host)

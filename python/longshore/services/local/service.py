@@ -25,6 +25,7 @@ from longshore.contract.context import Context, Mark, PingReport, Problem, Rende
 from longshore.contract.executor import Executor, HostBound, NewsWait, ProcessCleanup, ResourceProbe
 from longshore.contract.intervention import CancelOutcome
 from longshore.contract.service import ServiceTraits
+from longshore.engine.keeper.protocol import LimitsOrder, MemberOrder
 from longshore.engine.run.service import EngineService
 from longshore.engine.schedule.concurrency_limits import unbounded
 from longshore.plan.allotted_resources import GPU_RESOURCES, GPU_VARIABLES
@@ -97,22 +98,29 @@ class LocalExecutor(Executor, ResourceProbe, NewsWait, ProcessCleanup, HostBound
             return Throttled(why, _WAIT_S) if error.errno in PASSING else Rejected(why)
         return Accepted(batch.tag)
 
-    def _limits_of(self, limits: AttemptLimits) -> dict[str, Any]:
+    def _limits_of(self, limits: AttemptLimits) -> LimitsOrder:
         """Limits in the words of the keeper."""
-        held = {"mem": limits.memory_b, "asked": limits.asked_b, "wall": limits.walltime_s, "log": limits.log_b}
-        return {
-            **{name: amount for name, amount in held.items() if amount is not None},
+        order: LimitsOrder = {
             "tmp": limits.keep_tmp.value,
             "sig": self._settings.get("signals", [signal.SIGTERM]),
             "grace": self._settings.get("grace_s", 10.0),
         }
+        if limits.memory_b is not None:
+            order["mem"] = limits.memory_b
+        if limits.asked_b is not None:
+            order["asked"] = limits.asked_b
+        if limits.walltime_s is not None:
+            order["wall"] = limits.walltime_s
+        if limits.log_b is not None:
+            order["log"] = limits.log_b
+        return order
 
-    def _order_of(self, member: BatchMember, client: LocalClient, root: str) -> dict[str, Any]:
+    def _order_of(self, member: BatchMember, client: LocalClient, root: str) -> MemberOrder:
         """What the keeper is told of an attempt: of its environment, only what others do not have alike."""
         shared = member.shared
         own = {name: value for name, value in member.environment.items() if shared.get(name) != value}
         own |= {name: "" for name in self._hidden if name not in member.environment}
-        order = {
+        order: MemberOrder = {
             "j": member.job,
             "a": member.attempt,
             "argv": command_argv(member.command),
@@ -121,7 +129,9 @@ class LocalExecutor(Executor, ResourceProbe, NewsWait, ProcessCleanup, HostBound
             "cwd": member.working_directory,
             "log": f"{root}/{member.log}",
         }
-        return order | {"lim": self._limits_of(member.limits)} if member.limits else order
+        if member.limits:
+            order["lim"] = self._limits_of(member.limits)
+        return order
 
     def find(self, tags: Iterable[str]) -> FindResult | Unreachable:
         """Return which members reached a keeper."""
