@@ -110,7 +110,6 @@ class SlurmExecutor(Executor, ResourceProbe, SubmitWindow, BatchSizing, Repriori
             books=books,
             watch=watch,
             handing=Handing(
-                run=run,
                 client=self._client,
                 scripts=scripts,
                 books=books,

@@ -22,7 +22,7 @@ from longshore.contract.batch import (
     Unsure,
     Urgency,
 )
-from longshore.contract.context import RunPaths, Unreachable
+from longshore.contract.context import Unreachable
 from longshore.errors import ConfigError
 from longshore.services.slurm.arrays.watch import Watch
 from longshore.services.slurm.batch_records import Attempt, BatchBook, Books
@@ -63,8 +63,6 @@ class Handing:
 
     Parameters
     ----------
-    run
-        The run directory.
     client
         Talks to Slurm.
     scripts
@@ -84,7 +82,6 @@ class Handing:
     def __init__(
         self,
         *,
-        run: RunPaths,
         client: SlurmClient,
         scripts: Scripts,
         books: Books,
@@ -93,7 +90,6 @@ class Handing:
         facts: ClusterFacts | None,
         limits: Limits,
     ) -> None:
-        self._run = run
         self._client = client
         self._scripts = scripts
         self._books = books
