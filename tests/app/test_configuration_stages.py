@@ -13,6 +13,7 @@ import pytest
 from tests.app.progress_notes import ProgressNotes
 
 from longshore.app.configure.configuration import Draft, ResolvedConfiguration, read_draft
+from longshore.app.configure.layers import Overrides
 from longshore.app.configure.resolved_run import ResolvedRun, resolve_run
 
 STAGES = (
@@ -45,7 +46,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def resolve_at(site: str) -> ResolvedRun:
-    return resolve_run(Path("run.yaml"), options={"computeSite": site}, sets=(), now=0.0, tell=ProgressNotes())
+    return resolve_run(Path("run.yaml"), Overrides({"computeSite": site}), now=0.0, tell=ProgressNotes())
 
 
 def counted(load: Callable[[], object]) -> tuple[Counter[str], Counter[str]]:
@@ -98,7 +99,7 @@ def test_each_layer_is_merged_once() -> None:
 
 
 def test_defaults_of_a_service_take_one_more_tree() -> None:
-    calls, merged = counted(lambda: read_draft(Path("run.yaml"), options={"computeSite": "batch"}, sets=(), now=0.0))
+    calls, merged = counted(lambda: read_draft(Path("run.yaml"), Overrides({"computeSite": "batch"}), now=0.0))
     assert set(merged.values()) == {1, 2}
     assert [name for name, number in merged.items() if number == 2] == ["computed"]
     assert merged["htcondor"] == 1
@@ -107,7 +108,7 @@ def test_defaults_of_a_service_take_one_more_tree() -> None:
 
 
 def test_stages_have_types() -> None:
-    draft = read_draft(Path("run.yaml"), options={"computeSite": "campus"}, sets=(), now=0.0)
+    draft = read_draft(Path("run.yaml"), Overrides({"computeSite": "campus"}), now=0.0)
     run = resolve_at("campus")
     assert type(draft) is Draft
     assert type(run.configuration) is ResolvedConfiguration

@@ -10,6 +10,7 @@ from tests.command import Cli
 from tests.workflows import wfformat
 
 from longshore.app.configure.configuration import Draft, read_draft
+from longshore.app.configure.layers import Overrides
 from longshore.app.configure.resolved_run import resolve_configuration
 from longshore.app.configure.user_functions import call_builtin_or_imported
 from longshore.config.values.bps_eval import Call
@@ -19,7 +20,7 @@ from longshore.errors import ConfigError
 def draft_of(folder: Path, text: str, *sets: str) -> Draft:
     path = folder / "run.yaml"
     path.write_text(text, "utf-8")
-    return read_draft(path, options={}, sets=sets, now=0)
+    return read_draft(path, Overrides(sets=sets), now=0)
 
 
 def test_a_function_is_called_only_when_asked(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ def identity(folder: Path, text: str, monkeypatch: pytest.MonkeyPatch, *, name: 
         (folder / pipeline).write_text("tasks: {}\n", "utf-8")
     (folder / name).write_text(text, "utf-8")
     monkeypatch.chdir(folder)
-    return payload_identity(read_draft(folder / name, options={}, sets=(), now=0.0))
+    return payload_identity(read_draft(folder / name, now=0.0))
 
 
 NAMED = "payload: {payloadName: mosaic}\npipelineYaml: pipe.yaml\n"

@@ -66,7 +66,7 @@ def workflow(number: int, folder: Path, *, well: bool) -> Workflow:
 
 def measured(number: int, folder: Path, *, well: bool) -> tuple[float, int]:
     """Seconds that the checks take, and the lines that they come to."""
-    begun = resolve_run(Path("run.yaml"), options={}, sets=(), now=0.0, tell=_Quiet())
+    begun = resolve_run(Path("run.yaml"), now=0.0, tell=_Quiet())
     jobs = workflow(number, folder, well=well)
     lines = 0
     began = time.process_time()

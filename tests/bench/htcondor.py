@@ -58,7 +58,7 @@ def ours(quanta: int) -> Figures:
     """Render a workflow and write it."""
     record = made_up(quanta)
     Path("run.yaml").write_text(YAML, "utf-8")
-    resolved = resolve_run(Path("run.yaml"), options={}, sets=(), now=0.0, tell=_Quiet())
+    resolved = resolve_run(Path("run.yaml"), now=0.0, tell=_Quiet())
     named = f"<FILE:{RUN_GRAPH}>"
     graph = task_graph(record, name="bench", file=File(name=RUN_GRAPH, path="graph.qg"), origin=Origin("graph.qg"))
     del record

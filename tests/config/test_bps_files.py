@@ -44,7 +44,7 @@ EXPECTED = {
 def test_what_is_said_of_a_file(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for variable in LSST:
         monkeypatch.setenv(variable, "/opt/lsst")
-    found = lint_file(FILES / name, options={}, sets=(), now=0).findings
+    found = lint_file(FILES / name, now=0).findings
     said = [f"{'error: ' if each.severity is Severity.ERROR else ''}{each.message}" for each in found]
     assert len(said) == len(EXPECTED[name])
     assert [text for text, start in zip(said, EXPECTED[name], strict=True) if not text.startswith(start)] == []
@@ -54,7 +54,7 @@ def test_what_is_said_of_a_file(name: str, monkeypatch: pytest.MonkeyPatch) -> N
 def test_the_environment_that_a_file_leans_on_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     for variable in LSST:
         monkeypatch.delenv(variable, raising=False)
-    found = lint_file(FILES / "final_job.yaml", options={}, sets=(), now=0).findings
+    found = lint_file(FILES / "final_job.yaml", now=0).findings
     assert "the environment has no variable 'CTRL_MPEXEC_DIR', which is needed when the run is submitted" in [
         each.message for each in found
     ]

@@ -227,7 +227,7 @@ def test_explain_answers_for_every_key_of_what_is_shipped(
     values = ran.json["values"] if ran else {}
     assert set(values) == keys
     monkeypatch.chdir(tmp_path)
-    configuration = read_draft(Path("run.yaml"), options={}, sets=(), now=0)
+    configuration = read_draft(Path("run.yaml"), now=0)
     moment = configuration.search("timestamp")
     for key in keys:
         searched = configuration.config.search(key, Scope(env=configuration.env))

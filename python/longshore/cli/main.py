@@ -141,19 +141,14 @@ class LazyGroup(click.Group):
 @click.option("--log-file", multiple=True, type=click.Path(dir_okay=False), help="Also log to a file (.json: as JSON).")
 @click.option("--log-tty/--no-log-tty", default=True, help="Log to the terminal (default: yes).")
 @click.option("--log-label", multiple=True, metavar="KEY=VALUE", help="Add a field to every line of a JSON log.")
-@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
-@click.pass_context
-def longshore(_ctx: click.Context, /, **options: Any) -> None:
+@click.option("--debug", is_flag=True, expose_value=False, help="Show the traceback of an error.")
+def longshore(
+    *, log_level: tuple[str, ...], long_log: bool, log_file: tuple[str, ...], log_tty: bool, log_label: tuple[str, ...]
+) -> None:
     """Load workflows onto compute sites: layered YAML in, jobs on a workload manager out."""
     from longshore.cli.logging_setup import set_up
 
-    set_up(
-        levels=options["log_level"],
-        long=options["long_log"],
-        files=options["log_file"],
-        terminal=options["log_tty"],
-        labels=options["log_label"],
-    )
+    set_up(levels=log_level, long=long_log, files=log_file, terminal=log_tty, labels=log_label)
 
 
 def main(args: list[str] | None = None) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import click
 
-from longshore.cli.options import INTERRUPTED, SERVICE, Progress, print_json
+from longshore.cli.options import INTERRUPTED, SERVICE, Command, print_json, print_notes
+from longshore.cli.run_progress import RunProgress
 
 if TYPE_CHECKING:
     from longshore.app.submit.hand_over import SubmittedRun
@@ -79,23 +81,33 @@ _OF_ALL: Final = (
 )
 
 
-def submission_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the options of a payload's submission, in BPS's order."""
-    for option in reversed((*_OF_PAYLOADS, *_OF_ALL)):
-        command = option(command)
-    return command
+def submission_options(command: Command) -> Command:
+    """Give a command the options of a payload's submission, in BPS's order, as the parameter `overrides`."""
+    return _with_overrides(command, (*_OF_PAYLOADS, *_OF_ALL))
 
 
-def script_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command those of the options that say where and how, but not what."""
-    for option in reversed(_OF_ALL):
-        command = option(command)
-    return command
+def script_options(command: Command) -> Command:
+    """Give a command those of the options that say where and how, but not what, as the parameter `overrides`."""
+    return _with_overrides(command, _OF_ALL)
 
 
-def named_values(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The values that were given, per key of ``bps_cmdline``."""
-    return {key: _joined(name, options[name]) for name, key in _KEYS.items() if options.get(name)}
+def _with_overrides(command: Command, options: Sequence[Callable[[Command], Command]]) -> Command:
+    @wraps(command)
+    def with_overrides(*args: object, sets: tuple[str, ...], **values: Any) -> object:
+        from longshore.app.configure.layers import Overrides
+
+        given = {key: values.pop(name, None) for name, key in _KEYS.items()}
+        overrides = Overrides({key: _joined(key, value) for key, value in given.items() if value}, sets)
+        return command(*args, overrides=overrides, **values)
+
+    decorated = cast("Command", with_overrides)
+    for option in reversed(options):
+        decorated = option(decorated)
+    return decorated
+
+
+def _joined(key: str, value: Any) -> Any:
+    return (":" if key == "sitePath" else ",").join(value) if isinstance(value, tuple) else value
 
 
 def see_through(submitted: SubmittedRun, *, wait: bool, as_json: bool) -> int:
@@ -110,10 +122,6 @@ def see_through(submitted: SubmittedRun, *, wait: bool, as_json: bool) -> int:
     return INTERRUPTED if wait else 0
 
 
-def _joined(name: str, value: Any) -> Any:
-    return (":" if name == "site_path" else ",").join(value) if isinstance(value, tuple) else value
-
-
 def announce(submitted: SubmittedRun) -> None:
     """BPS's three lines, which other programs read."""
     click.echo(f"Submit dir: {submitted.run.root}")
@@ -123,22 +131,19 @@ def announce(submitted: SubmittedRun) -> None:
 
 def watch(submitted: SubmittedRun) -> RunReport | None:
     """Follow the run to its end; ``None`` when the user has seen enough."""
-    progress = Progress()
     try:
-        # Imported in here: a user who has seen the run's id may interrupt at any moment.
-        from longshore.app.report.wait import wait_for
-        from longshore.app.runs.open_run import open_run
+        with RunProgress() as progress:
+            # Imported in here: a user who has seen the run's id may interrupt at any moment.
+            from longshore.app.report.wait import wait_for
+            from longshore.app.runs.open_run import open_run
 
-        return wait_for(open_run(str(submitted.run.root)), progress.show)
+            return wait_for(open_run(str(submitted.run.root)), progress.show)
     except KeyboardInterrupt:
-        progress.close()
         click.echo(
             f"longshore: no longer watching; the run goes on. To end it: longshore cancel {submitted.reference}",
             err=True,
         )
         return None
-    finally:
-        progress.close()
 
 
 def outcome(submitted: SubmittedRun, report: RunReport, *, quiet: bool) -> int:
@@ -148,8 +153,7 @@ def outcome(submitted: SubmittedRun, report: RunReport, *, quiet: bool) -> int:
 
     if not quiet:
         click.echo(outcome_line(report))
-        for note in report.notes:
-            click.echo(f"longshore: {note}", err=True)
+        print_notes(report.notes)
         if report.counts.get(JobState.FAILED):
             click.echo(f"longshore: what failed, and the logs: longshore report {submitted.reference}", err=True)
     return EXIT_STATUS[report.state]

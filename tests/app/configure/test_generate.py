@@ -12,6 +12,7 @@ from tests.workflows import ONE, wfformat
 
 from longshore.app.configure.configuration import ResolvedConfiguration, read_draft
 from longshore.app.configure.generate import generate
+from longshore.app.configure.layers import Overrides
 from longshore.app.configure.lint import check_configuration
 from longshore.app.configure.resolved_run import resolve_configuration
 from longshore.config.lint.schema_check import Finding
@@ -66,7 +67,7 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def generated(text: str, *sets: str) -> tuple[ResolvedConfiguration, list[Finding]]:
     Path("run.yaml").write_text(text, "utf-8")
-    draft = read_draft(Path("run.yaml"), options={}, sets=sets, now=0)
+    draft = read_draft(Path("run.yaml"), Overrides(sets=sets), now=0)
     draft, warnings = generate(draft, check_configuration(draft))
     return resolve_configuration(draft), warnings
 

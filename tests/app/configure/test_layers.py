@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from longshore.app.configure.configuration import Draft, read_draft
+from longshore.app.configure.layers import Overrides
 from longshore.app.configure.lint import check_configuration
 from longshore.config.lint.schema_check import Finding
 from longshore.config.values.search import Scope
@@ -33,7 +34,7 @@ def load(
     text: str = "{}", *, sets: tuple[str, ...] = (), options: dict[str, str] | None = None
 ) -> tuple[Draft, list[Finding]]:
     Path("run.yaml").write_text(text, "utf-8")
-    draft = read_draft(Path("run.yaml"), options=options or {}, sets=sets, now=0.0)
+    draft = read_draft(Path("run.yaml"), Overrides(options or {}, sets), now=0.0)
     return draft, check_configuration(draft)
 
 

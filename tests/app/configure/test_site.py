@@ -71,7 +71,7 @@ def write(name: str, text: str) -> None:
 def begun(text: str) -> tuple[Context, Profiles, Keeping]:
     Path("run.yaml").write_text(f"sitePath: sites\n{text}", "utf-8")
     tell = Keeping(Silent())
-    run = resolve_run(Path("run.yaml"), options={}, sets=(), now=0.0, tell=tell)
+    run = resolve_run(Path("run.yaml"), now=0.0, tell=tell)
     return run.context, Profiles(run), tell
 
 

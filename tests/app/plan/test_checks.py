@@ -34,7 +34,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def begun(folder: Path, text: str = "runQuantumCommand: 'true'\n") -> ResolvedRun:
     (folder / "run.yaml").write_text(text, "utf-8")
-    return resolve_run(Path("run.yaml"), options={}, sets=(), now=0.0, tell=ProgressNotes())
+    return resolve_run(Path("run.yaml"), now=0.0, tell=ProgressNotes())
 
 
 def job(name: str, *, reads: tuple[str, ...] = (), writes: tuple[str, ...] = ()) -> Job:
@@ -112,7 +112,7 @@ runQuantumCommand: 'true'
     (folder / "graph.json").write_text(json.dumps(graph), "utf-8")
     told = ProgressNotes()
     with pytest.raises(PreparationError) as caught:
-        run_stages(Path("run.yaml"), Stage.PREPARE, options={}, sets=(), tell=told)
+        run_stages(Path("run.yaml"), Stage.PREPARE, tell=told)
     error = caught.value
     found = [(str(each.origin), each.code, each.label, each.jobs) for each in error.faults]
     assert found == [
@@ -131,7 +131,7 @@ runQuantumCommand: 'true'
 def test_a_command_of_a_pipeline_has_its_place(folder: Path) -> None:
     begun(folder, "pipeline:\n  tasks:\n    a: {command: nosuch x}\n    b: {command: ./gone}\n")
     with pytest.raises(FilesError) as caught:
-        run_stages(Path("run.yaml"), Stage.PREPARE, options={}, sets=(), tell=ProgressNotes())
+        run_stages(Path("run.yaml"), Stage.PREPARE, tell=ProgressNotes())
     assert [str(each.origin) for each in caught.value.faults] == ["run.yaml:3:18", "run.yaml:4:18"]
     assert "Correct 'command', or begin it with 'sh -c'" in caught.value.faults[0].hint
 
@@ -168,7 +168,7 @@ def test_what_is_missing_here_may_be_there_where_jobs_run(folder: Path) -> None:
     graph = {"name": "w", "schemaVersion": "1.5", "workflow": {"specification": {"tasks": tasks}}}
     (folder / "graph.json").write_text(json.dumps(graph), "utf-8")
     told = ProgressNotes()
-    run_stages(Path("run.yaml"), Stage.PREPARE, options={}, sets=(), tell=told)
+    run_stages(Path("run.yaml"), Stage.PREPARE, tell=told)
     said = [note for note in told.notes if "no-such-program" in note]
     assert len(said) == 1
     assert "job 'a' runs 'no-such-program', which is not on the PATH, as seen from this host" in said[0]

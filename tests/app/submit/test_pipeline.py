@@ -37,7 +37,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def run() -> ResolvedRun:
-    return resolve_run(Path("run.yaml"), options={}, sets=(), now=0.0, tell=ProgressNotes(), run_id="k00000")
+    return resolve_run(Path("run.yaml"), now=0.0, tell=ProgressNotes(), run_id="k00000")
 
 
 @pytest.mark.parametrize("wanted", RECORDS)
@@ -61,7 +61,7 @@ def test_a_run_goes_on_from_any_record(run: ResolvedRun) -> None:
 
 @pytest.mark.parametrize("last", [Stage.ACQUIRE, Stage.CLUSTER, Stage.TRANSFORM, Stage.PREPARE])
 def test_a_command_says_what_each_stage_made(last: Stage) -> None:
-    results, folder = run_stages(Path("run.yaml"), last, options={}, sets=(), tell=ProgressNotes())
+    results, folder = run_stages(Path("run.yaml"), last, tell=ProgressNotes())
     assert [each.stage for each in results] == list(Stage)[: list(Stage).index(last) + 1]
     assert results[0].counts["tasks"] == 3
     assert results[-1].labels == {"a": 2, "b": 1}

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import pytest
 from tests.app.progress_notes import ProgressNotes
 
+from longshore.app.configure.layers import Overrides
 from longshore.app.submit.hand_over import SubmittedRun
 from longshore.app.submit.submit import submit
 from longshore.contract.context import RunPaths
@@ -73,7 +74,7 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def submitted(path: Path, told: ProgressNotes, service: type, **options: Any) -> SubmittedRun:
     named: Mapping[str, str] = {"wmsServiceClass": f"{service.__module__}.{service.__qualname__}", **options}
-    return submit(path, options=named, sets=(), tell=told)
+    return submit(path, Overrides(named), tell=told)
 
 
 def test_a_run_that_was_taken(path: Path, told: ProgressNotes) -> None:

@@ -14,6 +14,7 @@ import msgspec
 import pytest
 from tests.app.progress_notes import ProgressNotes
 
+from longshore.app.configure.layers import Overrides
 from longshore.app.submit import fingerprint
 from longshore.app.submit.pipeline import Stage
 from longshore.app.submit.stage_results import run_stages
@@ -99,9 +100,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def prepared(service: type = Taking, **options: Any) -> Path:
     named = {"wmsServiceClass": f"{service.__module__}.{service.__qualname__}", **options}
-    _, run = run_stages(
-        Path("run.yaml"), Stage.PREPARE, options=named, sets=("numberOfRetries=1",), tell=ProgressNotes()
-    )
+    _, run = run_stages(Path("run.yaml"), Stage.PREPARE, Overrides(named, ("numberOfRetries=1",)), tell=ProgressNotes())
     assert run is not None
     return run
 
@@ -228,7 +227,7 @@ def test_the_profile_of_the_site(folder: Path, own_environment: Path) -> None:
     sites.mkdir(parents=True)
     (sites / "here.yaml").write_text("service: local\nlimits: {memory: 4 GiB}\nsetup: {job: ['true']}\n", "utf-8")
     Path("run.yaml").write_text(YAML + "computeSite: here\nwmsServiceClass: local\n", "utf-8")
-    _, run = run_stages(Path("run.yaml"), Stage.PREPARE, options={}, sets=(), tell=ProgressNotes())
+    _, run = run_stages(Path("run.yaml"), Stage.PREPARE, tell=ProgressNotes())
     assert run is not None
     (sites / "here.yaml").write_text("service: local\nlimits: {memory: 2 GiB}\nsetup: {job: ['false']}\n", "utf-8")
     found = problems(run)
@@ -422,7 +421,7 @@ def test_an_id_that_another_run_has_here(folder: Path) -> None:
 
 def test_a_run_prepared_and_submitted_at_once_leaves_the_same(folder: Path) -> None:
     named = {"wmsServiceClass": f"{Taking.__module__}.{Taking.__qualname__}"}
-    done = submit(Path("run.yaml"), options=named, sets=(), tell=ProgressNotes())
+    done = submit(Path("run.yaml"), Overrides(named), tell=ProgressNotes())
     assert not done.run.submitting.exists()
     with pytest.raises(SubmissionRefusedError, match="was submitted already"):
         take_up(done.run.root, force=False, tell=ProgressNotes())

@@ -9,7 +9,7 @@ from tests.app.silent_service import silent_run
 
 from longshore.app.report.report import report_run
 from longshore.cli.inspect import watch
-from longshore.cli.options import Progress
+from longshore.cli.run_progress import RunProgress
 from longshore.model.run.state import EXIT_STATUS, JobState
 
 
@@ -26,7 +26,7 @@ def test_a_manager_that_does_not_answer_is_told_of_and_waited_for(
 
 def test_who_waits_is_told_of_it_wherever_that_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     opened = silent_run(tmp_path / "run", 2)
-    progress = Progress()
+    progress = RunProgress()
     progress.show(report_run(opened, details=False))
     progress.show(report_run(opened, details=False))
     assert capsys.readouterr().err.count("the workload manager does not answer") == 1

@@ -238,9 +238,7 @@ def test_misspelt_keys_are_read() -> None:
 def test_traps(tmp_path: Path, text: str, hint: str | None) -> None:
     path = tmp_path / "f.yaml"
     path.write_text(f"{HERE}project: {text}\n", "utf-8")
-    hints = [
-        each.hint for each in lint_file(path, options={}, sets=(), now=0).findings if " be 'text'" not in each.hint
-    ]
+    hints = [each.hint for each in lint_file(path, now=0).findings if " be 'text'" not in each.hint]
     assert len([each for each in hints if hint and each.startswith(hint)]) == bool(hint)
     assert trap_of("word", "word") is None
 
@@ -248,7 +246,7 @@ def test_traps(tmp_path: Path, text: str, hint: str | None) -> None:
 def test_a_key_given_twice_is_an_error_beside_others(tmp_path: Path) -> None:
     path = tmp_path / "f.yaml"
     path.write_text(f"{HERE}queue: a\nqueue: b\nrequestCpus: two\n", "utf-8")
-    found = lint_file(path, options={}, sets=(), now=0).findings
+    found = lint_file(path, now=0).findings
     assert [(each.origin.line, each.message) for each in found] == [
         (3, "the key 'queue' is given twice"),
         (4, "'requestCpus' cannot be 'two'"),
@@ -258,12 +256,10 @@ def test_a_key_given_twice_is_an_error_beside_others(tmp_path: Path) -> None:
 def test_what_cannot_be_read_is_one_finding(tmp_path: Path) -> None:
     path = tmp_path / "f.yaml"
     path.write_text("a: [1\nb: 2\n", "utf-8")
-    linted = lint_file(path, options={}, sets=(), now=0)
+    linted = lint_file(path, now=0)
     assert [each.origin.line for each in linted.findings] == [2]
     assert list(linted.sources) == [str(path)]
-    assert (
-        lint_file(tmp_path / "none.yaml", options={}, sets=(), now=0).findings[0].message.startswith("there is no file")
-    )
+    assert lint_file(tmp_path / "none.yaml", now=0).findings[0].message.startswith("there is no file")
 
 
 def test_a_line_with_a_secret_is_hidden_from_all_findings() -> None:
@@ -286,10 +282,10 @@ VALUES = st.recursive(
 def test_anything_is_linted_and_explained_or_refused_by_us(tmp_path_factory: pytest.TempPathFactory, tree: Any) -> None:
     path = tmp_path_factory.getbasetemp() / "any.yaml"
     path.write_text(yaml.safe_dump(tree), "utf-8")
-    for finding in lint_file(path, options={}, sets=(), now=0).findings:
+    for finding in lint_file(path, now=0).findings:
         assert len(finding.message) < 500
     with suppress(LongshoreError):
-        configuration = read_draft(path, options={}, sets=(), now=0)
+        configuration = read_draft(path, now=0)
         for key in ("x", *tree):
             with suppress(LongshoreError):
                 explain(configuration, [key], current={"curr_pipetask": "x"}, given=["a=1"])

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from longshore.app.configure.capabilities import backend_options
-from longshore.app.configure.layers import Layers, file_layer, read_layers
+from longshore.app.configure.layers import NO_OVERRIDES, Layers, Overrides, file_layer, read_layers
 from longshore.app.configure.service_lookup import find_service, find_service_plugin, short_name
 from longshore.app.configure.site import ResolvedSite, chosen_site, resolve_site, site_folders, site_layers
 from longshore.app.payload.lsst import is_lsst, lsst_layer
@@ -210,7 +210,7 @@ class ResolvedConfiguration(Configuration):
         return replace(self, config=config) if values else self
 
 
-def read_draft(path: Path, *, options: Mapping[str, str], sets: Iterable[str], now: float) -> Draft:
+def read_draft(path: Path, overrides: Overrides = NO_OVERRIDES, *, now: float) -> Draft:
     """Read a configuration and choose its site; parameters are those of `Layers`.
 
     Raises
@@ -220,7 +220,7 @@ def read_draft(path: Path, *, options: Mapping[str, str], sets: Iterable[str], n
     UsageError
         A ``--set`` cannot be understood.
     """
-    draft = draft_configuration(read_layers(path, options=options, sets=sets, now=now))
+    draft = draft_configuration(read_layers(path, overrides, now=now))
     if draft.problems:
         raise draft.problems[0]
     return draft

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -32,6 +32,28 @@ _NO_KEYS: Final = frozenset({"bps_cmdline", "bps_defined"})
 """Sections of BPS's own making."""
 
 
+@dataclass(frozen=True)
+class Overrides:
+    """Values that the command line sets, or whoever calls from Python.
+
+    Attributes
+    ----------
+    options
+        Values of named options, per key of ``bps_cmdline``, such as ``{"computeSite": "campus"}``.
+    sets
+        ``KEY=VALUE`` of the option ``--set``, in order; values are YAML.
+    """
+
+    options: Mapping[str, str] = field(default_factory=dict)
+    sets: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.options or self.sets)
+
+
+NO_OVERRIDES: Final = Overrides()
+
+
 @dataclass(frozen=True, kw_only=True)
 class Layers:
     """The first stage of a configuration: all that was read, and nothing looked up.
@@ -40,10 +62,6 @@ class Layers:
     ----------
     path
         The user's file.
-    options
-        Values of named options of the command line, per key of ``bps_cmdline``.
-    sets
-        ``KEY=VALUE`` of the option ``--set``.
     now
         Time of the run, for ``{timestamp}``; seconds since the epoch.
     env
@@ -55,8 +73,7 @@ class Layers:
     """
 
     path: Path
-    options: Mapping[str, str]
-    sets: tuple[str, ...]
+    overrides: Overrides
     now: float
     env: Mapping[str, str]
     stack: LayerStack
@@ -68,7 +85,7 @@ class Layers:
         return replace(self, stack=self.stack.with_layers(*layers))
 
 
-def read_layers(path: Path, *, options: Mapping[str, str], sets: Iterable[str], now: float) -> Layers:
+def read_layers(path: Path, overrides: Overrides = NO_OVERRIDES, *, now: float) -> Layers:
     """Read all layers that depend on no site.
 
     Raises
@@ -79,16 +96,14 @@ def read_layers(path: Path, *, options: Mapping[str, str], sets: Iterable[str], 
         A ``--set`` cannot be understood.
     """
     env = {**os.environ, "PWD": str(current_directory())}
-    sets = tuple(sets)
     _refuse_odd_name(path.absolute())
-    options_layer = layer_from_mapping({"bps_cmdline": dict(options)}, "command line", LayerRank.COMMAND_LINE)
-    over = (options_layer, set_layer(sets))
+    options_layer = layer_from_mapping({"bps_cmdline": dict(overrides.options)}, "command line", LayerRank.COMMAND_LINE)
+    over = (options_layer, set_layer(overrides.sets))
     loaded = load_layers(path, env=env)
     below, files, warnings = read_surroundings(env)
     return Layers(
         path=path,
-        options=options,
-        sets=sets,
+        overrides=overrides,
         now=now,
         env=env,
         stack=LayerStack().with_layers(*below, _computed(path, now), *loaded.layers, *over),

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from longshore.app.configure.configuration import Configuration, draft_configuration
-from longshore.app.configure.layers import read_layers
+from longshore.app.configure.layers import NO_OVERRIDES, Overrides, read_layers
 from longshore.app.configure.payload_names import peek
 from longshore.app.configure.schemas import configuration_schema, profile_schema, schema_fragment
 from longshore.app.configure.service_lookup import find_service_plugin, short_name
@@ -130,7 +130,7 @@ def _without_site(configuration: Configuration, labels: frozenset[str] | None) -
                 yield Finding(message=error.message, origin=origin, hint=error.hint)
 
 
-def lint_file(path: Path, *, options: Mapping[str, str], sets: tuple[str, ...], now: float) -> Linted:
+def lint_file(path: Path, overrides: Overrides = NO_OVERRIDES, *, now: float) -> Linted:
     """Lint a file with all it includes, in the place it would have in a run.
 
     Parameters
@@ -144,12 +144,12 @@ def lint_file(path: Path, *, options: Mapping[str, str], sets: tuple[str, ...], 
         A ``--set`` cannot be understood.
     """
     with collection_paused():  # looking for garbage would take a third of the time
-        return _linted(path, options=options, sets=sets, now=now)
+        return _linted(path, overrides, now=now)
 
 
-def _linted(path: Path, *, options: Mapping[str, str], sets: tuple[str, ...], now: float) -> Linted:
+def _linted(path: Path, overrides: Overrides, *, now: float) -> Linted:
     try:
-        draft = draft_configuration(read_layers(path, options=options, sets=sets, now=now))
+        draft = draft_configuration(read_layers(path, overrides, now=now))
     except ConfigError as error:
         finding = _finding(error, path)
         return Linted(findings=(finding,), sources=_source(finding.origin))

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from longshore.app.configure.configuration import read_draft
-from longshore.app.configure.layers import SERVICE_VARIABLE, current_directory
+from longshore.app.configure.layers import SERVICE_VARIABLE, Overrides, current_directory
 from longshore.app.configure.lint import check_configuration
 from longshore.app.configure.resolved_run import service_context
 from longshore.app.configure.service_lookup import find_service
@@ -33,7 +33,7 @@ def ping(name: str | None, *, path: Path | None = None, now: float = 0.0) -> Pin
     here = RunPaths(current_directory())
     if path is not None:
         options = {"wmsServiceClass": name} if name else {}
-        configuration = read_draft(path, options=options, sets=(), now=now)
+        configuration = read_draft(path, Overrides(options), now=now)
         check_configuration(configuration)
         service = find_service(configuration.service, origin=configuration.service_origin)
         report = service_context(configuration, service, here).probe

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import signal
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -13,6 +13,7 @@ import msgspec
 
 from longshore.app.configure.configuration import Configuration, Draft, ResolvedConfiguration, read_draft
 from longshore.app.configure.generate import generate
+from longshore.app.configure.layers import NO_OVERRIDES, Overrides
 from longshore.app.configure.lint import check_configuration
 from longshore.app.configure.service_lookup import default_site, find_service
 from longshore.app.configure.site import ResolvedSite
@@ -79,13 +80,13 @@ class ResolvedRun:
 
 
 def resolve_run(
-    path: Path, *, options: Mapping[str, str], sets: Iterable[str], now: float, tell: Teller, run_id: str = ""
+    path: Path, overrides: Overrides = NO_OVERRIDES, *, now: float, tell: Teller, run_id: str = ""
 ) -> ResolvedRun:
     """Resolve a run.
 
     Parameters
     ----------
-    path, options, sets, now
+    path, overrides, now
         As for `longshore.app.configure.layers.Layers`.
     tell
         Takes notes and progress.
@@ -97,7 +98,7 @@ def resolve_run(
     LongshoreError
         The configuration is wrong, or the service cannot be used.
     """
-    draft = read_draft(path, options=options, sets=sets, now=now)
+    draft = read_draft(path, overrides, now=now)
     draft, warnings = generate(draft, check_configuration(draft))
     tell_warnings(warnings, tell)
     configuration = resolve_configuration(draft)

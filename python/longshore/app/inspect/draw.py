@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from longshore.app.configure.layers import NO_OVERRIDES, Overrides
 from longshore.app.configure.resolved_run import resolve_run
 from longshore.app.inspect.find_jobs import find_job
 from longshore.app.payload.lsst import is_lsst, reads_graph_file
@@ -32,7 +33,7 @@ def is_configuration(reference: str) -> bool:
     return Path(reference).is_file()
 
 
-def draw_configuration(path: Path, *, sets: tuple[str, ...], tell: Teller) -> Picture:
+def draw_configuration(path: Path, overrides: Overrides = NO_OVERRIDES, *, tell: Teller) -> Picture:
     """The labels of the jobs that a configuration would make, without those that begin and end a run.
 
     Raises
@@ -40,7 +41,7 @@ def draw_configuration(path: Path, *, sets: tuple[str, ...], tell: Teller) -> Pi
     LongshoreError
         Something is wrong with it, or its graph is made by commands that leave files behind.
     """
-    run = resolve_run(path, options={}, sets=sets, now=time.time(), tell=tell)
+    run = resolve_run(path, overrides, now=time.time(), tell=tell)
     configuration = run.configuration
     of_file = reads_graph_file(configuration.text("graphFile"), configuration.text("graphSource"))
     if not of_file and is_lsst(

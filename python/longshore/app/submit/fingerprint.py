@@ -12,7 +12,7 @@ import yaml
 
 from longshore import __version__
 from longshore.app.configure.configuration import Configuration, read_draft
-from longshore.app.configure.layers import current_directory
+from longshore.app.configure.layers import Overrides, current_directory
 from longshore.app.configure.resolved_run import at_default_site, template_files
 from longshore.app.configure.service_lookup import find_service
 from longshore.app.plan.programs import found_programs
@@ -57,8 +57,8 @@ def made_from(plan: RunPlan, draft: RunPaths) -> MadeFrom:
         root=str(run.paths.root),
         folder=str(current_directory()),
         file=str(configuration.path),
-        options=dict(configuration.layers.options),
-        sets=configuration.layers.sets,
+        options=dict(configuration.layers.overrides.options),
+        sets=configuration.layers.overrides.sets,
         site=configuration.site,
         umask=configuration.resolved_site.umask,
         limits=_limits(configuration),
@@ -154,7 +154,7 @@ def _before(path: Path, origins: Path) -> _Values:
 
 def _read_again(made: MadeFrom, now: float) -> Configuration:
     """The configuration that the same command line would come to."""
-    draft = read_draft(Path(made.file), options=made.options, sets=made.sets, now=now)
+    draft = read_draft(Path(made.file), Overrides(made.options, made.sets), now=now)
     return at_default_site(draft, find_service(draft.service, origin=draft.service_origin))
 
 

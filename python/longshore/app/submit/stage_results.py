@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from longshore.app.acquire.sources import AcquiredRun
+from longshore.app.configure.layers import NO_OVERRIDES, Overrides
 from longshore.app.configure.resolved_run import ResolvedRun, resolve_run
 from longshore.app.payload.graph_file import save_tasks
 from longshore.app.plan.clustering import ClusteredRun
@@ -59,9 +60,8 @@ class StageResult:
 def run_stages(
     path: Path,
     last: Stage,
+    overrides: Overrides = NO_OVERRIDES,
     *,
-    options: Mapping[str, str],
-    sets: tuple[str, ...],
     save_graph: Path | None = None,
     tell: Teller,
 ) -> tuple[list[StageResult], Path | None]:
@@ -90,7 +90,7 @@ def run_stages(
     keeping = Keeping(tell)
     # What is prepared keeps its id, though nothing is registered: no run of this user gets that, nor its name.
     with reserved_id() if last is Stage.PREPARE else nullcontext(("", time.time())) as (run_id, now):
-        run = resolve_run(path, options=options, sets=sets, now=now, tell=tell, run_id=run_id)
+        run = resolve_run(path, overrides, now=now, tell=tell, run_id=run_id)
 
         def measure(record: StageRecord, seconds: float) -> None:
             results.append(_result(record, seconds))

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
+from longshore.app.configure.layers import NO_OVERRIDES, Overrides
 from longshore.app.configure.resolved_run import resolve_run
 from longshore.app.progress import Keeping, Teller
 from longshore.app.submit.hand_over import PreparedRun, SubmittedRun
 from longshore.app.submit.pipeline import advance_run, reserved_id
 
 
-def submit(path: Path, *, options: Mapping[str, str], sets: tuple[str, ...], tell: Teller) -> SubmittedRun:
+def submit(path: Path, overrides: Overrides = NO_OVERRIDES, *, tell: Teller) -> SubmittedRun:
     """Prepare a run and hand it over.
 
     Parameters
@@ -32,6 +32,6 @@ def submit(path: Path, *, options: Mapping[str, str], sets: tuple[str, ...], tel
     """
     keeping = Keeping(tell)
     with reserved_id() as (run_id, now):
-        run = resolve_run(path, options=options, sets=sets, now=now, tell=keeping, run_id=run_id)
+        run = resolve_run(path, overrides, now=now, tell=keeping, run_id=run_id)
         prepared = advance_run(run, PreparedRun, keeping)
     return advance_run(prepared, SubmittedRun, keeping)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from longshore.app.acquire.sources import KEYS
+from longshore.app.configure.layers import NO_OVERRIDES, Overrides
 from longshore.app.configure.resolved_run import ResolvedRun, resolve_run, run_attributes
 from longshore.app.plan.checks import check
 from longshore.app.progress import Keeping, Teller
@@ -40,7 +41,7 @@ class _Script:
 
 
 def submitcmd(
-    path: Path, *, options: Mapping[str, str], sets: tuple[str, ...], dry_run: bool, tell: Teller
+    path: Path, overrides: Overrides = NO_OVERRIDES, *, dry_run: bool, tell: Teller
 ) -> SubmittedRun | PreparedRun:
     """Prepare a run of one script and, unless it is a dry run, hand it over.
 
@@ -58,7 +59,7 @@ def submitcmd(
     """
     keeping = Keeping(tell)
     with reserved_id() as (run_id, now):
-        run = resolve_run(path, options=options, sets=sets, now=now, tell=keeping, run_id=run_id)
+        run = resolve_run(path, overrides, now=now, tell=keeping, run_id=run_id)
         ignored = [key for key in KEYS if run.configuration.config.at(key)]
         if ignored:
             keeping.note("submitcmd runs 'customJob' alone and ignores " + ", ".join(f"'{key}'" for key in ignored))

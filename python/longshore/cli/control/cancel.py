@@ -5,11 +5,22 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from longshore.cli.options import GLOBAL, JSON, PASS_THRU, RUN_ID, SERVICE, Progress, chosen_run, print_json
+from longshore.cli.options import (
+    GLOBAL,
+    JSON,
+    PASS_THRU,
+    SERVICE,
+    OptionRecord,
+    grouped,
+    print_json,
+    print_notes,
+    run_option,
+)
+from longshore.cli.run_progress import RunProgress
 
 if TYPE_CHECKING:
     from longshore.app.runs.open_run import OpenRun
@@ -21,9 +32,28 @@ _NOTHING = "No job matches the search criteria."
 _NOTHING_HINT = "Hints: Double check id, and/or use --global to search all job queues."
 
 
+class CancelOptions(OptionRecord, frozen=True, kw_only=True):
+    """Which runs are cancelled, and how."""
+
+    wms_service_class: str | None
+    is_global: bool
+    user: str | None
+    yes: bool
+    require_bps: bool
+    pass_thru: str
+    as_json: bool
+
+
+class SelectionOptions(OptionRecord, frozen=True, kw_only=True):
+    """Which jobs of a run are cancelled."""
+
+    jobs: tuple[str, ...]
+    labels: tuple[str, ...]
+    no_final: bool
+
+
 @click.command(epilog="Example: longshore cancel --id @last    or: longshore cancel @last --label coadd")
-@RUN_ID
-@click.argument("run", required=False)
+@run_option(required=False)
 @SERVICE
 @click.option("--user", metavar="NAME", help="All runs of that user that are not over.")
 @click.option("--yes", is_flag=True, help="Do not ask before ending the runs of a user.")
@@ -34,58 +64,51 @@ _NOTHING_HINT = "Hints: Double check id, and/or use --global to search all job q
 @PASS_THRU
 @GLOBAL
 @JSON
+@grouped(options=CancelOptions, selected=SelectionOptions)
 @click.pass_context
-def command(ctx: click.Context, /, **options: Any) -> None:
+def command(ctx: click.Context, /, *, run: str | None, options: CancelOptions, selected: SelectionOptions) -> None:
     """End a run: every job that runs is told to end, then killed; what never ran is DELETED."""
     from longshore.contract.intervention import JobSelection
     from longshore.errors import RunNotFoundError
 
-    chosen = chosen_run(options["reference"], options["run"])
-    if bool(chosen) == bool(options["user"]):
+    if bool(run) == bool(options.user):
         raise click.UsageError("Name one run, as in 'longshore cancel RUN', or the runs of a user with --user.")
     selection = JobSelection(
-        jobs=options["jobs"],
-        labels=options["labels"],
-        final_too=options["no_final"],
-        pass_thru=options["pass_thru"],
+        jobs=selected.jobs, labels=selected.labels, final_too=selected.no_final, pass_thru=options.pass_thru
     )
-    runs = [_named(chosen, **options)] if chosen else _runs_of(**options)
+    runs = [_named(run, options)] if run else _runs_of(options.user or "", options)
     if not runs:
         raise RunNotFoundError(_NOTHING, hint=_NOTHING_HINT)
-    if not chosen and not options["yes"]:
+    if not run and not options.yes:
         _ask(runs)
-    reports = [_cancel(opened, selection, **options) for opened in runs]
-    if options["as_json"]:
+    reports = [_cancel(opened, selection, options) for opened in runs]
+    if options.as_json:
         from longshore.app.documents.run import cancel_document
 
         print_json(cancel_document(reports, as_of=time.time()))
     ctx.exit(6 if any(_still_runs(report) for report in reports) else 0)
 
 
-def _named(chosen: str, **options: Any) -> OpenRun | RunReport:
+def _named(run: str, options: CancelOptions) -> OpenRun | RunReport:
     from longshore.app.inspect.remote_runs import open_or_query
 
     return open_or_query(
-        chosen,
-        service=options["wms_service_class"],
-        everywhere=options["is_global"],
-        runs_only=options["require_bps"],
+        run, service=options.wms_service_class, everywhere=options.is_global, runs_only=options.require_bps
     )
 
 
-def _runs_of(**options: Any) -> list[OpenRun | RunReport]:
+def _runs_of(user: str, options: CancelOptions) -> list[OpenRun | RunReport]:
     from longshore.app.control.cancel import runs_of
     from longshore.app.inspect.remote_runs import query_runs
     from longshore.contract.search import RunSearch
 
-    known: list[OpenRun | RunReport] = [*runs_of(options["user"])]
-    search = RunSearch(user=options["user"], everywhere=options["is_global"])
-    found = query_runs(options["wms_service_class"], search, required=options["is_global"])
+    known: list[OpenRun | RunReport] = [*runs_of(user)]
+    search = RunSearch(user=user, everywhere=options.is_global)
+    found = query_runs(options.wms_service_class, search, required=options.is_global)
     if found is None:
         return known
-    there = {str(opened.run.root) for opened in runs_of(options["user"])}
-    for note in found.notes:
-        click.echo(f"longshore: {note}", err=True)
+    there = {str(opened.run.root) for opened in runs_of(user)}
+    print_notes(found.notes)
     return [*known, *(report for report in found.reports if report.path not in there)]
 
 
@@ -105,7 +128,7 @@ def _names(opened: OpenRun | RunReport) -> tuple[str, str]:
     return (opened.id, opened.name) if isinstance(opened, RunReport) else (opened.card.id, opened.card.name)
 
 
-def _cancel(opened: OpenRun | RunReport, selection: JobSelection, **options: Any) -> RunReport:
+def _cancel(opened: OpenRun | RunReport, selection: JobSelection, options: CancelOptions) -> RunReport:
     from longshore.app.control.cancel import cancel, cancel_remote
     from longshore.app.report.status import status_run
     from longshore.model.run.report import RunReport
@@ -113,8 +136,7 @@ def _cancel(opened: OpenRun | RunReport, selection: JobSelection, **options: Any
 
     remote = isinstance(opened, RunReport)
     over = (opened if isinstance(opened, RunReport) else status_run(opened)).state in TERMINAL
-    progress = Progress()
-    try:
+    with RunProgress() as progress:
         if not isinstance(opened, RunReport):
             report = cancel(opened, selection, wait_s=_LOOK_S, show=progress.show)
         elif not selection.everything or selection.final_too:
@@ -124,21 +146,18 @@ def _cancel(opened: OpenRun | RunReport, selection: JobSelection, **options: Any
         else:
             report = cancel_remote(
                 opened,
-                pass_thru=options["pass_thru"],
-                runs_only=options["require_bps"],
+                pass_thru=options.pass_thru,
+                runs_only=options.require_bps,
                 wait_s=_LOOK_S,
                 show=progress.show,
             )
-    finally:
-        progress.close()
-    if not options["as_json"]:
+    if not options.as_json:
         _say(report, _names(opened)[0], over=over, notes=() if remote else report.notes)
     return report
 
 
 def _say(report: RunReport, name: str, *, over: bool, notes: Iterable[str]) -> None:
-    for note in notes:
-        click.echo(f"longshore: {note}", err=True)
+    print_notes(notes)
     if over:
         click.echo(f"longshore: nothing to cancel: run '{name}' is {report.state}", err=True)
     elif _still_runs(report):

@@ -46,10 +46,11 @@ def command(
     if is_configuration(run):
         if job is not None:
             raise click.UsageError("--job is for a run; a configuration has no jobs yet.")
+        from longshore.app.configure.layers import Overrides
         from longshore.cli.logging_setup import Teller
 
         with Teller() as tell:
-            picture = draw_configuration(Path(run), sets=sets, tell=tell)
+            picture = draw_configuration(Path(run), Overrides(sets=sets), tell=tell)
     else:
         if sets:
             raise click.UsageError("--set is for a configuration; a run is as it is.")

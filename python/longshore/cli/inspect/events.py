@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
-from longshore.cli.options import JSON, RUN_ID, chosen_run
+from longshore.cli.options import run_option
 
 
 @click.command(epilog="Example: longshore events @last --follow | jq -r 'select(.event == \"failed\") | .job'")
-@RUN_ID
-@click.argument("run", required=False)
+@run_option()
 @click.option("--follow", "-f", is_flag=True, help="Go on as more happens, until the run is finished.")
 @click.option("--since", metavar="MARK", help="Only what came after the event of that 'mark'.")
-@JSON
+@click.option("--json", is_flag=True, expose_value=False, help="Errors are JSON too; events are in any case.")
 @click.pass_context
-def command(ctx: click.Context, /, reference: str | None, run: str | None, **options: Any) -> None:
+def command(ctx: click.Context, /, *, run: str, follow: bool, since: str | None) -> None:
     """Print all that happened in a run as JSON Lines, one event a line, in order."""
     from longshore.app.documents.document import to_line
     from longshore.app.documents.event import event_document
@@ -25,13 +22,8 @@ def command(ctx: click.Context, /, reference: str | None, run: str | None, **opt
     from longshore.cli.safe_output import Output
     from longshore.engine.rundir.job_table import JobTable
 
-    # It is JSON in any case; where that is asked for, errors are too.
-    follow = options["follow"]
-    chosen = chosen_run(reference, run)
-    if not chosen:
-        raise click.UsageError("Name the run: longshore events RUN.")
-    opened = open_run(chosen)
-    events = RunEvents(opened, since=options["since"])
+    opened = open_run(run)
+    events = RunEvents(opened, since=since)
     jobs = JobTable(opened.run, "names")
     output = Output(raw=True)
 

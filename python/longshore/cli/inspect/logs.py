@@ -6,11 +6,11 @@ import os
 import sys
 import time
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
-from longshore.cli.options import JSON
+from longshore.cli.options import JSON, OptionRecord, grouped, print_notes
 
 if TYPE_CHECKING:
     import re
@@ -21,6 +21,32 @@ if TYPE_CHECKING:
     from longshore.cli.safe_output import Output
 
 _MOST: Final = 20
+
+
+class LogOptions(OptionRecord, frozen=True, kw_only=True):
+    """Which logs are printed, and what of them."""
+
+    labels: tuple[str, ...]
+    failed: bool
+    attempt: int | None
+    tail: int | None
+    follow: bool
+    grep: str | None
+    most: int | None
+    paths: bool
+    raw: bool
+    as_json: bool
+
+    @property
+    def several(self) -> bool:
+        """Whether several jobs are asked for."""
+        return bool(self.labels or self.failed)
+
+    @property
+    def bound(self) -> int | None:
+        """Number of logs that are printed at most."""
+        bounded = self.grep is None and not self.paths and not self.as_json
+        return _MOST if bounded and self.most is None else self.most or None
 
 
 @click.command(epilog="Example: longshore logs @last calibrate_103 --tail 20    or: longshore logs @last --failed")
@@ -41,69 +67,60 @@ _MOST: Final = 20
 @click.option("--paths", is_flag=True, help="Print where the logs are, and nothing of them.")
 @click.option("--raw", is_flag=True, help="Leave escapes that a terminal obeys as they are.")
 @JSON
+@grouped(options=LogOptions)
 @click.pass_context
-def logs(ctx: click.Context, /, run: str, job: str | None, **options: Any) -> None:
+def logs(ctx: click.Context, /, *, run: str, job: str | None, options: LogOptions) -> None:
     """Print the log of JOB (its name, the beginning of it, or its number), or those of several jobs."""
     from longshore.app.inspect.log_text import pattern_of
     from longshore.app.runs.open_run import open_run
     from longshore.cli.safe_output import Output
 
     _refuse(job, options)
-    pattern = pattern_of(options["grep"]) if options["grep"] is not None else None
+    pattern = pattern_of(options.grep) if options.grep is not None else None
     opened = open_run(run)
-    output = Output(raw=options["raw"])
-    if options["follow"]:
+    output = Output(raw=options.raw)
+    if options.follow:
         assert job is not None
-        ctx.exit(_follow(opened, job, output, tail=options["tail"], pattern=pattern))
-    _print(opened, job, output, pattern=pattern, **options)
+        ctx.exit(_follow(opened, job, output, tail=options.tail, pattern=pattern))
+    _print(opened, job, output, pattern, options)
 
 
-def _refuse(job: str | None, options: dict[str, Any]) -> None:
-    several = bool(options["labels"] or options["failed"])
-    if bool(job) == several:
+def _refuse(job: str | None, options: LogOptions) -> None:
+    if bool(job) == options.several:
         raise click.UsageError("Name one job, as in 'longshore logs RUN JOB', or say --label LABEL, --failed or both.")
-    if options["follow"] and (several or options["attempt"] or options["paths"] or options["as_json"]):
+    if options.follow and (options.several or options.attempt or options.paths or options.as_json):
         raise click.UsageError("--follow goes with one JOB, and without --attempt, --paths and --json.")
-    if options["paths"] and (options["as_json"] or options["tail"] is not None or options["grep"] is not None):
+    if options.paths and (options.as_json or options.tail is not None or options.grep is not None):
         raise click.UsageError("--paths goes without --tail, --grep and --json, which gives the paths too.")
 
 
 def _print(
-    opened: OpenRun,
-    job: str | None,
-    output: Output,
-    *,
-    pattern: re.Pattern[bytes] | None,
-    most: int | None,
-    **options: Any,
+    opened: OpenRun, job: str | None, output: Output, pattern: re.Pattern[bytes] | None, options: LogOptions
 ) -> None:
     from longshore.app.inspect.logs import find_logs
 
-    bounded = not (pattern or options["paths"] or options["as_json"])
-    limit = (_MOST if most is None else most or None) if bounded else most or None
     found = find_logs(
         opened,
         job=job,
-        labels=options["labels"],
-        failed=options["failed"],
-        attempt=options["attempt"],
-        most=limit,
+        labels=options.labels,
+        failed=options.failed,
+        attempt=options.attempt,
+        most=options.bound,
     )
-    if options["as_json"]:
-        _print_json(opened, found, tail=options["tail"], pattern=pattern)
+    if options.as_json:
+        _print_json(opened, found, tail=options.tail, pattern=pattern)
         return
     for log in found.logs:
-        if options["paths"]:
+        if options.paths:
             output.line(str(log.path))
         elif pattern:
-            _show_lines(log.job, _matching(log, pattern, tail=options["tail"]), output)
+            _show_lines(log.job, _matching(log, pattern, tail=options.tail), output)
         else:
             if found.several:
                 output.line(_header(log.job, log.attempt, str(log.path)))
-            _print_one(log, output, tail=options["tail"], several=found.several)
+            _print_one(log, output, tail=options.tail, several=found.several)
     output.flush()
-    for note in found.notes:
-        click.echo(f"longshore: {note}", err=True)
+    print_notes(found.notes)
 
 
 def _header(job: str, attempt: int, path: str = "") -> str:

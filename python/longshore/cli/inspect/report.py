@@ -4,23 +4,62 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from longshore.cli.options import GLOBAL, JSON, PASS_THRU, RUN_ID, SERVICE, chosen_run, print_json
+from longshore.cli.options import (
+    GLOBAL,
+    JSON,
+    PASS_THRU,
+    SERVICE,
+    OptionRecord,
+    SearchOptions,
+    grouped,
+    print_json,
+    print_notes,
+    run_option,
+)
 
 if TYPE_CHECKING:
     from longshore.contract.search import RemoteRuns
 
-_OF_LISTS = ("user", "filters", "fields", "tsv", "no_header")
+
+class ListOptions(OptionRecord, frozen=True, kw_only=True):
+    """Options for the list of runs."""
+
+    user: str | None
+    filters: tuple[str, ...]
+    fields: str | None
+    tsv: bool
+    no_header: bool
+    pass_thru: str
+
+    @property
+    def refused_for_one(self) -> str | None:
+        """The first option given that has no meaning for a single run."""
+        given = {
+            "--user": self.user,
+            "--filter": self.filters,
+            "--format": self.fields,
+            "--tsv": self.tsv,
+            "--no-header": self.no_header,
+        }
+        return next((name for name, value in given.items() if value), None)
+
+
+class DetailOptions(OptionRecord, frozen=True, kw_only=True):
+    """Options for a single run."""
+
+    return_exit_codes: bool
+    watch: bool
+    as_json: bool
 
 
 @click.command(
     epilog="Example: longshore report --id @last    or: longshore report --hist 2 --filter state=FAILED,DELETED"
 )
-@RUN_ID
-@click.argument("run", required=False)
+@run_option(required=False)
 @SERVICE
 @click.option("--user", metavar="NAME", help="Only the runs of that user.")
 @click.option("--hist", type=click.FloatRange(min=0.0), metavar="DAYS", help="Also runs that ended so many days ago.")
@@ -41,46 +80,41 @@ _OF_LISTS = ("user", "filters", "fields", "tsv", "no_header")
 )
 @GLOBAL
 @JSON
+@grouped(search=SearchOptions, listing=ListOptions, detail=DetailOptions)
 @click.pass_context
-def command(ctx: click.Context, /, reference: str | None, run: str | None, **options: Any) -> None:
+def command(
+    ctx: click.Context, /, *, run: str | None, search: SearchOptions, listing: ListOptions, detail: DetailOptions
+) -> None:
     """Show the runs that are not over (the last five if there is none), or one run in detail."""
-    chosen = chosen_run(reference, run)
-    if chosen:
-        if unfit := next((name for name in _OF_LISTS if options[name]), None):
-            word = {"filters": "filter", "fields": "format", "no_header": "no-header"}.get(unfit, unfit)
-            raise click.UsageError(f"--{word} is for the list of runs, not for a single one.")
-        ctx.exit(_one(chosen, **options))
-    if options["watch"]:
+    if run:
+        if listing.refused_for_one:
+            raise click.UsageError(f"{listing.refused_for_one} is for the list of runs, not for a single one.")
+        ctx.exit(_show_run(run, search, detail))
+    if detail.watch:
         raise click.UsageError("Name the run to watch: --id RUN.")
-    _several(**options)
+    _show_runs(search, listing, as_json=detail.as_json)
 
 
-def _one(chosen: str, **options: Any) -> int:
+def _show_run(run: str, search: SearchOptions, detail: DetailOptions) -> int:
     from longshore.app.inspect.remote_runs import open_or_query
     from longshore.app.report.report import report_run
     from longshore.cli.show.report_text import detailed, exit_codes
     from longshore.model.run.report import RunReport
 
-    opened = open_or_query(
-        chosen,
-        service=options["wms_service_class"],
-        everywhere=options["is_global"],
-        days=options["hist"] or 0.0,
-    )
-    if options["watch"] and isinstance(opened, RunReport):
-        raise click.UsageError(f"--watch is for runs whose directory is here; '{opened.path}' is not.")
-    if options["watch"]:
-        if options["as_json"]:
+    opened = open_or_query(run, service=search.wms_service_class, everywhere=search.is_global, days=search.hist or 0.0)
+    if detail.watch:
+        if isinstance(opened, RunReport):
+            raise click.UsageError(f"--watch is for runs whose directory is here; '{opened.path}' is not.")
+        if detail.as_json:
             raise click.UsageError(
                 "--watch is for people: with --json ask again and again, or wait with 'submit --wait'."
             )
         from longshore.cli.inspect.watch import watch
 
-        assert not isinstance(opened, RunReport)
-        return watch(opened, codes=options["return_exit_codes"])
+        return watch(opened, codes=detail.return_exit_codes)
     now = time.time()
-    report = opened if isinstance(opened, RunReport) else report_run(opened, details=options["as_json"], now=now)
-    if options["as_json"]:
+    report = opened if isinstance(opened, RunReport) else report_run(opened, details=detail.as_json, now=now)
+    if detail.as_json:
         from longshore.app.documents.report import report_pieces
 
         if sys.stdout:
@@ -88,53 +122,48 @@ def _one(chosen: str, **options: Any) -> int:
             sys.stdout.writelines(report_pieces(report, as_of=now))
         return 0
     text = detailed(report)
-    if options["return_exit_codes"]:
+    if detail.return_exit_codes:
         text += f"\n\n\n{exit_codes(report)}"
     click.echo(text)
     return 0
 
 
-def _remote_runs(**options: Any) -> RemoteRuns | None:
+def _remote_runs(search: SearchOptions, listing: ListOptions) -> RemoteRuns | None:
     """The runs that workload managers know, where one is named or only one can answer."""
     from longshore.app.inspect.remote_runs import query_runs
     from longshore.contract.search import RunSearch
 
-    required = bool(options["is_global"] or options["pass_thru"])
-    search = RunSearch(
-        user=options["user"] or "",
-        days=options["hist"] or 0.0,
-        everywhere=options["is_global"],
-        pass_thru=options["pass_thru"],
+    query = RunSearch(
+        user=listing.user or "", days=search.hist or 0.0, everywhere=search.is_global, pass_thru=listing.pass_thru
     )
-    return query_runs(options["wms_service_class"], search, required=required)
+    return query_runs(search.wms_service_class, query, required=bool(search.is_global or listing.pass_thru))
 
 
-def _several(**options: Any) -> None:
+def _show_runs(search: SearchOptions, listing: ListOptions, *, as_json: bool) -> None:
     from longshore.app.inspect.fields import FIELDS, chosen_fields, wanted
     from longshore.app.inspect.run_list import list_runs
     from longshore.cli.show.report_text import fields_table, summary_table
 
     now = time.time()
-    if (options["fields"] or options["tsv"] or options["no_header"]) and options["as_json"]:
+    as_fields = bool(listing.fields or listing.tsv or listing.no_header)
+    if as_fields and as_json:
         raise click.UsageError("--format, --tsv and --no-header are for text: --json always has all fields.")
-    fields = chosen_fields(options["fields"]) if options["fields"] else tuple(FIELDS)[:9]
-    keeps = wanted(options["filters"]) if options["filters"] else None
+    fields = chosen_fields(listing.fields) if listing.fields else tuple(FIELDS)[:9]
     found = list_runs(
-        days=options["hist"] or None,
-        user=options["user"],
-        wanted=keeps,
+        days=search.hist or None,
+        user=listing.user,
+        wanted=wanted(listing.filters) if listing.filters else None,
         now=now,
-        remote=_remote_runs(**options),
-        only_remote=bool(options["pass_thru"]),
+        remote=_remote_runs(search, listing),
+        only_remote=bool(listing.pass_thru),
     )
-    if options["as_json"]:
+    if as_json:
         from longshore.app.documents.report import report_document
 
         print_json(report_document(found.reports, as_of=now, details=False, notes=found.notes))
-    elif options["fields"] or options["tsv"] or options["no_header"]:
-        text = fields_table(found.reports, fields, header=not options["no_header"], tsv=options["tsv"])
+    elif as_fields:
+        text = fields_table(found.reports, fields, header=not listing.no_header, tsv=listing.tsv)
         click.echo(text, nl=bool(text))
     else:
-        click.echo(summary_table(found.reports, global_ids=options["is_global"]))
-    for line in found.notes:
-        click.echo(f"longshore: {line}", err=True)
+        click.echo(summary_table(found.reports, global_ids=search.is_global))
+    print_notes(found.notes)

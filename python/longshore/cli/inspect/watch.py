@@ -13,7 +13,8 @@ import click
 
 from longshore.app.report.report import ReportBuilder
 from longshore.app.report.wait import is_over
-from longshore.cli.options import INTERRUPTED, progress_line
+from longshore.cli.options import INTERRUPTED
+from longshore.cli.run_progress import progress_line
 from longshore.cli.show.format import paragraph
 from longshore.cli.show.insight_text import insight_lines
 from longshore.cli.show.report_text import detailed, exit_codes, summary_table

@@ -8,20 +8,33 @@ from typing import TYPE_CHECKING
 
 import click
 
-from longshore.cli.options import JSON, RUN_ID, SERVICE, chosen_run, print_json
+from longshore.cli.options import JSON, SERVICE, OptionRecord, grouped, print_json, print_notes, run_option
 
 if TYPE_CHECKING:
     from longshore.app.control.restart import RestartPlan
+
+
+class ChangeOptions(OptionRecord, frozen=True, kw_only=True):
+    """What a restart does differently."""
+
+    from_labels: tuple[str, ...]
+    pairs: tuple[str, ...]
+    labels: tuple[str, ...]
+    jobs: tuple[str, ...]
 
 
 @click.command(
     epilog="Example: longshore restart --id @last --dry-run    or: longshore restart @last --set requestMemory=8G "
     "--label coadd    or: longshore restart @last --from coadd"
 )
-@RUN_ID
-@click.argument("run", required=False)
+@run_option()
 @SERVICE
-@click.option("--rerun-failed", is_flag=True, help="Run again what failed, was cancelled or pruned: done in any case.")
+@click.option(
+    "--rerun-failed",
+    is_flag=True,
+    expose_value=False,
+    help="Run again what failed, was cancelled or pruned: done in any case.",
+)
 @click.option(
     "--from",
     "from_labels",
@@ -41,18 +54,8 @@ if TYPE_CHECKING:
 @click.option("--job", "jobs", multiple=True, metavar="NAME", help="Set it only of that job.")
 @click.option("--dry-run", is_flag=True, help="Only say what would run again, and why.")
 @JSON
-def command(  # noqa: PLR0917 - click hands them over by keyword
-    reference: str | None,
-    run: str | None,
-    wms_service_class: str | None,
-    rerun_failed: bool,  # noqa: ARG001 - says what is done in any case
-    from_labels: tuple[str, ...],
-    pairs: tuple[str, ...],
-    labels: tuple[str, ...],
-    jobs: tuple[str, ...],
-    dry_run: bool,
-    as_json: bool,
-) -> None:
+@grouped(options=ChangeOptions)
+def command(*, run: str, wms_service_class: str | None, options: ChangeOptions, dry_run: bool, as_json: bool) -> None:
     """Run again what did not succeed, in the same run directory. What succeeded is not run again, but for --from."""
     from longshore.app.control.restart import plan_restart, restart
     from longshore.app.control.steer import parsed
@@ -60,17 +63,17 @@ def command(  # noqa: PLR0917 - click hands them over by keyword
     from longshore.app.runs.open_run import open_run
     from longshore.contract.intervention import JobSelection, RestartChanges
 
-    chosen = chosen_run(reference, run)
-    if not chosen:
-        raise click.UsageError("Name the run: longshore restart RUN.")
-    if (labels or jobs) and not pairs:
+    changes = RestartChanges(
+        selection=JobSelection(jobs=options.jobs, labels=options.labels),
+        set=parsed(options.pairs),
+        from_labels=tuple(dict.fromkeys(options.from_labels)),
+    )
+    if not changes.selection.everything and not options.pairs:
         raise click.UsageError(
             "--label and --job say of which jobs something is set: add --set KEY=VALUE, as in --set requestMemory=8G. "
             "To run a label again, use --from LABEL."
         )
-    selection = JobSelection(jobs=jobs, labels=labels)
-    changes = RestartChanges(selection=selection, set=parsed(pairs), from_labels=tuple(dict.fromkeys(from_labels)))
-    opened = open_run(chosen, service=wms_service_class)
+    opened = open_run(run, service=wms_service_class)
     again = plan_restart(opened, changes)
     notes: list[str] = []
     submitted = bool(again.total or again.unfinished) and not dry_run
@@ -81,8 +84,7 @@ def command(  # noqa: PLR0917 - click hands them over by keyword
     if as_json:
         print_json(restart_document(opened, again, submitted=submitted, notes=notes, as_of=time.time()))
     elif submitted:
-        for note in notes:
-            click.echo(f"longshore: {note}", err=True)
+        print_notes(notes)
         click.echo(f"Submit dir: {opened.run.root}")
         click.echo(f"Run Id: {opened_card.submissions[-1].id}")
         click.echo(f"Run Name: {opened_card.name}")

@@ -6,40 +6,30 @@ import time
 
 import click
 
-from longshore.cli.options import JSON, RUN_ID, chosen_run, print_json
+from longshore.cli.options import JSON, print_json, print_notes, run_option
 
 
 @click.command(epilog="Example: longshore resume @last    or, after a reboot: longshore resume --all")
-@RUN_ID
-@click.argument("run", required=False)
+@run_option(required=False)
 @click.option("--all", "everything", is_flag=True, help="Every run whose engine died.")
 @click.option("--take-over", is_flag=True, help="From an engine that seems to live: it, or its host, is gone for good.")
 @click.option("--force", is_flag=True, help="Although the last three engines died without achieving anything.")
 @JSON
 @click.pass_context
 def command(
-    ctx: click.Context,
-    /,
-    reference: str | None,
-    run: str | None,
-    *,
-    everything: bool,
-    take_over: bool,
-    force: bool,
-    as_json: bool,
+    ctx: click.Context, /, *, run: str | None, everything: bool, take_over: bool, force: bool, as_json: bool
 ) -> None:
     """Take up a run whose engine died. What succeeded is not run again; what still runs is adopted."""
     from longshore.app.control.resume import resume, resume_all
     from longshore.app.documents.run import resume_all_document, resume_document
     from longshore.app.runs.open_run import open_run
 
-    chosen = chosen_run(reference, run)
-    if bool(chosen) == everything:
+    if bool(run) == everything:
         raise click.UsageError("Name the run, as in 'longshore resume RUN', or say --all.")
     if everything and (take_over or force):
         raise click.UsageError("--take-over and --force are said of one run, by somebody who has looked at it.")
-    if chosen:
-        opened = open_run(chosen)
+    if run:
+        opened = open_run(run)
         outcomes = [(opened, resume(opened, take_over=take_over, force=force))]
     else:
         outcomes = resume_all()
@@ -48,12 +38,11 @@ def command(
         path = str(opened.run.root)
         documents.append(resume_document(opened, outcome.notes, as_of=time.time()))
         if not as_json:
-            for note in outcome.notes:
-                click.echo(f"longshore: {note}", err=True)
+            print_notes(outcome.notes)
             if outcome.begun:
                 click.echo(f"Submit dir: {path}\nRun Id: {opened.card.shown_id}\nRun Name: {opened.card.name}")
     if as_json:
-        print_json(documents[0] if chosen else resume_all_document(documents, as_of=time.time()))
+        print_json(documents[0] if run else resume_all_document(documents, as_of=time.time()))
     elif not outcomes:
         click.echo("longshore: nothing to resume: no known run has lost its engine", err=True)
     ctx.exit(6 if any(outcome.failed for _, outcome in outcomes) else 0)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from longshore.cli.options import JSON, print_json
-from longshore.cli.submit_options import CONFIG_FILE, named_values, submission_options
+from longshore.cli.submit_options import CONFIG_FILE, submission_options
 
 if TYPE_CHECKING:
+    from longshore.app.configure.layers import Overrides
     from longshore.app.submit.stage_results import StageResult
 
 
@@ -25,39 +26,39 @@ if TYPE_CHECKING:
     help="Write the tasks to a file (.jsonl or .jsonl.gz).",
 )
 @JSON
-def acquire(config_file: Path, **options: Any) -> None:
+def acquire(*, config_file: Path, overrides: Overrides, save_graph: Path | None, as_json: bool) -> None:
     """Make the graph of tasks, say what is in it, and stop. Only a quantum graph is written, and what you name."""
-    _run("acquire", config_file, options)
+    _run("acquire", config_file, overrides, save_graph=save_graph, as_json=as_json)
 
 
 @click.command(epilog="Example: longshore cluster mosaic.yaml")
 @CONFIG_FILE
 @submission_options
 @JSON
-def cluster(config_file: Path, **options: Any) -> None:
+def cluster(*, config_file: Path, overrides: Overrides, as_json: bool) -> None:
     """Make the graph and clusters of its tasks, say how many, and stop. Nothing is written but a quantum graph."""
-    _run("cluster", config_file, options)
+    _run("cluster", config_file, overrides, as_json=as_json)
 
 
 @click.command(epilog="Example: longshore transform mosaic.yaml --json")
 @CONFIG_FILE
 @submission_options
 @JSON
-def transform(config_file: Path, **options: Any) -> None:
+def transform(*, config_file: Path, overrides: Overrides, as_json: bool) -> None:
     """Make the jobs, check them against what the service can give, and stop. Nothing is written but a quantum graph."""
-    _run("transform", config_file, options)
+    _run("transform", config_file, overrides, as_json=as_json)
 
 
 @click.command(epilog="Example: longshore prepare mosaic.yaml")
 @CONFIG_FILE
 @submission_options
 @JSON
-def prepare(config_file: Path, **options: Any) -> None:
+def prepare(*, config_file: Path, overrides: Overrides, as_json: bool) -> None:
     """Write the run directory, ready to look into, and stop. Nothing runs until 'submit RUN_DIR' hands it over."""
-    _run("prepare", config_file, options)
+    _run("prepare", config_file, overrides, as_json=as_json)
 
 
-def _run(last: str, config_file: Path, options: dict[str, Any]) -> None:
+def _run(last: str, config_file: Path, overrides: Overrides, *, save_graph: Path | None = None, as_json: bool) -> None:
     from longshore.app.documents.run import stages_document
     from longshore.app.submit.pipeline import Stage
     from longshore.app.submit.stage_results import run_stages
@@ -65,15 +66,8 @@ def _run(last: str, config_file: Path, options: dict[str, Any]) -> None:
     from longshore.cli.show.format import visible
 
     with Teller() as tell:
-        stages, submit_dir = run_stages(
-            config_file,
-            Stage(last),
-            options=named_values(options),
-            sets=options["sets"],
-            save_graph=options.get("save_graph"),
-            tell=tell,
-        )
-    if options["as_json"]:
+        stages, submit_dir = run_stages(config_file, Stage(last), overrides, save_graph=save_graph, tell=tell)
+    if as_json:
         print_json(stages_document(stages, submit_dir, as_of=time.time()))
         return
     for done in stages:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Final, cast
+from typing import Final
 
 import click
 from click.shell_completion import (
@@ -79,9 +79,8 @@ for _name, _kind in _SHELLS.items():
 
 @click.command(epilog="Example: longshore completion bash > ~/.local/share/bash-completion/completions/longshore")
 @click.argument("shell", type=click.Choice([*_SHELLS]))
-def command(shell: str) -> None:
+@click.pass_context
+def command(ctx: click.Context, /, *, shell: str) -> None:
     """Print the script that makes SHELL complete commands, options, runs, labels, jobs, sites and services."""
-    from longshore.cli.main import longshore
-
-    completer = _SHELLS[shell](cast("click.Command", longshore), {}, _PROGRAM, _VARIABLE)
+    completer = _SHELLS[shell](ctx.find_root().command, {}, _PROGRAM, _VARIABLE)
     click.echo(completer.source_template % completer.source_vars())

@@ -3,17 +3,38 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from longshore.cli.options import JSON, print_json
-from longshore.cli.submit_options import CONFIG_FILE, named_values, submission_options
+from longshore.cli.options import JSON, OptionRecord, grouped, print_json
+from longshore.cli.submit_options import CONFIG_FILE, submission_options
 
 if TYPE_CHECKING:
     from longshore.app.configure.configuration import Configuration
+    from longshore.app.configure.layers import Overrides
+
+
+class ScopeOptions(OptionRecord, frozen=True, kw_only=True):
+    """Where a search looks for a value first."""
+
+    label: str | None
+    cluster: str | None
+    site: str | None
+    cloud: str | None
+    given: tuple[str, ...]
+
+    @property
+    def current(self) -> dict[str, str]:
+        """The same as BPS's variables of a search."""
+        named = {
+            "curr_pipetask": self.label,
+            "curr_cluster": self.cluster,
+            "curr_site": self.site,
+            "curr_cloud": self.cloud,
+        }
+        return {name: value for name, value in named.items() if value}
 
 
 @click.group(epilog="Example: longshore config explain run.yaml requestMemory --label isr")
@@ -26,12 +47,12 @@ def command() -> None:
 @click.option("--origins", is_flag=True, help="Add file, line, column and layer of each value.")
 @JSON
 @submission_options
-def show(config_file: Path, *, origins: bool, as_json: bool, **options: Any) -> None:
+def show(*, config_file: Path, overrides: Overrides, origins: bool, as_json: bool) -> None:
     """Print the effective configuration: all layers merged, values as they were written."""
     from longshore.app.documents.configuration import config_show_document
     from longshore.cli.show.config import config_text
 
-    root = _read(config_file, options).config.root
+    root = _read(config_file, overrides).config.root
     if as_json:
         print_json(config_show_document(root, origins=origins))
     else:
@@ -50,25 +71,24 @@ def show(config_file: Path, *, origins: bool, as_json: bool, **options: Any) -> 
 )
 @JSON
 @submission_options
+@grouped(scope=ScopeOptions)
 @click.pass_context
 def explain(
     ctx: click.Context,
     /,
-    config_file: Path,
-    keys: tuple[str, ...],
     *,
-    given: tuple[str, ...],
+    config_file: Path,
+    overrides: Overrides,
+    keys: tuple[str, ...],
+    scope: ScopeOptions,
     as_json: bool,
-    **options: Any,
 ) -> None:
     """Print the value of each KEY, where it was written, how it came about, and what it overrode."""
     from longshore.app.configure.configuration import explain as explain_keys
     from longshore.app.documents.configuration import explain_document
     from longshore.cli.show.config import explain_text
 
-    names = {"label": "curr_pipetask", "cluster": "curr_cluster", "site": "curr_site", "cloud": "curr_cloud"}
-    current = {name: options[option] for option, name in names.items() if options[option]}
-    values = explain_keys(_read(config_file, options), keys, current=current, given=given)
+    values = explain_keys(_read(config_file, overrides), keys, current=scope.current, given=scope.given)
     if as_json:
         print_json(explain_document(values))
     else:
@@ -85,7 +105,9 @@ def explain(
 @click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
 @submission_options
 @click.pass_context
-def lint(ctx: click.Context, /, config_file: Path, *, strict: bool, shape: str, as_json: bool, **options: Any) -> None:
+def lint(
+    ctx: click.Context, /, *, config_file: Path, overrides: Overrides, strict: bool, shape: str, as_json: bool
+) -> None:
     """Print everything that is wrong with a configuration, or likely to be; exit with 3 where there are errors."""
     from longshore.app.configure.lint import lint_file
     from longshore.app.documents.configuration import lint_document
@@ -93,7 +115,7 @@ def lint(ctx: click.Context, /, config_file: Path, *, strict: bool, shape: str, 
     from longshore.config.lint.schema_check import Severity
     from longshore.errors import ConfigError
 
-    linted = lint_file(config_file, options=named_values(options), sets=options["sets"], now=time.time())
+    linted = lint_file(config_file, overrides, now=time.time())
     bad = linted.count(Severity.ERROR) + (linted.count(Severity.WARNING) if strict else 0)
     if as_json or shape == "json":
         print_json(lint_document(linted, ok=not bad))
@@ -110,8 +132,8 @@ def schema() -> None:
     print_json(configuration_schema())
 
 
-def _read(config_file: Path, options: Mapping[str, Any]) -> Configuration:
+def _read(config_file: Path, overrides: Overrides) -> Configuration:
     """The configuration that a submission with these options would have."""
     from longshore.app.configure.configuration import read_draft
 
-    return read_draft(config_file, options=named_values(options), sets=options["sets"], now=time.time())
+    return read_draft(config_file, overrides, now=time.time())

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Any
 
 import click
 
-from longshore.cli.options import JSON, PASS_THRU, SERVICE, print_json
+from longshore.cli.options import JSON, SERVICE, print_json
 
 
 @click.command(epilog="Example: longshore ping --wms-service-class local")
@@ -16,15 +15,15 @@ from longshore.cli.options import JSON, PASS_THRU, SERVICE, print_json
 @click.option(
     "--config", type=click.Path(path_type=Path, readable=False), help="Ask with what this file says of the service."
 )
-@PASS_THRU
+@click.option("--pass-thru", metavar="TEXT", expose_value=False, help="As in BPS; no service has a use for it.")
 @JSON
 @click.pass_context
-def command(ctx: click.Context, /, wms_service_class: str | None, config: Path | None, **options: Any) -> None:
+def command(ctx: click.Context, /, *, wms_service_class: str | None, config: Path | None, as_json: bool) -> None:
     """Ask a workload manager whether it can be used, and what it has."""
     from longshore.app.configure.ping import ping
 
     report = ping(wms_service_class, path=config, now=time.time())
-    if options["as_json"]:
+    if as_json:
         from longshore.app.documents.site import ping_document
 
         print_json(ping_document(report, as_of=time.time()))
