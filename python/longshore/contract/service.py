@@ -191,6 +191,11 @@ class StatusReport(msgspec.Struct, frozen=True, kw_only=True):
     jobs: Sequence[JobStatus] = ()
     counts: Mapping[str, Mapping[JobState, int]] = msgspec.field(default_factory=dict)
 
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing of the run moves any more."""
+        return self.state in (JobState.SUCCEEDED, JobState.FAILED, JobState.DELETED)
+
 
 class ReportSource(ABC):
     """A service that knows only how a run stands. The core derives events from one report after another."""

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from longshore.contract.service import JobStatus, StatusReport
-from longshore.engine.run.report_events import OVER, KnownRun, derive_events
+from longshore.engine.run.report_events import KnownRun, derive_events
 from longshore.engine.state.apply_event import apply_event
 from longshore.engine.state.job_codes import SHOWN
 from longshore.engine.state.run_state import RunState
@@ -36,6 +36,8 @@ NOW = 1_763_630_000.0
 LIFE = Life(v=FORMAT, life=1, t=NOW, host="ap", pid=0, boot="", by="submit")
 CHAIN: list[tuple[int, ...]] = [(), (0,), (1,)]
 BAD = {JobState.FAILED, JobState.DELETED, JobState.PRUNED}
+OVER = (JobState.SUCCEEDED, JobState.FAILED, JobState.DELETED)
+RUN_STATES = (JobState.RUNNING, JobState.RUNNING, JobState.HELD, *OVER)
 WAITS = {JobState.UNREADY, JobState.READY}
 
 
@@ -221,7 +223,7 @@ def histories(draw: st.DrawFn) -> tuple[list[tuple[int, ...]], list[StatusReport
                 state, attempt, start, took = drawn
                 end = start + took if start and state in BAD | {JobState.SUCCEEDED} else None
                 jobs.append(status(job, state, attempt=attempt, start=start, end=end))
-        run = draw(st.sampled_from([JobState.RUNNING, JobState.RUNNING, JobState.HELD, *sorted(OVER)]))
+        run = draw(st.sampled_from(RUN_STATES))
         reports.append(StatusReport(state=run, jobs=jobs))
     return parents, reports
 
@@ -236,8 +238,8 @@ def test_events_lead_to_what_is_reported(drawn: tuple[list[tuple[int, ...]], lis
             apply_event(told, event)
         assert told.code == known.state.code
         assert derive_events(known, each, life=LIFE, now=NOW + 100) == [], "the same report tells nothing new"
-        assert (known.state.finished is not None) == (each.state in OVER)
-        if each.state in OVER:
+        assert (known.state.finished is not None) == (each.is_over)
+        if each.is_over:
             assert not known.state.open
         else:
             _holds(parents, each, known)

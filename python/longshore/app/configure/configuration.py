@@ -9,7 +9,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, Self
 
-from longshore.app.configure.capabilities import backend_options
 from longshore.app.configure.layers import NO_OVERRIDES, Layers, Overrides, file_layer, read_layers
 from longshore.app.configure.service_lookup import find_service, find_service_plugin, short_name
 from longshore.app.configure.site import ResolvedSite, chosen_site, resolve_site, site_folders, site_layers
@@ -19,6 +18,7 @@ from longshore.config.values.bps_eval import Caller
 from longshore.config.values.merge import PACKAGED, Layer, LayerRank, layer_from_mapping, merge_over
 from longshore.config.values.quantities import truth
 from longshore.config.values.search import Config, Scope
+from longshore.engine.run.service_capabilities import backend_options
 from longshore.errors import ConfigError
 from longshore.origin import Origin
 from longshore.sites.profile import ResolvedSiteProfile

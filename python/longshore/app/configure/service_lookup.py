@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
+from longshore.contract.capabilities import Queryable
 from longshore.contract.service import EventSource, ReportSource, WmsService
 from longshore.errors import UnknownServiceError
 from longshore.origin import Origin
@@ -75,6 +76,25 @@ def find_service_plugin(name: str) -> Plugin | None:
 def service_names() -> list[str]:
     """The short names of all services that can be used; none is imported."""
     return sorted(name for name in registered(SERVICES) if "." not in name)
+
+
+def queryable_services(name: str | None) -> Iterator[Queryable]:
+    """The services that can be asked for runs, the one that is named, or all that are installed.
+
+    Raises
+    ------
+    UnknownServiceError
+        The one that is named cannot be used.
+    """
+    for each in [name] if name else service_names():
+        try:
+            service = find_service(each)
+        except UnknownServiceError:
+            if name:
+                raise
+            continue
+        if isinstance(service, Queryable):
+            yield service
 
 
 def default_site(service: type) -> str:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-from longshore.app.configure.capabilities import required
 from longshore.app.configure.service_lookup import find_service
 from longshore.app.report.report import report_run
 from longshore.app.report.status import status_run
@@ -15,6 +14,7 @@ from longshore.app.runs.open_run import OpenRun, open_run
 from longshore.contract.capabilities import Cancellable, Queryable
 from longshore.contract.intervention import CancelOutcome, JobSelection
 from longshore.contract.search import RunSearch
+from longshore.engine.run.service_capabilities import require_capability
 from longshore.errors import LongshoreError, RunNotFoundError
 from longshore.model.run.report import RunReport
 from longshore.model.run.state import TERMINAL, JobState
@@ -53,7 +53,7 @@ def cancel(opened: OpenRun, selection: JobSelection, *, wait_s: float, show: Cal
     RunNotFoundError
         The run has no job or label of a name that is selected.
     """
-    service = required(opened.service, Cancellable, "cancel runs")
+    service = require_capability(opened.service, Cancellable, "cancel runs")
     if not selection.everything:
         check_names(opened, selection)
     outcome = service.cancel(opened.run, selection)
@@ -83,7 +83,7 @@ def cancel_remote(
     wait_s, show
         As for `cancel`.
     """
-    service = required(find_service(found.service), Queryable, "cancel runs of other hosts")
+    service = require_capability(find_service(found.service), Queryable, "cancel runs of other hosts")
     words = pass_thru.split()
     rest = " ".join(word for word in words if word != FORCE)
     search = RunSearch(reference=found.global_id or found.id, pass_thru=rest, runs_only=runs_only, days=1.0)

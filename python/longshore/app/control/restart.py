@@ -9,7 +9,6 @@ from pathlib import Path
 
 import msgspec
 
-from longshore.app.configure.capabilities import recovered_submission, required
 from longshore.app.inspect.find_jobs import find_job, find_jobs_of_labels, first_names
 from longshore.app.report.status import status_run
 from longshore.app.runs.event_source import all_events
@@ -18,6 +17,7 @@ from longshore.app.submit.hand_over import refuse_if_only_prepared
 from longshore.contract.capabilities import Restartable
 from longshore.contract.context import Unreachable
 from longshore.contract.intervention import RestartChanges
+from longshore.engine.run.service_capabilities import recovered_submission, require_capability
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.replay import replay
 from longshore.engine.state.job_codes import OVER, SHOWN, Code
@@ -79,7 +79,7 @@ def plan_restart(opened: OpenRun, changes: RestartChanges) -> RestartPlan:
     SubmissionRefusedError
         The run still runs, or nothing that is named runs again.
     """
-    required(opened.service, Restartable, "restart runs")
+    require_capability(opened.service, Restartable, "restart runs")
     refuse_if_only_prepared(opened.run, opened.card)
     _refuse_if_running(opened)
     jobs = JobTable(opened.run, "parents")
@@ -130,7 +130,7 @@ def restart(opened: OpenRun, changes: RestartChanges) -> tuple[RunCard, list[str
         # Somebody may have been killed amid another restart.
         if (missed := recovered_submission(opened.service, opened.run)) is not None:
             _add(opened, missed)
-        submission = required(opened.service, Restartable, "restart runs").restart(opened.run, changes)
+        submission = require_capability(opened.service, Restartable, "restart runs").restart(opened.run, changes)
         card = _add(opened, submission)
     if card.other_ids and path_of(card.id) == str(opened.run.root):
         register(Entry.of(card, str(opened.run.root)))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from longshore.app.configure.capabilities import required
 from longshore.app.report.status import status_run
 from longshore.app.runs.open_run import OpenRun, open_run
 from longshore.app.submit.hand_over import refuse_if_only_prepared
 from longshore.contract.capabilities import Resumable
+from longshore.engine.run.service_capabilities import require_capability
 from longshore.errors import LongshoreError
 from longshore.model.run.state import JobState
 from longshore.world.runs.registry import entries
@@ -53,7 +53,7 @@ def resume(opened: OpenRun, *, take_over: bool = False, force: bool = False) -> 
         Its engine is alive, or may be on another host; or no other could be started, or the last few achieved nothing.
     """
     refuse_if_only_prepared(opened.run, opened.card)
-    service = required(opened.service, Resumable, "resume runs")
+    service = require_capability(opened.service, Resumable, "resume runs")
     submission = service.resume(opened.run, take_over=take_over, force=force)
     if submission is None:
         return Resumed(notes=("nothing to resume: every job of the run is over",))

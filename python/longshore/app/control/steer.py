@@ -6,12 +6,12 @@ from collections.abc import Mapping
 
 import msgspec
 
-from longshore.app.configure.capabilities import required
 from longshore.app.control.cancel import check_names
 from longshore.app.report.status import status_run
 from longshore.app.runs.open_run import OpenRun
 from longshore.contract.capabilities import Steerable
 from longshore.contract.intervention import Intervention, JobSelection
+from longshore.engine.run.service_capabilities import require_capability
 from longshore.errors import SubmissionRefusedError, UsageError
 from longshore.model.run.report import RunReport
 from longshore.model.run.state import TERMINAL
@@ -44,7 +44,7 @@ def steer(opened: OpenRun, intervention: Intervention) -> RunReport:
     """
     if not intervention.selection.everything:
         _refuse_what_is_over(opened, intervention)
-    service = required(opened.service, Steerable, f"{intervention.act} runs")
+    service = require_capability(opened.service, Steerable, f"{intervention.act} runs")
     taken = service.steer(opened.run, intervention)
     report = status_run(opened)
     if taken:

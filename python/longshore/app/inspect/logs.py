@@ -10,7 +10,6 @@ from typing import Final
 
 import msgspec
 
-from longshore.app.configure.capabilities import log_locator
 from longshore.app.inspect.find_jobs import find_job, find_jobs_of_labels
 from longshore.app.inspect.log_text import begin_of_tail, open_log, pieces
 from longshore.app.runs.event_source import EventFollower, event_blocks
@@ -18,6 +17,7 @@ from longshore.app.runs.job_events import events_of_jobs, jobs_failed_once
 from longshore.app.runs.open_run import OpenRun, is_gone, of_one_run, readable
 from longshore.contract.capabilities import LogLocator
 from longshore.contract.context import file_name
+from longshore.engine.run.service_capabilities import log_locator
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.replay import initial_state, replay
 from longshore.engine.state.apply_event import apply_event

@@ -9,7 +9,6 @@ from typing import Final
 
 import msgspec
 
-from longshore.app.configure.capabilities import launcher_line
 from longshore.app.configure.configuration import NOT_CHOSEN, Configuration
 from longshore.app.configure.generate import refuse_other_functions
 from longshore.app.configure.resolved_run import ResolvedRun
@@ -23,6 +22,7 @@ from longshore.config.values.search import Scope
 from longshore.contract.context import Problem
 from longshore.contract.service import WmsService
 from longshore.engine.policy.retry import lowered_at_first
+from longshore.engine.run.service_capabilities import launcher_line
 from longshore.errors import ConfigError
 from longshore.model.tasks.cluster import ClusteredGraph, Composition, Member
 from longshore.model.workflow.job import JobSettings

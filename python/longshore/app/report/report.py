@@ -9,7 +9,6 @@ from itertools import chain
 
 from msgspec import structs
 
-from longshore.app.configure.capabilities import status_lines
 from longshore.app.report.attempts import AttemptCollector
 from longshore.app.report.failure_groups import FailedJobs, ReadLogs
 from longshore.app.report.from_snapshot import RunStatus, is_current, report_of, silence_notes, status_of
@@ -20,6 +19,7 @@ from longshore.app.report.run_summary import summarize_run
 from longshore.app.runs.event_source import EventFollower
 from longshore.app.runs.open_run import OpenRun, of_one_run, readable
 from longshore.contract.context import Unreachable
+from longshore.engine.run.service_capabilities import status_lines
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.state.run_state import RunState
 from longshore.model.run.event import Event, Life

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 
-from longshore.app.configure.capabilities import journal_is_complete
 from longshore.app.runs.open_run import OpenRun, is_gone, readable
 from longshore.contract.context import Mark, Unreachable
 from longshore.contract.service import StaleMarkError
+from longshore.engine.run.service_capabilities import journal_is_complete
 from longshore.engine.rundir.journal import lives
 from longshore.engine.rundir.read_journal import read_blocks, read_since
 from longshore.errors import LongshoreError, RunNotFoundError, RunUnreadableError, UnreachableError

@@ -10,13 +10,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final
 
-from longshore.app.configure.capabilities import event_source, is_alive, log_locator, queryable_services
-from longshore.app.configure.service_lookup import find_service, short_name
+from longshore.app.configure.service_lookup import find_service, queryable_services, short_name
 from longshore.contract.capabilities import BriefEvents, LogLocator, Queryable
 from longshore.contract.context import Mark, RunPaths, Unreachable, log_path
 from longshore.contract.search import RunSearch
 from longshore.contract.service import EventSource, WmsService
-from longshore.engine.run.report_events import ReportedEvents
+from longshore.engine.run.service_capabilities import event_source, is_alive, log_locator
 from longshore.errors import LongshoreError, RunNotFoundError, RunUnreadableError, ServiceError, UnknownServiceError
 from longshore.model.run.event import Event, News
 from longshore.model.run.state import JobState
@@ -69,6 +68,10 @@ class OpenRun:
     @property
     def reported_counts(self) -> Mapping[str, Mapping[JobState, int]]:
         """Number of jobs per label and state, for labels whose jobs the service only counts; read with the events."""
+        if isinstance(self.service, EventSource):
+            return {}
+        from longshore.engine.run.report_events import ReportedEvents
+
         return self.event_source.counts if isinstance(self.event_source, ReportedEvents) else {}
 
     def is_alive(self) -> bool | Unreachable:

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import msgspec
 
-from longshore.app.configure.capabilities import is_alive, recovered_submission
 from longshore.app.progress import Keeping
 from longshore.contract.context import RunPaths, Unreachable
 from longshore.contract.service import WmsService
+from longshore.engine.run.service_capabilities import is_alive, recovered_submission
 from longshore.errors import FilesError, LongshoreError, SubmissionRefusedError, UnreachableError, UnsureError
 from longshore.model.run.fingerprint import Started
 from longshore.model.run.moment import timestamp

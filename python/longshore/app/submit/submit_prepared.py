@@ -8,7 +8,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from longshore.app.configure.capabilities import recovered_submission
 from longshore.app.configure.layers import current_directory
 from longshore.app.configure.service_lookup import find_service
 from longshore.app.plan.checks import inputs_gone
@@ -19,6 +18,7 @@ from longshore.app.submit.hand_over import PreparedRun, SubmittedRun, refuse_if_
 from longshore.app.submit.pipeline import advance_run
 from longshore.contract.context import Problem, RunPaths
 from longshore.contract.service import WmsService
+from longshore.engine.run.service_capabilities import recovered_submission
 from longshore.engine.rundir.job_table import read_header
 from longshore.errors import Fault, RunNotFoundError, RunUnreadableError, SubmissionRefusedError
 from longshore.model.run.fingerprint import MadeFrom

@@ -10,7 +10,6 @@ import msgspec
 import yaml
 
 from longshore import __version__
-from longshore.app.configure.capabilities import log_directories
 from longshore.app.configure.configuration import Configuration
 from longshore.app.submit.fingerprint import config_file, made_from, origins_of
 from longshore.app.submit.hand_over import PreparedRun
@@ -18,6 +17,7 @@ from longshore.app.submit.saved_graphs import write_saved
 from longshore.app.submit.transform import RunPlan
 from longshore.config.values.merge import plain
 from longshore.contract.context import RunPaths
+from longshore.engine.run.service_capabilities import log_directories
 from longshore.model.lines.codec import workflow_lines
 from longshore.model.run.submission import RunCard
 from longshore.world.files.atomic import create_file

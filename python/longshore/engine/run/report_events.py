@@ -14,8 +14,7 @@ from longshore.contract.service import EventSource, JobStatus, ReportSource, Sta
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.replay import initial_state
 from longshore.engine.state.apply_event import apply_event
-from longshore.engine.state.job_codes import ACTIVE, BAD_ENDS, Code
-from longshore.engine.state.job_codes import OVER as CODES_OVER
+from longshore.engine.state.job_codes import ACTIVE, BAD_ENDS, OVER, Code
 from longshore.engine.state.run_state import RunState
 from longshore.model.run.event import (
     FORMAT,
@@ -36,9 +35,6 @@ from longshore.model.run.event import (
 )
 from longshore.model.run.state import TERMINAL, Cause, JobState
 from longshore.world.runs.run_directory import read_card
-
-OVER: Final = frozenset({JobState.SUCCEEDED, JobState.FAILED, JobState.DELETED})
-"""States of a report that says that the run is over."""
 
 _WAITS: Final = frozenset({JobState.UNREADY, JobState.READY})
 _SAYS_NOTHING: Final = frozenset({JobState.UNKNOWN, JobState.MISFIT})
@@ -147,7 +143,7 @@ def derive_events(known: KnownRun, report: StatusReport, *, life: Life, now: flo
     derivation.restart()
     derivation.lose()
     derivation.advance_all()
-    if report.state in OVER:
+    if report.is_over:
         derivation.finish()
     return derivation.events
 
@@ -160,10 +156,10 @@ class _Derivation:
         self._known = known
         self._state = state = known.state
         self._now = now
-        self._run_state = report.state
+        self._report = report
         found = ((known.index_of.get(status.name), status) for status in report.jobs)
         # When the run is over, a job that is not will never be.
-        over = report.state in OVER
+        over = report.is_over
         self._status = {job: each for job, each in found if job is not None and (not over or each.state in TERMINAL)}
         counted = {number for number, label in enumerate(known.labels) if label in report.counts}
         self._counted = frozenset(job for job in range(state.size) if state.labels[job] in counted) if counted else ()
@@ -188,9 +184,9 @@ class _Derivation:
         """Run jobs again that were over and are not as they were."""
         again: set[int] = set()
         for job in range(self._state.size):
-            if self._state.code[job] in CODES_OVER and self._runs_again(job, again):
+            if self._state.code[job] in OVER and self._runs_again(job, again):
                 again.add(job)
-        if again or (self._state.finished and self._run_state not in OVER):
+        if again or (self._state.finished and not self._report.is_over):
             self._tell(Restarted(jobs=tuple(sorted(again))))
 
     def _runs_again(self, job: int, again: set[int]) -> bool:
@@ -240,7 +236,7 @@ class _Derivation:
 
     def _advance(self, job: int, status: JobStatus) -> None:
         code, state = self._state.code[job], status.state
-        if code in CODES_OVER or state in _SAYS_NOTHING:
+        if code in OVER or state in _SAYS_NOTHING:
             return
         if code == Code.UNDECIDED and (not _is_bad(status) or self._is_newer(job, status)):
             self._tell(Retry(j=job, a=self._state.attempts[job] + 1, cause=Cause.LOST))
@@ -253,7 +249,7 @@ class _Derivation:
         code = self._state.code[job]
         if code == Code.RUNNING and status.state is JobState.PENDING:
             self._take_back(job, "it waits again")
-        elif code in ACTIVE or code in CODES_OVER:
+        elif code in ACTIVE or code in OVER:
             return
         # An attempt that ended has its number for ever, whatever the service counts.
         number = max(status.attempt, self._state.attempts[job] + 1)
@@ -299,11 +295,11 @@ class _Derivation:
     def finish(self) -> None:
         """End a run that is over, and with it the jobs of which the report says nothing."""
         state = self._state
-        if self._run_state is JobState.DELETED and not state.cancelled:
+        if self._report.state is JobState.DELETED and not state.cancelled:
             self._tell(Steer(who=self._known.who, act="cancel"))
-        succeeded = self._run_state is JobState.SUCCEEDED
+        succeeded = self._report.state is JobState.SUCCEEDED
         for job in range(state.size) if succeeded else reversed(range(state.size)):
-            if state.code[job] in CODES_OVER or job in self._counted:
+            if state.code[job] in OVER or job in self._counted:
                 continue
             if succeeded:
                 self._advance(job, JobStatus(name="", state=JobState.SUCCEEDED))
@@ -312,7 +308,7 @@ class _Derivation:
             else:
                 self._deleted(job, JobStatus(name="", state=JobState.DELETED))
         if state.finished is None:
-            self._tell(Finished(state=self._run_state, t=state.last_end or 0.0))
+            self._tell(Finished(state=self._report.state, t=state.last_end or 0.0))
 
     _ADVANCE: ClassVar[Mapping[JobState, Callable[[_Derivation, int, JobStatus], None]]] = {
         JobState.PENDING: _pending,

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from longshore.app.configure.service_lookup import find_service, service_names
 from longshore.contract.capabilities import (
     BackendOptions,
     LauncherLine,
@@ -14,14 +13,12 @@ from longshore.contract.capabilities import (
     LogLocating,
     LogLocator,
     PartialJournal,
-    Queryable,
     Recoverable,
     StatusLines,
 )
 from longshore.contract.context import RunPaths, Unreachable
 from longshore.contract.service import EventSource, ReportSource, WmsService
-from longshore.engine.run.report_events import OVER, ReportedEvents
-from longshore.errors import SubmissionRefusedError, UnknownServiceError
+from longshore.errors import SubmissionRefusedError
 from longshore.model.run.event import Finished, Life
 from longshore.model.run.submission import Submission
 from longshore.world.runs.run_directory import read_card
@@ -32,7 +29,7 @@ if TYPE_CHECKING:
 Capability = TypeVar("Capability")
 
 
-def required(service: WmsService, capability: type[Capability], what: str) -> Capability:
+def require_capability(service: WmsService, capability: type[Capability], what: str) -> Capability:
     """The service as what a command needs.
 
     Parameters
@@ -54,29 +51,13 @@ def required(service: WmsService, capability: type[Capability], what: str) -> Ca
     raise SubmissionRefusedError(f"the service '{service.name}' cannot {what}")
 
 
-def queryable_services(name: str | None) -> Iterator[Queryable]:
-    """The services that can be asked for runs, the one that is named, or all that are installed.
-
-    Raises
-    ------
-    UnknownServiceError
-        The one that is named cannot be used.
-    """
-    for each in [name] if name else service_names():
-        try:
-            service = find_service(each)
-        except UnknownServiceError:
-            if name:
-                raise
-            continue
-        if isinstance(service, Queryable):
-            yield service
-
-
 def event_source(service: WmsService) -> EventSource:
     """What tells the events of the runs of a service: itself, or what derives them from its reports."""
     if isinstance(service, EventSource):
         return service
+    # Imported here: few services need it.
+    from longshore.engine.run.report_events import ReportedEvents
+
     assert isinstance(service, ReportSource)  # held by `find_service`
     return ReportedEvents(service, service.name)
 
@@ -91,7 +72,7 @@ def is_alive(service: WmsService, run: RunPaths) -> bool | Unreachable:
         return False
     if isinstance(service, ReportSource):
         report = service.report(run)
-        return report if isinstance(report, Unreachable) else report.state not in OVER
+        return report if isinstance(report, Unreachable) else not report.is_over
     answer = event_source(service).events(run)
     if isinstance(answer, Unreachable):
         return answer
