@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 import shlex
 import signal
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -22,6 +22,7 @@ from longshore.model.run.event import Ended
 from longshore.model.run.state import Cause
 from longshore.model.signals import signal_name
 from longshore.plan.job_commands import exact_shell_line
+from longshore.sites.inherited_environment import select_inherited
 from longshore.world.files.atomic import write_atomically
 
 WRAPPER: Final = PurePosixPath("wms", "longshore-job")
@@ -35,6 +36,20 @@ _KILLED: Final = 128
 def wrapper_file(ctx: Context) -> RenderedFile:
     """Return the program as a file of the run, for `longshore.engine.run.service.EngineService.render_extra`."""
     return RenderedFile.from_text(WRAPPER, ctx.templates[WRAPPER.name], mode=0o755)
+
+
+def inherited_environment(settings: Mapping[str, Any], *, needed: Container[str] = ("PATH", "HOME")) -> dict[str, str]:
+    """Return the environment variables of this process that jobs inherit, for the program that submits them.
+
+    Parameters
+    ----------
+    settings
+        Settings of the executor, which have the rule of ``inheritEnvironment``.
+    needed
+        Variables that the program itself needs, whatever the rule is.
+    """
+    names, _ = select_inherited(os.environ, settings.get("inherit", "all"))
+    return {name: value for name, value in os.environ.items() if name in names or name in needed}
 
 
 class EndRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
