@@ -20,6 +20,7 @@ from longshore.origin import Origin
 from longshore.sites.profile import SiteProfile
 from longshore.world.plugins import SERVICES, SITES, Plugin, built_in, registered
 from longshore.world.read.yaml_file import FileRead, load_layers
+from longshore.world.shipped_files import shipped
 
 _HEAD_KEYS: Final = ("service", "inherits", "hosts", "title")
 _TOP = re.compile(rb"^(?P<key>[A-Za-z_]\w*)[ \t]*:(?=\s)", re.MULTILINE)
@@ -82,6 +83,7 @@ class SitePath:
         yield Place.USER, user_folder(self._env) / "sites"
         yield from ((Place.SYSTEM, folder / "sites") for folder in system_folders(self._env))
         yield from ((Place.INSTALLED, folder) for folder in self._installed)
+        yield Place.PACKAGE, shipped("config", "sites")
         yield from ((Place.PACKAGE, folder) for folder in _shipped_by(built_in(SERVICES).values()))
 
     def find(self, name: str) -> SiteFile | None:
