@@ -84,7 +84,7 @@ def test_stages_are_told_to_who_asks(cli: Cli, write_run: WriteRun) -> None:
 
 def test_json_has_the_notes(cli: Cli, write_run: WriteRun) -> None:
     ran = done(cli, write_run("runQuantumCommand: 'true'\nresources: {memory: 1 GiB}\n").name)
-    assert any("lowered to the 1024 MiB" in note for note in ran.json["notes"])
+    assert any("lowered to the available 1024 MiB" in note for note in ran.json["notes"])
     assert any("the engine runs" in note for note in ran.json["notes"])
     assert (ran.json["jobs"], ran.json["service"], ran.json["site"]) == (1, "local", "local")
 

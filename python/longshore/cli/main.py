@@ -15,7 +15,7 @@ import click
 from longshore import __version__
 from longshore.cli.options import INTERRUPTED, print_json
 from longshore.errors import HelpWanted, LongshoreError, UsageError
-from longshore.model.suggestions import did_you_mean
+from longshore.model.suggestions import NAME_LIKENESS, did_you_mean
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -125,7 +125,7 @@ class LazyGroup(click.Group):
         if args and args[0] not in COMMANDS and args[0] not in HIDDEN:
             if ctx.resilient_parsing:
                 return None, None, args
-            hint = did_you_mean(args[0], COMMANDS) or f"There are {', '.join(COMMANDS)}."
+            hint = did_you_mean(args[0], COMMANDS, likeness=NAME_LIKENESS) or f"There are {', '.join(COMMANDS)}."
             raise UsageError(f"there is no command '{args[0]}'", hint=hint)
         return super().resolve_command(ctx, args)
 

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
+
+NAME_LIKENESS: Final = 0.6
+"""For names that users make up, such as those of jobs, which are often short."""
 
 
 def nearest(word: str, known: Iterable[str], *, likeness: float = 0.7) -> str | None:

@@ -18,7 +18,7 @@ from longshore.engine.run.service_capabilities import require_capability
 from longshore.errors import LongshoreError, RunNotFoundError
 from longshore.model.run.report import RunReport
 from longshore.model.run.state import TERMINAL, JobState
-from longshore.model.suggestions import did_you_mean
+from longshore.model.suggestions import NAME_LIKENESS, did_you_mean
 from longshore.plan.special_jobs import FINAL_LABEL
 from longshore.world.runs.registry import entries
 
@@ -160,6 +160,9 @@ def check_names(opened: OpenRun, selection: JobSelection) -> RunReport:
     for kind, wanted, there in (("job", selection.jobs, names), ("label", selection.labels, set(report.labels))):
         for name in wanted:
             if name not in there:
-                hint = did_you_mean(name, there) or f"'longshore report {opened.card.id}' shows them."
+                hint = (
+                    did_you_mean(name, there, likeness=NAME_LIKENESS)
+                    or f"'longshore report {opened.card.id}' shows them."
+                )
                 raise RunNotFoundError(f"run '{opened.card.id}' has no {kind} '{name}'", hint=hint)
     return report

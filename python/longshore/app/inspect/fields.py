@@ -10,7 +10,7 @@ from longshore.errors import UsageError
 from longshore.model.run.moment import timestamp
 from longshore.model.run.report import RunReport
 from longshore.model.run.state import JobState
-from longshore.model.suggestions import did_you_mean
+from longshore.model.suggestions import NAME_LIKENESS, did_you_mean
 
 Value: TypeAlias = str | int | None
 
@@ -137,5 +137,5 @@ def _text(value: Value) -> str:
 
 def _unknown(option: str, name: str, names: Iterable[str]) -> UsageError:
     listed = list(names)
-    hint = f"{did_you_mean(name, listed)} There are {', '.join(listed)}.".lstrip()
+    hint = f"{did_you_mean(name, listed, likeness=NAME_LIKENESS)} There are {', '.join(listed)}.".lstrip()
     return UsageError(f"{option}: there is no field '{name}'", hint=hint)

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from longshore.app.runs.open_run import OpenRun
 from longshore.engine.rundir.job_table import JobTable
 from longshore.errors import RunNotFoundError
-from longshore.model.suggestions import did_you_mean
+from longshore.model.suggestions import NAME_LIKENESS, did_you_mean
 
 _SHOWN = 5
 """Names spelled out in a message."""
@@ -54,7 +54,7 @@ def find_jobs_of_labels(opened: OpenRun, jobs: JobTable, labels: Collection[str]
     """
     known = sorted(jobs.labels)
     for label in sorted(set(labels).difference(known)):
-        hint = did_you_mean(label, known) or f"It has {first_names(known)}."
+        hint = did_you_mean(label, known, likeness=NAME_LIKENESS) or f"It has {first_names(known)}."
         raise RunNotFoundError(f"run '{opened.card.id}' has no label '{label}'", hint=hint)
     return jobs.select(labels=labels)
 
@@ -68,7 +68,10 @@ def first_names(names: Sequence[str]) -> str:
 def _hint(run: str, jobs: JobTable, reference: str) -> str:
     if reference in jobs.labels:
         return f"'{reference}' is a label; a job is named like '{jobs.names[jobs.select(labels=[reference])[0]]}'."
-    return did_you_mean(reference, _alike(jobs.names, reference)) or f"'longshore report {run} --json' names all jobs."
+    return (
+        did_you_mean(reference, _alike(jobs.names, reference), likeness=NAME_LIKENESS)
+        or f"'longshore report {run} --json' names all jobs."
+    )
 
 
 def _alike(names: Sequence[str], reference: str) -> Iterator[str]:

@@ -9,7 +9,7 @@ import msgspec
 
 from longshore.config.values.quantities import count, memory, walltime
 from longshore.errors import UsageError
-from longshore.model.suggestions import did_you_mean
+from longshore.model.suggestions import NAME_LIKENESS, did_you_mean
 from longshore.model.workflow.request import Request
 
 
@@ -63,5 +63,5 @@ def changed(request: Request, changes: Mapping[str, str]) -> Request:
 
 
 def _unknown(key: str) -> UsageError:
-    hint = f"{did_you_mean(key, SETTABLE)} What can be: {', '.join(SETTABLE)}.".lstrip()
+    hint = f"{did_you_mean(key, SETTABLE, likeness=NAME_LIKENESS)} What can be: {', '.join(SETTABLE)}.".lstrip()
     return UsageError(f"'{key}' cannot be set of a live run", hint=hint)

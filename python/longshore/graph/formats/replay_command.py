@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from longshore.errors import ConfigError
-from longshore.model.suggestions import did_you_mean
+from longshore.model.suggestions import NAME_LIKENESS, did_you_mean
 
 ROOT = "data"
 """Folder of the run directory for the inputs and outputs of replayed tasks."""
@@ -78,7 +78,7 @@ def read_replay_settings(settings: Mapping[str, Any]) -> ReplaySettings:
     known = [*SCALES, *PROGRAMS]
     for key in settings:
         if key not in known:
-            hint = did_you_mean(str(key), known) or f"There are {', '.join(SCALES)}."
+            hint = did_you_mean(str(key), known, likeness=NAME_LIKENESS) or f"There are {', '.join(SCALES)}."
             raise ConfigError(f"unknown key 'replay.{key}'", hint=hint)
     return ReplaySettings(
         python=str(settings.get("python", PROGRAMS["python"])),

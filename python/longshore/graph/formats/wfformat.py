@@ -11,7 +11,7 @@ import msgspec
 
 from longshore.errors import CycleError, GraphError
 from longshore.graph.formats.replay_command import LARGEST_AMOUNT, ROOT, read_replay_settings
-from longshore.model.suggestions import did_you_mean
+from longshore.model.suggestions import NAME_LIKENESS, did_you_mean
 from longshore.model.tasks.dag import Dag
 from longshore.model.tasks.file import File
 from longshore.model.tasks.task import Task, TaskGraph
@@ -214,7 +214,7 @@ def _edges(tasks: Sequence[_RecordedTask], index: Mapping[str, int], place: Orig
 
 def _unknown_task_error(where: str, task: str, missing: str, index: Mapping[str, int], place: Origin) -> GraphError:
     message = f"workflow.specification.{where}: '{task}' names the unknown task '{missing}'"
-    return GraphError(message, origin=place, hint=did_you_mean(missing, index))
+    return GraphError(message, origin=place, hint=did_you_mean(missing, index, likeness=NAME_LIKENESS))
 
 
 def _sizes(files: Sequence[_RecordedFile], place: Origin) -> dict[str, int]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Generic, Protocol, TypeVar
 
 from longshore.errors import CycleError, GraphError
-from longshore.model.suggestions import did_you_mean
+from longshore.model.suggestions import NAME_LIKENESS, did_you_mean
 
 
 class Named(Protocol):
@@ -218,5 +218,5 @@ def find_ring(parents: Sequence[Sequence[int]], *, done: Iterable[int]) -> list[
 def _edge_to_nowhere(edge: tuple[str, str], missing: str, index: dict[str, int]) -> GraphError:
     return GraphError(
         f"the edge '{edge[0]}' -> '{edge[1]}' leads to nowhere: there is no '{missing}'",
-        hint=did_you_mean(missing, index),
+        hint=did_you_mean(missing, index, likeness=NAME_LIKENESS),
     )

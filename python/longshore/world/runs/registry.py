@@ -14,7 +14,7 @@ from longshore.contract.context import RunPaths
 from longshore.errors import RunNotFoundError
 from longshore.model.run.report import RunReport
 from longshore.model.run.submission import RunCard
-from longshore.model.suggestions import did_you_mean
+from longshore.model.suggestions import NAME_LIKENESS, did_you_mean
 from longshore.world.files.atomic import create_file, write_atomically
 
 _LETTERS: Final = "abcdefghjkmnpqrstvwxyz"
@@ -223,7 +223,7 @@ def find_run(reference: str) -> RunPaths:
             f"'{reference}' is the beginning of {len(fitting)} run ids: {', '.join(entry.id for entry in fitting[:8])}",
             hint="Give more of the id.",
         )
-    hint = did_you_mean(reference, (entry.id for entry in known)) or _HINT
+    hint = did_you_mean(reference, (entry.id for entry in known), likeness=NAME_LIKENESS) or _HINT
     raise RunNotFoundError(f"no run '{reference}' is known", hint=hint)
 
 

@@ -12,7 +12,7 @@ import msgspec
 from longshore.config.values.quantities import truth
 from longshore.contract.context import Context
 from longshore.errors import ConfigError
-from longshore.model.suggestions import did_you_mean
+from longshore.model.suggestions import NAME_LIKENESS, did_you_mean
 from longshore.model.workflow.job import JobSettings
 from longshore.services.htcondor.render import quoting
 from longshore.sites.inherited_environment import is_excluded
@@ -276,7 +276,9 @@ def _typed(name: str, value: Any) -> str:
 
 def _unknown(message: str, name: str, known: Iterable[str]) -> ConfigError:
     there = sorted(known)
-    return ConfigError(message, hint=did_you_mean(name, there) or f"There are {', '.join(there)}.")
+    return ConfigError(
+        message, hint=did_you_mean(name, there, likeness=NAME_LIKENESS) or f"There are {', '.join(there)}."
+    )
 
 
 def run_value(ctx: Context, key: str, otherwise: Any = None) -> Any:

@@ -12,7 +12,7 @@ import msgspec
 from longshore.config.values.quantities import memory, walltime
 from longshore.contract.batch import Batch
 from longshore.errors import ConfigError
-from longshore.model.suggestions import did_you_mean
+from longshore.model.suggestions import NAME_LIKENESS, did_you_mean
 from longshore.model.workflow.request import MIB, Request
 
 INDEXED: Final = (
@@ -243,7 +243,7 @@ def _unknown(name: str) -> ConfigError:
     known = [*INDEXED, *ALONE, *OF_SITES, *SPELLINGS]
     return ConfigError(
         f"'slurm' has no key '{name}'",
-        hint=did_you_mean(name, known)
+        hint=did_you_mean(name, known, likeness=NAME_LIKENESS)
         or f"There are {', '.join(sorted(known))}; other options of sbatch go under 'directives'.",
     )
 
