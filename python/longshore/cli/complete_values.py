@@ -67,15 +67,14 @@ def _runs(_: click.Context, incomplete: str) -> Iterator[CompletionItem[str]]:
 
 
 def _jobs(ctx: click.Context, incomplete: str) -> Iterator[CompletionItem[str]]:
-    from longshore.engine.rundir.job_table import JobTable
+    from longshore.engine.rundir.job_table import job_names
 
     opened = _chosen(ctx)
     if opened is None:
         return
-    jobs = JobTable(opened.run, "names")
-    for job, name in enumerate(jobs.names):
+    for name, label in job_names(opened.run):
         if name.startswith(incomplete):
-            yield CompletionItem(name, help=jobs.label(job))
+            yield CompletionItem(name, help=label)
 
 
 def _labels(ctx: click.Context, _: str) -> Iterator[CompletionItem[str]]:

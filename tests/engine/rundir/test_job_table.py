@@ -10,7 +10,7 @@ import pytest
 
 from longshore.contract.context import RunPaths
 from longshore.engine.rundir import job_table
-from longshore.engine.rundir.job_table import Column, JobTable, read_header
+from longshore.engine.rundir.job_table import Column, JobTable, job_names, read_header
 from longshore.errors import RunUnreadableError
 from longshore.model.lines.codec import workflow_lines
 from longshore.model.tasks.dag import Dag
@@ -88,6 +88,7 @@ def test_columns_say_what_the_records_say(
     assert jobs.outputs == [stored.outputs for stored in records]
     assert jobs.parents == [stored.p for stored in records]
     assert jobs.tags == [stored.tags for stored in records]
+    assert list(job_names(jobs.run)) == [(stored.name, jobs.label(job)) for job, stored in enumerate(records)]
     assert list(jobs.profile_of) == [stored.s for stored in records]
     assert jobs.names_of([3, 17]) == {3: records[3].name, 17: records[17].name}
     assert [file.name for file in jobs.files()] == [f"{name}.fits" for name in jobs.names]

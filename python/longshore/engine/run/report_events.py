@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from hashlib import sha256
 from typing import ClassVar, Final
 
 import msgspec
@@ -78,6 +77,9 @@ class ReportedEvents(EventSource):
         if isinstance(report, Unreachable):
             return report
         self.counts = report.counts
+        # Imported here: it loads OpenSSL, and every command that opens a run imports this module.
+        from hashlib import sha256
+
         newest = sha256(msgspec.json.encode((report, len(card.submissions)))).hexdigest()[:16]
         if mark == newest:
             return iter(()), mark

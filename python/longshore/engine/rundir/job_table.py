@@ -21,7 +21,6 @@ from longshore.model.tasks.task import DataId
 from longshore.model.workflow.collection_pause import collection_paused
 from longshore.model.workflow.job import JobSettings
 from longshore.model.workflow.job_groups import Barrier, barriers
-from longshore.plan.log_folders import attempt_log_path
 from longshore.world.files.atomic import open_to_read
 
 Column: TypeAlias = Literal["names", "outputs", "parents", "tags"]
@@ -137,6 +136,9 @@ class JobTable:
 
     def log_path(self, job: int, stored: StoredJob, attempt: int) -> str:
         """Path of an attempt's log, relative to the run directory."""
+        # Imported here: most readers of a run do without, and templates take a while to import.
+        from longshore.plan.log_folders import attempt_log_path
+
         return attempt_log_path(self.header.log_folders, job, stored.name, self.label(job), attempt, tags=stored.tags)
 
     def names_of(self, jobs: Iterable[int]) -> dict[int, str]:
@@ -234,6 +236,20 @@ def read_header(run: RunPaths) -> Header:
     """
     with _open_workflow(run) as (header, _):
         return header
+
+
+def job_names(run: RunPaths) -> Iterator[tuple[str, str]]:
+    """Name and label of every job in order, none of which is kept.
+
+    Raises
+    ------
+    RunUnreadableError
+        The workflow is missing, torn or of a newer format.
+    """
+    with _open_workflow(run) as (header, file):
+        for rows, _ in _blocks(file, header, ("names",)):
+            for row in rows:
+                yield row.name, header.settings[row.s].label
 
 
 @contextmanager
