@@ -24,6 +24,7 @@ from tests.depth import examples
 from longshore.errors import GraphError
 from longshore.graph.formats.wfformat import read_wfformat
 from longshore.model.tasks.task import Task, TaskGraph
+from longshore.model.values import YamlValue
 from longshore.origin import Origin
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -114,7 +115,7 @@ def test_a_file_of_any_name_in_a_trace_is_made_under_that_name(name: str, in_fil
     environment = {key: value for key, value in os.environ.items() if not key.startswith(("LC_", "LANG"))}
     with TemporaryDirectory() as folder:
         run_directory = Path(folder).resolve()
-        scales = {"outputScale": 1, "python": sys.executable, "program": str(PROGRAM)}
+        scales: dict[str, YamlValue] = {"outputScale": 1, "python": sys.executable, "program": str(PROGRAM)}
         try:
             graph = read_wfformat(json.dumps(document).encode(), scales, Origin("trace.json"))
         except GraphError:

@@ -15,6 +15,7 @@ from longshore.config.values.interpolate import Template
 from longshore.config.values.merge import Layer, LayerRank, Node, merge, plain
 from longshore.config.values.quantities import parse_pool
 from longshore.config.values.search import Config, Scope
+from longshore.model.values import YamlValue
 from longshore.model.workflow.request import MIB, Request
 from longshore.world.read.yaml_file import parse_yaml, read_yaml
 
@@ -126,7 +127,7 @@ def test_names_and_paths() -> None:
     assert config.search("outputRun").value == "u/me/p/T"
     assert config.search("submitPath", Scope(env=ENV)).value == "/here/submit/u/me/p/T"
     assert config.search("idLinkPath", Scope(env=ENV)).value == "/here/bps_links"
-    current = {"label": "isr", "visit": 101, "band": "r"}
+    current: dict[str, YamlValue] = {"label": "isr", "visit": 101, "band": "r"}
     assert config.search("subDirTemplate", Scope(current=current)).value == "isr/r/101"
 
 

@@ -228,7 +228,7 @@ def test_explain_answers_for_every_key_of_what_is_shipped(
     assert set(values) == keys
     monkeypatch.chdir(tmp_path)
     configuration = read_draft(Path("run.yaml"), now=0)
-    moment = configuration.search("timestamp")
+    moment = configuration.text("timestamp")
     for key in keys:
         searched = configuration.config.search(key, Scope(env=configuration.env))
         assert values[key]["found"] == searched.found, key

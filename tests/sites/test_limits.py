@@ -7,6 +7,7 @@ import pytest
 
 from longshore.contract.batch import Limits as ExecutorLimits
 from longshore.errors import ConfigError
+from longshore.model.values import YamlValue
 from longshore.model.workflow.attempt_rules import Growth, JobRules
 from longshore.model.workflow.job import JobSettings
 from longshore.model.workflow.request import MIB, Request
@@ -60,12 +61,12 @@ def test_invalid_limit_is_reported(text: str, words: str) -> None:
     ("value", "rate"),
     [(10, 10.0), ("10/s", 10.0), ("10/1sec", 10.0), ("30/min", 0.5), ("1 / 5 sec", 0.2), ("36/h", 0.01), (0.5, 0.5)],
 )
-def test_rate_is_parsed_per_second(value: object, rate: float) -> None:
+def test_rate_is_parsed_per_second(value: YamlValue, rate: float) -> None:
     assert parse_rate(value, "limits.submitRate") == pytest.approx(rate)
 
 
 @pytest.mark.parametrize("value", ["0/s", "5/0s", True, "s/5", ""])
-def test_invalid_rate_is_refused(value: object) -> None:
+def test_invalid_rate_is_refused(value: YamlValue) -> None:
     with pytest.raises(ConfigError):
         parse_rate(value, "limits.submitRate")
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from longshore.config.values.interpolate import shown
-from longshore.config.values.merge import Node
+from longshore.config.values.merge import Node, plain
 from longshore.config.values.quantities import count, memory, walltime
 from longshore.errors import ConfigError
+from longshore.model.values import YamlValue
 from longshore.model.workflow.job import JobSettings
 from longshore.model.workflow.request import MIB, Request
 from longshore.origin import Origin
@@ -55,12 +56,12 @@ def read_limits(node: Node | None) -> SiteLimits:
         if read is None:
             raise ConfigError(f"unknown limit '{name}'", origin=item.origin, hint=f"There are {', '.join(_READERS)}.")
         if item.value is not None:
-            amount = float(read(item.value, f"limits.{name}", item.origin))
+            amount = float(read(plain(item), f"limits.{name}", item.origin))
             found[name] = SiteLimit(amount=amount, written=str(item.value), origin=item.origin)
     return found
 
 
-def parse_rate(value: Any, key: str, origin: Origin | None = None) -> float:
+def parse_rate(value: YamlValue, key: str, origin: Origin | None = None) -> float:
     """Submissions per second: a number, or such as ``10/s``, ``30/min``, ``10/5s``.
 
     Raises `ConfigError` if the text is not a rate.
@@ -76,11 +77,11 @@ def parse_rate(value: Any, key: str, origin: Origin | None = None) -> float:
     return float(found[1]) / seconds
 
 
-def _read_count(value: Any, key: str, origin: Origin | None) -> int:
+def _read_count(value: YamlValue, key: str, origin: Origin | None) -> int:
     return count(value, key, origin, least=1)
 
 
-_READERS: Final[dict[str, Callable[[Any, str, Origin | None], float]]] = {
+_READERS: Final[dict[str, Callable[[YamlValue, str, Origin | None], float]]] = {
     "cpus": _read_count,
     "memory": memory,
     "walltime": walltime,
@@ -139,7 +140,7 @@ def lower_to_limits(
     `free` holds the configuration keys of the request that no user chose.
     """
     notes = []
-    lower: dict[str, Any] = {}
+    lower: dict[str, object] = {}
     for name, (key, attribute) in _REQUESTED.items():
         asked, limit = getattr(settings.request, attribute), limits.get(name)
         if key in free and asked is not None and limit is not None and asked > limit.amount:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from longshore.config.values.merge import Node, overlay
 from longshore.config.values.search import Config
@@ -27,7 +26,7 @@ def site_description(config: Config, site: str, keys: Iterable[str]) -> Node:
     return Node(found, section.origin if section else Origin(""))
 
 
-def drop_invalid(found: Node, wrong: Mapping[str, Any]) -> Node:
+def drop_invalid(found: Node, wrong: Mapping[str, object]) -> Node:
     """Drop invalid keys of a description that were not meant for it.
 
     In BPS, a key at the root such as ``setup`` or ``group`` is a user's variable, of any type.

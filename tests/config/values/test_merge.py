@@ -20,6 +20,7 @@ from longshore.config.values.merge import (
     merge_over,
     overlay,
     plain,
+    plain_map,
     tree,
     without_deleted,
 )
@@ -83,7 +84,7 @@ def test_deleted_keys_are_gone_and_may_come_back() -> None:
     user = layer(LayerRank.FILE, a={"x": Marker.DELETE}, b=Marker.DELETE, never=Marker.DELETE)
     assert plain(merge([defaults, user])) == {"a": {"y": 2}, "c": 1}
     again = layer(LayerRank.COMMAND_LINE, b={"new": 1})
-    assert plain(merge([defaults, user, again]))["b"] == {"new": 1}
+    assert plain_map(merge([defaults, user, again]))["b"] == {"new": 1}
 
 
 def test_a_map_after_a_deletion_takes_nothing_from_before() -> None:
@@ -114,7 +115,9 @@ def test_values_from_no_file() -> None:
 
 def test_plain_is_a_copy() -> None:
     node = tree({"a": [1]}, Origin("x"))
-    plain(node)["a"].append(2)
+    copy = plain_map(node)["a"]
+    assert isinstance(copy, list)
+    copy.append(2)
     assert plain(node) == {"a": [1]}
 
 

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from longshore.errors import ConfigError, CycleError, GraphError
 from longshore.graph.formats.wfformat import read_wfformat
 from longshore.model.tasks.task import Task, TaskGraph
+from longshore.model.values import YamlValue
 from longshore.origin import Origin
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -81,7 +82,7 @@ def encode(document: object) -> bytes:
     return json.dumps(document, indent=1).encode()
 
 
-def read(document: object, **settings: object) -> TaskGraph:
+def read(document: object, **settings: YamlValue) -> TaskGraph:
     text = document if isinstance(document, bytes) else encode(document)
     return read_wfformat(text, settings, Origin("small.json"))
 
@@ -383,7 +384,7 @@ def test_damaged_anywhere_is_a_graph_error_or_another_graph(start: int, damage: 
 
 @pytest.mark.parametrize("key", ["timeScale", "memoryScale", "outputScale"])
 @pytest.mark.parametrize("value", [-1, "fast", None, True, [1], float("nan"), float("inf"), 10**400], ids=repr)
-def test_a_scale_is_a_number(key: str, value: object) -> None:
+def test_a_scale_is_a_number(key: str, value: YamlValue) -> None:
     with pytest.raises(ConfigError, match=rf"'replay\.{key}' must be a number, 0 or more"):
         read(SMALL, **{key: value})
 

@@ -12,7 +12,7 @@ import pytest
 
 import longshore.services.slurm
 from longshore.app.configure.schemas import configuration_schema, site_schema
-from longshore.config.values.merge import plain
+from longshore.config.values.merge import plain_map
 from longshore.contract.context import Context, PingReport, Problem, RunPaths, Site
 from longshore.errors import ConfigError
 from longshore.model.tasks.dag import Dag
@@ -93,7 +93,7 @@ def test_what_jobs_say_wrong(own: Mapping[str, Any], words: str) -> None:
 
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("sites/*slurm*.yaml")), ids=lambda path: path.name)
 def test_the_profiles_we_ship_are_understood(path: Path) -> None:
-    said = {key: value for key, value in plain(read_yaml(path)).items() if key != "service"}
+    said = {key: value for key, value in plain_map(read_yaml(path)).items() if key != "service"}
     assert problems(context(said)) == []
 
 

@@ -14,7 +14,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longshore.config.values.merge import Layer, LayerRank, Marker, Node, merge, plain, tree
+from longshore.config.values.merge import Layer, LayerRank, Marker, Node, merge, plain, plain_map, tree
 from longshore.errors import ConfigError, LongshoreError, UsageError
 from longshore.origin import Origin
 from longshore.world.read.yaml_file import Loaded, load_layers, parse_yaml, read_yaml, set_layer
@@ -540,7 +540,7 @@ def test_any_nested_yaml_is_read_or_refused_by_us(tmp_path: Path, tree: dict[str
     path.write_text(yaml.safe_dump(tree), "utf-8")
     loaded = outcome(load_layers, path, env={}, cwd=tmp_path)
     if isinstance(loaded, Loaded):
-        assert set(plain(merge(loaded.layers))) <= set(tree)
+        assert set(plain_map(merge(loaded.layers))) <= set(tree)
     else:
         assert len(str(loaded)) < 2000
 

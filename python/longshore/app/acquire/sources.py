@@ -20,11 +20,12 @@ from longshore.app.payload.graph_file import tasks_of_file
 from longshore.app.payload.lsst import is_lsst_pipeline, source_by_name
 from longshore.app.payload.payload import AcquiredPayload
 from longshore.app.progress import Teller
-from longshore.config.values.merge import plain
+from longshore.config.values.merge import plain_map
 from longshore.contract.source import Payload
 from longshore.errors import ConfigError, GraphError
 from longshore.graph.formats.wfformat import read_wfformat
 from longshore.model.tasks.task import TaskGraph
+from longshore.model.values import YamlValue
 from longshore.model.workflow.collection_pause import collection_paused
 from longshore.origin import Origin
 from longshore.world.plugins import GRAPH_SOURCES
@@ -132,7 +133,7 @@ def _foreign(configuration: Configuration) -> AcquiredPayload:
         name=configuration.text("payloadName"),
         path=path,
         directory=configuration.env["PWD"],
-        values=plain(configuration.config.root),
+        values=plain_map(configuration.config.root),
         origin=configuration.origin(_SOURCE),
     )
     with collection_paused():
@@ -168,8 +169,9 @@ def _pipeline(run: ResolvedRun, key: str, tell: Teller) -> AcquiredPayload:
 def _wfformat(run: ResolvedRun, key: str, _tell: Teller) -> AcquiredPayload:
     configuration = run.configuration
     path = payload_path(configuration, key)
-    settings = {
-        **(configuration.search("replay") or {}),
+    replay = configuration.search("replay")
+    settings: dict[str, YamlValue] = {
+        **(replay if isinstance(replay, dict) else {}),
         "python": sys.executable,
         # Filled in when a job starts, so that the run directory can be moved.
         "program": f"<ENV:LONGSHORE_JOB_RUN_DIR>/{_REPLAY}",

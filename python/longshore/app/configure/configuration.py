@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Final, Self
 
 from longshore.app.configure.layers import NO_OVERRIDES, Layers, Overrides, file_layer, read_layers
 from longshore.app.configure.service_lookup import find_service, find_service_plugin, short_name
@@ -20,6 +20,7 @@ from longshore.config.values.quantities import truth
 from longshore.config.values.search import Config, Scope
 from longshore.engine.run.service_capabilities import backend_options
 from longshore.errors import ConfigError
+from longshore.model.values import YamlValue
 from longshore.origin import Origin
 from longshore.sites.profile import ResolvedSiteProfile
 from longshore.world.read.site_profiles import SitePath
@@ -102,7 +103,7 @@ class Configuration:
         """What a search goes by for the run as a whole, or with more of BPS's current values."""
         return Scope(current={**current, "curr_site": self.site}, env=self.env)
 
-    def search(self, key: str) -> Any:
+    def search(self, key: str) -> YamlValue:
         """The value of a key for the run as a whole, its variables filled in; empty text where there is none."""
         return self.config.search(key, self.scope()).value
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -17,6 +17,7 @@ from longshore.config.values.interpolate import shown
 from longshore.config.values.merge import Layer, LayerRank, Marker, Node, tree
 from longshore.config.values.search import Config, Expander
 from longshore.errors import ConfigError
+from longshore.model.values import YamlValue
 from longshore.origin import Origin
 
 _DEEPEST: Final = 100
@@ -124,7 +125,7 @@ def _layer(configuration: Configuration, caller: Caller, steps: tuple[str, ...],
     return Layer(origin.layer, LayerRank.COMMAND_LINE, root)
 
 
-def _data(value: Any, function: str, origin: Origin, steps: tuple[str, ...]) -> Any:
+def _data(value: object, function: str, origin: Origin, steps: tuple[str, ...]) -> YamlValue:
     """The value as ordinary maps, lists and scalars; refused where YAML could not have said it."""
     if len(steps) > _DEEPEST:
         raise ConfigError(f"'{function}' returns maps and lists more than {_DEEPEST} deep", origin=origin)
@@ -137,7 +138,7 @@ def _data(value: Any, function: str, origin: Origin, steps: tuple[str, ...]) -> 
         return [_data(each, function, origin, (*steps, str(number))) for number, each in enumerate(value)]
     if isinstance(value, str):
         return _text(str(value), function, origin)
-    if value is None or type(value) in {bool, int, float}:
+    if value is None or (isinstance(value, bool | int | float) and type(value) in {bool, int, float}):
         return value
     raise ConfigError(
         f"'{function}' returns {'.'.join(steps)} as '{type(value).__name__}', which is no YAML data",
@@ -146,7 +147,7 @@ def _data(value: Any, function: str, origin: Origin, steps: tuple[str, ...]) -> 
     )
 
 
-def _key(key: Any, function: str, origin: Origin) -> str:
+def _key(key: object, function: str, origin: Origin) -> str:
     if not isinstance(key, str) or not key:
         raise ConfigError(f"'{function}' returns {shown(key)} as a key, and keys are texts", origin=origin)
     if key == GENERATE:

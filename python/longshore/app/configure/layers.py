@@ -7,14 +7,15 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from longshore.app.configure.schemas import configuration_schema
 from longshore.config.lint.bps_aliases import respelled
 from longshore.config.lint.schema_check import Finding, Severity
-from longshore.config.values.merge import Layer, LayerRank, LayerStack, Node, layer_from_mapping, plain, tree
+from longshore.config.values.merge import Layer, LayerRank, LayerStack, Node, layer_from_mapping, plain_map, with_origin
 from longshore.errors import ConfigError, FilesError
 from longshore.model.suggestions import did_you_mean
+from longshore.model.values import JsonSchema
 from longshore.origin import Origin
 from longshore.world.clock import timestamp
 from longshore.world.host import user_name
@@ -191,7 +192,8 @@ def _environment(env: Mapping[str, str], defaults: Node) -> tuple[Layer, list[Fi
     What the defaults set under ``payload`` is set there too: at the root it would have no effect.
     """
     keys = {variable_of(key): key for key in _keys(configuration_schema())}
-    payload = plain(defaults).get("payload") or {}
+    payload = plain_map(defaults).get("payload")
+    below_payload = payload if isinstance(payload, dict) else {}
     root: dict[str, Node] = {}
     below: dict[str, Node] = {}
     findings = []
@@ -200,7 +202,7 @@ def _environment(env: Mapping[str, str], defaults: Node) -> tuple[Layer, list[Fi
             continue
         origin = _origin_of(name)
         if name in keys:
-            (below if keys[name] in payload else root)[keys[name]] = _value(name, text, origin)
+            (below if keys[name] in below_payload else root)[keys[name]] = _value(name, text, origin)
         elif guess := did_you_mean(name, keys, likeness=0.85):
             message = f"nothing knows the environment variable '{name}'"
             findings.append(Finding(message=message, origin=origin, hint=guess, severity=Severity.WARNING))
@@ -220,7 +222,7 @@ def variable_of(key: str) -> str:
 def _value(name: str, text: str, origin: Origin) -> Node:
     try:
         # One origin for all of it: a line and a column of a variable help nobody.
-        return tree(plain(parse_yaml(text, origin.file, rank=LayerRank.ENVIRONMENT)), origin)
+        return with_origin(parse_yaml(text, origin.file, rank=LayerRank.ENVIRONMENT), origin)
     except ConfigError as error:
         raise ConfigError(f"the value of '{name}' cannot be read: {error.message}", hint=error.hint) from error
 
@@ -235,7 +237,7 @@ def _payload_with(payload: Node | None, below: dict[str, Node]) -> Node:
     return Node({**given, **below}, Origin("environment", layer=LayerRank.ENVIRONMENT.label))
 
 
-def _keys(schema: Mapping[str, Any]) -> Iterator[str]:
+def _keys(schema: JsonSchema) -> Iterator[str]:
     """Keys that can stand at the root."""
     for each in (schema, *(schema["$defs"][part["$ref"].rpartition("/")[2]] for part in schema.get("allOf", ()))):
         yield from (key for key in each.get("properties", ()) if key not in _NO_KEYS)

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -22,7 +21,7 @@ from longshore.config.lint.schema_check import Finding, Severity, check
 from longshore.config.lint.secrets import secrets
 from longshore.config.lint.section_checks import BPS_DEFAULT_SERVICE, BpsDefault, chosen
 from longshore.config.lint.variable_checks import Surroundings
-from longshore.config.values.merge import Node, plain
+from longshore.config.values.merge import Node, plain_map
 from longshore.errors import ConfigError
 from longshore.model.workflow.collection_pause import collection_paused
 from longshore.origin import Origin
@@ -226,5 +225,6 @@ def _bps_default() -> BpsDefault:
 
 def _later_defaults() -> frozenset[str]:
     """Keys that the defaults of quantum graphs define."""
-    names: dict[str, Any] = plain(read_yaml(shipped("etc", "lsst.yaml")))
-    return frozenset({*names, *names.get("payload", ()), *names.get("finalJob", ())})
+    names = plain_map(read_yaml(shipped("etc", "lsst.yaml")))
+    sections = (names.get(section) for section in ("payload", "finalJob"))
+    return frozenset(names).union(*(section for section in sections if isinstance(section, dict)))

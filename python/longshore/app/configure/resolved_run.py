@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import signal
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -20,13 +20,14 @@ from longshore.app.configure.site import ResolvedSite
 from longshore.app.configure.user_functions import make_caller
 from longshore.app.progress import Teller
 from longshore.config.lint.schema_check import Finding
-from longshore.config.profile.retry_rules import signals
-from longshore.config.values.merge import PACKAGED, LayerRank, layer_from_mapping, plain
+from longshore.config.profile.retry_rules import Read, signals
+from longshore.config.values.merge import PACKAGED, LayerRank, layer_from_mapping, plain_map
 from longshore.config.values.quantities import count, most_at_once, parse_pool, walltime
 from longshore.config.values.search import Config
 from longshore.contract.context import Context, RunPaths, Site
 from longshore.contract.service import WmsService
 from longshore.errors import ConfigError, FilesError
+from longshore.model.values import YamlValue
 from longshore.origin import Origin
 from longshore.sites.inherited_environment import select_inherited
 from longshore.sites.limits import executor_limits
@@ -34,6 +35,8 @@ from longshore.world.plugins import template_texts
 from longshore.world.shipped_files import shipped
 
 _Stage = TypeVar("_Stage", bound=Configuration)
+_Answer = TypeVar("_Answer")
+_Otherwise = TypeVar("_Otherwise")
 _PAYLOAD_FILES: Final = ("pipelineYaml", "wfformat", "qgraphFile", "graphFile")
 _RUN_ATTRIBUTES: Final = {
     "operator": "bps_operator",
@@ -209,7 +212,7 @@ def service_context(configuration: Configuration, service: WmsService, run: RunP
     # Beside what is said of the site, the values for jobs that its section holds.
     by_default = {"account": configuration.text("accountingGroup"), "queue": configuration.text("queue")}
     said = {
-        **(plain(section) if section else {}),
+        **plain_map(section),
         **place.settings,
         **{key: value for key, value in by_default.items() if value},
     }
@@ -250,10 +253,10 @@ def _most_at_once(configuration: Configuration, key: str) -> dict[str, int]:
     return {} if written is None else most_at_once(written, key)
 
 
-def _of_run(configuration: Configuration, service: WmsService) -> dict[str, Any]:
+def _of_run(configuration: Configuration, service: WmsService) -> dict[str, YamlValue]:
     """What the configuration says of the run in the service's own words; a map knows its own keys as variables."""
     config, scope = configuration.config, configuration.scope()
-    found: dict[str, Any] = {}
+    found: dict[str, YamlValue] = {}
     for key in service.traits.run_keys:
         hit = config.search(key, scope)
         if not hit.found or hit.value is None or hit.value == "":
@@ -266,17 +269,15 @@ def _of_run(configuration: Configuration, service: WmsService) -> dict[str, Any]
     return found
 
 
-def _read(
-    configuration: Configuration, key: str, read: Callable[[Any, str, Origin | None], Any], otherwise: Any
-) -> Any:
+def _read(configuration: Configuration, key: str, read: Read[_Answer], otherwise: _Otherwise) -> _Answer | _Otherwise:
     """A value of the run, or what holds where there is none."""
     value = configuration.search(key)
     return otherwise if value is None or value == "" else read(value, key, configuration.origin(key))
 
 
-def _ending(configuration: Configuration) -> dict[str, Any]:
+def _ending(configuration: Configuration) -> dict[str, object]:
     """How an executor ends a job that went beyond its limits, where that is not as usual."""
-    found: dict[str, Any] = {}
+    found: dict[str, object] = {}
     if (chosen := _read(configuration, "killSignals", signals, ())) not in {(), (signal.SIGTERM,)}:
         found["signals"] = list(chosen)
     if (grace := _read(configuration, "killGrace", walltime, 10.0)) != 10.0:
@@ -284,7 +285,7 @@ def _ending(configuration: Configuration) -> dict[str, Any]:
     return found
 
 
-def _guest_settings(place: ResolvedSite, service: WmsService) -> dict[str, Any]:
+def _guest_settings(place: ResolvedSite, service: WmsService) -> dict[str, object]:
     """What an executor has to know of a site, beside its resources."""
     inherit = place.settings.get("inheritEnvironment", "all")
     found: dict[str, Any] = {} if inherit == "all" else {"inherit": inherit}

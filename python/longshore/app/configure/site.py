@@ -14,10 +14,11 @@ from longshore.app.configure.schemas import profile_schema, site_schema
 from longshore.app.configure.service_lookup import default_site_of, short_name
 from longshore.config.lint.schema_check import Finding, Severity, check
 from longshore.config.values.interpolate import shown
-from longshore.config.values.merge import PACKAGED, Layer, LayerRank, Node, overlay, plain
+from longshore.config.values.merge import PACKAGED, Layer, LayerRank, Node, overlay, plain, plain_map
 from longshore.config.values.search import Config, Expander, Scope
 from longshore.errors import ConfigError
 from longshore.model.suggestions import did_you_mean
+from longshore.model.values import JsonSchema
 from longshore.origin import Origin
 from longshore.sites.host_match import host_matches, only_site
 from longshore.sites.limits import SiteLimits, lower_limits, read_limits
@@ -233,7 +234,7 @@ def _ceilings(resolved: ResolvedSiteProfile | None, own: Node | None, name: str)
     return ceilings, [*first_notes, *notes]
 
 
-def _wrong(key: str, node: Node, schema: Mapping[str, Any]) -> Finding | None:
+def _wrong(key: str, node: Node, schema: JsonSchema) -> Finding | None:
     """What is wrong with one thing that is said of a site."""
     found = check(Node({key: node}, node.origin), schema)
     return next((finding for finding in found if finding.severity is Severity.ERROR), None)
@@ -267,7 +268,7 @@ def _sites_of(host: str, first: Config, sites: SitePath) -> list[str]:
 def service_of(name: str, first: Config, sites: SitePath, seen: tuple[str, ...] = ()) -> str:
     """Short name of the service of a site, from the heads of profiles; empty where they do not say."""
     section = _section(first, name)
-    own = plain(section) if section else {}
+    own = plain_map(section)
     file = sites.find(name)
     head = sites.head(file) if file else None
     if service := own.get("wmsServiceClass") or own.get("service") or (head.service if head else ""):

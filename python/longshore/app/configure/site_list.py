@@ -6,15 +6,15 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from longshore.app.configure.layers import read_surroundings
 from longshore.app.configure.schemas import profile_schema
 from longshore.app.configure.site import refuse_wrong, service_of, site_folders, site_profile, unknown_site
 from longshore.config.lint.schema_check import check
-from longshore.config.values.merge import LayerRank, LayerStack, Node, layer_from_mapping, overlay, plain
+from longshore.config.values.merge import LayerRank, LayerStack, Node, layer_from_mapping, overlay, plain, plain_map
 from longshore.config.values.search import Config
 from longshore.errors import ConfigError, UsageError
+from longshore.model.values import YamlValue
 from longshore.origin import Origin
 from longshore.world.read.site_profiles import SitePath
 
@@ -57,8 +57,8 @@ class Shown:
 
     listed: Listed
     chain: tuple[str, ...]
-    values: Mapping[str, Any]
-    origins: Mapping[tuple[str, ...], tuple[Any, Origin]] = field(default_factory=dict)
+    values: Mapping[str, YamlValue]
+    origins: Mapping[tuple[str, ...], tuple[YamlValue, Origin]] = field(default_factory=dict)
 
 
 def list_sites(site_path: Sequence[str]) -> list[Listed]:
@@ -110,7 +110,9 @@ def show_site(name: str, site_path: Sequence[str]) -> Shown:
     if section:
         root = overlay(root, section)
     chain = tuple(dict.fromkeys(profile.name for profile in resolved.chain)) if resolved else (name,)
-    return Shown(listed=_listed(name, first, sites), chain=chain, values=plain(root), origins=dict(_origins(root, ())))
+    return Shown(
+        listed=_listed(name, first, sites), chain=chain, values=plain_map(root), origins=dict(_origins(root, ()))
+    )
 
 
 def _around(site_path: Sequence[str]) -> tuple[Config, SitePath]:
@@ -143,7 +145,7 @@ def _listed(name: str, first: Config, sites: SitePath) -> Listed:
     return Listed(name=name, service=service, title=title, place=place, origin=origin)
 
 
-def _origins(node: Node, steps: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], tuple[Any, Origin]]]:
+def _origins(node: Node, steps: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], tuple[YamlValue, Origin]]]:
     if isinstance(node.value, dict) and node.value:
         for name, below in node.value.items():
             yield from _origins(below, (*steps, name))

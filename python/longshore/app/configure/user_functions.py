@@ -23,7 +23,7 @@ _KEY = "allowFunctions"
 def make_caller(configuration: Configuration) -> Caller:
     """What calls the functions that a configuration names, as far as no layer forbids that."""
 
-    def caller(call: Call) -> Any:
+    def caller(call: Call) -> object:
         refuse_functions(configuration, shown(call.text), call.origin)
         return call_builtin_or_imported(call)
 

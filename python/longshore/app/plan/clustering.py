@@ -13,7 +13,7 @@ from longshore.app.configure.resolved_run import ResolvedRun, payload_identity
 from longshore.app.configure.user_functions import call_function, find_function
 from longshore.app.payload.payload import AcquiredPayload
 from longshore.config.select.cluster_rules import cluster_rules
-from longshore.config.values.merge import plain
+from longshore.config.values.merge import plain_map
 from longshore.config.values.quantities import walltime
 from longshore.config.values.search import Expander
 from longshore.contract.clustering import ClusteringAlgorithm, ClusteringSettings
@@ -81,7 +81,7 @@ def _settings(configuration: Configuration, graph: TaskGraph, algorithm: str) ->
         node_ids=configuration.flag("useNodeIdInClusterName"),
         target_s=_target_s(configuration),
         run_s=_run_times(configuration, graph) if algorithm == "runtime" else lambda _task: None,
-        values=plain(config.root) if algorithm not in built_in(CLUSTERING) else {},
+        values=plain_map(config.root) if algorithm not in built_in(CLUSTERING) else {},
     )
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import chdir
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 import yaml
@@ -24,6 +24,7 @@ from longshore.contract.context import Problem, RunPaths
 from longshore.errors import LongshoreError
 from longshore.model.run.fingerprint import Footprint, MadeFrom
 from longshore.model.run.submission import RunCard
+from longshore.model.values import YamlValue
 from longshore.origin import Origin
 from longshore.world.files.footprint import footprint, what_became
 from longshore.world.runs.run_directory import MADE_FROM
@@ -31,7 +32,7 @@ from longshore.world.runs.run_directory import MADE_FROM
 _MOST_PROGRAMS: Final = 1000
 _OF_RUNS: Final = "bps_defined"
 """What is another for each run, and follows from the rest."""
-_Values: TypeAlias = dict[str, tuple[Any, Origin | None]]
+_Values: TypeAlias = dict[str, tuple[YamlValue, Origin | None]]
 
 
 def made_from(plan: RunPlan, draft: RunPaths) -> MadeFrom:
@@ -168,8 +169,8 @@ def _limits(configuration: Configuration) -> dict[str, str]:
     return {name: str(limit.written) for name, limit in configuration.resolved_site.limits.items()}
 
 
-def _flat(value: Any, key: str = "") -> Iterator[tuple[str, Any]]:
-    if isinstance(value, Mapping) and value:
+def _flat(value: YamlValue, key: str = "") -> Iterator[tuple[str, YamlValue]]:
+    if isinstance(value, dict) and value:
         for name, below in value.items():
             yield from _flat(below, f"{key}.{name}")
     elif not key.startswith(f".{_OF_RUNS}"):

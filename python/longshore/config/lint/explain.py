@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from enum import StrEnum
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -14,6 +14,7 @@ from longshore.config.values.interpolate import Field, angled, env_spelled_out, 
 from longshore.config.values.merge import Marker, Node, plain
 from longshore.config.values.search import SECTIONS, Config, Expander, Hit, Scope, is_delimited
 from longshore.errors import ConfigError
+from longshore.model.values import YamlValue
 from longshore.origin import Origin
 
 _DEEPEST: Final = 100
@@ -68,7 +69,7 @@ class Replaced(msgspec.Struct, frozen=True, kw_only=True):
         The section it stands in, for a value that the search would have come to later.
     """
 
-    value: Any
+    value: YamlValue
     origin: Origin
     section: str | None = None
 
@@ -93,9 +94,9 @@ class Explained(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     found: bool
-    value: Any
+    value: YamlValue
     origin: Origin | None = None
-    written: Any = None
+    written: YamlValue = None
     overrode: tuple[Replaced, ...] = ()
     hides: tuple[Replaced, ...] = ()
     steps: tuple[Step, ...] = ()
@@ -107,7 +108,7 @@ def explain_key(config: Config, key: str, scope: Scope) -> Explained:
     hit = config.lookup(key, scope)
     if hit is None:
         return Explained(found=False, value="")
-    value: Any = None
+    value: YamlValue = None
     failed: ConfigError | None = None
     steps: list[Step] = []
     try:
@@ -156,7 +157,7 @@ def _hidden(config: Config, key: str, scope: Scope, hit: Hit) -> Iterator[Replac
             yield Replaced(value=plain(node), origin=node.origin, section=name)
 
 
-def _named_parts(config: Config, current: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Node]]]:
+def _named_parts(config: Config, current: Mapping[str, YamlValue]) -> Iterator[tuple[str, Mapping[str, Node]]]:
     there = [name for name in SECTIONS if config.at(name) is not None]
     names = []
     for name in there:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final
+from typing import Final
 
-_TYPES: Final[Mapping[str, Callable[[Any], bool]]] = {
+from longshore.model.values import JsonSchema, YamlValue
+
+_TYPES: Final[Mapping[str, Callable[[YamlValue], bool]]] = {
     "string": lambda value: isinstance(value, str),
     "integer": lambda value: isinstance(value, int) and not isinstance(value, bool),
     "number": lambda value: isinstance(value, int | float) and not isinstance(value, bool),
@@ -33,12 +35,12 @@ class Quick:
         JSON Schema 2020-12 with local references only.
     """
 
-    def __init__(self, whole: Mapping[str, Any]) -> None:
+    def __init__(self, whole: JsonSchema) -> None:
         self._whole = whole
-        self._leaves: dict[int, list[Mapping[str, Any]] | None] = {}
+        self._leaves: dict[int, list[JsonSchema] | None] = {}
         self._patterns: dict[str, re.Pattern[str]] = {}
 
-    def fits(self, value: Any, schema: Any = None) -> bool:
+    def fits(self, value: YamlValue, schema: object = None) -> bool:
         """Whether a value surely fits; where it does not, or where this cannot tell, it is no."""
         schema = self._whole if schema is None else schema
         if schema is True:
@@ -46,7 +48,7 @@ class Quick:
         leaves = self._leaves_of(schema) if isinstance(schema, dict) else None
         return leaves is not None and all(self._fits_leaf(value, leaf) for leaf in leaves)
 
-    def _leaves_of(self, schema: dict[str, Any]) -> list[Mapping[str, Any]] | None:
+    def _leaves_of(self, schema: JsonSchema) -> list[JsonSchema] | None:
         """The schema and all it leads to; ``None`` where one of them says what is not known here."""
         if id(schema) not in self._leaves:
             found = list(self._followed(schema))
@@ -54,14 +56,14 @@ class Quick:
             self._leaves[id(schema)] = found if known else None
         return self._leaves[id(schema)]
 
-    def _followed(self, schema: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    def _followed(self, schema: JsonSchema) -> Iterator[JsonSchema]:
         yield schema
         if "$ref" in schema:
             yield from self._followed(self._whole["$defs"][schema["$ref"].removeprefix("#/$defs/")])
         for each in schema.get("allOf", ()):
             yield from self._followed(each)
 
-    def _fits_leaf(self, value: Any, leaf: Mapping[str, Any]) -> bool:
+    def _fits_leaf(self, value: YamlValue, leaf: JsonSchema) -> bool:
         types = leaf.get("type")
         if types is not None:
             names = (types,) if isinstance(types, str) else types
@@ -81,7 +83,7 @@ class Quick:
             return bool(leaf.get("minimum", value) <= value <= leaf.get("maximum", value))
         return True
 
-    def _fits_map(self, value: dict[str, Any], leaf: Mapping[str, Any]) -> bool:
+    def _fits_map(self, value: dict[str, YamlValue], leaf: JsonSchema) -> bool:
         properties, patterns = leaf.get("properties", {}), leaf.get("patternProperties", {})
         others = leaf.get("additionalProperties", True)
         for key, below in value.items():

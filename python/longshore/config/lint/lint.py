@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -14,11 +13,12 @@ from longshore.config.lint.section_checks import BpsDefault, hidden, old, out_of
 from longshore.config.lint.unset_env import unset_variables
 from longshore.config.lint.variable_checks import Surroundings, unused, without_place, wrong_variables
 from longshore.config.values.search import Config
+from longshore.model.values import JsonSchema
 
 
 def lint(
     config: Config,
-    schema: Mapping[str, Any],
+    schema: JsonSchema,
     around: Surroundings,
     *,
     bps: BpsDefault,

@@ -14,6 +14,7 @@ from longshore.config.lint.fast_schema import Quick
 from longshore.config.values.interpolate import Field, angled_names, parse, shown
 from longshore.config.values.merge import PACKAGED, Node, plain
 from longshore.model.suggestions import did_you_mean
+from longshore.model.values import JsonSchema
 from longshore.origin import Origin
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def key_of(path: Iterable[str]) -> str:
     return ".".join(step for step in path if step != "bps_cmdline")
 
 
-def check(root: Node, schema: Mapping[str, Any]) -> list[Finding]:
+def check(root: Node, schema: JsonSchema) -> list[Finding]:
     """Everything that is wrong with a configuration, and what looks wrong.
 
     Parameters
@@ -76,7 +77,7 @@ def check(root: Node, schema: Mapping[str, Any]) -> list[Finding]:
 # ------------------------------------------------------------------------------------------------------- the schema
 
 
-def _against_schema(root: Node, schema: Mapping[str, Any]) -> Iterator[Finding]:
+def _against_schema(root: Node, schema: JsonSchema) -> Iterator[Finding]:
     values = plain(root)
     if Quick(schema).fits(values):
         return
@@ -145,7 +146,7 @@ def _any_of(types: str | Sequence[str]) -> str:
     return " or ".join(words)
 
 
-def _hint(error: ValidationError, schema: Mapping[str, Any]) -> str:
+def _hint(error: ValidationError, schema: JsonSchema) -> str:
     """What the schema says of the key, or of the one that it is a part of."""
     types: Any = error.validator_value
     if isinstance(error.instance, bool) and error.validator == "type" and "string" in types:
@@ -188,7 +189,7 @@ def _deprecated(root: Node) -> Iterator[Finding]:
             )
 
 
-def _misspelled(root: Node, schema: Mapping[str, Any]) -> Iterator[Finding]:
+def _misspelled(root: Node, schema: JsonSchema) -> Iterator[Finding]:
     """Keys that nothing uses as a variable and that are nearly, but not quite, known ones."""
     suspects = list(unknown_keys(root, schema, schema))
     if not suspects:
@@ -208,7 +209,7 @@ def _misspelled(root: Node, schema: Mapping[str, Any]) -> Iterator[Finding]:
 
 
 def unknown_keys(
-    node: Node, schema: Mapping[str, Any], whole: Mapping[str, Any], path: tuple[str, ...] = ()
+    node: Node, schema: JsonSchema, whole: JsonSchema, path: tuple[str, ...] = ()
 ) -> Iterator[tuple[tuple[str, ...], Node, set[str]]]:
     """Keys of a map, and of the maps in it, that the schema has no word for, with the words it has instead."""
     if not isinstance(node.value, dict):
@@ -226,12 +227,10 @@ def unknown_keys(
             yield (*path, key), item, set(properties)
 
 
-def _keys_of(
-    schema: Mapping[str, Any], whole: Mapping[str, Any]
-) -> tuple[dict[str, Mapping[str, Any]], Mapping[str, Any] | None]:
+def _keys_of(schema: JsonSchema, whole: JsonSchema) -> tuple[dict[str, JsonSchema], JsonSchema | None]:
     """Schema per key that a schema names, and the schema of all others if it says anything of them."""
-    properties: dict[str, Mapping[str, Any]] = {}
-    others: Mapping[str, Any] | None = None
+    properties: dict[str, JsonSchema] = {}
+    others: JsonSchema | None = None
     for each in (schema, *schema.get("allOf", ())):
         if "$ref" in each:
             more, those = _keys_of(whole["$defs"][each["$ref"].removeprefix("#/$defs/")], whole)

@@ -15,6 +15,7 @@ from longshore.config.values.merge import PACKAGED, LayerRank, Node, plain
 from longshore.config.values.quantities import count, exit_codes, memory, walltime
 from longshore.errors import ConfigError
 from longshore.model.suggestions import did_you_mean
+from longshore.model.values import YamlValue
 from longshore.origin import Origin
 
 INIT: Final = "pipetaskInit"
@@ -209,7 +210,7 @@ def _own_keys(node: Node, whole: frozenset[str], path: tuple[str, ...] = ()) -> 
             yield (*path, key), below
 
 
-_RANGES: Final[Mapping[str, Callable[[Any, str, Origin | None], Any]]] = {
+_RANGES: Final[Mapping[str, Callable[[YamlValue, str, Origin | None], object]]] = {
     "requestCpus": lambda value, key, origin: count(value, key, origin, least=1),
     "requestMemory": memory,
     "requestMemoryMax": memory,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -16,6 +16,7 @@ from longshore.config.values.merge import PACKAGED, Node
 from longshore.config.values.search import Config, Expander, Scope
 from longshore.errors import ConfigError, ReferenceRingError
 from longshore.model.suggestions import did_you_mean
+from longshore.model.values import JsonSchema, YamlValue
 from longshore.origin import Origin
 
 _OF_STAGES: Final = (
@@ -156,7 +157,7 @@ class _Reader:
     def _expander(self, path: tuple[str, ...]) -> Expander:
         part = path[:2] if path[0] in _CHOOSERS and len(path) > 2 else path[:1] if len(path) > 1 else ()
         if part not in self._expanders:
-            current: dict[str, Any] = {}
+            current: dict[str, YamlValue] = {}
             if len(part) == 2:
                 current = {f"curr_{section}": part[1] for section in _CHOOSERS[part[0]]}
             searchobj = self.config.at(*part) if len(part) == 1 else None
@@ -231,7 +232,7 @@ def names_in(node: Node) -> Iterator[str]:
 
 
 def unused(
-    root: Node, schema: Mapping[str, Any], around: Surroundings, said: Collection[tuple[str, ...]]
+    root: Node, schema: JsonSchema, around: Surroundings, said: Collection[tuple[str, ...]]
 ) -> Iterator[Finding]:
     """A warning for each key of a person's own that no text uses as a variable.
 

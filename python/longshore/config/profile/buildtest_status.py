@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Final
+
+import msgspec
 
 from longshore.config.values.interpolate import shown
 from longshore.config.values.merge import Node, plain
 from longshore.errors import ConfigError
 from longshore.model.run.state import Cause, JobState
 from longshore.model.suggestions import did_you_mean
+from longshore.model.values import YamlValue
 from longshore.model.workflow.attempt_rules import SuccessIf
 from longshore.origin import Origin
 
@@ -25,7 +28,7 @@ _STREAMS: Final = ("stdout", "stderr")
 _MODES: Final = {"or": True, "and": False}
 
 
-def slurm_states(value: Any, key: str, origin: Origin | None = None) -> tuple[str, ...]:
+def slurm_states(value: YamlValue, key: str, origin: Origin | None = None) -> tuple[str, ...]:
     """What one or several of Slurm's states mean.
 
     Raises
@@ -46,7 +49,9 @@ def slurm_states(value: Any, key: str, origin: Origin | None = None) -> tuple[st
     return tuple(dict.fromkeys(found))
 
 
-def status(node: Node, key: str, readers: Mapping[str, Callable[[Any, str, Origin | None], Any]]) -> SuccessIf | None:
+def status(
+    node: Node, key: str, readers: Mapping[str, Callable[[YamlValue, str, Origin | None], object]]
+) -> SuccessIf | None:
     """What the map ``status`` means; what is no map is a variable of the user's, for the name is a plain one.
 
     Parameters
@@ -67,10 +72,10 @@ def status(node: Node, key: str, readers: Mapping[str, Callable[[Any, str, Origi
     any_of, _ = found.pop("any_of")
     values = {name: readers[name](value, f"{key}.{name}", origin) for name, (value, origin) in found.items()}
     spell_out(values, key, node.origin)
-    return SuccessIf(**values, any_of=any_of) if values else None
+    return msgspec.structs.replace(SuccessIf(), **values, any_of=any_of) if values else None
 
 
-def spell_out(values: dict[str, Any], key: str, origin: Origin | None) -> None:
+def spell_out(values: dict[str, object], key: str, origin: Origin | None) -> None:
     """Put what stands for several values, or for others, in the words of the model.
 
     Raises
@@ -79,17 +84,19 @@ def spell_out(values: dict[str, Any], key: str, origin: Origin | None) -> None:
         One thing is said twice.
     """
     if "walltime" in values:
-        values["least_s"], values["most_s"] = values.pop("walltime")
+        span = values.pop("walltime")
+        assert isinstance(span, tuple)
+        values["least_s"], values["most_s"] = span
     if "slurm_job_state_codes" in values:
         if "state" in values:
             raise ConfigError(f"'{key}' has both 'state' and 'slurm_job_state_codes'", origin=origin, hint="Keep one.")
         values["state"] = values.pop("slurm_job_state_codes")
 
 
-def _split(node: Node, key: str) -> dict[str, tuple[Any, Origin]]:
+def _split(node: Node, key: str) -> dict[str, tuple[YamlValue, Origin]]:
     """The map as keys and values of ``successIf``, with where each was written, and ``any_of``."""
     assert isinstance(node.value, dict)
-    found: dict[str, tuple[Any, Origin]] = {"any_of": (True, node.origin)}
+    found: dict[str, tuple[YamlValue, Origin]] = {"any_of": (True, node.origin)}
     for name, below in node.value.items():
         if name not in _READERS:
             raise ConfigError(
@@ -112,7 +119,7 @@ _READERS: Final = {
 """Key of ``successIf`` per key of ``status``."""
 
 
-def _read(name: str, node: Node, key: str) -> Any:
+def _read(name: str, node: Node, key: str) -> YamlValue:
     value = plain(node)
     if name == "mode":
         if str(value).lower() not in _MODES:
@@ -133,7 +140,7 @@ def _read(name: str, node: Node, key: str) -> Any:
     return value
 
 
-def _parts(value: Any, key: str, node: Node, names: tuple[str, ...]) -> Mapping[str, Any]:
+def _parts(value: YamlValue, key: str, node: Node, names: tuple[str, ...]) -> Mapping[str, YamlValue]:
     if not isinstance(value, dict) or not set(value) <= set(names):
         raise ConfigError(f"'{key}' must be a map of {' and '.join(names)}, not {shown(value)}", origin=node.origin)
     return value

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from longshore.config.profile.profile import ATTRIBUTE_KEYS, JobProfile
+from longshore.config.profile.profile import ATTRIBUTE_KEYS, AttributeValue, JobProfile
 from longshore.config.values.interpolate import shown
 from longshore.errors import ConfigError
 from longshore.model.workflow.attempt_rules import JobRules
@@ -18,7 +18,8 @@ from longshore.model.workflow.request import Request
 from longshore.origin import Origin
 
 _Amount = TypeVar("_Amount", int, float)
-_RULES: Final[Mapping[str, Callable[[JobRules], Any]]] = {
+_Value = TypeVar("_Value")
+_RULES: Final[Mapping[str, Callable[[JobRules], object]]] = {
     "retryOn": lambda rules: rules.retry_on,
     "successIf": lambda rules: rules.success_if,
 }
@@ -90,7 +91,7 @@ class ClusterProfile:
         """Names of the environment variables whose values differ from job to job."""
         return tuple(dict.fromkeys(name for part in self.parts.values() for name in part.environment))
 
-    def settings_of(self, tasks: Iterable[tuple[str, Mapping[str, Any]]]) -> JobSettings:
+    def settings_of(self, tasks: Iterable[tuple[str, Mapping[str, object]]]) -> JobSettings:
         """What holds for one job, given the label of each task and the values of its free names.
 
         Raises
@@ -124,7 +125,7 @@ class ClusterProfile:
             own=found.own,
         )
 
-    def environment_of(self, tasks: Sequence[tuple[str, Mapping[str, Any]]]) -> dict[str, str]:
+    def environment_of(self, tasks: Sequence[tuple[str, Mapping[str, object]]]) -> dict[str, str]:
         """The variables of one job that not all jobs share, given as for `settings_of`.
 
         Raises
@@ -134,7 +135,7 @@ class ClusterProfile:
         """
         return {name: self._agreed(name, tasks) for name in self.variables}
 
-    def _agreed(self, name: str, tasks: Sequence[tuple[str, Mapping[str, Any]]]) -> str:
+    def _agreed(self, name: str, tasks: Sequence[tuple[str, Mapping[str, object]]]) -> str:
         found: dict[str, tuple[str, Origin | None]] = {}
         for label, values in tasks:
             part = self.parts[label]
@@ -242,10 +243,8 @@ def _sum(key: str, amounts: Sequence[tuple[Part, _Amount | None]]) -> _Amount | 
     return sum(said) if said else None
 
 
-def _attributes(
-    name: str, parts: Sequence[Part], biggest: Sequence[JobSettings]
-) -> dict[str, str | int | float | bool]:
-    found: dict[str, Any] = {
+def _attributes(name: str, parts: Sequence[Part], biggest: Sequence[JobSettings]) -> dict[str, AttributeValue]:
+    found: dict[str, AttributeValue | None] = {
         "memoryMultiplier": _most(_number(settings, "memoryMultiplier") for settings in biggest),
         "requestMemoryMax": _most(_number(part.settings, "requestMemoryMax") for part in parts),
     }
@@ -254,11 +253,12 @@ def _attributes(
     return {key: value for key, value in found.items() if value is not None}
 
 
-def _number(settings: JobSettings, key: str) -> Any:
-    return settings.attributes.get(key)
+def _number(settings: JobSettings, key: str) -> float | None:
+    value = settings.attributes.get(key)
+    return value if isinstance(value, int | float) else None
 
 
-def _attribute(key: str) -> Callable[[JobSettings], Any]:
+def _attribute(key: str) -> Callable[[JobSettings], AttributeValue | None]:
     return lambda settings: settings.attributes.get(key)
 
 
@@ -296,8 +296,8 @@ def _own(name: str, parts: Sequence[Part]) -> dict[str, Any]:
 
 
 def _same(
-    name: str, key: str, parts: Sequence[Part], value_of: Callable[[JobSettings], Any], *, everywhere: bool = False
-) -> Any:
+    name: str, key: str, parts: Sequence[Part], value_of: Callable[[JobSettings], _Value], *, everywhere: bool = False
+) -> _Value | None:
     """The value of a key, which must be the same for all parts that have one; or for all, if it is to be everywhere."""
     found = [(value_of(part.settings), part) for part in parts]
     said = [
@@ -319,11 +319,11 @@ def _rules(name: str, parts: Sequence[Part], biggest: Sequence[JobSettings]) -> 
     return biggest[0].rules
 
 
-def _is_said(value: Any, key: str, part: Part) -> bool:
+def _is_said(value: object, key: str, part: Part) -> bool:
     return value is not None and key in part.given
 
 
-def _one_of(key: str, name: str, said: Sequence[tuple[Any, str, Origin | None]]) -> Any:
+def _one_of(key: str, name: str, said: Sequence[tuple[_Value, str, Origin | None]]) -> _Value:
     """The one value there is.
 
     Raises
@@ -347,7 +347,7 @@ def _one_of(key: str, name: str, said: Sequence[tuple[Any, str, Origin | None]])
     )
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     if value is None:
         return "none"
     return shown(", ".join(map(str, value)) if isinstance(value, tuple) else value)

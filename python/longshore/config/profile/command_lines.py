@@ -10,7 +10,7 @@ from functools import partial
 from typing import Final, TypeAlias
 
 from longshore.config.values.interpolate import Template, expand_env, shown, undelayed_env
-from longshore.config.values.merge import Node, plain
+from longshore.config.values.merge import Node, plain, tree
 from longshore.config.values.quantities import truth
 from longshore.config.values.search import Config, Expander, Hit, Scope, empty
 from longshore.errors import ConfigError, UndefinedVariableError
@@ -48,8 +48,8 @@ def command_template(config: Config, scope: Scope, otherwise: Node | None) -> Co
         key, hit = "command", Hit(otherwise.value, otherwise)
     if hit is None or hit.value is None:
         return None
-    words = hit.value if isinstance(hit.value, list) else [hit.value]
-    nodes = [word if isinstance(word, Node) else Node(word, hit.origin or Origin(key)) for word in words]
+    whole = hit.node or tree(hit.value, Origin(key))
+    nodes = whole.value if isinstance(whole.value, list) else [whole]
     if not nodes:
         raise ConfigError(f"'{key}' names no program", origin=hit.origin)
     for node in nodes:

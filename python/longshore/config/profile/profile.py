@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Any, Final, TypeAlias, TypeVar
+
+import msgspec
 
 from longshore.config.profile.command_lines import CommandTemplate, command_template
-from longshore.config.profile.retry_rules import read_rules
-from longshore.config.profile.service_settings import Gathered, Words, gathered, rendered, waits
+from longshore.config.profile.retry_rules import Read, multiplier, read_rules
+from longshore.config.profile.service_settings import Gathered, OwnValue, Words, gathered, rendered, waits
 from longshore.config.values.interpolate import Template, shown
 from longshore.config.values.merge import PACKAGED, Node, plain
 from longshore.config.values.quantities import count, exit_codes, memory, requested, truth, walltime
 from longshore.config.values.search import ANYWHERE, Config, Expander, Hit, Scope
 from longshore.errors import ConfigError
+from longshore.model.values import YamlValue
 from longshore.model.workflow.job import JobSettings, named_limits
 from longshore.model.workflow.request import Request
 from longshore.origin import Origin
@@ -37,11 +39,14 @@ ATTRIBUTE_KEYS: Final = (
 )
 # Not `profile` and `attrs`: they are maps of one manager's own keys, which its service reads whole. Not `computeSite`
 # and `computeCloud` either: those are `JobSettings.site` and `cloud`.
+AttributeValue: TypeAlias = str | int | float | bool
 DEFAULT_MEMORY_RETRIES: Final = 5
 """Retries when memory is to grow and nobody says how often (BPS: ``DEFAULT_MEM_RETRIES``)."""
 
 _LARGEST_EXIT: Final = 255
 _NOWHERE: Final = Origin("")
+_Answer = TypeVar("_Answer")
+_Otherwise = TypeVar("_Otherwise")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,15 +77,15 @@ class JobProfile:
     command: CommandTemplate | None = None
     environment: Mapping[str, Template] = field(default_factory=dict)
     request: Mapping[str, Template] = field(default_factory=dict)
-    own: Mapping[str, Any] = field(default_factory=dict)
+    own: Mapping[str, OwnValue] = field(default_factory=dict)
     given: Mapping[str, Origin] = field(default_factory=dict)
     whole: frozenset[str] = frozenset()
 
-    def own_of(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
+    def own_of(self, values: Mapping[str, object]) -> Mapping[str, Any]:
         """The service's own map of a job, given the values of the free names."""
         return rendered(self.own, values) if self.own else self.settings.own
 
-    def request_of(self, values: Mapping[str, Any]) -> Request:
+    def request_of(self, values: Mapping[str, object]) -> Request:
         """What a job asks for, given the values of the free names.
 
         Raises
@@ -91,17 +96,16 @@ class JobProfile:
         if not self.request:
             return self.settings.request
         base = self.settings.request
-        amounts: dict[str, Any] = {"resources": dict(base.resources)}
+        amounts: dict[str, object] = {}
+        resources = dict(base.resources)
         for key, template in self.request.items():
             text = template.render(values)
             name, _, resource = key.partition(".")
             if resource:
-                amounts["resources"][resource] = count(text, key, template.origin)
+                resources[resource] = count(text, key, template.origin)
             else:
                 amounts |= _amount(name, text, template.origin)
-        # Replacing alone would not do: what is not given must stay what all jobs share.
-        shared = {"cpus": base.cpus, "memory_b": base.memory_b, "disk_b": base.disk_b, "walltime_s": base.walltime_s}
-        return Request(**(shared | amounts))
+        return msgspec.structs.replace(base, resources=resources, **amounts)
 
 
 def compile_profile(
@@ -169,7 +173,7 @@ class _Compiler:
         shared = replace(scope, current={**scope.current, **known}, free=frozenset(scope.free).difference(known))
         self._shared = Expander(self.config, shared)
 
-    def go_to(self, chooser: str, key: str, name: str | None) -> None:
+    def go_to(self, chooser: str, key: str, name: YamlValue) -> None:
         """Search on with one more section chosen, by its name or the value of a key."""
         chosen = self.text(key)
         if name := name or chosen:
@@ -191,8 +195,8 @@ class _Compiler:
             rules=read_rules(self, defaulted),
             working_directory=self.text("workingDirectory"),
             limit_threads=self.checked("limitThreads", truth, otherwise=False),
-            site=self.scope.current.get("curr_site"),
-            cloud=self.scope.current.get("curr_cloud"),
+            site=self._chosen("curr_site"),
+            cloud=self._chosen("curr_cloud"),
             attributes=self.attributes(),
             own={} if differs else own,
         )
@@ -207,13 +211,17 @@ class _Compiler:
             whole=whole,
         )
 
+    def _chosen(self, chooser: str) -> str | None:
+        name = self.scope.current.get(chooser)
+        return None if name is None else str(name)
+
     def _is_of_cluster(self, key: str) -> bool:
         hit = self.config.lookup(key, self.scope)
         return hit is not None and hit.node is not None and hit.node is self._of_cluster.get(key)
 
     # ---------------------------------------------------------------------------------------- what all jobs share
 
-    def constant(self, key: str) -> tuple[Any, Origin | None]:
+    def constant(self, key: str) -> tuple[YamlValue, Origin | None]:
         """The value of a key that may not differ from job to job, and where it was written; ``None`` for none."""
         hit = self.config.lookup(key, self.scope)
         if hit is None:
@@ -238,7 +246,7 @@ class _Compiler:
             raise ConfigError(f"'{key}' must be text, not {shown(value)}", origin=origin)
         return None if value is None or not str(value) else str(value)
 
-    def checked(self, key: str, check: Any, otherwise: Any) -> Any:
+    def checked(self, key: str, check: Read[_Answer], otherwise: _Otherwise) -> _Answer | _Otherwise:
         """The value under a key, as `check` reads it; `otherwise` where there is none, or null."""
         value, origin = self.constant(key)
         return otherwise if value is None else check(value, key, origin)
@@ -264,13 +272,7 @@ class _Compiler:
     def multiplier(self) -> float | None:
         """The factor by which memory grows; ``None`` where it does not."""
         value, origin = self.constant("memoryMultiplier")
-        try:
-            factor = 1.0 if value is None or isinstance(value, bool) else float(value)
-        except (ValueError, TypeError):
-            factor = math.nan
-        if not math.isfinite(factor):
-            raise ConfigError(f"'memoryMultiplier' must be a number, not {shown(value)}", origin=origin)
-        return factor if factor > 1 else None
+        return None if value is None or isinstance(value, bool) else multiplier(value, "memoryMultiplier", origin)
 
     def retries(self) -> int:
         """How often a job is tried again."""
@@ -278,9 +280,9 @@ class _Compiler:
         retries: int = self.checked("numberOfRetries", count, otherwise)
         return retries
 
-    def attributes(self) -> dict[str, str | int | float | bool]:
+    def attributes(self) -> dict[str, AttributeValue]:
         """What only some workload managers know, as far as it is given."""
-        given: dict[str, str | int | float | bool] = {}
+        given: dict[str, AttributeValue] = {}
         if factor := self.multiplier():
             given["memoryMultiplier"] = factor
         if most := self.checked("requestMemoryMax", memory, 0):
@@ -297,7 +299,7 @@ class _Compiler:
             self._check_limits(str(given["concurrencyLimit"]))
         return given
 
-    def _exit_code(self, key: str, value: Any) -> int:
+    def _exit_code(self, key: str, value: YamlValue) -> int:
         """An exit code that is no success."""
         code: int = count(value, key, self.given[key], least=1)
         if code > _LARGEST_EXIT:
@@ -320,7 +322,7 @@ class _Compiler:
 
     def request(self) -> tuple[Request, tuple[str, ...], dict[str, Template]]:
         """What all jobs ask for, the keys of it that nobody chose, and what differs from job to job."""
-        amounts: dict[str, Any] = {}
+        amounts: dict[str, object] = {}
         defaulted = []
         per_job: dict[str, Template] = {}
         for key in REQUEST_KEYS:
@@ -338,9 +340,11 @@ class _Compiler:
                 per_job[key] = value
             else:
                 amounts |= _amount(key, value, hit.origin)
-        return Request(**amounts), tuple(defaulted), per_job
+        return msgspec.structs.replace(Request(), **amounts), tuple(defaulted), per_job
 
-    def _given(self, key: str, value: Any, origin: Origin | None, values: Expander | None = None) -> Any:
+    def _given(
+        self, key: str, value: YamlValue, origin: Origin | None, values: Expander | None = None
+    ) -> Template | YamlValue:
         """A value with its variables filled in, or a template where it waits for a job."""
         if not isinstance(value, str):
             return value
@@ -383,7 +387,7 @@ class _Compiler:
             if node.value is None:
                 continue  # what a weaker section sets is taken back
             self.given[f"environment.{name}"] = node.origin
-            value = self._given(f"environment.{name}", node.value, node.origin, delayed)
+            value = self._given(f"environment.{name}", plain(node), node.origin, delayed)
             _check_variable(name, value, node.origin)
             if isinstance(value, Template):
                 changing[name] = value
@@ -400,7 +404,7 @@ class _Compiler:
         return (node for node in nodes if node is not None and node.value is not None)
 
 
-def _amount(key: str, value: Any, origin: Origin | None) -> dict[str, Any]:
+def _amount(key: str, value: YamlValue, origin: Origin | None) -> dict[str, object]:
     """One field of a request; an amount of 0 asks for nothing, as in BPS."""
     if key == "requestCpus":
         return {"cpus": count(value, key, origin, least=1)}
@@ -409,7 +413,7 @@ def _amount(key: str, value: Any, origin: Origin | None) -> dict[str, Any]:
     return {"memory_b" if key == "requestMemory" else "disk_b": memory(value, key, origin) or None}
 
 
-def _check_variable(name: str, value: Any, origin: Origin | None) -> None:
+def _check_variable(name: str, value: Template | YamlValue, origin: Origin | None) -> None:
     """Refuse what the operating system cannot hold as an environment variable."""
     if not name or "=" in name or "\0" in name:
         raise ConfigError(f"{shown(name)} cannot be the name of an environment variable", origin=origin)

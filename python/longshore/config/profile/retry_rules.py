@@ -5,23 +5,29 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, Final, Protocol, TypeVar
+from functools import partial
+from typing import Final, Protocol, TypeAlias, TypeVar
+
+import msgspec
 
 from longshore.config.profile import buildtest_status
 from longshore.config.profile.buildtest_status import slurm_states
 from longshore.config.values.interpolate import Template, shown, unparse
-from longshore.config.values.merge import Node, plain
+from longshore.config.values.merge import Node, plain, tree
 from longshore.config.values.quantities import count, memory, truth, walltime
 from longshore.config.values.search import Hit
 from longshore.errors import ConfigError
 from longshore.model.run.state import Cause, JobState
 from longshore.model.signals import signal_names, signal_number
 from longshore.model.suggestions import did_you_mean
+from longshore.model.values import YamlValue
 from longshore.model.workflow.attempt_rules import Backoff, Bounds, Growth, JobRules, Keep, RetryOn, SuccessIf, Value
 from longshore.origin import Origin
 
-Read = Callable[[Any, str, Origin | None], Any]
 _Answer = TypeVar("_Answer")
+_Otherwise = TypeVar("_Otherwise")
+Read: TypeAlias = Callable[[YamlValue, str, Origin | None], _Answer]
+"""Reads the value of a key, whose name and place it puts into errors."""
 
 _STATES: Final = (
     JobState.SUCCEEDED.value,
@@ -36,7 +42,7 @@ _STATES: Final = (
 class Lookup(Protocol):
     """How a profile's values are found."""
 
-    def checked(self, key: str, check: Read, otherwise: Any) -> Any:
+    def checked(self, key: str, check: Read[_Answer], otherwise: _Otherwise) -> _Answer | _Otherwise:
         """The value of a key, as `check` reads it, or `otherwise`."""
 
     def found(self, key: str) -> Hit | None:
@@ -92,19 +98,19 @@ def read_rules(lookup: Lookup, defaulted: Collection[str]) -> JobRules:
 
 def _success(lookup: Lookup) -> SuccessIf | None:
     """What a success must be like, in our words or in buildtest's."""
-    own = _section(lookup, "successIf", success_if, fill=lookup)
+    own = _section(lookup, "successIf", partial(success_if, fill=lookup))
     theirs = _section(lookup, "status", status)
     hit = lookup.found("status")
     buildtest_status.refuse_both(theirs, own, hit.origin if hit else None)
     return own or theirs
 
 
-def _section(lookup: Lookup, key: str, read: Callable[..., _Answer], **more: Any) -> _Answer | None:
+def _section(lookup: Lookup, key: str, read: Callable[[Node, str], _Answer]) -> _Answer | None:
     hit = lookup.found(key)
     if hit is None or hit.value is None:
         return None
-    node = hit.node or Node(hit.value, hit.origin or Origin(key))
-    return read(node, key, **more)
+    node = hit.node or tree(hit.value, Origin(key))
+    return read(node, key)
 
 
 def retry_on(node: Node, key: str) -> RetryOn | None:
@@ -121,7 +127,7 @@ def retry_on(node: Node, key: str) -> RetryOn | None:
         {"exit": _codes, "signal": signals, "log": regex, "only": truth},
         example="{exit: [75], log: timeout}",
     )
-    return RetryOn(**values) if values else None
+    return msgspec.structs.replace(RetryOn(), **values) if values else None
 
 
 def success_if(node: Node, key: str, *, fill: Lookup | None = None) -> SuccessIf | None:
@@ -141,7 +147,7 @@ def success_if(node: Node, key: str, *, fill: Lookup | None = None) -> SuccessIf
     ConfigError
         It is no such map.
     """
-    readers: dict[str, Read] = {
+    readers: dict[str, Read[object]] = {
         "exit": _codes,
         "log": regex,
         "file": _path,
@@ -152,36 +158,39 @@ def success_if(node: Node, key: str, *, fill: Lookup | None = None) -> SuccessIf
     }
     values = _read_map(node, key, readers, example="{exit: [0], log: done}")
     buildtest_status.spell_out(values, key, node.origin)
-    assert isinstance(node.value, dict) or not values
     parts = node.value if isinstance(node.value, dict) else {}
     if "value" in values:
-        bounds = _read_map(
-            parts["value"],
-            f"{key}.value",
-            {"regex": regex, "min": number, "max": number},
-            example="{regex: 'chi2 = (.*)', max: 1.5}",
-        )
-        if "regex" not in bounds:
-            raise ConfigError(f"'{key}.value' needs a 'regex'", origin=parts["value"].origin)
-        least, most = bounds.get("min"), bounds.get("max")
-        if least is not None and most is not None and least > most:
-            raise ConfigError(
-                f"'{key}.value' has a 'min' of {least:g} above its 'max' of {most:g}", origin=parts["value"].origin
-            )
-        values["value"] = Value(regex=bounds["regex"], least=least, most=most)
+        values["value"] = _bounded_value(parts["value"], f"{key}.value")
     if fill is not None and "file" in values:
-        template = fill.filled(f"{key}.file", values["file"], parts["file"].origin)
+        template = fill.filled(f"{key}.file", str(values["file"]), parts["file"].origin)
         values["file"] = unparse(template.parts)
-    return SuccessIf(**values) if values else None
+    return msgspec.structs.replace(SuccessIf(), **values) if values else None
+
+
+def _bounded_value(node: Node, key: str) -> Value:
+    """A number in the log, and the range that it must be in."""
+    readers: dict[str, Read[object]] = {"regex": regex, "min": number, "max": number}
+    bounds = _read_map(node, key, readers, example="{regex: 'chi2 = (.*)', max: 1.5}")
+    if "regex" not in bounds:
+        raise ConfigError(f"'{key}' needs a 'regex'", origin=node.origin)
+    least, most = (bound if isinstance(bound, float) else None for bound in (bounds.get("min"), bounds.get("max")))
+    if least is not None and most is not None and least > most:
+        raise ConfigError(f"'{key}' has a 'min' of {least:g} above its 'max' of {most:g}", origin=node.origin)
+    return Value(regex=str(bounds["regex"]), least=least, most=most)
 
 
 def status(node: Node, key: str) -> SuccessIf | None:
     """What must be true of an end that is a success, in buildtest's words: any of it, or with ``mode: and`` all."""
-    readers: dict[str, Read] = {"exit": _codes, "log": regex, "walltime": _span, "slurm_job_state_codes": slurm_states}
+    readers: dict[str, Read[object]] = {
+        "exit": _codes,
+        "log": regex,
+        "walltime": _span,
+        "slurm_job_state_codes": slurm_states,
+    }
     return buildtest_status.status(node, key, readers)
 
 
-def _read_map(node: Node, key: str, readers: Mapping[str, Read], *, example: str) -> dict[str, Any]:
+def _read_map(node: Node, key: str, readers: Mapping[str, Read[object]], *, example: str) -> dict[str, object]:
     """The values of a map, each as its reader has it; null is none."""
     if node.value is None:
         return {}
@@ -191,7 +200,7 @@ def _read_map(node: Node, key: str, readers: Mapping[str, Read], *, example: str
             origin=node.origin,
             hint=f"For example '{key.rpartition('.')[2]}: {example}'.",
         )
-    values = {}
+    values: dict[str, object] = {}
     for name, below in node.value.items():
         if name not in readers:
             raise ConfigError(
@@ -207,7 +216,7 @@ def _read_map(node: Node, key: str, readers: Mapping[str, Read], *, example: str
 # ------------------------------------------------------------------------------------------------------- single values
 
 
-def regex(value: Any, key: str, origin: Origin | None = None) -> str:
+def regex(value: YamlValue, key: str, origin: Origin | None = None) -> str:
     """A regular expression.
 
     Raises
@@ -229,7 +238,7 @@ def regex(value: Any, key: str, origin: Origin | None = None) -> str:
     return str(value)
 
 
-def number(value: Any, key: str, origin: Origin | None = None) -> float:
+def number(value: YamlValue, key: str, origin: Origin | None = None) -> float:
     """A number of any kind but infinity.
 
     Raises
@@ -238,21 +247,21 @@ def number(value: Any, key: str, origin: Origin | None = None) -> float:
         It is none.
     """
     try:
-        found = math.nan if isinstance(value, bool) else float(value)
-    except (ValueError, TypeError):
+        found = float(value) if isinstance(value, int | float | str) and not isinstance(value, bool) else math.nan
+    except (ValueError, OverflowError):
         found = math.nan
     if not math.isfinite(found):
         raise ConfigError(f"'{key}' must be a number, not {shown(value)}", origin=origin)
     return found
 
 
-def multiplier(value: Any, key: str, origin: Origin | None = None) -> float | None:
+def multiplier(value: YamlValue, key: str, origin: Origin | None = None) -> float | None:
     """A factor above 1; one that is not turns growth off."""
     factor = number(value, key, origin)
     return factor if factor > 1 else None
 
 
-def memory_grace(value: Any, key: str, origin: Origin | None = None) -> tuple[float, int]:
+def memory_grace(value: YamlValue, key: str, origin: Origin | None = None) -> tuple[float, int]:
     """A share in percent, or an amount of memory.
 
     Raises
@@ -269,7 +278,7 @@ def memory_grace(value: Any, key: str, origin: Origin | None = None) -> tuple[fl
     return share / 100, 0
 
 
-def signals(value: Any, key: str, origin: Origin | None = None) -> tuple[int, ...]:
+def signals(value: YamlValue, key: str, origin: Origin | None = None) -> tuple[int, ...]:
     """Numbers of signals, of one or of a list of names and numbers.
 
     Raises
@@ -282,7 +291,7 @@ def signals(value: Any, key: str, origin: Origin | None = None) -> tuple[int, ..
     return tuple(_signal(each, key, origin) for each in values)
 
 
-def _signal(value: Any, key: str, origin: Origin | None) -> int:
+def _signal(value: YamlValue, key: str, origin: Origin | None) -> int:
     found = signal_number(str(value))
     if isinstance(value, bool) or found is None:
         hint = did_you_mean(str(value).upper().removeprefix("SIG"), signal_names()) or "For example TERM, INT or 10."
@@ -290,25 +299,25 @@ def _signal(value: Any, key: str, origin: Origin | None) -> int:
     return found
 
 
-def keep_tmp(value: Any, key: str, origin: Origin | None = None) -> Keep:
+def keep_tmp(value: YamlValue, key: str, origin: Origin | None = None) -> Keep:
     """Whose temporary directories are kept: ``false``, ``failed`` or ``true``."""
     return _choice(value, key, origin, {"false": Keep.NONE, "failed": Keep.FAILED, "true": Keep.ALL})
 
 
-def keep_logs(value: Any, key: str, origin: Origin | None = None) -> Keep:
+def keep_logs(value: YamlValue, key: str, origin: Origin | None = None) -> Keep:
     """Whose logs are kept: ``all`` or ``failed``."""
     return _choice(value, key, origin, {"all": Keep.ALL, "failed": Keep.FAILED})
 
 
-def _enforced(value: Any, key: str, origin: Origin | None) -> str:
+def _enforced(value: YamlValue, key: str, origin: Origin | None) -> str:
     return _choice(value, key, origin, {word: word for word in ("written", "all", "none")})
 
 
-def _growth(value: Any, key: str, origin: Origin | None) -> str:
+def _growth(value: YamlValue, key: str, origin: Origin | None) -> str:
     return _choice(value, key, origin, {word: word for word in ("request", "usage")})
 
 
-def _choice(value: Any, key: str, origin: Origin | None, choices: Mapping[str, _Answer]) -> _Answer:
+def _choice(value: YamlValue, key: str, origin: Origin | None, choices: Mapping[str, _Answer]) -> _Answer:
     word = str(value).lower()
     if word not in choices:
         raise ConfigError(
@@ -319,7 +328,7 @@ def _choice(value: Any, key: str, origin: Origin | None, choices: Mapping[str, _
     return choices[word]
 
 
-def _codes(value: Any, key: str, origin: Origin | None) -> tuple[int, ...]:
+def _codes(value: YamlValue, key: str, origin: Origin | None) -> tuple[int, ...]:
     codes = value if isinstance(value, list) else [value]
     _refuse_nothing(codes, key, origin)
     for code in codes:
@@ -327,16 +336,16 @@ def _codes(value: Any, key: str, origin: Origin | None) -> tuple[int, ...]:
             raise ConfigError(
                 f"'{key}' must be an exit code from 0 to 255 or a list of such, not {shown(value)}", origin=origin
             )
-    return tuple(dict.fromkeys(codes))
+    return tuple(code for code in dict.fromkeys(codes) if isinstance(code, int))
 
 
-def _path(value: Any, key: str, origin: Origin | None) -> str:
+def _path(value: YamlValue, key: str, origin: Origin | None) -> str:
     if isinstance(value, list | dict | bool) or not str(value) or "\0" in str(value):
         raise ConfigError(f"'{key}' must be the path of a file, not {shown(value)}", origin=origin)
     return str(value)
 
 
-def _span(value: Any, key: str, origin: Origin | None) -> tuple[float | None, float | None]:
+def _span(value: YamlValue, key: str, origin: Origin | None) -> tuple[float | None, float | None]:
     if not isinstance(value, list) or len(value) != 2:
         raise ConfigError(
             f"'{key}' must be a list of the least and the most, not {shown(value)}",
@@ -349,7 +358,7 @@ def _span(value: Any, key: str, origin: Origin | None) -> tuple[float | None, fl
     return least, most
 
 
-def _states(value: Any, key: str, origin: Origin | None) -> tuple[str, ...]:
+def _states(value: YamlValue, key: str, origin: Origin | None) -> tuple[str, ...]:
     words = value if isinstance(value, list) else [value]
     _refuse_nothing(words, key, origin)
     for word in words:
@@ -362,13 +371,13 @@ def _states(value: Any, key: str, origin: Origin | None) -> tuple[str, ...]:
     return tuple(str(word).upper() for word in words)
 
 
-def _refuse_nothing(values: Sequence[Any], key: str, origin: Origin | None) -> None:
+def _refuse_nothing(values: Sequence[YamlValue], key: str, origin: Origin | None) -> None:
     """An empty list is what no end can be in, or what changes nothing, and meant by nobody."""
     if not values:
         raise ConfigError(f"'{key}' names nothing", origin=origin, hint="Name at least one, or leave the key out.")
 
 
-def resume_tasks(value: Any, key: str, origin: Origin | None) -> bool | str:
+def resume_tasks(value: YamlValue, key: str, origin: Origin | None) -> bool | str:
     """Whether jobs of several tasks go on from the task that failed: true, false, or ``auto``.
 
     Raises
@@ -382,17 +391,17 @@ def resume_tasks(value: Any, key: str, origin: Origin | None) -> bool | str:
     return _choice(str(value), key, origin, choices)
 
 
-def _whole(value: Any, _key: str, _origin: Origin | None) -> Any:
+def _whole(value: YamlValue, _key: str, _origin: Origin | None) -> YamlValue:
     return value
 
 
-SECTIONS: Final[Mapping[str, Callable[[Node, str], Any]]] = {
+SECTIONS: Final[Mapping[str, Callable[[Node, str], object]]] = {
     "retryOn": retry_on,
     "successIf": success_if,
     "status": status,
 }
 """How the keys that hold maps are read."""
-RANGES: Final[Mapping[str, Read]] = {
+RANGES: Final[Mapping[str, Read[object]]] = {
     "retryOnPreempted": count,
     "walltimeMultiplier": multiplier,
     "requestWalltimeMax": walltime,

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 
 from longshore.config.values.interpolate import Template, shown
-from longshore.config.values.merge import Node, plain
+from longshore.config.values.merge import Marker, Node, plain
 from longshore.config.values.search import SECTIONS, Config, Scope
 from longshore.errors import ConfigError
+from longshore.model.values import YamlValue
 from longshore.origin import Origin
 
-Values: TypeAlias = dict[str, Any]
-"""Values of a map; texts that differ from job to job are templates, also within lists."""
+OwnValue: TypeAlias = "bool | int | float | str | Template | list[OwnValue] | dict[str, OwnValue] | None"
+"""A value of a service's own map; a text that differs from job to job is a template."""
+Values: TypeAlias = dict[str, OwnValue]
 
 LINES: Final = "directives"
 """Key of raw lines, in a configuration and in what is gathered."""
@@ -74,6 +76,7 @@ def gathered(config: Config, scope: Scope, words: Words, fill: Fill) -> Gathered
         One of the values is of the wrong kind.
     """
     values: Values = {}
+    maps: dict[str, Values] = {name: {} for name in words.maps}
     given: dict[str, Origin] = {}
     sections = list(_sections(config, scope))
     for _, section in sections:
@@ -82,7 +85,8 @@ def gathered(config: Config, scope: Scope, words: Words, fill: Fill) -> Gathered
             given[key] = below.origin
         for name in words.maps:
             for key, below in _map_under(section, name):
-                values.setdefault(name, {})[key] = _filled(f"{name}.{key}", below, fill)
+                maps[name][key] = _filled(f"{name}.{key}", below, fill)
+                values[name] = maps[name]
                 given[name] = below.origin
         for key in words.keys:
             if key in section:
@@ -109,12 +113,12 @@ def _map_under(section: Mapping[str, Node], path: str) -> Iterator[tuple[str, No
     yield from node.value.items()
 
 
-def rendered(values: Mapping[str, Any], known: Mapping[str, Any]) -> Values:
+def rendered(values: Mapping[str, OwnValue], known: Mapping[str, object]) -> dict[str, YamlValue]:
     """The values of one job, given those of the free names."""
     return {key: _rendered(value, known) for key, value in values.items()}
 
 
-def waits(values: Mapping[str, Any]) -> bool:
+def waits(values: Mapping[str, OwnValue]) -> bool:
     """Whether any of the values differs from job to job."""
     return any(map(_waits, values.values()))
 
@@ -143,10 +147,10 @@ _PLACES: Final = ("", "cloud", "site")
 
 def _lines(
     sections: Sequence[tuple[str, Mapping[str, Node]]], words: Words, fill: Fill, given: dict[str, Origin]
-) -> list[Any] | None:
+) -> list[OwnValue] | None:
     """Raw lines of all sections; ``None`` where none says a word."""
-    found: list[Any] | None = None
-    of_place: dict[str, list[Any]] = {}
+    found: list[OwnValue] | None = None
+    of_place: dict[str, list[OwnValue]] = {}
     for name, section in sections:
         for key in words.lines:
             node = section.get(key)
@@ -163,7 +167,7 @@ def _lines(
     return found
 
 
-def _listed(key: str, node: Node, fill: Fill) -> list[Any]:
+def _listed(key: str, node: Node, fill: Fill) -> list[OwnValue]:
     if node.value is None:
         return []
     nodes = node.value if isinstance(node.value, list) else [node]
@@ -177,7 +181,7 @@ def _listed(key: str, node: Node, fill: Fill) -> list[Any]:
     return [_filled(key, each, fill) for each in nodes]
 
 
-def _container(sections: Sequence[tuple[str, Mapping[str, Node]]], fill: Fill, given: dict[str, Origin]) -> Any:
+def _container(sections: Sequence[tuple[str, Mapping[str, Node]]], fill: Fill, given: dict[str, Origin]) -> OwnValue:
     """The command in front of others; of all sections the strongest that says a word."""
     for _, section in reversed(sections):
         node = section.get(CONTAINER)
@@ -187,18 +191,18 @@ def _container(sections: Sequence[tuple[str, Mapping[str, Node]]], fill: Fill, g
     return None
 
 
-def _filled(key: str, node: Node, fill: Fill) -> Any:
+def _filled(key: str, node: Node, fill: Fill) -> OwnValue:
     if isinstance(node.value, list):
         return [_filled(key, each, fill) for each in node.value]
     if isinstance(node.value, dict):
         return {name: _filled(f"{key}.{name}", below, fill) for name, below in node.value.items()}
     if not isinstance(node.value, str):
-        return node.value
+        return None if isinstance(node.value, Marker) else node.value
     template = fill(key, node.value, node.origin)
     return template if template.names else template.render({})
 
 
-def _rendered(value: Any, known: Mapping[str, Any]) -> Any:
+def _rendered(value: OwnValue, known: Mapping[str, object]) -> YamlValue:
     if isinstance(value, Template):
         return value.render(known)
     if isinstance(value, list):
@@ -208,7 +212,7 @@ def _rendered(value: Any, known: Mapping[str, Any]) -> Any:
     return value
 
 
-def _waits(value: Any) -> bool:
+def _waits(value: OwnValue) -> bool:
     if isinstance(value, list):
         return any(map(_waits, value))
     return waits(value) if isinstance(value, dict) else isinstance(value, Template)

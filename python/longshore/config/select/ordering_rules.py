@@ -74,9 +74,9 @@ def ordering_rules(config: Config, scope: Scope) -> tuple[OrderingRule, ...]:
     hit = config.lookup("ordering", scope)
     if hit is None or hit.value is None:
         return ()
-    if not isinstance(hit.value, dict):
+    if hit.node is None or not isinstance(hit.node.value, dict):
         raise ConfigError("'ordering' must be a map of orders by their names", origin=hit.origin)
-    return tuple(_rule(name, node, Expander(config, scope)) for name, node in hit.value.items() if node.value)
+    return tuple(_rule(name, node, Expander(config, scope)) for name, node in hit.node.value.items() if node.value)
 
 
 def _rule(name: str, node: Node, values: Expander) -> OrderingRule:

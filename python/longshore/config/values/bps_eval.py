@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 from warnings import catch_warnings, simplefilter
 
 import msgspec
@@ -16,7 +16,7 @@ from longshore.origin import Origin
 
 WORD: Final = "bpsEval"
 
-PURE: Final[Mapping[str, Callable[..., Any]]] = {
+PURE: Final[Mapping[str, Callable[..., object]]] = {
     "max": max,
     "min": min,
     "sum": sum,
@@ -59,13 +59,13 @@ class Call(msgspec.Struct, frozen=True):
     """
 
     name: str
-    arguments: tuple[Any, ...]
-    options: dict[str, Any]
+    arguments: tuple[object, ...]
+    options: dict[str, object]
     text: str
     origin: Origin | None = None
 
 
-Caller: TypeAlias = Callable[[Call], Any]
+Caller: TypeAlias = Callable[[Call], object]
 """What calls functions that are not pure."""
 
 
@@ -195,7 +195,7 @@ def _parsed(name: str, arguments: str, text: str, origin: Origin | None, hint: s
     return Call(name, given, options, text, origin)
 
 
-def _literals(arguments: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def _literals(arguments: str) -> tuple[tuple[object, ...], dict[str, object]]:
     """The values of arguments, which are parsed and never run: only literals come out of it."""
     with catch_warnings():
         simplefilter("ignore")  # an odd escape in a text is no concern of ours
@@ -209,7 +209,7 @@ def _literals(arguments: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
     return given, {str(name): value for name, value in options.items()}
 
 
-def _pure(call: Call) -> Any:
+def _pure(call: Call) -> object:
     if call.name == "round" and any(
         isinstance(digits, int) and abs(digits) > _MOST_DIGITS
         for digits in (*call.arguments[1:], *call.options.values())

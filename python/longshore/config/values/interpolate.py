@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 
@@ -61,7 +61,7 @@ def parse(text: str) -> Parts:
     return joined(part for part, _ in _pieces(text))
 
 
-def with_values(text: str, values: Mapping[str, Any], origin: Origin | None = None) -> str:
+def with_values(text: str, values: Mapping[str, object], origin: Origin | None = None) -> str:
     """The text with the fields that values are given for replaced by these; all else stays as it is written."""
     if "{" not in text:
         return text
@@ -254,7 +254,7 @@ class Template:
 
     def render(
         self,
-        values: Mapping[str, Any],
+        values: Mapping[str, object],
         quote: Callable[[str], str] | None = None,
         *,
         missing: str | None = None,
@@ -289,7 +289,7 @@ class Template:
             raise UndefinedVariableError(f"'{{{error.args[0]}}}' has no value here", origin=self.origin) from None
 
     def _written(
-        self, values: Mapping[str, Any], quote: Callable[[str], str] | None, missing: str | None
+        self, values: Mapping[str, object], quote: Callable[[str], str] | None, missing: str | None
     ) -> Iterator[str]:
         """Text of each value, as its field wants it."""
         for variable in self._fields:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from enum import Enum, IntEnum
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 
 from longshore.errors import ConfigError
+from longshore.model.values import YamlValue
 from longshore.origin import Origin
 
 
@@ -169,13 +170,28 @@ def _deletes(node: Node) -> bool:
     return any(item.value is Marker.DELETE or _deletes(item) for item in node.value.values())
 
 
-def plain(node: Node) -> Any:
-    """The value as ordinary maps, lists and scalars, which the caller may change."""
+def plain(node: Node) -> YamlValue:
+    """The value as ordinary maps, lists and scalars, which the caller may change; a deleted key has none."""
     if isinstance(node.value, dict):
-        return {key: plain(item) for key, item in node.value.items()}
+        return plain_map(node)
     if isinstance(node.value, list):
         return [plain(item) for item in node.value]
-    return node.value
+    return None if isinstance(node.value, Marker) else node.value
+
+
+def plain_map(node: Node | None) -> dict[str, YamlValue]:
+    """The items of a map as ordinary values; none where there is no map."""
+    items = node.value if node is not None else None
+    return {key: plain(item) for key, item in items.items()} if isinstance(items, dict) else {}
+
+
+def with_origin(node: Node, origin: Origin) -> Node:
+    """The same values as if all of them were written in one place."""
+    if isinstance(node.value, dict):
+        return Node({key: with_origin(item, origin) for key, item in node.value.items()}, origin)
+    if isinstance(node.value, list):
+        return Node([with_origin(item, origin) for item in node.value], origin)
+    return Node(node.value, origin)
 
 
 def tree(value: object, origin: Origin) -> Node:

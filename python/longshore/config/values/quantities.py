@@ -7,11 +7,12 @@ import re
 from collections.abc import Mapping
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any, Final
+from typing import Final
 
 from longshore.config.values.interpolate import shown
 from longshore.config.values.merge import Node, plain
 from longshore.errors import ConfigError
+from longshore.model.values import YamlValue
 from longshore.model.workflow.request import MIB
 from longshore.origin import Origin
 
@@ -42,7 +43,7 @@ _SPELLINGS: Final = {"cpu": "cpus", "mem": "memory", "tmp": "disk"}
 """open-lmake's names of the resources."""
 
 
-def memory(value: Any, key: str, origin: Origin | None = None, *, round_down: bool = False) -> int:
+def memory(value: YamlValue, key: str, origin: Origin | None = None, *, round_down: bool = False) -> int:
     """Bytes of an amount of memory or disk; a bare number is MB, as BPS has it (that is, MiB).
 
     Parameters
@@ -76,7 +77,7 @@ def memory(value: Any, key: str, origin: Origin | None = None, *, round_down: bo
     )
 
 
-def walltime(value: Any, key: str, origin: Origin | None = None) -> float:
+def walltime(value: YamlValue, key: str, origin: Origin | None = None) -> float:
     """Seconds of a time span.
 
     Raises
@@ -103,7 +104,7 @@ def _of_clock(clock: re.Match[str]) -> float | None:
     return float(int(clock["days"] or 0) * 86400 + hours * 3600 + minutes * 60 + seconds)
 
 
-def count(value: Any, key: str, origin: Origin | None = None, *, least: int = 0, round_down: bool = False) -> int:
+def count(value: YamlValue, key: str, origin: Origin | None = None, *, least: int = 0, round_down: bool = False) -> int:
     """A whole number; text is read as one, for variables leave text behind.
 
     Raises
@@ -128,7 +129,7 @@ def count(value: Any, key: str, origin: Origin | None = None, *, least: int = 0,
     return number
 
 
-def exit_codes(value: Any, key: str, origin: Origin | None = None) -> tuple[int, ...]:
+def exit_codes(value: YamlValue, key: str, origin: Origin | None = None) -> tuple[int, ...]:
     """Exit codes of one or a list of them; 0 is no failure and is left out, null is none.
 
     Raises
@@ -145,7 +146,7 @@ def exit_codes(value: Any, key: str, origin: Origin | None = None) -> tuple[int,
                 origin=origin,
                 hint="For example 'retryUnlessExit: [1, 2]'; null or [] is none.",
             )
-    return tuple(code for code in dict.fromkeys(codes) if code)
+    return tuple(code for code in dict.fromkeys(codes) if isinstance(code, int) and code)
 
 
 def resource_name(name: str, key: str, origin: Origin | None = None) -> str:
@@ -200,12 +201,12 @@ def _capacity(resource: str, name: str, amount: Node) -> int | tuple[str, ...]:
     if isinstance(amount.value, list):
         return _members(resource, key, amount)
     if resource in {"memory", "disk"}:
-        return memory(amount.value, key, amount.origin, round_down=True)
+        return memory(plain(amount), key, amount.origin, round_down=True)
     if resource == "cpus":
-        return count(amount.value, key, amount.origin, least=1, round_down=True)
+        return count(plain(amount), key, amount.origin, least=1, round_down=True)
     if not _NAME.fullmatch(name):
         raise ConfigError(f"{shown(name)} cannot be the name of a resource", origin=amount.origin)
-    return count(amount.value, key, amount.origin, round_down=True)
+    return count(plain(amount), key, amount.origin, round_down=True)
 
 
 def _members(resource: str, key: str, listed: Node) -> tuple[str, ...]:
@@ -217,6 +218,7 @@ def _members(resource: str, key: str, listed: Node) -> tuple[str, ...]:
     if not _NAME.fullmatch(resource):
         raise ConfigError(f"{shown(resource)} cannot be the name of a resource", origin=listed.origin)
     values = plain(listed)
+    assert isinstance(values, list)
     for value in values:
         if isinstance(value, bool) or not isinstance(value, int | str) or not _MEMBER.fullmatch(str(value)):
             raise ConfigError(
@@ -230,7 +232,7 @@ def _members(resource: str, key: str, listed: Node) -> tuple[str, ...]:
     return names
 
 
-def truth(value: Any, key: str, origin: Origin | None = None) -> bool:
+def truth(value: YamlValue, key: str, origin: Origin | None = None) -> bool:
     """Yes or no.
 
     Raises
@@ -264,7 +266,7 @@ def most_at_once(node: Node, key: str) -> dict[str, int]:
     return {name: count(plain(each), f"{key}.{name}", each.origin, least=1) for name, each in given.items()}
 
 
-def requested(values: Mapping[str, Any], key: str, origin: Origin | None = None) -> dict[str, int]:
+def requested(values: Mapping[str, YamlValue], key: str, origin: Origin | None = None) -> dict[str, int]:
     """Amount per name of ``requestResources``; null asks for nothing.
 
     Raises

@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias, cast
 
 import msgspec
 
@@ -25,14 +25,15 @@ from longshore.config.values.interpolate import (
     with_fields_as_text,
     wms_placeholder,
 )
-from longshore.config.values.merge import Node, plain
+from longshore.config.values.merge import Node, Value, plain, plain_map
 from longshore.errors import ConfigError, ReferenceRingError
+from longshore.model.values import YamlValue
 from longshore.origin import Origin
 
 SECTIONS: Final = ("bps_cmdline", "payload", "cluster", "pipetask", "site", "cloud", "bps_defined")
 """Sections that are looked into before the root, the first that has the key wins."""
 
-NOTHING: Final[Mapping[str, Any]] = {}
+NOTHING: Final[Mapping[str, YamlValue]] = {}
 _DEEPEST = 100
 _LONGEST = 1_000_000
 """Characters and fields of one value: variables that double each other reach any size in a few lines."""
@@ -57,7 +58,7 @@ class Found(msgspec.Struct, frozen=True):
     """
 
     found: bool
-    value: Any
+    value: YamlValue
     origin: Origin | None = None
     written: Node | None = None
 
@@ -65,7 +66,7 @@ class Found(msgspec.Struct, frozen=True):
 class Hit(msgspec.Struct, frozen=True):
     """A value as it stands: a node of the configuration, or a plain one from elsewhere."""
 
-    value: Any
+    value: Value | YamlValue
     node: Node | None = None
 
     @property
@@ -73,9 +74,9 @@ class Hit(msgspec.Struct, frozen=True):
         """Where it was written, if it was written anywhere."""
         return self.node.origin if self.node else None
 
-    def plain(self) -> Any:
+    def plain(self) -> YamlValue:
         """The value as ordinary maps, lists and scalars."""
-        return plain(self.node) if self.node else self.value
+        return plain(self.node) if self.node else cast("YamlValue", self.value)
 
 
 def empty(_name: str, _origin: Origin | None) -> str:
@@ -108,8 +109,8 @@ class Scope:
         What stands for variables that nothing defines.
     """
 
-    current: Mapping[str, Any] = field(default_factory=dict)
-    searchobj: Mapping[str, Any] | Node | None = None
+    current: Mapping[str, YamlValue] = field(default_factory=dict)
+    searchobj: Mapping[str, YamlValue] | Node | None = None
     env: Mapping[str, str] = field(default_factory=dict)
     expand_env: bool = True
     keep_delayed: bool = False
@@ -135,14 +136,12 @@ class Config:
         Values of names that win over all else, as those of the section ``current`` do.
     """
 
-    def __init__(self, root: Node, caller: Caller | None = None, values: Mapping[str, Any] = NOTHING) -> None:
+    def __init__(self, root: Node, caller: Caller | None = None, values: Mapping[str, YamlValue] = NOTHING) -> None:
         self.root = root
         self.caller = caller
         self.values = values
         self._top = _map_of(root)
-        current = self.at("current")
-        written = plain(current) if current and isinstance(current.value, dict) else NOTHING
-        self._current: Mapping[str, Any] = {**written, **values}
+        self._current: Mapping[str, YamlValue] = {**plain_map(self.at("current")), **values}
 
     def __contains__(self, key: str) -> bool:
         """Whether a search without current values finds the key."""
@@ -173,7 +172,7 @@ class Config:
                 return Hit(node.value, node)
         return None
 
-    def parts(self, current: Mapping[str, Any]) -> Iterator[Mapping[str, Node]]:
+    def parts(self, current: Mapping[str, YamlValue]) -> Iterator[Mapping[str, Node]]:
         """The maps that are looked into, strongest first and the root last."""
         for name in SECTIONS:
             section = self._top.get(name)
@@ -245,7 +244,7 @@ class Expander:
         self._known: dict[str, Parts | Hit | None] = {}
         self._under_way: dict[str, Origin | None] = {}
 
-    def value(self, key: str, hit: Hit) -> Any:
+    def value(self, key: str, hit: Hit) -> YamlValue:
         """The value of a hit: text with its variables filled in, anything else as it is."""
         if not isinstance(hit.value, str):
             return hit.plain()
@@ -368,10 +367,10 @@ def tidy_path(path: str, *, slash: bool = False) -> str:
 
 
 def _map_of(node: Node) -> Mapping[str, Node]:
-    return node.value if isinstance(node.value, dict) else NOTHING
+    return node.value if isinstance(node.value, dict) else {}
 
 
-def _in_source(source: Mapping[str, Any] | Node | None, key: str) -> Hit | None:
+def _in_source(source: Mapping[str, YamlValue] | Node | None, key: str) -> Hit | None:
     if isinstance(source, Node):
         node = _map_of(source).get(key)
         return None if node is None else Hit(node.value, node)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 import msgspec
 
 from longshore.errors import ConfigError
 from longshore.model.suggestions import NAME_LIKENESS, did_you_mean
+from longshore.model.values import YamlValue
 
 ROOT = "data"
 """Folder of the run directory for the inputs and outputs of replayed tasks."""
@@ -70,7 +70,7 @@ class ReplaySettings(msgspec.Struct, frozen=True, kw_only=True):
         return (*program, f"@{words_file}"), {words_file: text + "\n"}
 
 
-def read_replay_settings(settings: Mapping[str, Any]) -> ReplaySettings:
+def read_replay_settings(settings: Mapping[str, YamlValue]) -> ReplaySettings:
     """Check a ``replay`` map.
 
     Raises `ConfigError` if a key is unknown or a scale is not a number of at least 0.
@@ -89,13 +89,13 @@ def read_replay_settings(settings: Mapping[str, Any]) -> ReplaySettings:
     )
 
 
-def _read_scale(settings: Mapping[str, Any], key: str) -> float:
+def _read_scale(settings: Mapping[str, YamlValue], key: str) -> float:
     default = SCALES[key]
     given = settings.get(key, default)
     # Text is tried as well, because a value that was put together from variables is text.
     try:
-        value = math.nan if isinstance(given, bool) else float(given)
-    except (TypeError, ValueError, OverflowError):
+        value = float(given) if isinstance(given, int | float | str) and not isinstance(given, bool) else math.nan
+    except (ValueError, OverflowError):
         value = math.nan
     if not 0 <= value < math.inf:
         raise ConfigError(

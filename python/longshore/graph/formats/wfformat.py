@@ -15,6 +15,7 @@ from longshore.model.suggestions import NAME_LIKENESS, did_you_mean
 from longshore.model.tasks.dag import Dag
 from longshore.model.tasks.file import File
 from longshore.model.tasks.task import Task, TaskGraph
+from longshore.model.values import YamlValue
 from longshore.origin import Origin
 
 VERSION = "1.5"
@@ -74,7 +75,7 @@ class _Document(msgspec.Struct):
     workflow: _Workflow
 
 
-def read_wfformat(text: bytes, settings: Mapping[str, Any], origin: Origin) -> TaskGraph:
+def read_wfformat(text: bytes, settings: Mapping[str, YamlValue], origin: Origin) -> TaskGraph:
     """Read a recorded workflow.
 
     `settings` is the ``replay`` map: ``timeScale``, ``memoryScale``, ``outputScale``, and ``python`` and ``program``,

@@ -14,8 +14,9 @@ from typing import Any, Final
 import msgspec
 import yaml
 
-from longshore.config.values.merge import LayerRank, Node, overlay, plain, without_deleted
+from longshore.config.values.merge import LayerRank, Node, overlay, plain_map, without_deleted
 from longshore.errors import ConfigError
+from longshore.model.values import YamlValue
 from longshore.origin import Origin
 from longshore.sites.profile import SiteProfile
 from longshore.world.plugins import SERVICES, SITES, Plugin, built_in, registered
@@ -153,7 +154,9 @@ class SitePath:
             except OSError as error:
                 raise ConfigError(f"'{file.path}' cannot be read: {error.strerror}") from error
             given = _quickly(text)
-            self._heads[file.path] = _head(plain(without_deleted(self.profile(file).root)) if given is None else given)
+            self._heads[file.path] = _head(
+                plain_map(without_deleted(self.profile(file).root)) if given is None else given
+            )
         return self._heads[file.path]
 
     @cached_property
@@ -197,7 +200,7 @@ def _listed(folder: Path) -> list[str]:
 _LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-def _quickly(text: bytes) -> Any:
+def _quickly(text: bytes) -> dict[str, YamlValue] | None:
     """The keys of a head, understood without the rest of the file; ``None`` where it takes the whole file."""
     tops = list(_TOP.finditer(text))
     if not tops or b"includeConfigs" in text or b"!include" in text:
@@ -212,7 +215,7 @@ def _quickly(text: bytes) -> Any:
     return given if isinstance(given, dict) else None
 
 
-def _head(given: Mapping[str, Any]) -> Head:
+def _head(given: Mapping[str, YamlValue]) -> Head:
     return Head(
         service=str(given.get("service") or ""),
         inherits=_texts(given.get("inherits")),
@@ -221,6 +224,6 @@ def _head(given: Mapping[str, Any]) -> Head:
     )
 
 
-def _texts(value: Any) -> tuple[str, ...]:
+def _texts(value: YamlValue) -> tuple[str, ...]:
     """A list of texts, or one text."""
     return tuple(map(str, value)) if isinstance(value, list) else (value,) if isinstance(value, str) else ()

@@ -5,16 +5,17 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from longshore.config.lint.bps_aliases import respelled
 from longshore.config.lint.schema_check import Finding
 from longshore.config.values.interpolate import expand_env, shown
-from longshore.config.values.merge import Layer, LayerRank, Node, overlay, plain, tree
+from longshore.config.values.merge import Layer, LayerRank, Node, overlay, plain_map, with_origin
 from longshore.config.values.search import is_delimited
 from longshore.errors import ConfigError, UsageError
+from longshore.model.values import YamlValue
 from longshore.origin import Origin
 from longshore.world.read.yaml_text import DEEPEST, MOST_NODES, Sized, read_document
 
@@ -127,15 +128,15 @@ def set_layer(pairs: Iterable[str], *, name: str = "--set") -> Layer:
                 hint=f"For example: {name} queue=long {name} site.local.requestCpus=2",
             )
         try:
-            value = plain(parse_yaml(text, name, rank=rank)) if text else ""
+            value = with_origin(parse_yaml(text, name, rank=rank), origin) if text else Node("", origin)
         except ConfigError as error:
             raise UsageError(f"the value in {shown(pair)} cannot be read: {error.message}", hint=error.hint) from error
         place = path if len(path) > 1 or is_delimited(key) else ["bps_cmdline", *path]
-        root = overlay(root, _wrapped(tree(value, origin), place))
+        root = overlay(root, _wrapped(value, place))
     return Layer(name, rank, respelled(root))
 
 
-def given_values(pairs: Iterable[str], *, name: str = "--var") -> dict[str, Any]:
+def given_values(pairs: Iterable[str], *, name: str = "--var") -> dict[str, YamlValue]:
     """Value per name of ``NAME=VALUE`` pairs of the command line, each read as `set_layer` reads it.
 
     Raises
@@ -145,9 +146,7 @@ def given_values(pairs: Iterable[str], *, name: str = "--var") -> dict[str, Any]
     """
     # In one section of their own, names are taken as they are.
     values = set_layer((f"/given/{pair}" for pair in pairs), name=name).root.value
-    given = values.get("given") if isinstance(values, dict) else None
-    found: dict[str, Any] = plain(given) if given else {}
-    return found
+    return plain_map(values.get("given") if isinstance(values, dict) else None)
 
 
 # ------------------------------------------------------------------------------------------------- files and includes
