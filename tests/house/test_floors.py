@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import sys
 from collections.abc import Iterator
+from dataclasses import is_dataclass
 from pathlib import Path
 
 from longshore.engine.keeper import FILES, FOLDER
@@ -104,3 +106,22 @@ def imported(node: ast.AST) -> list[str]:
     if isinstance(node, ast.Import):
         return [alias.name for alias in node.names]
     return [node.module or "."] if isinstance(node, ast.ImportFrom) else []
+
+
+def test_the_command_line_uses_the_app_through_its_api_alone() -> None:
+    """Documents and records may be imported too: they do nothing by themselves."""
+    found = []
+    for path in (PACKAGE / "cli").rglob("*.py"):
+        for node in run_time_nodes(ast.parse(path.read_text("utf-8"))):
+            if not isinstance(node, ast.ImportFrom) or not (node.module or "").startswith("longshore.app"):
+                continue
+            if node.module == "longshore.app" or str(node.module).startswith("longshore.app.documents"):
+                assert node.module != "longshore.app" or [alias.name for alias in node.names] == ["api"]
+                continue
+            module = importlib.import_module(str(node.module))
+            found += [
+                f"{relative(path)}: {node.module}.{alias.name}"
+                for alias in node.names
+                if not is_dataclass(getattr(module, alias.name))
+            ]
+    assert not found

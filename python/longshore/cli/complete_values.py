@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import click
 from click.shell_completion import CompletionItem, split_arg_string
 
+from longshore.app import api
 from longshore.errors import LongshoreError
 
 if TYPE_CHECKING:
@@ -54,25 +55,21 @@ def _fits(item: CompletionItem[str], incomplete: str) -> bool:
 
 
 def _runs(_: click.Context, incomplete: str) -> Iterator[CompletionItem[str]]:
-    from longshore.world.runs.registry import LAST, entries
-
     if "/" in incomplete or incomplete.startswith((".", "~")):
         yield CompletionItem(incomplete, type="dir")
         return
-    known = sorted(entries(), key=lambda entry: (entry.created_at, entry.id), reverse=True)
+    known = api.known_runs()
     if known:
-        yield CompletionItem(LAST, help=f"the newest: {known[0].name}")
-    for entry in known:
-        yield CompletionItem(entry.id, help=entry.name)
+        yield CompletionItem("@last", help=f"the newest: {known[0][1]}")
+    for name, title in known:
+        yield CompletionItem(name, help=title)
 
 
 def _jobs(ctx: click.Context, incomplete: str) -> Iterator[CompletionItem[str]]:
-    from longshore.engine.rundir.job_table import job_names
-
     opened = _chosen(ctx)
     if opened is None:
         return
-    for name, label in job_names(opened.run):
+    for name, label in api.job_names(opened):
         if name.startswith(incomplete):
             yield CompletionItem(name, help=label)
 
@@ -86,12 +83,10 @@ def _labels(ctx: click.Context, _: str) -> Iterator[CompletionItem[str]]:
 
 def _chosen(ctx: click.Context) -> OpenRun | None:
     """The run that the words before name."""
-    from longshore.app.runs.open_run import open_run
-
     reference = next((ctx.params[name] for name in _NAMES_OF_RUNS if isinstance(ctx.params.get(name), str)), None)
     # Where the value of an option is being typed, click has no arguments yet.
     reference = reference or next(_arguments(ctx), None)
-    return open_run(reference) if reference else None
+    return api.open_run(reference) if reference else None
 
 
 def _arguments(ctx: click.Context) -> Iterator[str]:
@@ -113,9 +108,7 @@ def _arguments(ctx: click.Context) -> Iterator[str]:
 
 
 def _sites(_: click.Context, __: str) -> Iterator[CompletionItem[str]]:
-    from longshore.app.configure.site_list import list_sites
-
-    for site in list_sites(()):
+    for site in api.sites():
         yield CompletionItem(site.name, help=site.title or site.service or None)
 
 
@@ -124,9 +117,7 @@ def _of_site_show(ctx: click.Context, incomplete: str) -> Items:
 
 
 def _services(_: click.Context, __: str) -> Iterator[CompletionItem[str]]:
-    from longshore.app.configure.service_lookup import service_names
-
-    return map(CompletionItem, service_names())
+    return map(CompletionItem, api.services())
 
 
 _NAMES_OF_RUNS: Final = ("run", "reference")

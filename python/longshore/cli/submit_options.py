@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import click
 
+from longshore.app import api
 from longshore.cli.options import INTERRUPTED, SERVICE, Command, print_json, print_notes
 from longshore.cli.run_progress import RunProgress
 
@@ -134,10 +135,7 @@ def watch(submitted: SubmittedRun) -> RunReport | None:
     try:
         with RunProgress() as progress:
             # Imported in here: a user who has seen the run's id may interrupt at any moment.
-            from longshore.app.report.wait import wait_for
-            from longshore.app.runs.open_run import open_run
-
-            return wait_for(open_run(str(submitted.run.root)), progress.show)
+            return api.wait(api.open_run(str(submitted.run.root)), progress.show)
     except KeyboardInterrupt:
         click.echo(
             f"longshore: no longer watching; the run goes on. To end it: longshore cancel {submitted.reference}",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from longshore.app.inspect.fields import FIELDS, chosen_fields, wanted
+from longshore.app.inspect.fields import FIELDS, chosen_fields, parse_filters
 from longshore.errors import UsageError
 from longshore.model.run.report import RunReport
 from longshore.model.run.state import JobState
@@ -52,12 +52,12 @@ def run(**more: object) -> RunReport:
     ],
 )
 def test_filters(text: str, kept: bool) -> None:
-    assert wanted([text])(run()) is kept
+    assert parse_filters([text])(run()) is kept
 
 
 def test_all_filters_must_hold() -> None:
-    assert wanted(["state=FAILED", "payload=survey"])(run())
-    assert not wanted(["state=FAILED", "payload=other"])(run())
+    assert parse_filters(["state=FAILED", "payload=survey"])(run())
+    assert not parse_filters(["state=FAILED", "payload=other"])(run())
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_all_filters_must_hold() -> None:
 )
 def test_what_is_no_filter(text: str, words: str, hint: str) -> None:
     with pytest.raises(UsageError) as raised:
-        wanted([text])
+        parse_filters([text])
     assert words in raised.value.message
     assert hint in raised.value.hint
 

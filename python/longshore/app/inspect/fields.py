@@ -76,7 +76,7 @@ def chosen_fields(text: str) -> tuple[str, ...]:
     return names
 
 
-def wanted(filters: Sequence[str]) -> Wanted:
+def parse_filters(filters: Sequence[str]) -> Wanted:
     """Whether a run is wanted by all filters.
 
     Parameters

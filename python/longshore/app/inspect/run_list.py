@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from msgspec.structs import replace
 
-from longshore.app.inspect.fields import Wanted
-from longshore.app.inspect.remote_runs import merged
+from longshore.app.inspect.fields import parse_filters
+from longshore.app.inspect.remote_runs import merged, query_runs
 from longshore.app.report.from_snapshot import END_STATES
 from longshore.app.report.status import status_run
 from longshore.app.runs.open_run import OpenRun, is_gone
 from longshore.contract.context import RunPaths
-from longshore.contract.search import RemoteRuns
+from longshore.contract.search import RemoteRuns, RunSearch
 from longshore.errors import LongshoreError
 from longshore.model.run.report import RunReport
 from longshore.model.run.state import JobState
@@ -36,40 +36,45 @@ class RunList:
     notes: tuple[str, ...]
 
 
-def list_runs(
-    *,
-    days: float | None = None,
-    user: str | None = None,
-    wanted: Wanted | None = None,
-    now: float = 0.0,
-    remote: RemoteRuns | None = None,
-    only_remote: bool = False,
-) -> RunList:
-    """The runs the registry knows, as far as they are of interest.
+@dataclass(frozen=True, kw_only=True)
+class RunQuery:
+    """Which runs are listed. Without any choice, runs that are not over, or the last few if there is none.
 
-    Parameters
+    Attributes
     ----------
     days
-        Also show what ended so many days ago. Without it the runs that are not over are shown, or the last few if there
-        is none.
+        Also runs that ended in the last so many days.
     user
-        Show the runs of that user alone.
-    wanted
-        Show what this wants, over or not.
-    now
-        This moment, in seconds since the epoch.
-    remote
-        The runs that workload managers know, known here or not.
-    only_remote
-        Whether only these are shown, over or not: they are what somebody asked the manager for.
+        Only runs of that user.
+    filters
+        Only runs that meet all of these, over or not; see `parse_filters`.
+    service
+        The service to ask for runs of other hosts; without it none is asked unless `everywhere` or `pass_thru` is set.
+    everywhere
+        Search all queues of workload managers.
+    pass_thru
+        Only runs that meet this query, in the language of the workload manager.
     """
+
+    days: float | None = None
+    user: str | None = None
+    filters: Sequence[str] = ()
+    service: str | None = None
+    everywhere: bool = False
+    pass_thru: str = ""
+
+
+def list_runs(query: RunQuery, *, now: float) -> RunList:
+    """List known runs, and those that workload managers know."""
+    wanted = parse_filters(query.filters) if query.filters else None
+    remote = _remote_runs(query)
+    only_remote = bool(query.pass_thru)
+    days = None if only_remote else query.days
     reports, notes = ([], []) if only_remote else _all_runs()
     if remote is not None:
         reports, notes = merged(reports, remote.reports), [*notes, *remote.notes]
-    if only_remote:
-        days = None
-    if user:
-        reports = [report for report in reports if user in (report.user, report.operator)]
+    if query.user:
+        reports = [report for report in reports if query.user in (report.user, report.operator)]
     if wanted:
         reports = [report for report in reports if wanted(report)]
     live = [report for report in reports if report.state not in END_STATES]
@@ -84,6 +89,14 @@ def list_runs(
     if recent:
         notes.append(f"{recent} more ended in the last day: longshore report --hist 1")
     return RunList(reports=tuple(shown), notes=tuple(notes))
+
+
+def _remote_runs(query: RunQuery) -> RemoteRuns | None:
+    """The runs that workload managers know, where one is named or only one can answer."""
+    search = RunSearch(
+        user=query.user or "", days=query.days or 0.0, everywhere=query.everywhere, pass_thru=query.pass_thru
+    )
+    return query_runs(query.service, search, required=bool(query.everywhere or query.pass_thru))
 
 
 def _all_runs() -> tuple[list[RunReport], list[str]]:

@@ -40,34 +40,28 @@ class _Script:
     """Path as written: a relative one lies in the run directory."""
 
 
-def submitcmd(
-    path: Path, overrides: Overrides = NO_OVERRIDES, *, dry_run: bool, tell: Teller
-) -> SubmittedRun | PreparedRun:
-    """Prepare a run of one script and, unless it is a dry run, hand it over.
-
-    Parameters
-    ----------
-    path, options, sets, tell
-        As for `resolve_run`.
-    dry_run
-        Whether to stop when the run directory is written.
-
-    Raises
-    ------
-    LongshoreError
-        The run could not be prepared or was not taken; nothing is left behind.
-    """
+def submit_script(path: Path, overrides: Overrides = NO_OVERRIDES, *, tell: Teller) -> SubmittedRun:
+    """Prepare a run of one script and hand it over."""
     keeping = Keeping(tell)
     with reserved_id() as (run_id, now):
-        run = resolve_run(path, overrides, now=now, tell=keeping, run_id=run_id)
-        ignored = [key for key in KEYS if run.configuration.config.at(key)]
-        if ignored:
-            keeping.note("submitcmd runs 'customJob' alone and ignores " + ", ".join(f"'{key}'" for key in ignored))
-        prepared = advance_run(_plan_script(run, keeping), PreparedRun, keeping)
-    if not dry_run:
-        return advance_run(prepared, SubmittedRun, keeping)
+        prepared = _prepare(path, overrides, run_id=run_id, now=now, keeping=keeping)
+    return advance_run(prepared, SubmittedRun, keeping)
+
+
+def prepare_script(path: Path, overrides: Overrides = NO_OVERRIDES, *, tell: Teller) -> PreparedRun:
+    """Write the run directory of one script; its id is not kept."""
+    with reserved_id() as (run_id, now):
+        prepared = _prepare(path, overrides, run_id=run_id, now=now, keeping=Keeping(tell))
     forget(run_id)
     return prepared
+
+
+def _prepare(path: Path, overrides: Overrides, *, run_id: str, now: float, keeping: Keeping) -> PreparedRun:
+    run = resolve_run(path, overrides, now=now, tell=keeping, run_id=run_id)
+    ignored = [key for key in KEYS if run.configuration.config.at(key)]
+    if ignored:
+        keeping.note("submitcmd runs 'customJob' alone and ignores " + ", ".join(f"'{key}'" for key in ignored))
+    return advance_run(_plan_script(run, keeping), PreparedRun, keeping)
 
 
 def _plan_script(run: ResolvedRun, tell: Teller) -> RunPlan:

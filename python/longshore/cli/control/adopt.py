@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from longshore.app import api
 from longshore.cli.options import JSON, print_json
 
 
@@ -16,11 +17,10 @@ from longshore.cli.options import JSON, print_json
 @click.pass_context
 def command(ctx: click.Context, /, paths: tuple[Path, ...], *, as_json: bool) -> None:
     """Make runs known that came from elsewhere: directories of runs, or directories that have some below them."""
-    from longshore.app.inspect.registry import adopt
     from longshore.cli.show.format import visible
     from longshore.cli.show.registry import adopted_line
 
-    outcomes = adopt(paths)
+    outcomes = api.adopt(paths)
     if as_json:
         from longshore.app.documents.registry import adopt_document
 

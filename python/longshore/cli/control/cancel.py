@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from longshore.app import api
 from longshore.cli.options import (
     GLOBAL,
     JSON,
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from longshore.contract.intervention import JobSelection
     from longshore.model.run.report import RunReport
 
-_LOOK_S = 60.0
 _NOTHING = "No job matches the search criteria."
 _NOTHING_HINT = "Hints: Double check id, and/or use --global to search all job queues."
 
@@ -76,7 +76,7 @@ def command(ctx: click.Context, /, *, run: str | None, options: CancelOptions, s
     selection = JobSelection(
         jobs=selected.jobs, labels=selected.labels, final_too=selected.no_final, pass_thru=options.pass_thru
     )
-    runs = [_named(run, options)] if run else _runs_of(options.user or "", options)
+    runs = _find(run, options)
     if not runs:
         raise RunNotFoundError(_NOTHING, hint=_NOTHING_HINT)
     if not run and not options.yes:
@@ -89,27 +89,13 @@ def command(ctx: click.Context, /, *, run: str | None, options: CancelOptions, s
     ctx.exit(6 if any(_still_runs(report) for report in reports) else 0)
 
 
-def _named(run: str, options: CancelOptions) -> OpenRun | RunReport:
-    from longshore.app.inspect.remote_runs import open_or_query
-
-    return open_or_query(
-        run, service=options.wms_service_class, everywhere=options.is_global, runs_only=options.require_bps
-    )
-
-
-def _runs_of(user: str, options: CancelOptions) -> list[OpenRun | RunReport]:
-    from longshore.app.control.cancel import runs_of
-    from longshore.app.inspect.remote_runs import query_runs
-    from longshore.contract.search import RunSearch
-
-    known: list[OpenRun | RunReport] = [*runs_of(user)]
-    search = RunSearch(user=user, everywhere=options.is_global)
-    found = query_runs(options.wms_service_class, search, required=options.is_global)
-    if found is None:
-        return known
-    there = {str(opened.run.root) for opened in runs_of(user)}
-    print_notes(found.notes)
-    return [*known, *(report for report in found.reports if report.path not in there)]
+def _find(run: str | None, options: CancelOptions) -> list[OpenRun | RunReport]:
+    service, everywhere = options.wms_service_class, options.is_global
+    if run:
+        return [api.find_run(run, service=service, everywhere=everywhere, runs_only=options.require_bps)]
+    found, notes = api.runs_of_user(options.user or "", service=service, everywhere=everywhere)
+    print_notes(notes)
+    return found
 
 
 def _ask(runs: list[OpenRun | RunReport]) -> None:
@@ -128,31 +114,16 @@ def _names(opened: OpenRun | RunReport) -> tuple[str, str]:
     return (opened.id, opened.name) if isinstance(opened, RunReport) else (opened.card.id, opened.card.name)
 
 
-def _cancel(opened: OpenRun | RunReport, selection: JobSelection, options: CancelOptions) -> RunReport:
-    from longshore.app.control.cancel import cancel, cancel_remote
-    from longshore.app.report.status import status_run
+def _cancel(run: OpenRun | RunReport, selection: JobSelection, options: CancelOptions) -> RunReport:
     from longshore.model.run.report import RunReport
     from longshore.model.run.state import TERMINAL
 
-    remote = isinstance(opened, RunReport)
-    over = (opened if isinstance(opened, RunReport) else status_run(opened)).state in TERMINAL
+    remote = isinstance(run, RunReport)
+    over = (run if isinstance(run, RunReport) else api.status(run)).state in TERMINAL
     with RunProgress() as progress:
-        if not isinstance(opened, RunReport):
-            report = cancel(opened, selection, wait_s=_LOOK_S, show=progress.show)
-        elif not selection.everything or selection.final_too:
-            raise click.UsageError(f"only the whole of '{opened.id}' can be cancelled: its directory is not here")
-        elif over:
-            report = opened
-        else:
-            report = cancel_remote(
-                opened,
-                pass_thru=options.pass_thru,
-                runs_only=options.require_bps,
-                wait_s=_LOOK_S,
-                show=progress.show,
-            )
+        report = api.cancel(run, selection, runs_only=options.require_bps, show=progress.show)
     if not options.as_json:
-        _say(report, _names(opened)[0], over=over, notes=() if remote else report.notes)
+        _say(report, _names(run)[0], over=over, notes=() if remote else report.notes)
     return report
 
 

@@ -6,6 +6,7 @@ import time
 
 import click
 
+from longshore.app import api
 from longshore.cli.options import JSON, print_json
 
 
@@ -15,12 +16,11 @@ from longshore.cli.options import JSON, print_json
 @JSON
 def command(runs: tuple[str, ...], *, force: bool, as_json: bool) -> None:
     """Forget runs: they are no longer listed, nor named by their ids. Their directories stay as they are."""
-    from longshore.app.inspect.registry import forget_run
     from longshore.cli.show.registry import forgotten_line
 
     forgotten = []
     for reference in runs:
-        forgotten.append(forget_run(reference, force=force))
+        forgotten.append(api.forget(reference, force=force))
         if not as_json:
             click.echo(forgotten_line(forgotten[-1]))
     if as_json:

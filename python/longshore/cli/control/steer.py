@@ -6,6 +6,7 @@ import time
 
 import click
 
+from longshore.app import api
 from longshore.cli.options import JSON, print_json, print_notes, run_option
 from longshore.contract.intervention import Intervention, JobSelection
 
@@ -79,19 +80,14 @@ def change(*, run: str, pairs: tuple[str, ...], jobs: tuple[str, ...], labels: t
 
     KEY is requestMemory, requestCpus, requestDisk, requestWalltime, requestResources.NAME or numberOfRetries.
     """
-    from longshore.app.control.steer import parsed
-
     selection = JobSelection(jobs=jobs, labels=labels)
-    _steer(run, Intervention(act="set", selection=selection, set=parsed(pairs)), as_json=as_json)
+    _steer(run, Intervention(act="set", selection=selection, set=api.parse_settings(pairs)), as_json=as_json)
 
 
 def _steer(run: str, intervention: Intervention, *, as_json: bool) -> None:
     """Give the order, and say what came of it."""
-    from longshore.app.control.steer import steer
-    from longshore.app.runs.open_run import open_run
-
-    opened = open_run(run)
-    report = steer(opened, intervention)
+    opened = api.open_run(run)
+    report = api.steer(opened, intervention)
     if as_json:
         from longshore.app.documents.run import steer_document
 

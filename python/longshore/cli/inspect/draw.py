@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from longshore.app import api
 from longshore.cli.options import JSON
 
 _FORMATS = ("dot", "mermaid", "svg")
@@ -41,20 +42,18 @@ def command(
     The picture is as legible for a hundred thousand jobs as for ten. Of a run it shows how each label stands; with
     --job, the jobs that one waits for and is waited for by.
     """
-    from longshore.app.inspect.draw import draw_configuration, draw_run, is_configuration
-
-    if is_configuration(run):
+    if Path(run).is_file():
         if job is not None:
             raise click.UsageError("--job is for a run; a configuration has no jobs yet.")
         from longshore.app.configure.layers import Overrides
         from longshore.cli.logging_setup import Teller
 
         with Teller() as tell:
-            picture = draw_configuration(Path(run), Overrides(sets=sets), tell=tell)
+            picture = api.draw_configuration(Path(run), Overrides(sets=sets), tell=tell)
     else:
         if sets:
             raise click.UsageError("--set is for a configuration; a run is as it is.")
-        picture = draw_run(run, job=job, depth=depth)
+        picture = api.draw_run(run, job=job, depth=depth)
     if as_json:
         from longshore.app.documents.document import to_json
         from longshore.app.documents.picture import draw_document

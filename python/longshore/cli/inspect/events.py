@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from longshore.app import api
 from longshore.cli.options import run_option
 
 
@@ -17,27 +18,18 @@ def command(ctx: click.Context, /, *, run: str, follow: bool, since: str | None)
     """Print all that happened in a run as JSON Lines, one event a line, in order."""
     from longshore.app.documents.document import to_line
     from longshore.app.documents.event import event_document
-    from longshore.app.runs.event_log import RunEvents
-    from longshore.app.runs.open_run import of_one_run, open_run
     from longshore.cli.safe_output import Output
-    from longshore.engine.rundir.job_table import JobTable
 
-    opened = open_run(run)
-    events = RunEvents(opened, since=since)
-    jobs = JobTable(opened.run, "names")
+    opened = api.open_run(run)
+    events = api.events(opened, since=since)
+    name_of = api.job_names(opened)
     output = Output(raw=True)
-
-    def name_of(job: int) -> tuple[str, str]:
-        with of_one_run(opened.run):
-            return jobs.names[job], jobs.label(job)
-
     for mark, event in events.follow() if follow else events:
         output.line(to_line(event_document(event, mark, run=opened.card.id, name_of=name_of)))
         if follow:
             output.flush()
     output.flush()
     if events.lost:
-        from longshore.app.report.status import status_run
         from longshore.cli.inspect.follow import end_of_following
 
-        ctx.exit(end_of_following(status_run(opened)))
+        ctx.exit(end_of_following(api.status(opened)))

@@ -6,6 +6,7 @@ import time
 
 import click
 
+from longshore.app import api
 from longshore.cli.options import JSON, print_json
 
 
@@ -15,11 +16,8 @@ from longshore.cli.options import JSON, print_json
 @JSON
 def command(run: str, job: str, *, as_json: bool) -> None:
     """Say why JOB waits, runs, was tried again, failed or was pruned, and all that happened to it."""
-    from longshore.app.inspect.explain_job import explain_job
-    from longshore.app.runs.open_run import open_run
-
     now = time.time()
-    explained = explain_job(open_run(run), job)
+    explained = api.explain(api.open_run(run), job)
     if as_json:
         from longshore.app.documents.job import explain_job_document
         from longshore.cli.show.job_text import reasons

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from functools import partial
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from longshore.app import api
 from longshore.cli.options import JSON, OptionRecord, grouped, print_notes
 
 if TYPE_CHECKING:
@@ -71,13 +71,11 @@ class LogOptions(OptionRecord, frozen=True, kw_only=True):
 @click.pass_context
 def logs(ctx: click.Context, /, *, run: str, job: str | None, options: LogOptions) -> None:
     """Print the log of JOB (its name, the beginning of it, or its number), or those of several jobs."""
-    from longshore.app.inspect.log_text import pattern_of
-    from longshore.app.runs.open_run import open_run
     from longshore.cli.safe_output import Output
 
     _refuse(job, options)
-    pattern = pattern_of(options.grep) if options.grep is not None else None
-    opened = open_run(run)
+    pattern = api.compile_pattern(options.grep) if options.grep is not None else None
+    opened = api.open_run(run)
     output = Output(raw=options.raw)
     if options.follow:
         assert job is not None
@@ -97,9 +95,7 @@ def _refuse(job: str | None, options: LogOptions) -> None:
 def _print(
     opened: OpenRun, job: str | None, output: Output, pattern: re.Pattern[bytes] | None, options: LogOptions
 ) -> None:
-    from longshore.app.inspect.logs import find_logs
-
-    found = find_logs(
+    found = api.logs(
         opened,
         job=job,
         labels=options.labels,
@@ -114,7 +110,7 @@ def _print(
         if options.paths:
             output.line(str(log.path))
         elif pattern:
-            _show_lines(log.job, _matching(log, pattern, tail=options.tail), output)
+            _show_lines(log.job, _read(log, tail=options.tail, pattern=pattern), output)
         else:
             if found.several:
                 output.line(_header(log.job, log.attempt, str(log.path)))
@@ -130,45 +126,25 @@ def _header(job: str, attempt: int, path: str = "") -> str:
 
 
 def _print_one(log: Log, output: Output, *, tail: int | None, several: bool) -> None:
-    from longshore.app.inspect.log_text import begin_of_tail, pieces
-
-    file = _open(log, several=several)
-    if file is None:
-        return
-    try:
-        for piece in pieces(file, 0 if tail is None else begin_of_tail(file, tail)):
-            output.text(piece)
-        output.text(b"", last=True)
-        if several:
-            output.end_line()
-    finally:
-        os.close(file)
+    for piece in _read(log, tail=tail, several=several):
+        output.text(piece)
+    output.text(b"", last=True)
+    if several:
+        output.end_line()
 
 
-def _matching(log: Log, pattern: re.Pattern[bytes], *, tail: int | None) -> Iterator[bytes]:
-    from longshore.app.inspect.log_text import begin_of_tail, matching
-
-    file = _open(log, several=True)
-    if file is None:
-        return
-    try:
-        yield from matching(file, pattern, 0 if tail is None else begin_of_tail(file, tail))
-    finally:
-        os.close(file)
-
-
-def _open(log: Log, *, several: bool) -> int | None:
-    """Open a log; of many that are asked for, one that cannot be read does not stop the others."""
-    from longshore.app.inspect.log_text import open_log
+def _read(
+    log: Log, *, tail: int | None, pattern: re.Pattern[bytes] | None = None, several: bool = True
+) -> Iterator[bytes]:
+    """Read a log; of many that are asked for, one that cannot be read does not stop the others."""
     from longshore.errors import RunNotFoundError
 
     try:
-        return open_log(log.path)
+        yield from api.read_log(log.path, tail=tail, pattern=pattern)
     except RunNotFoundError as error:
         if not several:
             raise
         click.echo(f"longshore: {error.message}", err=True)
-        return None
 
 
 def _print_json(opened: OpenRun, found: Logs, *, tail: int | None, pattern: re.Pattern[bytes] | None) -> None:
@@ -185,7 +161,7 @@ def _json_lines(log: Log, *, pattern: re.Pattern[bytes] | None, tail: int | None
     import re
     from collections import deque
 
-    lines: Iterable[bytes] = _matching(log, pattern or re.compile(b""), tail=tail)
+    lines: Iterable[bytes] = _read(log, tail=tail, pattern=pattern or re.compile(b""))
     if tail is not None:
         # A line of five gigabytes comes in pieces that count as several: no more than was asked for is held.
         lines = deque(lines, maxlen=tail)
@@ -196,11 +172,9 @@ class _Shown:
     """What is shown of a log that is followed."""
 
     def __init__(self, job: str, output: Output, pattern: re.Pattern[bytes] | None) -> None:
-        from longshore.app.inspect.log_text import Matcher
-
         self._job = job
         self._output = output
-        self._matcher = Matcher(pattern) if pattern else None
+        self._matcher = api.line_matcher(pattern) if pattern else None
         self.began = False
 
     def attempt(self, number: int) -> None:
@@ -237,9 +211,7 @@ def _show_lines(job: str, lines: Iterable[bytes], output: Output) -> None:
 
 
 def _follow(opened: OpenRun, job: str, output: Output, *, tail: int | None, pattern: re.Pattern[bytes] | None) -> int:
-    from longshore.app.inspect.logs import LogFollower
-
-    follower = LogFollower(opened, job, tail=tail)
+    follower = api.follow_log(opened, job, tail=tail)
     shown = _Shown(follower.name, output, pattern)
     for growth in follower.growth():
         if growth.text is None:
@@ -251,7 +223,6 @@ def _follow(opened: OpenRun, job: str, output: Output, *, tail: int | None, patt
         click.echo(f"longshore: job '{follower.name}' has no log: no attempt of it has begun", err=True)
     if not follower.lost:
         return 0
-    from longshore.app.report.status import status_run
     from longshore.cli.inspect.follow import end_of_following
 
-    return end_of_following(status_run(opened))
+    return end_of_following(api.status(opened))

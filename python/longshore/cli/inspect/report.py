@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import TYPE_CHECKING
 
 import click
 
+from longshore.app import api
 from longshore.cli.options import (
     GLOBAL,
     JSON,
@@ -20,9 +20,6 @@ from longshore.cli.options import (
     print_notes,
     run_option,
 )
-
-if TYPE_CHECKING:
-    from longshore.contract.search import RemoteRuns
 
 
 class ListOptions(OptionRecord, frozen=True, kw_only=True):
@@ -96,12 +93,10 @@ def command(
 
 
 def _show_run(run: str, search: SearchOptions, detail: DetailOptions) -> int:
-    from longshore.app.inspect.remote_runs import open_or_query
-    from longshore.app.report.report import report_run
     from longshore.cli.show.report_text import detailed, exit_codes
     from longshore.model.run.report import RunReport
 
-    opened = open_or_query(run, service=search.wms_service_class, everywhere=search.is_global, days=search.hist or 0.0)
+    opened = api.find_run(run, service=search.wms_service_class, everywhere=search.is_global, days=search.hist or 0.0)
     if detail.watch:
         if isinstance(opened, RunReport):
             raise click.UsageError(f"--watch is for runs whose directory is here; '{opened.path}' is not.")
@@ -113,7 +108,7 @@ def _show_run(run: str, search: SearchOptions, detail: DetailOptions) -> int:
 
         return watch(opened, codes=detail.return_exit_codes)
     now = time.time()
-    report = opened if isinstance(opened, RunReport) else report_run(opened, details=detail.as_json, now=now)
+    report = opened if isinstance(opened, RunReport) else api.report(opened, details=detail.as_json, now=now)
     if detail.as_json:
         from longshore.app.documents.report import report_pieces
 
@@ -128,35 +123,24 @@ def _show_run(run: str, search: SearchOptions, detail: DetailOptions) -> int:
     return 0
 
 
-def _remote_runs(search: SearchOptions, listing: ListOptions) -> RemoteRuns | None:
-    """The runs that workload managers know, where one is named or only one can answer."""
-    from longshore.app.inspect.remote_runs import query_runs
-    from longshore.contract.search import RunSearch
-
-    query = RunSearch(
-        user=listing.user or "", days=search.hist or 0.0, everywhere=search.is_global, pass_thru=listing.pass_thru
-    )
-    return query_runs(search.wms_service_class, query, required=bool(search.is_global or listing.pass_thru))
-
-
 def _show_runs(search: SearchOptions, listing: ListOptions, *, as_json: bool) -> None:
-    from longshore.app.inspect.fields import FIELDS, chosen_fields, wanted
-    from longshore.app.inspect.run_list import list_runs
+    from longshore.app.inspect.run_list import RunQuery
     from longshore.cli.show.report_text import fields_table, summary_table
 
     now = time.time()
     as_fields = bool(listing.fields or listing.tsv or listing.no_header)
     if as_fields and as_json:
         raise click.UsageError("--format, --tsv and --no-header are for text: --json always has all fields.")
-    fields = chosen_fields(listing.fields) if listing.fields else tuple(FIELDS)[:9]
-    found = list_runs(
+    fields = api.parse_fields(listing.fields)
+    query = RunQuery(
         days=search.hist or None,
         user=listing.user,
-        wanted=wanted(listing.filters) if listing.filters else None,
-        now=now,
-        remote=_remote_runs(search, listing),
-        only_remote=bool(listing.pass_thru),
+        filters=listing.filters,
+        service=search.wms_service_class,
+        everywhere=search.is_global,
+        pass_thru=listing.pass_thru,
     )
+    found = api.runs(query)
     if as_json:
         from longshore.app.documents.report import report_document
 

@@ -6,6 +6,7 @@ import time
 
 import click
 
+from longshore.app import api
 from longshore.cli.options import JSON, print_json
 
 
@@ -17,12 +18,9 @@ from longshore.cli.options import JSON, print_json
 @JSON
 def command(run: str, job: str, *, attempt: int | None, script: bool, as_json: bool) -> None:
     """Say what exactly JOB runs: command, environment, request, files, parents and children."""
-    from longshore.app.inspect.show_job import show_job
-    from longshore.app.runs.open_run import open_run
-
     if script and as_json:
         raise click.UsageError("--script goes without --json, whose document holds the script too.")
-    shown = show_job(open_run(run), job, attempt=attempt)
+    shown = api.show_job(api.open_run(run), job, attempt=attempt)
     if script:
         click.echo(shown.script.encode("utf-8", "surrogateescape"), nl=False)
     elif as_json:

@@ -6,6 +6,7 @@ import time
 
 import click
 
+from longshore.app import api
 from longshore.cli.options import GLOBAL, JSON, SERVICE, SearchOptions, grouped, print_json, print_notes, run_option
 
 
@@ -21,13 +22,11 @@ from longshore.cli.options import GLOBAL, JSON, SERVICE, SearchOptions, grouped,
 @click.pass_context
 def command(ctx: click.Context, /, *, run: str, search: SearchOptions, as_json: bool) -> None:
     """Say how a run stands. Exit status: 0 SUCCEEDED, 10 UNKNOWN, 15 RUNNING, 16 DELETED, 17 HELD, 19 FAILED."""
-    from longshore.app.inspect.remote_runs import open_or_query
-    from longshore.app.report.status import status_run
     from longshore.model.run.report import RunReport
     from longshore.model.run.state import EXIT_STATUS
 
-    opened = open_or_query(run, service=search.wms_service_class, everywhere=search.is_global, days=search.hist or 0.0)
-    report = opened if isinstance(opened, RunReport) else status_run(opened)
+    opened = api.find_run(run, service=search.wms_service_class, everywhere=search.is_global, days=search.hist or 0.0)
+    report = opened if isinstance(opened, RunReport) else api.status(opened)
     if as_json:
         from longshore.app.documents.run import status_document
 

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import click
 
-from longshore.app.report.report import ReportBuilder
-from longshore.app.report.wait import is_over
+from longshore.app import api
 from longshore.cli.options import INTERRUPTED
 from longshore.cli.run_progress import progress_line
 from longshore.cli.show.format import paragraph
@@ -43,14 +42,14 @@ def watch(opened: OpenRun, *, codes: bool) -> int:
     codes
         Whether to count in the end how jobs failed.
     """
-    builder = ReportBuilder(opened)
+    builder = api.report_builder(opened)
     try:
         with _terminal() if _is_terminal() else _lines() as screen:
             while True:
                 now = time.time()
                 report = builder.build(now)
                 # Looked at twice: the manager may have begun to answer between the look and the question.
-                if is_over(opened, report) and is_over(opened, report := builder.build(now)):
+                if api.is_over(opened, report) and api.is_over(opened, report := builder.build(now)):
                     break
                 screen.show(report, now)
                 time.sleep(_LOOK_S)

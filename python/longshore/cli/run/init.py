@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from longshore.app import api
+
 
 @click.command(epilog="Example: longshore init --kind script trial")
 @click.option(
@@ -18,10 +20,9 @@ import click
 @click.argument("folder", metavar="[DIR]", type=click.Path(path_type=Path, file_okay=False), default=Path())
 def command(kind: str, folder: Path) -> None:
     """Write a commented file to start from into DIR (the current directory); nothing is overwritten."""
-    from longshore.app.configure.init import NEXT, write_start
     from longshore.cli.show.format import visible
 
-    written = write_start(kind, folder)
+    written, following = api.write_starter(kind, folder)
     for path in written:
         click.echo(visible(f"Wrote {path}"))
-    click.echo(visible(f"Next: {NEXT[kind].format(path=written[0])}"))
+    click.echo(visible(f"Next: {following}"))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from longshore.app import api
 from longshore.cli.options import JSON, SERVICE, OptionRecord, grouped, print_json, print_notes, run_option
 
 if TYPE_CHECKING:
@@ -57,15 +58,12 @@ class ChangeOptions(OptionRecord, frozen=True, kw_only=True):
 @grouped(options=ChangeOptions)
 def command(*, run: str, wms_service_class: str | None, options: ChangeOptions, dry_run: bool, as_json: bool) -> None:
     """Run again what did not succeed, in the same run directory. What succeeded is not run again, but for --from."""
-    from longshore.app.control.restart import plan_restart, restart
-    from longshore.app.control.steer import parsed
     from longshore.app.documents.run import restart_document
-    from longshore.app.runs.open_run import open_run
     from longshore.contract.intervention import JobSelection, RestartChanges
 
     changes = RestartChanges(
         selection=JobSelection(jobs=options.jobs, labels=options.labels),
-        set=parsed(options.pairs),
+        set=api.parse_settings(options.pairs),
         from_labels=tuple(dict.fromkeys(options.from_labels)),
     )
     if not changes.selection.everything and not options.pairs:
@@ -73,14 +71,14 @@ def command(*, run: str, wms_service_class: str | None, options: ChangeOptions, 
             "--label and --job say of which jobs something is set: add --set KEY=VALUE, as in --set requestMemory=8G. "
             "To run a label again, use --from LABEL."
         )
-    opened = open_run(run, service=wms_service_class)
-    again = plan_restart(opened, changes)
+    opened = api.open_run(run, service=wms_service_class)
+    again = api.plan_restart(opened, changes)
     notes: list[str] = []
     submitted = bool(again.total or again.unfinished) and not dry_run
     if not as_json:
         _say(again, opened.card.id)
     if submitted:
-        opened_card, notes = restart(opened, again.changes)
+        opened_card, notes = api.restart(opened, again)
     if as_json:
         print_json(restart_document(opened, again, submitted=submitted, notes=notes, as_of=time.time()))
     elif submitted:

@@ -6,6 +6,7 @@ import time
 
 import click
 
+from longshore.app import api
 from longshore.cli.options import JSON, print_json, print_notes, run_option
 
 
@@ -20,19 +21,17 @@ def command(
     ctx: click.Context, /, *, run: str | None, everything: bool, take_over: bool, force: bool, as_json: bool
 ) -> None:
     """Take up a run whose engine died. What succeeded is not run again; what still runs is adopted."""
-    from longshore.app.control.resume import resume, resume_all
     from longshore.app.documents.run import resume_all_document, resume_document
-    from longshore.app.runs.open_run import open_run
 
     if bool(run) == everything:
         raise click.UsageError("Name the run, as in 'longshore resume RUN', or say --all.")
     if everything and (take_over or force):
         raise click.UsageError("--take-over and --force are said of one run, by somebody who has looked at it.")
     if run:
-        opened = open_run(run)
-        outcomes = [(opened, resume(opened, take_over=take_over, force=force))]
+        opened = api.open_run(run)
+        outcomes = [(opened, api.resume(opened, take_over=take_over, force=force))]
     else:
-        outcomes = resume_all()
+        outcomes = api.resume_all()
     documents = []
     for opened, outcome in outcomes:
         path = str(opened.run.root)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from longshore.app import api
 from longshore.cli.options import JSON, print_json
 from longshore.cli.submit_options import CONFIG_FILE, submission_options
 
@@ -60,13 +61,11 @@ def prepare(*, config_file: Path, overrides: Overrides, as_json: bool) -> None:
 
 def _run(last: str, config_file: Path, overrides: Overrides, *, save_graph: Path | None = None, as_json: bool) -> None:
     from longshore.app.documents.run import stages_document
-    from longshore.app.submit.pipeline import Stage
-    from longshore.app.submit.stage_results import run_stages
     from longshore.cli.logging_setup import Teller
     from longshore.cli.show.format import visible
 
     with Teller() as tell:
-        stages, submit_dir = run_stages(config_file, Stage(last), overrides, save_graph=save_graph, tell=tell)
+        stages, submit_dir = api.run_stages(config_file, last, overrides, save_graph=save_graph, tell=tell)
     if as_json:
         print_json(stages_document(stages, submit_dir, as_of=time.time()))
         return

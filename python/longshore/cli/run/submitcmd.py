@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from longshore.app import api
 from longshore.cli.options import JSON, print_json
 from longshore.cli.submit_options import CONFIG_FILE, script_options, see_through
 
@@ -25,26 +26,26 @@ def command(
     ctx: click.Context, /, *, config_file: Path, overrides: Overrides, dry_run: bool, wait: bool, as_json: bool
 ) -> None:
     """Run one script of your own as a job: the section customJob of FILE, no graph needed."""
-    from longshore.app.submit.hand_over import SubmittedRun
-    from longshore.app.submit.submitcmd import submitcmd
     from longshore.cli.logging_setup import Teller
 
+    if not dry_run:
+        with Teller() as tell:
+            submitted = api.submit_script(config_file, overrides, tell=tell)
+        ctx.exit(see_through(submitted, wait=wait, as_json=as_json))
     with Teller() as tell:
-        outcome = submitcmd(config_file, overrides, dry_run=dry_run, tell=tell)
-    if isinstance(outcome, SubmittedRun):
-        ctx.exit(see_through(outcome, wait=wait, as_json=as_json))
-    elif as_json:
+        prepared = api.prepare_script(config_file, overrides, tell=tell)
+    if as_json:
         import time
 
         from longshore.app.documents.run import submit_document
 
         document = submit_document(
-            outcome.run,
-            outcome.card,
-            site=outcome.site,
+            prepared.run,
+            prepared.card,
+            site=prepared.site,
             notes=("dry run: nothing was handed over",),
             as_of=time.time(),
         )
         print_json(document)
     else:
-        click.echo(f"Submit dir: {outcome.run.root}")
+        click.echo(f"Submit dir: {prepared.run.root}")

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from longshore.app import api
 from longshore.cli.options import JSON, OptionRecord, grouped, print_json
 from longshore.cli.submit_options import CONFIG_FILE, submission_options
 
 if TYPE_CHECKING:
-    from longshore.app.configure.configuration import Configuration
     from longshore.app.configure.layers import Overrides
 
 
@@ -52,7 +51,7 @@ def show(*, config_file: Path, overrides: Overrides, origins: bool, as_json: boo
     from longshore.app.documents.configuration import config_show_document
     from longshore.cli.show.config import config_text
 
-    root = _read(config_file, overrides).config.root
+    root = api.configuration(config_file, overrides).config.root
     if as_json:
         print_json(config_show_document(root, origins=origins))
     else:
@@ -84,11 +83,12 @@ def explain(
     as_json: bool,
 ) -> None:
     """Print the value of each KEY, where it was written, how it came about, and what it overrode."""
-    from longshore.app.configure.configuration import explain as explain_keys
     from longshore.app.documents.configuration import explain_document
     from longshore.cli.show.config import explain_text
 
-    values = explain_keys(_read(config_file, overrides), keys, current=scope.current, given=scope.given)
+    values = api.explain_values(
+        api.configuration(config_file, overrides), keys, current=scope.current, given=scope.given
+    )
     if as_json:
         print_json(explain_document(values))
     else:
@@ -109,13 +109,12 @@ def lint(
     ctx: click.Context, /, *, config_file: Path, overrides: Overrides, strict: bool, shape: str, as_json: bool
 ) -> None:
     """Print everything that is wrong with a configuration, or likely to be; exit with 3 where there are errors."""
-    from longshore.app.configure.lint import lint_file
     from longshore.app.documents.configuration import lint_document
     from longshore.cli.show.lint import lint_github, lint_text
     from longshore.config.lint.schema_check import Severity
     from longshore.errors import ConfigError
 
-    linted = lint_file(config_file, overrides, now=time.time())
+    linted = api.lint(config_file, overrides)
     bad = linted.count(Severity.ERROR) + (linted.count(Severity.WARNING) if strict else 0)
     if as_json or shape == "json":
         print_json(lint_document(linted, ok=not bad))
@@ -127,13 +126,4 @@ def lint(
 @command.command(epilog="Example: longshore config schema > longshore.json")
 def schema() -> None:
     """Print the JSON Schema of configurations, for editors and other programs."""
-    from longshore.app.configure.schemas import configuration_schema
-
-    print_json(configuration_schema())
-
-
-def _read(config_file: Path, overrides: Overrides) -> Configuration:
-    """The configuration that a submission with these options would have."""
-    from longshore.app.configure.configuration import read_draft
-
-    return read_draft(config_file, overrides, now=time.time())
+    print_json(api.configuration_schema())

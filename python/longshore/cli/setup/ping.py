@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from longshore.app import api
 from longshore.cli.options import JSON, SERVICE, print_json
 
 
@@ -20,9 +21,7 @@ from longshore.cli.options import JSON, SERVICE, print_json
 @click.pass_context
 def command(ctx: click.Context, /, *, wms_service_class: str | None, config: Path | None, as_json: bool) -> None:
     """Ask a workload manager whether it can be used, and what it has."""
-    from longshore.app.configure.ping import ping
-
-    report = ping(wms_service_class, path=config, now=time.time())
+    report = api.ping(wms_service_class, path=config)
     if as_json:
         from longshore.app.documents.site import ping_document
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from longshore.app import api
 from longshore.cli.options import JSON, print_json
 
 if TYPE_CHECKING:
@@ -27,9 +28,7 @@ def command() -> None:
 @JSON
 def list_command(*, site_path: tuple[str, ...], as_json: bool) -> None:
     """List all sites: profiles on the search path, and sections of the configuration of this machine and user."""
-    from longshore.app.configure.site_list import list_sites
-
-    found = list_sites(site_path)
+    found = api.sites(site_path)
     if as_json:
         from longshore.app.documents.site import sites_document
 
@@ -49,9 +48,7 @@ def list_command(*, site_path: tuple[str, ...], as_json: bool) -> None:
 @JSON
 def show_command(*, name: str, site_path: tuple[str, ...], as_json: bool) -> None:
     """Show what is said of a site, with all it inherits, and where each value was written."""
-    from longshore.app.configure.site_list import show_site
-
-    shown = show_site(name, site_path)
+    shown = api.site(name, site_path)
     if as_json:
         from longshore.app.documents.site import site_profile_document
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from longshore.app.inspect.fields import FIELDS, flag
+from longshore.app import api
 from longshore.cli.show.format import INDENT, KIB, duration, paragraph, size, visible
 from longshore.cli.show.insight_text import insight_lines
 from longshore.contract.context import PingReport
@@ -60,7 +60,7 @@ def fields_table(reports: Iterable[RunReport], names: Sequence[str], *, header: 
     tsv
         Whether to part them by tabs, for programs, instead of laying out a table.
     """
-    rows = [[_cell(FIELDS[name](report)) for name in names] for report in by_id(reports)]
+    rows = [[_cell(value) for value in api.field_values(report, names)] for report in by_id(reports)]
     titles = [name.upper() for name in names]
     if not tsv:
         lines = table(titles, rows)
@@ -169,7 +169,7 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]], *, first_left: b
 def _summary_row(report: RunReport, *, global_ids: bool) -> tuple[str, ...]:
     percent = report.percent_succeeded
     return (
-        flag(report),
+        str(api.field_values(report, ["x"])[0]),
         report.state.value,
         "UNK" if percent is None else str(percent),
         (report.global_id or report.id) if global_ids else report.id,
