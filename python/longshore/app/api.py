@@ -444,6 +444,26 @@ def job_names(run: OpenRun) -> Iterator[tuple[str, str]]:
     return job_table.job_names(run.run)
 
 
+def job_name_lookup(run: OpenRun) -> Callable[[int], tuple[str, str]]:
+    """Return a function that gives the name and the label of a job by its index.
+
+    Parameters
+    ----------
+    run
+        The run.
+    """
+    from longshore.app.runs.open_run import of_one_run
+    from longshore.engine.rundir.job_table import JobTable
+
+    table = JobTable(run.run, "names")
+
+    def name_of(job: int) -> tuple[str, str]:
+        with of_one_run(run.run):
+            return table.names[job], table.label(job)
+
+    return name_of
+
+
 def events(run: OpenRun, *, since: str | None = None) -> RunEvents:
     """Return the events of a run, each with its mark; `RunEvents.follow` goes on as more happens.
 

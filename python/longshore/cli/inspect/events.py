@@ -22,7 +22,7 @@ def command(ctx: click.Context, /, *, run: str, follow: bool, since: str | None)
 
     opened = api.open_run(run)
     events = api.events(opened, since=since)
-    name_of = api.job_names(opened)
+    name_of = api.job_name_lookup(opened)
     output = Output(raw=True)
     for mark, event in events.follow() if follow else events:
         output.line(to_line(event_document(event, mark, run=opened.card.id, name_of=name_of)))
