@@ -1,4 +1,4 @@
-"""Says what of a workflow HTCondor cannot do as asked, before anything is written; pure."""
+"""Finds settings of a workflow that HTCondor cannot honour, before anything is written; no side effects."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ REACHES: Final = {
     "whenToMail": "notification",
     "workingDirectory": "initialdir",
 }
-"""The line of the submit description, or of the DAG, for each key of a job."""
+"""Key of a job -> the line of the submit description, or of the DAG, that it sets."""
 REFUSED: Final = {
     "keepLogs": "HTCondor writes the logs, and they stay",
     "keepTmp": "the scratch directories of jobs are HTCondor's, which removes them",
@@ -74,7 +74,7 @@ REFUSED: Final = {
     "subDirTemplate": "logs are in folders by label",
     "successIf": "for DAGMan, only exit code 0 is a success",
 }
-"""Why other keys are refused, or have no effect."""
+"""Key -> why HTCondor refuses it or ignores it."""
 LEFT_TO_HTCONDOR: Final = {
     "enforceMemory": "the pool's own policy enforces memory",
     "fastFailureTime": "DAGMan pauses no run",
@@ -85,19 +85,19 @@ LEFT_TO_HTCONDOR: Final = {
     "retryOnLost": "HTCondor restarts a job whose machine went down",
     "retryOnPreempted": "HTCondor restarts a preempted job",
 }
-"""Keys of the engine without effect on HTCondor."""
+"""Keys of the engine without effect on HTCondor, and why."""
 
 
 _UNCOUNTED: Final = frozenset({"local", "scheduler"})
-"""Universes of jobs that no machine is claimed for."""
+"""Universes of jobs that run on the schedd's host, without a claimed machine."""
 _OF_SEVERAL: Final = frozenset({"mpi", "parallel"})
 """Universes of jobs that run on several machines at once."""
 _COUNTS: Final = frozenset({"machine_count", "node_count", "nodecount", "nodes"})
-"""What a number of machines is called."""
+"""Commands and attributes that request a number of machines."""
 
 
 def check(workflow: Workflow, ctx: Context) -> list[Problem]:
-    """Return what cannot be done, each kind of jobs being looked at once."""
+    """Return the problems of a workflow; each kind of job is checked once."""
     problems = [*_of_run(ctx), *_of_workflow(workflow), *transfer.problems(workflow, ctx)]
     judged: set[int] = set()
     endless: dict[str, None] = {}
@@ -128,7 +128,7 @@ def _of_workflow(workflow: Workflow) -> Iterator[Problem]:
 
 
 def _of_universe(name: str, settings: JobSettings) -> Iterator[Problem]:
-    """What becomes of jobs that the schedd starts itself, on its own host."""
+    """Warns of jobs that the schedd starts itself, on its own host."""
     asked = dict(settings.own.get("profile.condor") or {})
     universe = str(asked.get("universe", "")).lower()
     if universe in _UNCOUNTED:
@@ -143,7 +143,7 @@ def _of_universe(name: str, settings: JobSettings) -> Iterator[Problem]:
 
 
 def _of_nodes(name: str, settings: JobSettings) -> Iterator[Problem]:
-    """A job that wants several machines at once would wait for ever, or run once on each."""
+    """Refuses jobs that request several machines: they would wait for ever, or run once on each."""
     own = settings.own
     lines = (str(line).partition("=") for line in own.get("directives") or ())
     said: dict[str, Any] = {f"directives {command.strip()}": value.strip() for command, _, value in lines}
@@ -168,7 +168,7 @@ def _of_jobs(name: str, settings: JobSettings, ctx: Context) -> Iterator[Problem
     try:
         JobWords.of(settings)
     except ConfigError as error:
-        # That it has no such key says less than that there are no such jobs.
+        # The problem of several nodes explains more than the unknown key.
         if not any(problem.key == OWN_MAP for problem in of_nodes):
             yield Problem(message=f"job '{name}': {error.message}", hint=error.hint, job=name, key=OWN_MAP)
     yield from _of_universe(name, settings)
@@ -211,7 +211,7 @@ def _grows_without_end(settings: JobSettings, ctx: Context) -> bool:
 
 
 def _of_growth(labels: Sequence[str], ctx: Context) -> Iterator[Problem]:
-    """That memory may come to be more than any machine has, said once for all labels."""
+    """Warns, once for all labels, that memory may grow beyond the largest machine."""
     if not labels:
         return
     more = len(labels) - 1
@@ -230,7 +230,7 @@ _KEYS: Final = {"cpus": "requestCpus", "memory": "requestMemory", "disk": "reque
 
 
 def _too_large(name: str, settings: JobSettings, ctx: Context) -> Iterator[Problem]:
-    """A request that no machine of the pool holds: such a job would wait for ever."""
+    """Refuses a request larger than the largest machine of the pool: such a job would wait for ever."""
     there = (ctx.probe.capacity if ctx.probe else None) or {}
     for resource, amount in settings.request.amounts().items():
         if amount <= there.get(resource, amount):

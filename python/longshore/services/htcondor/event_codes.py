@@ -1,4 +1,4 @@
-"""What HTCondor's numbers mean: why jobs are held, what an event is called."""
+"""HTCondor's numbers: types of log events, and causes by hold and eviction codes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from longshore.model.run.state import Cause
 
 
 class Kind(IntEnum):
-    """Events of a job that something follows from; all others only tell."""
+    """Types of log events that change a job's state; all others are ignored."""
 
     SUBMIT = 0
     EXECUTE = 1
@@ -25,17 +25,17 @@ class Kind(IntEnum):
 
 
 JOB_HELD: Final = 5
-"""``JobStatus`` of a job on hold."""
+"""``JobStatus`` of a held job."""
 BY_HAND: Final = (1, 15, 16)
-"""Hold codes that somebody asked for, or that pass: by hand, submitted so, files being spooled."""
+"""Hold codes that are intended or pass by themselves: by a user, submitted on hold, spooling files."""
 
 _OOM: Final = frozenset({(34, 0), (3, 34), (21, 102)})
-"""Pairs of codes by which memory ran out: a limit of the kernel's, the job's own rule, and the machine's."""
+"""Pairs of code and subcode for out of memory: the kernel's limit, the job's own rule, the machine's rule."""
 
 _HOLDS: Final[Mapping[int, Cause]] = {
     0: Cause.HELD,
     1: Cause.HELD,  # by hand
-    2: Cause.LOST,  # the machine could not go on (globus, long gone)
+    2: Cause.LOST,  # the machine failed (globus, obsolete)
     3: Cause.HELD,  # the job's own rule
     4: Cause.HELD,  # credentials are not fetched yet
     5: Cause.HELD,  # a rule of the schedd's
@@ -45,14 +45,14 @@ _HOLDS: Final[Mapping[int, Cause]] = {
     9: Cause.SUBMIT,
     10: Cause.SUBMIT,
     11: Cause.SUBMIT,
-    12: Cause.SUBMIT,  # files could not be sent there
-    13: Cause.OUTPUT,  # or back
+    12: Cause.SUBMIT,  # input files could not be transferred
+    13: Cause.OUTPUT,  # nor output files
     14: Cause.SUBMIT,  # its directory cannot be entered
     15: Cause.HELD,  # submitted on hold
-    16: Cause.HELD,  # its files are on their way
+    16: Cause.HELD,  # its files are being spooled
     17: Cause.SUBMIT,
     18: Cause.HELD,
-    19: Cause.SUBMIT,  # a hook said no
+    19: Cause.SUBMIT,  # a hook refused
     20: Cause.HELD,
     21: Cause.HELD,  # a rule of the machine's
     22: Cause.SUBMIT,
@@ -87,12 +87,12 @@ _HOLDS: Final[Mapping[int, Cause]] = {
     51: Cause.SUBMIT,
 }
 _EVICTIONS: Final = 1000
-"""Codes from here on are reasons of evictions, not of holds: HTCondor's manual, "Vacate Reason Codes"."""
+"""First code of evictions, not holds: HTCondor's manual, "Vacate Reason Codes"."""
 _OTHER_EVICTIONS: Final[Mapping[int, Cause]] = {
-    1002: Cause.LOST,  # what watched the job at the schedd broke
-    1003: Cause.LOST,  # what comes before the job did
+    1002: Cause.LOST,  # the shadow, at the schedd, failed
+    1003: Cause.LOST,  # the program before the job failed
     1006: Cause.LOST,
-    1007: Cause.LOST,  # what watched it at the machine broke
+    1007: Cause.LOST,  # the starter, at the machine, failed
     1008: Cause.LOST,
     1012: Cause.LOST,
     1020: Cause.LOST,
@@ -100,16 +100,13 @@ _OTHER_EVICTIONS: Final[Mapping[int, Cause]] = {
     1023: Cause.CANCELLED,
     1024: Cause.LOST,
 }
-"""Evictions that made way for nobody."""
+"""Evictions that are no preemption."""
 
 
 def cause_of_hold(code: int, subcode: int) -> Cause:
-    """Why an attempt ended whose job was then held, or taken from its machine.
+    """The cause of an attempt's end by hold or eviction.
 
-    Parameters
-    ----------
-    code, subcode
-        ``HoldReasonCode`` and ``HoldReasonSubCode``, or the numbers of an eviction.
+    The numbers are ``HoldReasonCode`` and ``HoldReasonSubCode``, or those of an eviction.
     """
     if (code, subcode) in _OOM:
         return Cause.OOM

@@ -1,4 +1,4 @@
-"""Names of DAG nodes that belong to no job of the workflow's own."""
+"""Names of DAG nodes that are not numbered jobs."""
 
 from __future__ import annotations
 

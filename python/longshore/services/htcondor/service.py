@@ -1,4 +1,4 @@
-"""The HTCondor service: DAGMan runs the workflow, its log tells what happened, and the schedd takes orders."""
+"""The HTCondor service: DAGMan runs the workflow, its logs give the events, the schedd takes interventions."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ _SILENT_S: Final = 10.0
 
 
 class Where(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The pool and the schedd a run goes to, where the site names them: ``wms/where.json``."""
+    """Schedd and pool of a run, if the site names them: ``wms/where.json``."""
 
     schedd: str = ""
     pool: str = ""
@@ -95,43 +95,43 @@ class HTCondorService(
 
     def __init__(self) -> None:
         self._seen: dict[tuple[str, int], float] = {}
-        """When a run was last in the queue."""
+        """Monotonic time at which a submission was last seen in the queue."""
         self._silent: dict[str, tuple[float, Unreachable]] = {}
-        """When the schedd of a run did not answer, and why."""
+        """Per run, when its schedd last failed to answer, and why."""
         self._short: tuple[str, Mark, Reading] | None = None
-        """Which run was read in short, up to where, and by whom."""
+        """The last run read as brief events: its directory, the mark reached, and its reader."""
         self._leaving = Leaving()
 
     def check(self, workflow: Workflow, ctx: Context) -> list[Problem]:
-        """Return what HTCondor cannot do as asked."""
+        """Return what HTCondor cannot do for a workflow."""
         return check(workflow, ctx)
 
     def render(self, workflow: Workflow, ctx: Context) -> Iterable[RenderedFile]:
-        """Return the DAG and what belongs to it."""
+        """Return the DAG and the files beside it."""
         yield from render(workflow, ctx)
         text = msgspec.json.encode(_where(ctx)).decode() + "\n"
         yield RenderedFile.from_text(_WHERE, text)
 
     def log_directories(self, workflow: Workflow) -> Iterable[str]:
-        """Return the folders of logs."""
+        """Return the directories of the jobs' logs."""
         return folders(workflow)
 
-    # ------------------------------------------------------------------------------------------------------- hand over
+    # ---------------------------------------------------------------------------------------------------------- submit
 
     def submit(self, run: RunPaths) -> Submission:
-        """Hand the DAG to DAGMan."""
+        """Submit the DAG to DAGMan, for the first time."""
         if read_book(run).last is not None:
             raise SubmissionRefusedError(f"'{run.root}' was handed over before", hint="'restart' runs it again.")
         return self._submission(run, hand_over(run, _client(run), by="submit").cluster, "submit")
 
     def restart(self, run: RunPaths, changes: RestartChanges) -> Submission:
-        """Run again what did not succeed, and what the changes name."""
+        """Submit the DAG again with the jobs that did not succeed, and those that the changes name."""
         self._refuse_if_alive(run)
         again = restart.what_again(run, list(self._all_events(run)), changes, self._reading(run).standing())
         return self._submission(run, hand_over(run, _client(run), by="restart", again=again).cluster, "restart")
 
     def recover(self, run: RunPaths) -> Submission | None:
-        """Look for a DAG of which nobody wrote down whether it arrived."""
+        """Find a submission that was interrupted before its result was recorded; ``None`` if there is nothing new."""
         book = read_book(run)
         if book.begun is not None:
             book = settled(run, _client(run), book)
@@ -143,7 +143,10 @@ class HTCondorService(
         return msgspec.structs.replace(submission, at=last.life.t, host=last.life.host)
 
     def resume(self, run: RunPaths, *, take_over: bool = False, force: bool = False) -> Submission | None:
-        """Release DAGMan where somebody, or HTCondor, holds it; there is nothing else that could have died."""
+        """Release DAGMan's job from a hold; ``None`` if it is not in the queue.
+
+        DAGMan lives in the queue: unlike the engine, it needs no new process.
+        """
         book = self._settled(run)
         last = book.last
         if last is None:
@@ -159,7 +162,7 @@ class HTCondorService(
         return self._submission(run, last.cluster, "resume")
 
     def _settled(self, run: RunPaths) -> Book:
-        """What was handed over, whoever was killed amid that."""
+        """The record of submissions, after an interrupted one is resolved."""
         book = read_book(run)
         if book.begun is None:
             return book
@@ -187,21 +190,21 @@ class HTCondorService(
         if alive:
             raise SubmissionRefusedError(f"'{run.root}' is RUNNING", hint="Wait for it, or cancel the run first.")
 
-    # ----------------------------------------------------------------------------------------------------------- look
+    # ---------------------------------------------------------------------------------------------------------- observe
 
     def events(self, run: RunPaths, mark: Mark = "") -> tuple[Iterator[Event], Mark] | Unreachable:
-        """Return what DAGMan's log and our own orders tell."""
+        """Return the events from the log of DAGMan's nodes and from recorded interventions."""
         return self._reading(run).events(mark)
 
     def brief_events(self, run: RunPaths, mark: Mark = "") -> tuple[Iterator[News], Mark] | Unreachable:
-        """Return the same in short."""
+        """Return the same as brief events."""
         reading = self._reading(run)
         news, reached = reading.course(mark)
         self._short = str(run.root), reached, reading
         return news, reached
 
     def is_alive(self, run: RunPaths) -> bool | Unreachable:
-        """Return whether DAGMan, or a job of its, is in the queue, by an answer that is a few seconds old at most."""
+        """Return whether DAGMan or one of its jobs is in the queue; the answer may be seconds old."""
         return self._alive(run, fresh=False)
 
     def _alive(self, run: RunPaths, *, fresh: bool) -> bool | Unreachable:
@@ -213,7 +216,7 @@ class HTCondorService(
         end = last_word(dagman_log(run, number, newest=number), last.cluster)
         if end is not None and not end.removed:
             return False
-        # Whoever watches a run looks several times a second, which is no reason to ask the schedd as often.
+        # A watched run asks several times a second; the schedd is not asked as often.
         if not fresh and time.monotonic() - self._seen.get((str(run.root), last.cluster), -_OLD_S) < _OLD_S:
             return True
         found = self._jobs(run, f"({_dagman(run, last.cluster)}) || ({_below(last.cluster)})", ("ClusterId",))
@@ -224,34 +227,34 @@ class HTCondorService(
         return bool(found)
 
     def find_run(self, reference: str, *, everywhere: bool = False) -> Path | None:
-        """Return the directory of a run by what the schedd calls it: in the queue, or in what has left it."""
+        """Return the directory of a run by its HTCondor id, from the queue or the history."""
         meant = ids.condor_id(reference)
         try:
             return query.directory_of(meant, everywhere=everywhere) if meant else None
         except UnreachableError:
             raise
         except ServiceError:
-            # There is no HTCondor here whose number it could be.
+            # Without HTCondor on this host, the reference cannot be one of its ids.
             return None
 
     def query_runs(self, search: RunSearch) -> RemoteRuns:
-        """Return what schedds tell of DAGMans in their queues, and of those that left them."""
+        """Return reports of runs from the queues and the histories of schedds."""
         return query.query_runs(search)
 
     def cancel_remote(self, search: RunSearch, *, forced: bool) -> CancelOutcome:
-        """Remove DAGMan, whoever handed it over; it removes its jobs."""
+        """Remove the DAGMan job of any run; DAGMan removes its jobs."""
         return query.cancel(search, forced=forced)
 
     def releases_holds(self, run: RunPaths) -> bool:
-        """Return whether a job is held that nobody held by hand: its description says what becomes of it."""
+        """Return whether a job is held by a rule: its submit description decides on its release."""
         return any(hold.code not in BY_HAND for hold in self._reading(run).standing().holds.values())
 
     def log_locator(self, run: RunPaths) -> LogLocator | None:
-        """Return where logs lie: their names have the numbers HTCondor gave."""
+        """Return a locator of logs; their names contain HTCondor's cluster numbers."""
         return CondorLogs(run, self._standing(run))
 
     def _standing(self, run: RunPaths) -> Standing:
-        """Where the jobs stand, but for the memory they were given, as it was read in short if it was."""
+        """Phases of the jobs, reused from the last brief events if current (then without granted memory)."""
         reading = self._reading(run)
         standing = None
         if self._short is not None and self._short[:2] == (str(run.root), reading.mark_of_all()):
@@ -259,7 +262,7 @@ class HTCondorService(
         return standing or reading.standing()
 
     def status_lines(self, run: RunPaths) -> tuple[str, ...]:
-        """Return what DAGMan's job is, and how old what is known of it is."""
+        """Return the state of DAGMan's job, and the age of that information."""
         book = read_book(run)
         last = book.last
         if last is None:
@@ -272,7 +275,7 @@ class HTCondorService(
         return tuple(status_lines.lines(run, book, found, end, partial(self._standing, run)))
 
     def _jobs(self, run: RunPaths, constraint: str, attributes: Sequence[str]) -> list[Mapping[str, Any]] | Unreachable:
-        """Jobs in the queue; a schedd that did not answer just now is not waited for once more."""
+        """Query the queue; a schedd that just failed to answer is not asked again for some seconds."""
         at, silent = self._silent.get(str(run.root)) or (0.0, None)
         if silent is not None and time.monotonic() - at < _SILENT_S:
             return silent
@@ -286,7 +289,7 @@ class HTCondorService(
         return Reading(run, book, lambda: self.is_alive(run) is False, lambda: self._remembered(run, book.last))
 
     def _remembered(self, run: RunPaths, last: Handed | None) -> End | Unreachable | None:
-        """How the newest DAGMan ended, as its schedd remembers it."""
+        """How the newest DAGMan ended, from its schedd's history."""
         return self._leaving.of(_client(run), _dagman(run, last.cluster), last) if last is not None else None
 
     def _all_events(self, run: RunPaths) -> Iterable[Event]:
@@ -298,25 +301,25 @@ class HTCondorService(
             last = event if isinstance(event, Finished) else None
         return last
 
-    # ---------------------------------------------------------------------------------------------------------- orders
+    # --------------------------------------------------------------------------------------------------- interventions
 
     def cancel(self, run: RunPaths, selection: JobSelection) -> CancelOutcome:
-        """Remove the run, or some of its jobs, from the queue, and see that they are gone."""
+        """Remove the run, or some of its jobs, from the queue, and wait until they are gone."""
         book = self._settled(run)
         if book.last is None or self._alive(run, fresh=True) is False:
             return CancelOutcome(ended=0)
         if selection.everything:
-            # That it was in the queue a moment ago no longer says that it is.
+            # The cached answer that it is in the queue no longer holds.
             self._seen.pop((str(run.root), book.last.cluster), None)
             outcome = orders.cancel_all(run, _client(run), book, selection, _dagman(run, book.last.cluster))
-            # That nothing is left is written down while the schedd says so; later it may not answer.
+            # Cache the end of the run while the schedd confirms it; later it may not answer.
             with suppress(LongshoreError, OSError):
                 self._reading(run).standing()
             return outcome
         return orders.cancel_some(run, _client(run), book.last.cluster, selection)
 
     def steer(self, run: RunPaths, intervention: Intervention) -> bool:
-        """Hold, release, pause or throttle, as far as HTCondor can."""
+        """Hold, release, pause or throttle; refuse what HTCondor cannot do."""
         book = read_book(run)
         if book.last is None or self._alive(run, fresh=True) is False:
             end = self._end(run)
@@ -327,13 +330,13 @@ class HTCondorService(
         return orders.steer(run, _client(run), book, intervention)
 
     def unreached_notes(self, run: RunPaths, intervention: Intervention) -> tuple[str, ...]:
-        """Return how many jobs were to be held that DAGMan is yet to submit."""
+        """Return a note with the number of jobs that a hold missed, because DAGMan has yet to submit them."""
         return orders.unreached_notes(run, intervention)
 
     # ------------------------------------------------------------------------------------------------------------- ping
 
     def ping(self, ctx: Context) -> PingReport:
-        """Return what collector and schedd answer."""
+        """Return the answers of the collector and the schedd."""
         where = _where(ctx)
         pattern = str(run_value(ctx, "executeMachinesPattern") or "")
         return ping(CondorClient(schedd=where.schedd, pool=where.pool), pattern=pattern)
@@ -355,10 +358,10 @@ def _client(run: RunPaths) -> CondorClient:
 
 
 def _dagman(run: RunPaths, cluster: int) -> str:
-    """DAGMan's job of a run, and no other that has its number in another queue."""
+    """Constraint for the DAGMan job of a run; the run token excludes an equal number in another queue."""
     return f"ClusterId == {cluster} && LongshoreRun =?= {quoted(read_card(run).mark)}"
 
 
 def _below(cluster: int) -> str:
-    """The jobs of a DAGMan."""
+    """Constraint for the jobs of a DAGMan."""
     return f"DAGManJobId =?= {cluster}"

@@ -1,4 +1,4 @@
-"""Turns what is known of DAGMan's job into the lines a report has of whoever drives the run."""
+"""Describes the state of DAGMan's job in lines of text for a run's report."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from longshore.services.htcondor.schedd import ids
 from longshore.services.htcondor.submissions import Book, dagman_out, nodes_log
 
 ASKED: Final = ("JobStatus", "HoldReason", "DAG_NodesQueued", "DAG_NodesReady", "JobCoolDownExpiration")
+"""Attributes of DAGMan's job that `lines` reads."""
 _IDLE: Final = 1
 
 
@@ -31,20 +32,10 @@ def lines(
     end: End | None,
     standing: Callable[[], Standing],
 ) -> Iterator[str]:
-    """What there is to say.
+    """Lines on DAGMan's job, its log, its end, and the provisioning job.
 
-    Parameters
-    ----------
-    run
-        The run directory.
-    book
-        What was handed over.
-    found
-        What the queue has of DAGMan's job; ``None`` where it was not asked, because the run is over.
-    end
-        How DAGMan's job ended, if its log says so.
-    standing
-        Says where jobs stand; asked only where something starts machines beside the run.
+    `found` is DAGMan's job in the queue; ``None`` if the queue was not queried, because the run is over. `end` is how
+    DAGMan's job ended, if its log says so. `standing` is called only if the run has a provisioning job.
     """
     last = book.last
     assert last is not None
@@ -77,21 +68,21 @@ def lines(
 
 
 def _in_queue(run: RunPaths, cluster: int, number: int, found: list[Mapping[str, Any]] | Unreachable) -> Iterator[str]:
-    """What the queue has of DAGMan's job, where that keeps the run."""
+    """Lines on DAGMan's job in the queue: unreachable schedd, hold, or cool-down."""
     if isinstance(found, Unreachable):
         yield f"The schedd does not answer, so what is told is what the log says: {found.why}"
     elif found and found[0].get("JobStatus") == JOB_HELD:
         reason = found[0].get("HoldReason") or "no reason is given"
         yield f"DAGMan itself is held: {reason}; to let it go on: longshore resume {ids.shown(cluster)}"
     elif found and found[0].get("JobStatus") == _IDLE and found[0].get("JobCoolDownExpiration"):
-        # Beside minutes of the schedd's own choice, nothing keeps it.
+        # A cool-down: the schedd starts it again after some minutes.
         yield f"DAGMan itself waits: HTCondor starts it again {moment(float(found[0]['JobCoolDownExpiration']))}"
         if not dagman_out(run, number, newest=number).exists():
             yield f"It could not begin in '{run.wms}': it has to be there on the schedd's host, and open to you"
 
 
 def _not_submitted(run: RunPaths, book: Book) -> Iterator[str]:
-    """What DAGMan has given up while it runs; its log has no word of that, and so no job is told to have failed yet."""
+    """Line on the nodes that a running DAGMan gave up submitting; no event says so yet."""
     said = dagman_out(run, len(book.handed), newest=len(book.handed))
     if not submit_failures(said, sys.maxsize):
         return
@@ -104,7 +95,7 @@ def _not_submitted(run: RunPaths, book: Book) -> Iterator[str]:
 
 
 def _ended(run: RunPaths, number: int, end: End) -> Iterator[str]:
-    """What DAGMan itself has to say of its end, beside what became of jobs."""
+    """Lines on the end of DAGMan itself: its removal, its errors, or a failed start."""
     said = dagman_out(run, number, newest=number)
     if end.removed and end.reason:
         yield f"DAGMan was ended {moment(end.at)}: {end.reason}"

@@ -1,4 +1,4 @@
-"""Keeps what was handed to HTCondor and what was ordered since: ``wms/htcondor.json`` in the run directory."""
+"""Records a run's submissions and interventions on HTCondor: ``wms/htcondor.json`` in the run directory."""
 
 from __future__ import annotations
 
@@ -22,71 +22,45 @@ _BACKUPS: Final = PurePosixPath("wms", "backups")
 
 
 class Handed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The run was handed over once.
-
-    Attributes
-    ----------
-    life
-        By whom, and when.
-    cluster
-        The number of DAGMan's job.
-    schedd
-        Name of the schedd that has it.
-    global_id
-        ``GlobalJobId``: the same, and unlike that of any other.
-    restarted, steers
-        What a restart runs again, and what it sets.
-    retries
-        How often DAGMan itself submits a job again, for those where it does.
-    """
+    """One submission of the run to DAGMan."""
 
     life: Life
+    """Number, time and origin of the submission."""
     cluster: int
+    """Cluster number of DAGMan's job; 0 until the schedd took it."""
     schedd: str
+    """Name of the schedd that took it."""
     global_id: str = ""
+    """``GlobalJobId`` of DAGMan's job, unique among all schedds."""
     restarted: Restarted | None = None
+    """Jobs that a restart runs again; ``None`` for the first submission."""
     steers: tuple[Steer, ...] = ()
+    """Requests that a restart changes."""
     retries: dict[int, int] = {}
+    """Retries by DAGMan itself, for the jobs that have any."""
 
 
 class Ordered(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Somebody ended the run or some of its jobs, or held or released some.
-
-    Attributes
-    ----------
-    steer
-        What was ordered, and when.
-    life
-        In which life.
-    taken
-        Whether HTCondor has taken it: until then nobody is told of it.
-    """
+    """One intervention: a cancel, hold, release, pause or throttle."""
 
     steer: Steer
     life: int
+    """Number of the submission it concerns."""
     taken: bool = True
+    """Whether HTCondor has accepted it; before that it is no event."""
 
 
 class Book(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """All of it, in order.
-
-    Attributes
-    ----------
-    handed
-        The submissions.
-    ordered
-        The orders.
-    begun
-        A submission that was begun, without the number of DAGMan's job: whether it was taken nobody has written down.
-    """
+    """All submissions and interventions of a run, in order."""
 
     handed: tuple[Handed, ...] = ()
     ordered: tuple[Ordered, ...] = ()
     begun: Handed | None = None
+    """A submission without a known cluster: begun, and not recorded as taken."""
 
     @property
     def taken(self) -> tuple[Ordered, ...]:
-        """The orders that HTCondor has taken; those that follow are added behind them."""
+        """Interventions that HTCondor accepted, in order; new ones are appended."""
         return tuple(order for order in self.ordered if order.taken)
 
     @property
@@ -96,12 +70,9 @@ class Book(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def read_book(run: RunPaths) -> Book:
-    """What is written down; nothing where the run was never handed over.
+    """Read the record; it is empty if the run was never submitted.
 
-    Raises
-    ------
-    RunUnreadableError
-        It cannot be read.
+    Raises `RunUnreadableError` if the file cannot be read.
     """
     path = run.root / _BOOK
     try:
@@ -115,27 +86,17 @@ def read_book(run: RunPaths) -> Book:
 
 
 def write_book(run: RunPaths, book: Book) -> None:
-    """Write it down, whole or not at all."""
+    """Write the record atomically."""
     path = run.root / _BOOK
     write_atomically(path, msgspec.json.format(msgspec.json.encode(book), indent=1) + b"\n", durable=True)
-    # Lists of runs know by the journal's folder that there is news of a run that was over.
+    # Lists of runs learn from this folder's time that a run that was over has changed.
     os.utime(run.journal)
 
 
 def amend_orders(run: RunPaths, change: Callable[[Book], tuple[Ordered, ...]]) -> None:
-    """Write down other orders, which follow from those that are there; two who do so at once lose none.
+    """Replace the interventions by a function of the record, under a lock.
 
-    Parameters
-    ----------
-    run
-        The run directory.
-    change
-        The new ones.
-
-    Raises
-    ------
-    OSError
-        Nothing can be written.
+    Raises `OSError` if nothing can be written.
     """
     with lock_folder(run.wms):
         book = read_book(run)
@@ -143,36 +104,26 @@ def amend_orders(run: RunPaths, change: Callable[[Book], tuple[Ordered, ...]]) -
 
 
 def nodes_log(run: RunPaths, life: int, *, newest: int) -> Path:
-    """The log of a submission's jobs.
-
-    Parameters
-    ----------
-    run
-        The run directory.
-    life
-        Which submission, counted from 1.
-    newest
-        The number of the last one: logs of earlier ones are kept apart.
-    """
+    """Log of the jobs of submission `life`, counted from 1; logs older than `newest` are in the backup folder."""
     return _of_life(run, life, newest) / "run.dag.nodes.log"
 
 
 def dagman_log(run: RunPaths, life: int, *, newest: int) -> Path:
-    """The log of DAGMan's own job; see `nodes_log`."""
+    """Log of DAGMan's own job; see `nodes_log`."""
     return _of_life(run, life, newest) / "run.dag.dagman.log"
 
 
 def dagman_out(run: RunPaths, life: int, *, newest: int) -> Path:
-    """What DAGMan had to say; see `nodes_log`."""
+    """DAGMan's messages for people; see `nodes_log`."""
     return _of_life(run, life, newest) / "run.dag.dagman.out"
 
 
 def backup_folder(run: RunPaths, life: int) -> Path:
-    """Where the files of an earlier submission are kept."""
+    """Folder with the files of an earlier submission."""
     return run.root / _BACKUPS / f"{life:03}"
 
 
 def _of_life(run: RunPaths, life: int, newest: int) -> Path:
     kept = backup_folder(run, life)
-    # A restart that was begun has kept the newest apart already.
+    # An unfinished restart has moved the newest files to the backups already.
     return run.wms if life == newest and not (kept / OVERRIDES.name).exists() else kept

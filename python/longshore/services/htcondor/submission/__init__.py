@@ -1,1 +1,1 @@
-"""How a DAG reaches the schedd, once."""
+"""Submission of a DAG to the schedd, exactly once: checks, recovery, rescue file."""

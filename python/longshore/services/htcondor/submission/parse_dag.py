@@ -1,6 +1,6 @@
-"""Turns the text of a DAG back into its nodes, edges and descriptions, and says what DAGMan would choke on.
+"""Parses the text of a DAG into nodes, edges and submit descriptions, and finds what DAGMan would reject.
 
-``condor_submit_dag`` takes a DAG that names a node which is not there; DAGMan then ends at once, whenever it starts.
+``condor_submit_dag`` accepts a DAG that names a missing node; DAGMan then ends as soon as it starts.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import msgspec
 
 _VARS: Final = re.compile(r'(My\.|\+)?(\w+)="((?:[^"\\]|\\.)*)"(?:\s+|$)', re.ASCII)
 _AFTER: Final = re.compile(r"after\d+")
-"""Variables in which a gate has what it waits for, in place of edges."""
+"""Variables that name the nodes a barrier's gate waits for, in place of edges."""
 _PLACED: Final = frozenset({"PREPEND", "APPEND"})
 _OTHERS: Final = frozenset(
     ("CONFIG", "CONNECT", "DOT", "ENV", "INCLUDE", "JOBSTATE_LOG", "MAXJOBS", "NODE_STATUS_FILE", "PIN_IN", "PIN_OUT")
@@ -23,76 +23,43 @@ _ALL: Final = "ALL_NODES"
 
 
 class Fault(msgspec.Struct, frozen=True):
-    """Something that cannot be right.
-
-    Attributes
-    ----------
-    line
-        Number of the line, from 1; 0 for the DAG as a whole.
-    message
-        What is wrong.
-    """
+    """One error of a DAG."""
 
     line: int
+    """Number of the line, from 1; 0 for the DAG as a whole."""
     message: str
 
 
 class Description(msgspec.Struct, kw_only=True):
-    """A submit description, and the largest values of the variables that nodes give it.
-
-    Attributes
-    ----------
-    line
-        Number of the line in which it begins.
-    text
-        Its lines.
-    worst
-        Per variable the value that is longest when it is quoted.
-    appended
-        The same of what nodes give behind the description, where it wins.
-    nodes
-        How many nodes use it.
-    """
+    """A submit description, and the longest values of the variables that nodes give it."""
 
     line: int
+    """Number of its first line."""
     text: str = ""
     worst: dict[str, str] = msgspec.field(default_factory=dict)
+    """Per variable, the value that is longest when quoted."""
     appended: dict[str, str] = msgspec.field(default_factory=dict)
+    """The same for variables that nodes append to the description, which override it."""
     nodes: int = 0
+    """Number of nodes that use it."""
 
 
 class Reparsed(msgspec.Struct, kw_only=True):
-    """A DAG as it was read.
-
-    Attributes
-    ----------
-    nodes
-        Name of the description per node.
-    final
-        Name of the node that runs after all others.
-    parents
-        Names of the parents per node that has some.
-    descriptions
-        The descriptions, per name.
-    faults
-        What cannot be right, in the order of the lines.
-    """
+    """The content of a DAG."""
 
     nodes: dict[str, str] = msgspec.field(default_factory=dict)
+    """Name of the submit description per node."""
     final: str | None = None
+    """Name of the final node."""
     parents: dict[str, list[str]] = msgspec.field(default_factory=dict)
+    """Names of the parents per node."""
     descriptions: dict[str, Description] = msgspec.field(default_factory=dict)
     faults: list[Fault] = msgspec.field(default_factory=list)
+    """Errors, in the order of the lines."""
 
 
 def reparse(lines: Iterable[str]) -> Reparsed:
-    """Read a DAG.
-
-    Parameters
-    ----------
-    lines
-        Its lines; of those of files it includes, only what the caller puts in their place.
-    """
+    """Parse the lines of a DAG; the caller expands included files."""
     found = Reparsed()
     numbered = enumerate(lines, 1)
     for number, line in numbered:
@@ -134,7 +101,7 @@ def _read_line(found: Reparsed, number: int, command: str, line: str) -> None:
     elif command == "SCRIPT":
         _known(found, number, words[2:3])
     elif command in {"SPLICE", "SUBDAG"}:
-        # Somebody added it: what is in its file DAGMan reads, and nobody before.
+        # Added by hand: only DAGMan reads its file.
         found.nodes.update(dict.fromkeys(words[1:2] if command == "SPLICE" else words[2:3], ""))
     elif command == "REJECT":
         found.faults.append(Fault(number, "'REJECT' says that DAGMan is to refuse the DAG"))
@@ -199,12 +166,12 @@ def _read_vars(found: Reparsed, number: int, line: str) -> None:
 
 
 def _weight(value: str) -> tuple[int, int]:
-    """How likely a value is to break something: by its quotes, then by its length."""
+    """Rank of a value by its risk: number of special characters, then length."""
     return sum(map(value.count, "'\"\\$")), len(value)
 
 
 def _known(found: Reparsed, number: int, names: Iterable[str]) -> None:
-    # A node of a splice is named behind that.
+    # A node of a splice is named ``SPLICE+NODE``.
     missing = [name for name in names if name.partition("+")[0] not in found.nodes and name.upper() != _ALL]
     found.faults += [Fault(number, f"there is no node '{name}'") for name in missing]
 
@@ -222,7 +189,7 @@ def _of_whole(found: Reparsed) -> Iterator[Fault]:
 
 
 def _in_ring(found: Reparsed) -> list[str]:
-    """Nodes that never get their turn, if any."""
+    """Nodes of a cycle, or behind one."""
     waits = {child: set(parents) for child, parents in found.parents.items()}
     children: dict[str, list[str]] = {}
     for child, parents in waits.items():

@@ -1,4 +1,4 @@
-"""Finds out whether a DAG arrived that was handed over by somebody who was killed before it could be written down."""
+"""Resolves an interrupted submission: asks the schedd whether DAGMan's job arrived, else rolls back."""
 
 from __future__ import annotations
 
@@ -14,20 +14,12 @@ from longshore.world.runs.run_directory import read_card
 
 
 def settled(run: RunPaths, client: CondorClient, book: Book) -> Book:
-    """What was handed over, once nothing is left of which nobody knows whether it was.
+    """The record of submissions, without an unresolved one.
 
-    What arrived is written down; of what did not, everything is put where it was. Only for whoever holds off others
-    who would hand the run over: one who is amid that has not written it down either.
+    A submission that arrived is recorded; otherwise all files return to their places. The caller must keep others from
+    submitting the run meanwhile: a submission in progress is not recorded either.
 
-    Parameters
-    ----------
-    run, client, book
-        The run.
-
-    Raises
-    ------
-    UnreachableError
-        The schedd does not answer.
+    Raises `UnreachableError` if the schedd does not answer.
     """
     begun = book.begun
     if begun is None:
@@ -49,20 +41,12 @@ def settled(run: RunPaths, client: CondorClient, book: Book) -> Book:
 
 
 def constraint_of(run: RunPaths, life: int) -> str:
-    """What DAGMan's job of a submission meets, and no other."""
+    """Constraint that only the DAGMan job of this submission meets."""
     return f"LongshoreRun =?= {quoted(read_card(run).mark)} && LongshoreLife =?= {life} && JobUniverse == 7"
 
 
 def take_back(run: RunPaths, book: Book) -> None:
-    """Put everything where it was before a submission that was not taken.
-
-    Parameters
-    ----------
-    run
-        The run directory.
-    book
-        What had been handed over before that.
-    """
+    """Restore the files of the run directory to their state before a failed submission."""
     there = read_book(run)
     if len(there.handed) != len(book.handed):
         return
@@ -73,10 +57,10 @@ def take_back(run: RunPaths, book: Book) -> None:
                 path.unlink()
         elif folder.is_dir():
             if (folder / OVERRIDES.name).exists():
-                # All that was there is kept apart: what is there now is of the submission that came to nothing.
+                # The backup is complete: the files here belong to the failed submission.
                 for path in run.wms.glob(f"{DAG.name}.*"):
                     path.unlink()
-            # With that first: whoever is killed from here on leaves nothing to be taken for what came to nothing.
+            # The mark of a complete backup first: if killed from here on, no restored file is deleted.
             for path in sorted(folder.iterdir(), key=lambda path: path.name != OVERRIDES.name):
                 if not path.name.startswith("."):
                     move(path, run.wms / path.name)

@@ -1,4 +1,4 @@
-"""Turns what succeeded into a rescue file, with which DAGMan does the rest of a DAG and nothing twice."""
+"""Writes a rescue file, with which DAGMan skips the nodes that succeeded, and reads nodes from a DAG."""
 
 from __future__ import annotations
 
@@ -19,10 +19,7 @@ _JOB: Final = re.compile(r"^j(\d+)$")
 def dag_lines(path: Path) -> Iterator[str]:
     """The lines of a DAG and of the files it includes.
 
-    Raises
-    ------
-    OSError
-        One of them cannot be read.
+    Raises `OSError` if a file cannot be read.
     """
     with path.open(encoding="utf-8") as file:
         for line in file:
@@ -33,15 +30,7 @@ def dag_lines(path: Path) -> Iterator[str]:
 
 
 def retries_in(lines: Iterable[str], size: int) -> dict[int, int]:
-    """How often DAGMan itself submits a job again, for those where it does.
-
-    Parameters
-    ----------
-    lines
-        Lines of a DAG.
-    size
-        Number of jobs of the run.
-    """
+    """Number of retries by DAGMan itself, for the jobs that have any; `size` is the number of jobs."""
     found: dict[int, int] = {}
     for line in lines:
         if retry := _RETRY.match(line):
@@ -52,22 +41,14 @@ def retries_in(lines: Iterable[str], size: int) -> dict[int, int]:
 
 
 def done_nodes(lines: Iterable[str], done: Collection[int]) -> Iterator[str]:
-    """Names of the nodes that need not run again: those of jobs that are done, and of joins behind nothing but these.
-
-    Parameters
-    ----------
-    lines
-        Lines of a DAG.
-    done
-        Numbers of the jobs that are done and stay so.
-    """
+    """Names of the nodes to skip: jobs that are done, and joins behind only such nodes."""
     joins: dict[str, list[str]] = {}
     edges: list[tuple[list[str], list[str]]] = []
     for line in lines:
         if found := _NOOP.match(line):
             joins[found[1]] = []
         elif (found := _AFTER.match(line)) and found[1] in joins:
-            # A gate has no edges to what it waits for.
+            # A gate lists in variables what it waits for; it has no edges to that.
             joins[found[1]] += found[2].split()
         elif line.startswith("PARENT"):
             before, _, behind = line.removeprefix("PARENT").partition(" CHILD ")
@@ -101,12 +82,6 @@ def _is_done(node: str, done: Collection[int]) -> bool:
 
 
 def rescue_text(done: Iterable[str]) -> Iterator[str]:
-    """The text of a rescue file.
-
-    Parameters
-    ----------
-    done
-        Names of the nodes that are done.
-    """
+    """The text of a rescue file with these nodes done."""
     yield "# Rescue DAG file\n# Rescue DAG version: 2.1.0\n#\n"
     yield from (f"DONE {node}\n" for node in done)

@@ -1,4 +1,4 @@
-"""Turns a prepared run into a job of DAGMan's: the first time, and again with what did not succeed."""
+"""Submits a prepared run to DAGMan: the first submission, and restarts with a rescue file."""
 
 from __future__ import annotations
 
@@ -28,59 +28,39 @@ from longshore.world.runs.run_directory import read_card
 
 _RESCUE: Final = "run.dag.rescue001"
 APPEND: Final = "APPEND "
-"""In front of the name of a command that is given behind a submit description, in place of a macro it reads."""
+"""Prefix of a command that is appended to the submit description, where no macro sets it."""
 
 
 class Again(msgspec.Struct, frozen=True, kw_only=True):
-    """What a restart does.
-
-    Attributes
-    ----------
-    restarted, steers
-        What runs again, and what is set.
-    done
-        Numbers of the jobs that are done and stay so.
-    anew
-        Numbers of the jobs that begin with their first task, whichever of their tasks were done.
-    overrides
-        What jobs ask for from now on, per node: macros and commands with their values.
-    """
+    """The plan of a restart."""
 
     restarted: Restarted
+    """The jobs that run again."""
     steers: tuple[Steer, ...]
+    """The requests that change."""
     done: Collection[int]
+    """Numbers of the jobs that are done and stay so."""
     anew: Collection[int]
+    """Numbers of the jobs that start from their first task, even if some tasks were done."""
     overrides: Mapping[str, Mapping[str, str]]
+    """Per node, the macros and commands of its new request, with their values."""
 
 
 def hand_over(run: RunPaths, client: CondorClient, *, by: str, again: Again | None = None) -> Handed:
-    """Hand a run over, and write down that it was.
+    """Submit a run and record the submission.
 
-    Parameters
-    ----------
-    run
-        The run directory.
-    client
-        Talks to the schedd.
-    by
-        ``submit`` or ``restart``.
-    again
-        What a restart does; ``None`` for the first time.
-
-    Raises
-    ------
-    LongshoreError
-        It was not taken, and nothing of it is left in the queue.
+    `by` is ``submit`` or ``restart``; `again` is ``None`` for the first submission. Raises `LongshoreError` if HTCondor
+    did not take it; then nothing of it is in the queue. Raises `UnsureError` if the outcome is not known.
     """
     before = read_book(run)
     book = settled(run, client, before)
     if book.last is not None and len(book.handed) > len(before.handed):
         return _there_already(run, book.last, again)
     begun = _begun(book, by, again, _checked(run, client, again))
-    # One that does not answer now has not taken anything, either.
+    # Without an answer here, nothing was submitted.
     client.require_answer()
     try:
-        # Whoever is killed from here on leaves a word for the next.
+        # If this process is killed from here on, the record tells the next one.
         write_book(run, msgspec.structs.replace(book, begun=begun))
         if again is not None:
             _prepare_again(run, book, again)
@@ -96,7 +76,7 @@ def hand_over(run: RunPaths, client: CondorClient, *, by: str, again: Again | No
 
 
 def _there_already(run: RunPaths, handed: Handed, again: Again | None) -> Handed:
-    """What somebody else began to hand over and that arrived; to run that again is another matter."""
+    """A submission of another process that arrived; a restart is refused then."""
     if again is None:
         return handed
     raise SubmissionRefusedError(
@@ -106,7 +86,7 @@ def _there_already(run: RunPaths, handed: Handed, again: Again | None) -> Handed
 
 
 def _checked(run: RunPaths, client: CondorClient, again: Again | None) -> dict[int, int]:
-    """How often DAGMan submits each job again, once there is nothing that it would choke on."""
+    """The retries by DAGMan of each job, after all checks of the DAG."""
     dag = run.root / DAG
     if not dag.is_file():
         raise FilesError(f"there is no '{dag}' to hand over", hint="Prepare the run anew.")
@@ -118,7 +98,7 @@ def _checked(run: RunPaths, client: CondorClient, again: Again | None) -> dict[i
 
 
 def _begun(book: Book, by: str, again: Again | None, retries: dict[int, int]) -> Handed:
-    """What is written down before anybody is asked to take it."""
+    """The record written before the schedd is asked."""
     life = Life(
         v=FORMAT,
         life=len(book.handed) + 1,
@@ -140,14 +120,9 @@ def _begun(book: Book, by: str, again: Again | None, retries: dict[int, int]) ->
 
 
 def _looked_for(run: RunPaths, client: CondorClient, book: Book, error: LongshoreError) -> Handed:
-    """What was handed over to a schedd that then stopped answering, or did not commit it, if it is there all the same.
+    """A submission whose result is unknown: the schedd stopped answering, or did not commit it.
 
-    Raises
-    ------
-    UnsureError
-        Nobody can tell.
-    LongshoreError
-        It is not.
+    Raises `UnsureError` if its fate is still unknown, another `LongshoreError` if it did not arrive.
     """
     try:
         there = settled(run, client, read_book(run))
@@ -181,7 +156,7 @@ def _submitted(run: RunPaths, client: CondorClient, book: Book, begun: Handed) -
         )
         write_book(run, msgspec.structs.replace(book, handed=(*book.handed, handed)))
     except BaseException as error:
-        # What nobody can find again must not run.
+        # A DAG without a record must not run.
         client.act("Remove", f"ClusterId == {taken.cluster}", "it could not be written down that it was submitted")
         if isinstance(error, OSError):
             raise FilesError(f"'{run.wms}' cannot be written: {error.strerror}") from error
@@ -190,7 +165,7 @@ def _submitted(run: RunPaths, client: CondorClient, book: Book, begun: Handed) -
 
 
 def _refuse_run_by_hand(run: RunPaths, again: Again | None) -> None:
-    """What somebody ran by hand has files that DAGMan would take for those of this run."""
+    """Refuse a DAG that was run by hand: DAGMan would take its files for those of this run."""
     path = run.root / f"{DAG}.condor.sub"
     if again is None and path.exists():
         raise SubmissionRefusedError(
@@ -200,7 +175,7 @@ def _refuse_run_by_hand(run: RunPaths, again: Again | None) -> None:
 
 
 def _refuse_where_strict(dag: Path, client: CondorClient) -> None:
-    """DAGMan that is strict ends at once where its log would lie in ``/tmp``, and tells nobody."""
+    """Refuse a DAG under ``/tmp`` where DAGMan is strict: it would end at once, without a message."""
     strict = _of_run(dag.parent / CONFIG, "DAGMAN_USE_STRICT") or client.setting("DAGMAN_USE_STRICT") or "1"
     if dag.is_relative_to("/tmp") and strict != "0":  # noqa: S108 - HTCondor's own rule names it
         raise SubmissionRefusedError(
@@ -211,18 +186,18 @@ def _refuse_where_strict(dag: Path, client: CondorClient) -> None:
 
 
 def _of_run(config: Path, name: str) -> str:
-    """What a run's own settings of DAGMan say, which hold before those of the pool; empty where they say nothing."""
+    """Setting in the run's DAGMan configuration, which overrides the pool's; empty if absent."""
     if not config.exists():
         return ""
     told = (line.partition("=") for line in config.read_text("utf-8").splitlines())
     return {key.strip().upper(): value.strip() for key, _, value in told}.get(name, "")
 
 
-# -------------------------------------------------------------------------------------------------------------- again
+# ------------------------------------------------------------------------------------------------------------ restart
 
 
 def _prepare_again(run: RunPaths, book: Book, again: Again) -> None:
-    """Keep apart what the last submission wrote, and say what is done and what is asked for from now on."""
+    """Move the last submission's files to the backups; write the rescue file and the overrides."""
     folder = backup_folder(run, len(book.handed))
     try:
         forget_tasks(run, again.anew)
@@ -231,7 +206,7 @@ def _prepare_again(run: RunPaths, book: Book, again: Again) -> None:
             move(path, folder / path.name)
         overrides = run.root / OVERRIDES
         before = overrides.read_text("utf-8") if overrides.exists() else ""
-        # Its being there says that all else is.
+        # This file in the backup marks the backup as complete.
         write_atomically(folder / overrides.name, before)
         write_atomically(overrides, before + "".join(_override_lines(again.overrides)))
         nodes = done_nodes(dag_lines(run.root / DAG), again.done)

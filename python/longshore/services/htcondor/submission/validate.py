@@ -1,4 +1,4 @@
-"""Refuses a DAG that DAGMan or the schedd would choke on: reads it back, and tries its descriptions."""
+"""Validates a DAG before submission: parses it, and checks its submit descriptions with HTCondor's own parser."""
 
 from __future__ import annotations
 
@@ -25,23 +25,9 @@ _TEXTS: Final = frozenset({"on_exit_hold_reason", "periodic_hold_reason"})
 def refuse_broken(
     dag: Path, lines: Iterable[str], client: CondorClient, *, is_folder: Callable[[str], bool] = os.path.isdir
 ) -> None:
-    """Refuse a DAG before anybody takes it.
+    """Refuse a DAG with errors; no daemon is asked.
 
-    Parameters
-    ----------
-    dag
-        Its file.
-    lines
-        Its lines, with those of files it includes.
-    client
-        Reads descriptions as HTCondor does.
-    is_folder
-        Whether a path is that of a directory on this host.
-
-    Raises
-    ------
-    SubmissionRefusedError
-        It cannot work.
+    `lines` contains those of included files. Raises `SubmissionRefusedError` if the DAG cannot work.
     """
     found = reparse(lines)
     if found.faults:
@@ -71,7 +57,7 @@ def _at(line: int) -> str:
 
 
 def _tried(description: Description) -> str:
-    """A description with the values that are hardest to read."""
+    """A submit description with the values that are most likely to break it."""
     before, behind = (
         "".join(f"{name} = {value}\n" for name, value in values.items())
         for values in ({"JOB": "j0", **description.worst}, description.appended)
@@ -80,15 +66,7 @@ def _tried(description: Description) -> str:
 
 
 def fault_of(commands: Mapping[str, str], client: CondorClient) -> str:
-    """What is wrong with a description; empty where nothing is.
-
-    Parameters
-    ----------
-    commands
-        Its commands with their macros filled in.
-    client
-        Reads expressions.
-    """
+    """The error of a submit description, given its commands with macros expanded; empty if there is no error."""
     for name, value in commands.items():
         plain = name.lower()
         if plain in _QUOTED and not _is_quoted(value):
@@ -102,7 +80,7 @@ def fault_of(commands: Mapping[str, str], client: CondorClient) -> str:
 
 
 def _is_quoted(value: str) -> bool:
-    """Whether arguments or variables in the new syntax can be read."""
+    """Whether arguments or variables in HTCondor's new syntax have balanced quotes."""
     if not value.startswith('"'):
         return True
     inner = value[1:-1].replace('""', "")
