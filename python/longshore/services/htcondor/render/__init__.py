@@ -1,1 +1,1 @@
-"""From a workflow to the files that HTCondor reads."""
+"""Rendering of a workflow into the DAG, its submit descriptions and their helper files."""

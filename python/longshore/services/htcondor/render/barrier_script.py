@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Turns DAGMan's log into the moment in which all jobs of a group are over, however they ended.
+"""Waits, as the PRE script of a DAG node, until all jobs of a group are over, successful or not.
 
-DAGMan starts nothing behind what failed. Between two groups that do not block each other stands a node whose PRE script
-is this program: it waits until each job of the group before has succeeded, has failed for good, or will never run
-because something it needs did not succeed. Then the next group may begin, and what failed is still what failed.
+DAGMan starts no node behind a failed one. Between two groups that do not block each other is a node with this PRE
+script. It waits until each job of the first group has succeeded, has failed for good, or can never run because an
+ancestor failed. Then the second group may start, and failed jobs remain failed.
 
-It lies beside the DAG as ``gate`` and runs there, under Python 3.6 or later with nothing but the standard library.
+It is installed beside the DAG as ``gate`` and runs there, under Python 3.6 or later with the standard library alone.
 """
 
 import os
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 DAG = "run.dag"
 PIECE = 1 << 22
 LOOK_S = 0.5
-"""Time between two looks at the logs."""
+"""Seconds between two polls of the logs."""
 
 SUBMITTED, TERMINATED, ABORTED = b"000", b"005", b"009"
 END = b"\n...\n"
@@ -29,11 +29,11 @@ RECORD = re.compile(rb"\n?(\d{3}) \((\d+)\.")
 NODE = re.compile(rb'DAGNodeName = "([^"]*)"|DAG Node: (\S+)')
 RETURNED = re.compile(rb"Normal termination \(return value (-?\d+)\)")
 BANNER = b"(CONDOR_DAGMAN) STARTING UP"
-"""What DAGMan says whenever it starts: what it said before was about another time."""
+"""DAGMan's first message; earlier messages are about an earlier process."""
 GIVEN_UP = re.compile(
     rb"Shortcutting node (\S+) retries because of submit failure|PRE Script of (?:Node|Job) (\S+) failed", re.IGNORECASE
 )
-"""What it says of nodes that come to nothing without a word in the log."""
+"""DAGMan's messages on nodes that fail without a record in the log."""
 
 INCLUDE = re.compile(r'INCLUDE\s+"?([^"\n]+?)"?\s*$', re.IGNORECASE)
 AFTER = re.compile(r'after\d+="([^"]*)"')
@@ -53,26 +53,20 @@ def dag_lines(path: Path) -> "Iterator[str]":
 
 
 def last_rescue(folder: Path) -> "Iterator[str]":
-    """The lines of the rescue file that DAGMan took: the one with the highest number."""
+    """The lines of the rescue file that DAGMan reads: the one with the highest number."""
     for path in sorted(folder.glob(DAG + ".rescue[0-9][0-9][0-9]"))[-1:]:
         yield from dag_lines(path)
 
 
 class Growing:
-    """A file that grows.
-
-    Parameters
-    ----------
-    path
-        The file; it need not be there yet.
-    """
+    """A file that another process appends to; it need not exist yet."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._offset = 0
 
     def more(self, end: bytes) -> "Iterator[bytes]":
-        """What has been added, up to the last `end`, in pieces that end so."""
+        """Yield the new text up to the last `end`, in pieces that each finish with it."""
         try:
             if self._path.stat().st_size <= self._offset:
                 return
@@ -90,15 +84,7 @@ class Growing:
 
 
 class Gate:
-    """What stands between two groups.
-
-    Parameters
-    ----------
-    name
-        Name of its node.
-    folder
-        Where the DAG is.
-    """
+    """The barrier between two groups: follows DAGMan's logs in `folder` for the node `name`."""
 
     def __init__(self, name: str, folder: Path) -> None:
         self._dag = folder / DAG
@@ -117,7 +103,7 @@ class Gate:
         self._left -= self._over
 
     def _read(self, name: str, line: str) -> None:
-        """A line of the DAG, or of its rescue file."""
+        """Parse a line of the DAG, or of its rescue file."""
         if line.startswith("VARS " + name + " "):
             for names in AFTER.findall(line):
                 self._left.update(names.split())
@@ -129,7 +115,7 @@ class Gate:
             self._over.add(done.group(1) or done.group(2))
 
     def is_open(self) -> bool:
-        """Whether all of the group is over, as far as the logs tell."""
+        """Whether all jobs of the group are over, according to the logs."""
         for text in self._log.more(END):
             for record in text.split(END):
                 self._take(record)
@@ -143,7 +129,7 @@ class Gate:
         return not self._left
 
     def _take(self, text: bytes) -> None:
-        """One record of the log."""
+        """Process one record of the log."""
         record = RECORD.match(text)
         if not record:
             return
@@ -157,7 +143,7 @@ class Gate:
             self._ended(self._node_of.pop(job), returned.group(1).decode() if returned else "")
 
     def _ended(self, node: str, code: str) -> None:
-        """A job of a node ended, with an exit code or without."""
+        """A job of a node ended, with an exit code or without (``""``)."""
         if code == "0":
             self._succeeded(node)
             return
@@ -171,7 +157,7 @@ class Gate:
         self._left.discard(node)
 
     def _failed(self, node: str) -> None:
-        """A node failed for good, and nothing that needs it will ever run."""
+        """A node failed for good; its descendants can never run."""
         if self._children is None:
             self._children = self._edges()
         doomed = [node]
@@ -182,7 +168,7 @@ class Gate:
                 doomed += self._children.get(each, [])
 
     def _edges(self) -> "dict[str, list[str]]":
-        """The children of each node; read only once something failed, because only then does it matter."""
+        """The children of each node; parsed only after a failure, when they first matter."""
         found = {}  # type: dict[str, list[str]]
         for line in dag_lines(self._dag):
             if line.startswith("PARENT "):
@@ -193,13 +179,13 @@ class Gate:
 
 
 def main(words: "list[str]") -> int:
-    """Wait until the group is over; its name is the only word."""
+    """Wait until the group is over; the only argument is the name of the node."""
     dagman = os.getppid()
     gate = Gate(words[0], Path())
     while not gate.is_open():
         time.sleep(LOOK_S)
         if os.getppid() != dagman:
-            # DAGMan is gone. Whatever comes in its place starts a program of its own.
+            # DAGMan is gone; a new one starts its own script.
             return 1
     return 0
 

@@ -1,7 +1,7 @@
-"""Turns the kinds of a workflow's jobs, and the order among them, into the text of a DAG that DAGMan runs.
+"""Writes the text of the DAG: submit descriptions, nodes with their variables, edges, and DAGMan's settings.
 
 Its nodes are ``j<n>``, where n is the number of the job in ``workflow.jsonl``; ``g<n>`` are nodes without a job that
-gather many edges; ``final`` is the job that runs after all others.
+join many edges; ``final`` is the job that runs after all others.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _ILLEGAL: Final = re.compile(r"\W", re.ASCII)
 
 
 def text(workflow: Workflow, ctx: Context) -> Iterator[str]:
-    """The text of the DAG, a piece at a time."""
+    """The text of the DAG, in pieces."""
     order = order_of(workflow)
     yield from _head(workflow, ctx)
     names = {NONE, "d_provision"}
@@ -72,7 +72,7 @@ def _description_name(label: str, taken: set[str]) -> str:
 
 
 def _kind(sorter: Sorter, kind: Kind, ctx: Context, order: Order, *, name: str, is_final: bool) -> Iterator[str]:
-    """A description, and the nodes that use it."""
+    """One submit description, and the nodes that use it."""
     executable, arguments = sorter.programs(kind)
     variables = Text.of(kind.variables)
     shape = Shape(
@@ -104,7 +104,7 @@ def _kind(sorter: Sorter, kind: Kind, ctx: Context, order: Order, *, name: str, 
 
 
 def _nodes(kind: Kind, shape: Shape, ctx: Context, order: Order) -> Iterator[str]:
-    """The lines of each job: its node, its variables, its priority."""
+    """The lines of each job: its node, variables, priority and node commands."""
     own = _own(kind, shape, ctx)
     commands = _commands(shape)
     if shape.index is not None:
@@ -119,7 +119,7 @@ def _nodes(kind: Kind, shape: Shape, ctx: Context, order: Order) -> Iterator[str
 
 
 def _own(kind: Kind, shape: Shape, ctx: Context) -> list[str]:
-    """The variables of each job, of which most need little."""
+    """The variables of each job, beside those of its submit description."""
     folder, subfolder = submit_description.FOLDER, log_names.subfolder
     names = (
         [f'{submit_description.NAME}="{name}"' for name in kind.names]
@@ -158,7 +158,7 @@ def _name_vars(index: int, name: str) -> str:
 
 
 def _commands(shape: Shape) -> str:
-    """Lines about each node of a kind beside its variables, with a place for its name."""
+    """Node commands shared by a job group, as a template with the node's name open."""
     given = shape.settings.attributes
     found = ""
     if given.get("category") and shape.index is None:
@@ -171,7 +171,7 @@ def _commands(shape: Shape) -> str:
 
 
 class _Asked:
-    """What single jobs ask for beside what their description does."""
+    """Requests of single jobs that differ from their submit description."""
 
     def __init__(self, settings: Any, ctx: Context) -> None:
         self._settings = settings
@@ -181,7 +181,7 @@ class _Asked:
         self._kept: list[Request] = []
 
     def of(self, request: Request) -> str:
-        """Its macros."""
+        """Macros of a request; empty if it equals that of the description."""
         text = self._known.get(id(request))
         if text is None:
             found = submit_description.amounts(request, self._settings, self._ctx)
@@ -192,6 +192,6 @@ class _Asked:
 
 
 def config(settings: Iterable[tuple[str, str]]) -> Iterator[str]:
-    """The text of DAGMan's settings for the run."""
+    """The text of DAGMan's configuration for the run."""
     yield "# Settings of DAGMan for this run: wmsConfig.\n"
     yield from (f"{name} = {value}\n" for name, value in settings)

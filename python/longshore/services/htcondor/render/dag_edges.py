@@ -1,4 +1,4 @@
-"""Turns the edges and barriers of a workflow into lines of a DAG, and into ranks by which DAGMan chooses."""
+"""Writes the edges and barriers of a workflow as lines of a DAG, and ranks jobs for priorities."""
 
 from __future__ import annotations
 
@@ -13,37 +13,29 @@ if TYPE_CHECKING:
     from longshore.model.workflow.workflow import Workflow
 
 NONE: Final = "d_none"
-"""The description of nodes without a job."""
+"""Submit description of nodes without a job."""
 GATE: Final = "gate"
-"""The program that says when a group is over that need not have succeeded."""
+"""The PRE script that waits until a group is over, successful or not."""
 _MOST: Final = 500
-"""Names in a line, and the number on both sides of a set of edges beyond which a node of its own gathers them."""
+"""Maximum of names in a line; a larger set of edges goes through a join node."""
 _NOOP: Final = f"SUBMIT-DESCRIPTION {NONE} {{\n  executable = /bin/true\n}}\n"
 
 
 class Order(msgspec.Struct, frozen=True):
-    """What comes before what, by numbers of jobs; the final job is in none of it.
-
-    Attributes
-    ----------
-    parents
-        Per job.
-    barriers
-        What stands between groups of jobs that run one after another.
-    first
-        Which of them, by their places, stand behind the first group of an order.
-    rank
-        Per job how long the chain behind it is: with others ready, the longer one goes first.
-    """
+    """The order among jobs, by their numbers, without the final job."""
 
     parents: Sequence[tuple[int, ...]]
+    """Parents per job."""
     barriers: Sequence[Barrier]
+    """Barriers between groups of jobs that run one after another."""
     first: Collection[int]
+    """Indices of the barriers that follow the first group of an ordering."""
     rank: Sequence[int]
+    """Per job, the length of the longest chain below it; among ready jobs, the higher rank goes first."""
 
     @property
     def levels(self) -> int:
-        """How many ranks there are: what users say of priorities goes before them."""
+        """Number of ranks; a user's priority is multiplied by it, so that it outweighs ranks."""
         return max(self.rank, default=0) + 1
 
 
@@ -62,7 +54,7 @@ def order_of(workflow: Workflow) -> Order:
 
 
 def has_gates(workflow: Workflow) -> bool:
-    """Whether some group is followed by another that does not need it to have succeeded."""
+    """Whether a group starts when the one before is over, even if that failed."""
     return any(each.waits_for_ends for each in workflow.orderings)
 
 
@@ -72,7 +64,7 @@ def _ranks(parents: Sequence[Sequence[int]], stand: Sequence[Barrier]) -> list[i
     for barrier in stand:
         for job in barrier.after:
             behind.setdefault(job, []).append(barrier)
-    # Jobs come in an order that obeys the barriers as well, so that those behind one have their ranks already.
+    # Jobs are sorted by barriers as well, so that the jobs behind one have their ranks already.
     known: dict[str, int] = {}
     for job in range(len(parents) - 1, -1, -1):
         for barrier in behind.get(job, ()):
@@ -87,7 +79,7 @@ def _ranks(parents: Sequence[Sequence[int]], stand: Sequence[Barrier]) -> list[i
 
 
 def edges(order: Order) -> Iterator[str]:
-    """Lines ``PARENT ... CHILD ...``: jobs with the same parents share one, so that the text grows with the edges."""
+    """Lines ``PARENT ... CHILD ...``; jobs with equal parents share one, so that the text grows with the edges."""
     children: dict[tuple[int, ...], list[int]] = {}
     for job, before in enumerate(order.parents):
         if before:
@@ -112,23 +104,24 @@ def edges(order: Order) -> Iterator[str]:
             gate = "" if place in order.first else f"g{place - 1 + len(gathered)}"
             yield from _gate(node, barrier.after, barrier.before, gate)
     for before, after in children.items():
-        # One of the two is a single job, or both are few.
+        # One side is a single job, or both are short.
         for first in _chunks(before):
             for some in _chunks(after):
                 yield f"PARENT {first} CHILD {some}\n"
 
 
 def _through(node: str, before: Sequence[int], after: Sequence[int]) -> Iterator[str]:
-    """A node without a job between jobs: two short lists in the place of their product."""
+    """A join node without a job: two short lists of edges instead of their product."""
     yield f"JOB {node} {NONE} NOOP\n"
     yield from (f"PARENT {some} CHILD {node}\n" for some in _chunks(before))
     yield from (f"PARENT {node} CHILD {some}\n" for some in _chunks(after))
 
 
 def _gate(node: str, before: Sequence[int], after: Sequence[int], gate: str) -> Iterator[str]:
-    """A node whose script waits until all before it are over: behind an edge it would be lost where one of them fails.
+    """A node whose PRE script waits until all jobs before it are over, even if one failed.
 
-    Each stands behind the one before it, so that no more scripts wait than there are orders: DAGMan bounds that.
+    An edge would prune it then. Each gate of an ordering is a child of the one before, so that at most one script per
+    ordering waits: DAGMan limits their number.
     """
     yield f"JOB {node} {NONE} NOOP\n"
     yield from (f'VARS {node} after{number}="{some}"\n' for number, some in enumerate(_chunks(before)))

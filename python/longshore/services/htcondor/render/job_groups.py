@@ -1,4 +1,4 @@
-"""Sorts the jobs of a workflow into kinds that share a submit description, each with what is its own of it."""
+"""Groups jobs by submit description, and separates the shared command text from each job's own."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ if TYPE_CHECKING:
     from longshore.model.workflow.workflow import Workflow
 
 _ENV: Final = "/usr/bin/env"
-"""What finds a program by its name, as a shell does; HTCondor knows programs by their paths only."""
+"""Finds a program in ``PATH``, as a shell does; HTCondor needs the path of the executable."""
 _DELAYED: Final = "<ENV:"
 _BETWEEN: Final = "\x1f"
 _BREAK: Final = "\n"
 _OWN: Final = "0LongshoreOwn0"
-"""Stands for what is a job's own of a command while the rest of it is quoted."""
+"""Placeholder for a job's own text of a command while the shared rest is quoted."""
 _OWN_SIGNS: Final = re.compile(r"[A-Za-z0-9_@%+:,./\n-]*", re.ASCII)
-"""What may be a job's own of a command without being looked at: signs that mean nothing to anybody."""
+"""Own text that needs no quoting: characters without a meaning to any parser."""
 
 
 class Text(msgspec.Struct, frozen=True):
-    """Texts of many jobs in HTCondor's syntax: what they begin and end with alike, and what is each job's own.
+    """Texts of many jobs in HTCondor's syntax: a shared prefix and suffix, and each job's own part.
 
-    ``own`` is empty where all texts are alike.
+    ``own`` is empty if all texts are equal.
     """
 
     before: str
@@ -52,7 +52,7 @@ class Text(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, texts: Sequence[str]) -> Text:
-        """Take texts apart."""
+        """Split texts into their shared and own parts."""
         if texts.count(texts[0]) == len(texts):
             return cls(texts[0], "", ())
         before, after = quoting.split(texts)
@@ -60,77 +60,52 @@ class Text(msgspec.Struct, frozen=True):
 
 
 class Kind(msgspec.Struct, kw_only=True):
-    """Jobs with one submit description.
-
-    Attributes
-    ----------
-    settings
-        What they share, but for the amounts of their requests.
-    plain
-        Whether their names mean just themselves.
-    unset
-        Names of the variables that they have of their own.
-    exported
-        Names of those that the command itself sets.
-    indices, names, commands, variables, requests, quanta
-        Of each job: its number, its name, its command with what is in front of it, its own variables in HTCondor's
-        syntax, what it asks for, and how many tasks of which labels it runs.
-    carried
-        Of each job the files that HTCondor carries; empty where jobs see the run directory.
-    """
+    """A group of jobs with one submit description."""
 
     settings: JobSettings
+    """Shared settings; amounts of requests may differ."""
     front: Front
     plain: bool
+    """Whether the jobs' names need no quoting."""
     unset: frozenset[str] = frozenset()
+    """Names of the variables that each job sets itself."""
     exported: frozenset[str] = frozenset()
+    """Names of the variables that the command itself exports."""
     indices: list[int] = msgspec.field(default_factory=list)
+    """Number of each job, as for the lists below."""
     names: list[str] = msgspec.field(default_factory=list)
     commands: list[Command] = msgspec.field(default_factory=list)
+    """Command of each job, including exports in front of it."""
     variables: list[str] = msgspec.field(default_factory=list)
+    """Own environment variables of each job, in HTCondor's syntax."""
     requests: list[Request] = msgspec.field(default_factory=list)
     quanta: list[str] = msgspec.field(default_factory=list)
+    """Number of tasks per label of each job, as BPS writes it."""
     carried: list[Carried] = msgspec.field(default_factory=list)
+    """Files that HTCondor transfers for each job; empty where jobs see the run directory."""
 
 
 class Front(msgspec.Struct, frozen=True):
-    """What stands in front of the commands of a profile.
-
-    Attributes
-    ----------
-    group
-        The same for profiles that differ in nothing but amounts of their requests.
-    lines
-        Lines of shell.
-    launcher
-        What starts the command.
-    before, after
-        Lines of shell of the user's own around the command.
-    exported
-        Names of the variables that the lines set.
-    tasks
-        Whether jobs of several tasks remember which are done.
-    """
+    """Shell text in front of and around the commands of a job profile."""
 
     group: int
+    """Number shared by profiles that differ only in amounts of their requests."""
     lines: tuple[str, ...]
+    """Lines of shell before the command."""
     launcher: str
+    """Program that starts the command."""
     before: str
+    """The user's shell lines before the command (``preCmdline``)."""
     after: str
+    """The user's shell lines after the command (``postCmdline``)."""
     exported: frozenset[str]
+    """Names of the variables that `lines` exports."""
     tasks: bool
+    """Whether jobs of several tasks record which are done."""
 
 
 class Sorter:
-    """Sorts jobs into kinds.
-
-    Parameters
-    ----------
-    workflow
-        The workflow.
-    ctx
-        The run and its site.
-    """
+    """Groups the jobs of a workflow by submit description."""
 
     def __init__(self, workflow: Workflow, ctx: Context) -> None:
         self._workflow = workflow
@@ -146,10 +121,10 @@ class Sorter:
         self._fronts: dict[int, Front] = {}
         self._groups: dict[bytes, int] = {}
         self._kept: list[JobSettings] = []
-        """Settings whose ids stand for them, so that they live as long as these."""
+        """Keeps settings alive, because their ids are keys."""
 
     def kinds(self) -> list[Kind]:
-        """The kinds, in the order of their first jobs; the final job is one of its own, the last."""
+        """The groups, in the order of their first jobs; the final job is the last group, alone."""
         found: dict[tuple[object, ...], Kind] = {}
         last = len(self._workflow) - 1 if self._workflow.final else -1
         fronts, is_plain = self._fronts, log_names.is_plain
@@ -179,7 +154,7 @@ class Sorter:
         return list(found.values())
 
     def _front(self, settings: JobSettings) -> Front:
-        """What is the same for all commands of a profile."""
+        """The shared text in front of all commands of a job profile."""
         self._kept.append(settings)
         unfit = {name: value for name, value in settings.environment.items() if not _can_be_given(value)}
         alike = msgspec.structs.replace(settings, request=_shape_of(settings.request))
@@ -201,7 +176,7 @@ class Sorter:
         return [f"export {shell_assignment(name, value, known)}" for name, value in variables.items()]
 
     def _own(self, index: int, job: Job, front: Front) -> tuple[str, frozenset[str], Command, frozenset[str]]:
-        """Own variables of a job, their names, its command, and the names of the variables that the command sets."""
+        """Variables of a job in HTCondor's syntax, their names, its command, and the names that the command exports."""
         own = dict(job.environment)
         if job.tasks > 1 and front.tasks:
             own[TASKS_DONE_VARIABLE] = f"{self._run_dir}/{task_record_path(index)}"
@@ -213,8 +188,8 @@ class Sorter:
     # -------------------------------------------------------------------------------------------------- the commands
 
     def programs(self, kind: Kind) -> tuple[str, Text]:
-        """The executable of all jobs of a kind, and their arguments."""
-        # Most often commands differ in a few letters: the rest of them is the same work for all.
+        """The executable of a group, and the arguments of its jobs."""
+        # Commands mostly differ in a few letters: the shared text is quoted once.
         text = self._alike(kind) or Text.of([self._line(command, kind.front) for command in kind.commands])
         program, blank, rest = text.before.partition(" ")
         if program.startswith("/") and quoting.PLAIN.fullmatch(program) and (blank or not text.own):
@@ -222,12 +197,12 @@ class Sorter:
         return _ENV, text
 
     def _alike(self, kind: Kind) -> Text | None:
-        """The programs and arguments of commands that differ in nothing that has to be quoted."""
+        """Shared and own text of commands whose differences need no quoting; ``None`` if that is uncertain."""
         commands = [command if isinstance(command, str) else _BETWEEN.join(command) for command in kind.commands]
         if not isinstance(kind.commands[0], str):
             counted = zip(commands, kind.commands, strict=True)
             if any(joined.count(_BETWEEN) >= len(words) for joined, words in counted):
-                # A word has that sign itself.
+                # A word contains the separator itself.
                 return None
         before, after = quoting.split(commands)
         before, after = _out_of_marks(before, after)
@@ -244,12 +219,12 @@ class Sorter:
         return None if _OWN in tail else Text(head, tail, own)
 
     def _line(self, command: Command, front: Front) -> str:
-        """Program and arguments in HTCondor's syntax."""
+        """Program and arguments of a job's complete command, in HTCondor's syntax."""
         placed = add_launcher(self._known(substitute_files(command, self._paths)), front.launcher)
         return program_line(add_setup(add_user_lines(placed, front.before, front.after), front.lines))
 
     def _known(self, command: Command) -> Command:
-        """The command with the run directory in the place of its variable."""
+        """The command with the run directory substituted for its variable."""
         mark = "<ENV:LONGSHORE_JOB_RUN_DIR>"
         if isinstance(command, str) or not any(mark in word for word in command):
             return command
@@ -260,7 +235,7 @@ _NONE: Final[frozenset[str]] = frozenset()
 
 
 def _out_of_marks(before: str, after: str) -> tuple[str, str]:
-    """A beginning and an end that do not cut a ``<FILE:x>`` in two."""
+    """Shorten a prefix and a suffix so that they do not split a ``<FILE:x>``."""
     if before.rfind("<") > before.rfind(">"):
         before = before[: before.rfind("<")]
     close, opened = after.find(">"), after.find("<")
@@ -270,26 +245,26 @@ def _out_of_marks(before: str, after: str) -> tuple[str, str]:
 
 
 def _can_wait(before: str, after: str, own: Sequence[str], *, is_line: bool) -> bool:
-    """Whether what is a job's own is the same whatever the rest of the command is put into."""
+    """Whether own text can be inserted after the rest of the command is quoted."""
     together = _BREAK.join(own)
     if not _OWN_SIGNS.fullmatch(together) or together.count(_BREAK) >= len(own) or _OWN in before + after:
         return False
     if is_line:
-        # The first word decides how a line is read: a shell may know it, and it may be an assignment.
+        # The first word must be shared: it may be a builtin of the shell, or an assignment.
         return " " in before.strip(" ")
-    # A word that is empty has to be quoted.
+    # An empty word needs quotes.
     return _BETWEEN in before and (all(own) or before[-1] != _BETWEEN or after[:1] not in {"", _BETWEEN})
 
 
 def _quanta(job: Job) -> str:
-    """How many tasks of which labels a job runs, as BPS writes it."""
+    """Number of tasks per label of a job, as BPS writes it."""
     if job.quanta == ():
         return f"{job.label}:{job.tasks}"
     return ";".join(f"{label}:{count}" for label, count in job.quanta_counts.items())
 
 
 def _shape_of(request: Request) -> Request:
-    """The request with what may differ from job to job of one description taken out; whether it is there stays."""
+    """The request without the amounts that may differ within a submit description; whether each is set stays."""
     return msgspec.structs.replace(
         request,
         cpus=1,
@@ -304,7 +279,7 @@ def _can_be_given(value: str) -> bool:
 
 
 def program_line(command: Command) -> str:
-    """Program and arguments in HTCondor's syntax, for a command with anything in it."""
+    """Program and arguments of any command, in HTCondor's syntax."""
     if not isinstance(command, str) and any(_DELAYED in word for word in command):
         command = f"exec {shell_line(command)}"
     words = command_argv(command)

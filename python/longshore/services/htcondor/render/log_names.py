@@ -1,8 +1,8 @@
-"""Says where the log of each attempt of a job lies: as the pattern HTCondor is given, and as the path it then has.
+"""Names the log file of each attempt: as the pattern for HTCondor, and as the resulting path.
 
 HTCondor numbers the starts of a job within its cluster, and gives a job a new cluster whenever DAGMan submits it: after
-a restart, say. Both are in the name, ``logs/<label>/<nn>/<job>.<cluster>.<attempt>.log``, so that no attempt overwrites
-another's. With ``overwriteJobFiles`` attempts in one cluster share ``<job>.<cluster>.log``.
+a restart, for example. The name ``logs/<label>/<nn>/<job>.<cluster>.<attempt>.log`` contains both numbers, so that no
+attempt overwrites another's log. With ``overwriteJobFiles`` attempts in one cluster share ``<job>.<cluster>.log``.
 """
 
 from __future__ import annotations
@@ -17,32 +17,32 @@ _PER_FOLDER: Final = 500
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_@%+=:,.~^-]{1,150}", re.ASCII)
 _ODD: Final = re.compile(r"[^A-Za-z0-9_@%+=:,.~^-]", re.ASCII)
 ATTEMPT: Final = "$$([(NumJobStarts?:0)+1])"
-"""What the schedd fills in when the job is matched: 1 for the first start; with blanks in it, it would not find it."""
+"""Expression that the schedd expands at each match: 1 for the first start. It may contain no blanks."""
 
 
 def is_plain(name: str) -> bool:
-    """Whether a name of a job means just itself in paths, arguments and attributes."""
+    """Whether a job's name needs no quoting in paths, arguments and attributes."""
     return _PLAIN.fullmatch(name) is not None
 
 
 def folder(label: str, subfolder: str) -> str:
-    """The folder of logs, relative to the run directory."""
+    """A directory of logs, relative to the run directory."""
     return f"logs/{_safe(label)}/{subfolder}"
 
 
 def folders(labels: Iterable[str]) -> Iterator[str]:
-    """The folders of all logs, each once, given the label of each job."""
+    """The directories of all logs, each once, given the label of each job."""
     found = dict.fromkeys((label, index // _PER_FOLDER) for index, label in enumerate(labels))
     return (folder(label, subfolder(place * _PER_FOLDER)) for label, place in found)
 
 
 def subfolder(index: int) -> str:
-    """The last part of the folder of a job's logs; at most a thousand files or so share it."""
+    """Last part of the directory of a job's logs; 500 jobs share it."""
     return f"{index // _PER_FOLDER:02}"
 
 
 def stem(index: int, name: str) -> str:
-    """What the names of a job's logs begin with; a name with odd signs is told apart by the job's number."""
+    """Prefix of the names of a job's logs; a name with special characters gets the job's number."""
     return name if is_plain(name) else f"{_safe(name)}-{index}"
 
 
@@ -51,6 +51,6 @@ def _safe(name: str) -> str:
 
 
 def log_of(index: int, name: str, label: str, cluster: int, attempt: int) -> tuple[str, str]:
-    """Paths that the log of an attempt may have, relative to the run directory: its own, and one that all share."""
+    """Possible paths of an attempt's log, relative to the run directory: its own, and the shared one."""
     beginning = f"{folder(label, subfolder(index))}/{stem(index, name)}.{cluster}"
     return f"{beginning}.{attempt}.log", f"{beginning}.log"

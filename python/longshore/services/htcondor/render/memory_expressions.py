@@ -1,8 +1,8 @@
-"""Turns the rules by which a job is tried again into expressions of HTCondor's that hold still between match and start.
+"""Writes ClassAd expressions for retries: memory growth, walltime growth, and the release or removal of held jobs.
 
-Only what changes when a job ends or is held is looked at: the numbers of completions and of holds by their reason. What
-changes while a job starts, such as its status or the memory of its slot, would make a slot refuse the job it was cut
-for. DAGMan is not asked to retry: a job keeps its cluster and so its history.
+They read only attributes that change when a job ends or is held: numbers of completions, and of holds by reason.
+Attributes that change while a job starts, such as its status or its slot's memory, would make a slot reject the job it
+was created for. DAGMan does not retry: a job keeps its cluster and so its history.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ from longshore.model.workflow.request import MIB
 from longshore.services.htcondor.event_codes import BY_HAND
 
 OOM_SUBCODE: Final = 34
-"""Subcode of the hold of a job that was killed by a signal, which may have been for want of memory (as in BPS)."""
+"""Hold subcode for a job killed by a signal, perhaps for lack of memory (as in BPS)."""
 SIGNALLED: Final = "(ExitBySignal =?= true || ExitCode > 128)"
 _HELD_FOR_MEMORY: Final = (
     f"(HoldReasonCode =?= 34 || HoldReasonCode =?= 3 && HoldReasonSubCode =?= {OOM_SUBCODE}"
     " || HoldReasonCode =?= 21 && HoldReasonSubCode =?= 102)"
 )
-"""A hold by the cgroup's limit, by the job's own policy, or by a startd that looks at memory itself."""
+"""A hold by the cgroup's limit, by the job's own policy, or by a startd that checks memory itself."""
 _OUT_OF_MEMORY: Final = (
     "((NumHoldsByReason.JobOutOfResources ?: 0) + (NumHoldsByReason.StartdHeldJob ?: 0)"
     " + (NumHoldsByReason.JobPolicy ?: 0))"
 )
-"""How often a job ended for want of memory, as far as is known."""
+"""Number of ends by lack of memory, according to holds."""
 _SPENT: Final = (
     "((NumJobCompletions ?: 0) + (NumHolds ?: 0) - (NumHoldsByReason.UserRequest ?: 0)"
     " - (NumHoldsByReason.JobPolicy ?: 0))"
 )
-"""How many attempts were spent: ends of its own, of which some led to a hold by policy, and holds by the system."""
+"""Number of spent attempts: completions, some of which led to a hold by policy, and holds by the system."""
 MACROS: Final = (("ooms", _OUT_OF_MEMORY), ("spent", _SPENT), ("oom_hold", _HELD_FOR_MEMORY))
-"""Names for these in submit descriptions."""
+"""Macros of submit descriptions for these expressions."""
 OUT_OF_MEMORY: Final = "$(ooms)"
 SPENT: Final = "$(spent)"
 HELD_FOR_MEMORY: Final = "$(oom_hold)"
@@ -44,43 +44,34 @@ _SIGNAL_REASON: Final = (
     ' ", perhaps for want of memory")'
 )
 OVERTIME: Final = 47
-"""Hold code of a job that ran longer than it may."""
+"""Hold code of a job that exceeded its walltime."""
 _BY_HAND: Final = f"{{{', '.join(map(str, BY_HAND))}}}"
 
 
 class Attempts(msgspec.Struct, frozen=True, kw_only=True):
-    """What expressions are made from.
-
-    Attributes
-    ----------
-    rules
-        When a job is tried again.
-    memory
-        What it asks for at first, in MiB: a number or a macro; ``None`` where it asks for none.
-    most
-        MiB that it may ask for at most; ``None`` for any amount.
-    release
-        When a held job is released at once, beside for want of memory (``releaseExpr``).
-    """
+    """Retry rules and memory of a job, from which its expressions are written."""
 
     rules: RetryRules
     memory: str | None
+    """First memory request in MiB, a number or a macro; ``None`` without a request."""
     most: int | None = None
+    """Maximum of MiB to request; ``None`` without a limit."""
     release: str = ""
+    """Additional expression that releases a held job at once (``releaseExpr``)."""
 
     @property
     def grows(self) -> bool:
-        """Whether its memory grows when it ran out of it."""
+        """Whether the memory request grows after an end by lack of memory."""
         return self.rules.memory_factor is not None and self.memory is not None
 
 
 def most_mib(rules: RetryRules) -> int | None:
-    """MiB that a job may ask for at most."""
+    """Maximum of MiB that a job may request; ``None`` without a limit."""
     return None if rules.memory_most_b is None else rules.memory_most_b // MIB
 
 
 def requested(job: Attempts) -> str:
-    """The expression of the memory that an attempt requests; the series is that of BPS."""
+    """Expression of an attempt's memory request; the series is that of BPS."""
     assert job.memory is not None
     if not job.grows:
         return job.memory
@@ -98,14 +89,9 @@ def _amount(job: Attempts, ends: str, usage: str) -> str:
 
 
 def capped(job: Attempts, ended: int) -> str:
-    """Whether the attempt that ended had as much as a job may have; empty where there is no such amount.
+    """Expression: whether the attempt that ended had the maximum of memory; empty without a maximum.
 
-    Parameters
-    ----------
-    job
-        The job.
-    ended
-        How many ends for want of memory there were since that attempt was asked for: 1 where its own is counted.
+    `ended` is the number of ends by lack of memory since that attempt was requested: 1 if its own end is counted.
     """
     if job.most is None or not job.grows:
         return ""
@@ -119,11 +105,11 @@ def _number(value: float) -> str:
     return repr(float(value))
 
 
-# --------------------------------------------------------------------------------------------- what follows from an end
+# -------------------------------------------------------------------------------------------- retry, hold and release
 
 
 def commands(job: Attempts) -> list[tuple[str, str]]:
-    """The commands of a submit description that decide what follows from ends and holds."""
+    """Commands of a submit description that decide on retry, hold, release and removal."""
     found = [("max_retries", str(job.rules.retries)), ("retry_until", " || ".join(_never_again(job)))]
     if job.grows and job.rules.retries:
         hold = [SIGNALLED, f"{SPENT} <= {job.rules.retries}"]
@@ -147,7 +133,7 @@ def _never_codes(job: Attempts) -> str:
 
 
 def _never_again(job: Attempts) -> list[str]:
-    """Ends after which a job is not tried again, beside successes."""
+    """Ends after which a job is not retried, beside success."""
     found = []
     if job.rules.on and job.rules.on.only:
         exits, signals = (",".join(map(str, each)) for each in (job.rules.on.exit, job.rules.on.signal))
@@ -164,7 +150,7 @@ def _never_again(job: Attempts) -> list[str]:
 
 
 def _release(job: Attempts) -> str:
-    """When a held job is let go on: at once with more memory or time, else after a while that doubles."""
+    """When a held job is released: at once with more memory or time, else after a doubling delay."""
     spent = f"{SPENT} <= {job.rules.retries}"
     by_hand = f"!member(HoldReasonCode, {_BY_HAND})"
     reasons = []
@@ -185,7 +171,7 @@ def _release(job: Attempts) -> str:
 
 
 def _remove(job: Attempts) -> str:
-    """When a held job is given up: nothing is left to try, and nobody held it by hand."""
+    """When a held job is removed: no retry is left, and the hold was not by hand."""
     reasons = [f"{SPENT} > {job.rules.retries}"]
     if had_most := capped(job, 1):
         reasons.append(f"({HELD_FOR_MEMORY} && {had_most})")
@@ -195,7 +181,7 @@ def _remove(job: Attempts) -> str:
 
 
 def walltime(first: str, rules: RetryRules) -> str:
-    """The seconds that an attempt may run."""
+    """Expression of the seconds that an attempt may run."""
     if rules.walltime_factor is None:
         return first
     grown = f"int({first} * pow({_number(rules.walltime_factor)}, NumHoldsByReason.JobExecuteExceeded ?: 0))"

@@ -1,4 +1,4 @@
-"""Turns ``provisionResources`` and ``provisioning`` into a node that starts machines for as long as the run lasts."""
+"""Renders ``provisionResources`` and ``provisioning`` as a service node that starts machines during the run."""
 
 from __future__ import annotations
 
@@ -22,30 +22,20 @@ _DESCRIPTION: Final = "d_provision"
 
 
 class Provisioning(msgspec.Struct, frozen=True, kw_only=True):
-    """What starts machines.
-
-    Attributes
-    ----------
-    script
-        Text of the program.
-    config
-        Text of what that reads first; empty for nothing.
-    config_path
-        Where that belongs, unless there is something already.
-    """
+    """The provisioning script and its configuration file."""
 
     script: str
+    """Text of the script."""
     config: str = ""
+    """Text of the script's configuration; empty for none."""
     config_path: str = ""
+    """Path to install the configuration at, unless it exists."""
 
 
 def provisioning(ctx: Context) -> Provisioning | None:
-    """What the run is to start; ``None`` for nothing.
+    """The provisioning of a run; ``None`` if it is not enabled.
 
-    Raises
-    ------
-    ConfigError
-        Something of it is missing.
+    Raises `ConfigError` if the script or its maximum walltime is missing.
     """
     if not truth(run_value(ctx, "provisionResources", otherwise=False), "provisionResources"):
         return None
@@ -65,7 +55,7 @@ def provisioning(ctx: Context) -> Provisioning | None:
 
 
 def program(asked: Provisioning, ctx: Context) -> str:
-    """The text of the program, which first puts what it reads in its place."""
+    """The text of the script, with a first line that installs its configuration."""
     if not asked.config or not asked.config_path:
         return asked.script
     first, _, rest = asked.script.partition("\n")
@@ -76,7 +66,7 @@ def program(asked: Provisioning, ctx: Context) -> str:
 
 
 def lines(ctx: Context) -> Iterator[str]:
-    """The node, and its description: a job on the host of the schedd, next to DAGMan."""
+    """The service node and its submit description: a job on the schedd's host, beside DAGMan."""
     folder = ctx.paths.wms
     yield f"\nSUBMIT-DESCRIPTION {_DESCRIPTION} {{\n"
     yield "  universe = local\n"

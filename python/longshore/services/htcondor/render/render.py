@@ -1,6 +1,6 @@
-"""Turns a workflow into the files that DAGMan runs it from, all of them in ``wms/``.
+"""Renders a workflow into the files of ``wms/`` that DAGMan runs.
 
-They work by hand as well: ``condor_submit_dag run.dag`` in that folder.
+They also work by hand: ``condor_submit_dag run.dag`` in that folder.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ exit "$2"
 
 
 def render(workflow: Workflow, ctx: Context) -> Iterator[RenderedFile]:
-    """The files of a run: fewer than ten however many jobs there are."""
+    """The files of a run: fewer than ten for any number of jobs."""
     yield RenderedFile(path=DAG, chunks=lambda: _whole(workflow, ctx))
     yield RenderedFile(path=OVERRIDES, chunks=partial(_text, _OVERRIDES))
     yield RenderedFile(path=CONFIG, chunks=lambda: dag.config(dagman_settings(ctx)))
@@ -56,12 +56,12 @@ def render(workflow: Workflow, ctx: Context) -> Iterator[RenderedFile]:
 
 
 def folders(workflow: Workflow) -> Iterator[str]:
-    """The folders of all logs: HTCondor makes none, and holds a job whose log it cannot open."""
+    """The directories of all logs: HTCondor creates none, and holds a job whose log it cannot open."""
     return log_names.folders(job.settings.label for job in workflow)
 
 
 def _whole(workflow: Workflow, ctx: Context) -> Iterator[str]:
-    # Of hundreds of thousands of small texts none is garbage; to look for some would take longer than to make them.
+    # None of hundreds of thousands of small texts is garbage; collection would take longer than rendering.
     with collection_paused():
         yield from dag.text(workflow, ctx)
 

@@ -1,4 +1,4 @@
-"""Turns what a configuration says to HTCondor in its own words into typed settings, and refuses what is none."""
+"""Validates HTCondor's own settings: ``htcondor``, ``profile.condor``, ``wmsConfig``, categories, ``getenv``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from longshore.services.htcondor.render import quoting
 from longshore.sites.inherited_environment import is_excluded
 
 OWN_MAP: Final = "htcondor"
-"""Key of the service's own map."""
+"""Key of the service's settings map."""
 JOB_KEYS: Final = ("nodeset", "overwriteJobFiles", "releaseExpr")
 JOB_MAPS: Final = ("attrs", "profile.condor")
 RUN_KEYS: Final = (
@@ -30,9 +30,9 @@ RUN_KEYS: Final = (
     "provisioningMaxWallTime",
     "wmsConfig",
 )
-"""Keys outside of that map which only this service heeds."""
+"""Keys outside of the map that only this service reads."""
 OF_SITES: Final = ("maxJobs", "pool", "schedd")
-"""Keys of the map: jobs of each category that run at once, and whom to talk to."""
+"""Keys of the map: limits of concurrent jobs per category, collector, and schedd."""
 _BESIDE: Final = frozenset({*JOB_KEYS, *JOB_MAPS, "container", "directives", "launcher"})
 _LOGIN: Final = ("HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TZ", "USER")
 _NEVER: Final = (
@@ -53,37 +53,27 @@ _NEVER: Final = (
     "*ENCRYPTION_KEY*",
     "*TOKEN*",
 )
-"""Names that nobody inherits without naming them: a scheduler's own, and those that look like secrets."""
+"""Patterns of variables that are inherited only by name: schedulers' own, and likely secrets."""
 _TAKEN: Final = frozenset({"log", "queue", "arguments", "executable", "output", "error", "dagman_log"})
-"""Commands by which a job is run and found again."""
+"""Commands of a submit description that users may not set: the run depends on them."""
 _ATTRIBUTE: Final = re.compile(r"(?:\+|My\.)?[A-Za-z_]\w*", re.ASCII)
 
 
 class JobWords(msgspec.Struct, frozen=True, kw_only=True):
-    """What the jobs of a profile say to HTCondor in its own words.
-
-    Attributes
-    ----------
-    overwrite
-        Whether attempts share one log.
-    release
-        When a held job is let go on at once.
-    lines
-        Lines of the submit description, behind ours.
-    """
+    """HTCondor settings of a job profile."""
 
     overwrite: bool = False
+    """Whether attempts share one log (``overwriteJobFiles``)."""
     release: str = ""
+    """Expression that releases a held job at once (``releaseExpr``)."""
     lines: tuple[str, ...] = ()
+    """Lines of the submit description after all others."""
 
     @classmethod
     def of(cls, settings: JobSettings) -> JobWords:
-        """Read them.
+        """Read the settings of a job profile.
 
-        Raises
-        ------
-        ConfigError
-            One of them cannot be what it is.
+        Raises `ConfigError` for an unknown key or an invalid value.
         """
         own = settings.own
         if unknown := sorted(own.keys() - _BESIDE - set(OF_SITES)):
@@ -96,7 +86,7 @@ class JobWords(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _lines(own: Mapping[str, Any]) -> Iterator[str]:
-    """Lines that somebody wrote himself: attributes, those of ``profile.condor``, and raw ones."""
+    """The user's lines of the submit description: attributes, ``profile.condor``, and directives."""
     for name, value in (own.get("attrs") or {}).items():
         yield f"My.{_attribute('attrs', name)} = {_value(name, value)}"
     profile = dict(own.get("profile.condor") or {})
@@ -116,12 +106,9 @@ def _lines(own: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _attribute(where: str, name: str) -> str:
-    """The name of an attribute or a command, as it may stand in a description.
+    """Validate the name of an attribute or a command.
 
-    Raises
-    ------
-    ConfigError
-        It is none, or one that is needed as it is.
+    Raises `ConfigError` if it is invalid, or reserved.
     """
     if not _ATTRIBUTE.fullmatch(name):
         raise ConfigError(
@@ -140,7 +127,7 @@ def _free(where: str, name: str) -> str:
 
 
 def _value(name: str, value: Any) -> str:
-    """A value of an attribute as HTCondor writes it: text is text, and no expression."""
+    """The value of an attribute as a ClassAd literal: text becomes a string, never an expression."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, int | float):
@@ -238,22 +225,19 @@ _SETTLED: Final = {
     "DAGMAN_USE_DIRECT_SUBMIT": "without it there are no submit descriptions within a DAG",
 }
 DAGMAN: Final = _BOOLS | _NUMBERS | _TEXTS
-"""Settings of DAGMan that ``wmsConfig`` may have (HTCondor's manual, configuration entries for DAGMan)."""
+"""DAGMan settings that ``wmsConfig`` accepts (HTCondor's manual, configuration entries for DAGMan)."""
 _ENVIRONMENT: Final = "DAGMAN_MANAGER_JOB_APPEND_GETENV"
 
 
 def dagman_settings(ctx: Context) -> list[tuple[str, str]]:
-    """Name and value of each setting of DAGMan for the run, in a fixed order.
+    """Name and value of each DAGMan setting of the run, sorted.
 
-    Raises
-    ------
-    ConfigError
-        One is not known, cannot be set, or has a value of the wrong kind.
+    Raises `ConfigError` if one is unknown, reserved, or has a value of the wrong type.
     """
     given = run_value(ctx, "wmsConfig", {})
     if not isinstance(given, Mapping):
         raise ConfigError(f"'wmsConfig' must be a map, not {given!r}")
-    # Without it DAGMan, and so the jobs, would inherit next to nothing.
+    # Without it DAGMan, and so the jobs, would inherit almost no variables.
     found = {_ENVIRONMENT: "TRUE"} | {str(name).upper(): _typed(str(name), value) for name, value in given.items()}
     return sorted(found.items())
 
@@ -282,17 +266,14 @@ def _unknown(message: str, name: str, known: Iterable[str]) -> ConfigError:
 
 
 def run_value(ctx: Context, key: str, otherwise: Any = None) -> Any:
-    """What the configuration says of the run under one of `RUN_KEYS`."""
+    """Value of the run's configuration for one of `RUN_KEYS`."""
     return (ctx.settings.get("run") or {}).get(key, otherwise)
 
 
 def max_jobs(ctx: Context) -> dict[str, int]:
-    """How many jobs of each category DAGMan lets be in the queue at once: as its own map says, else the run.
+    """Maximum of queued jobs per category; the service's own map overrides the run's configuration.
 
-    Raises
-    ------
-    ConfigError
-        One of them is no number.
+    Raises `ConfigError` if a value is no positive whole number.
     """
     own = ctx.site.settings.get(OWN_MAP) or {}
     given = own.get("maxJobs") or {} if isinstance(own, Mapping) else {}
@@ -307,19 +288,19 @@ def max_jobs(ctx: Context) -> dict[str, int]:
 
 
 def category(name: Any) -> str:
-    """The name of a category as DAG files have it: of letters, digits and ``_``."""
+    """Name of a category in a DAG file: letters, digits and ``_``."""
     return re.sub(r"\W", "_", str(name), flags=re.ASCII)
 
 
 def getenv(ctx: Context) -> str:
-    """Names of the variables that jobs inherit from DAGMan, and it from whoever submits; values are never written."""
+    """Patterns of the variables that jobs inherit from the submitter through DAGMan; values are never written."""
     rule: Any = (ctx.settings.get("executor") or {}).get("inherit", "all")
     if rule == "none":
         return ", ".join(_LOGIN)
     if rule == "all":
         return ", ".join((*(f"!{pattern}" for pattern in _NEVER), "*"))
     patterns = [rule] if isinstance(rule, str) else list(map(str, rule))
-    # A pattern that itself looks like what is left out means it.
+    # A pattern that matches the excluded names requests them.
     meant = [pattern for pattern in patterns if is_excluded(pattern)]
     never = (name for name in _NEVER if not any(fnmatchcase(pattern, name) for pattern in meant))
     return ", ".join((*(f"!{name}" for name in never), *patterns))

@@ -1,4 +1,4 @@
-"""Turns what the jobs of a label share into a submit description, and what is a job's own into its variables."""
+"""Writes submit descriptions: the shared settings of jobs as commands, each job's own values as macros."""
 
 from __future__ import annotations
 
@@ -31,77 +31,50 @@ NAME: Final = "n"
 FOLDER: Final = "o"
 ARGUMENTS: Final = "a"
 VARIABLES: Final = "e"
-"""Macros of a node: name of the job, folder of its logs, what its arguments and its variables have of their own."""
+"""Macros of a node: name of the job, subfolder of its logs, own text of its arguments, own environment variables."""
 QUANTA: Final = "q"
-"""Macro of a node whose job runs other tasks than those of its kind: how many of which labels."""
+"""Macro of a node whose numbers of tasks per label differ within its group."""
 INPUTS: Final = "ti"
 OUTPUTS: Final = "to"
 REMAPS: Final = "tr"
-"""Macros of a node whose job has files carried: there, back, and where these go."""
+"""Macros of a node with file transfer: inputs, outputs, and the outputs' destinations."""
 IN_PATHS: Final = "f"
 IN_VARIABLES: Final = "v"
-"""Macros of a node whose job has odd signs in its name: the name in paths, and among variables."""
+"""Macros of a node whose name has special characters: the name in paths, and in the environment."""
 CPUS: Final = "cpus"
 MEMORY: Final = "mem"
 DISK: Final = "disk"
 TIME: Final = "wall"
-"""Macros with which a node may ask for something else than its label: processors, MiB, MiB, seconds."""
+"""Macros by which a node overrides its label's request: processors, MiB, MiB, seconds."""
 
 
 class Shape(msgspec.Struct, frozen=True, kw_only=True):
-    """What decides the text of a description.
-
-    Attributes
-    ----------
-    settings
-        What its jobs share; their requests may differ in amounts.
-    name
-        Name of the description.
-    executable
-        Path of the program.
-    arguments
-        The arguments.
-    variables
-        The variables that jobs have of their own.
-    plain
-        Whether the names of its jobs mean just themselves.
-    index
-        Number of the job, where it is the only one; else it follows from the name of the node.
-    unset
-        Variables of all jobs that these jobs have of their own.
-    exported
-        Variables that the command itself sets.
-    quanta
-        How many tasks of which labels they run.
-    carried
-        Files that HTCondor carries, per macro; empty where jobs see the run directory.
-    """
+    """The content of a submit description."""
 
     settings: JobSettings
+    """Shared settings of the jobs; amounts of their requests may differ."""
     name: str
     executable: str
+    """Path of the program."""
     arguments: Text
     variables: Text
+    """Own environment variables of the jobs."""
     plain: bool = True
+    """Whether the jobs' names need no quoting."""
     index: int | None = None
+    """Number of the only job; ``None`` if it follows from the name of the node."""
     unset: frozenset[str] = frozenset()
+    """Shared variables that these jobs set themselves."""
     exported: frozenset[str] = frozenset()
+    """Variables that the command itself exports."""
     quanta: Text
+    """Number of tasks per label."""
     carried: Mapping[str, Text] = msgspec.field(default_factory=dict)
+    """Lists of transferred files per macro; empty where jobs see the run directory."""
 
 
 def description(shape: Shape, ctx: Context, attributes: Mapping[str, str]) -> Iterator[str]:
-    """The lines of a submit description, without those around it.
-
-    Parameters
-    ----------
-    shape
-        What decides it.
-    ctx
-        The run and its site.
-    attributes
-        What is known of the run as a whole.
-    """
+    """The lines of a submit description, without the enclosing ones; `attributes` are those of the run."""
     settings = shape.settings
     words = JobWords.of(settings)
     lines = [("universe", "vanilla"), ("executable", shape.executable), ("transfer_executable", "false")]
@@ -127,7 +100,7 @@ def _environment(shape: Shape, ctx: Context) -> str:
     settings, asked = shape.settings, amounts(shape.settings.request, shape.settings, ctx)
     filled = {
         "LONGSHORE_JOB_NAME": f"$({NAME})" if shape.plain else f"$({IN_VARIABLES})",
-        # The schedd fills in these two at each match, so that they are right at each attempt.
+        # The schedd expands the next two at each match, so that they are right for each attempt.
         "LONGSHORE_JOB_ATTEMPT": f"'{log_names.ATTEMPT}'",
         "LONGSHORE_JOB_MEMORY_MB": "'$$([int(RequestMemory)])'",
         "LONGSHORE_JOB_CPUS": f"$({CPUS}:{asked[CPUS]})",
@@ -165,7 +138,7 @@ def _files(shape: Shape, ctx: Context, words: JobWords) -> Iterator[tuple[str, s
     name = f"$({NAME})" if shape.plain else f"$({IN_PATHS})"
     attempt = "" if words.overwrite else f".{log_names.ATTEMPT}"
     log = f"{ctx.paths.root}/{log_names.folder(settings.label, f'$({FOLDER})')}/{name}.$(Cluster){attempt}.log"
-    # Both into one file: HTCondor opens it once when both are named alike.
+    # Both into one file: HTCondor opens it once if the names are equal.
     yield "output", log
     yield "error", log
 
@@ -174,7 +147,7 @@ def _carried(shape: Shape) -> Iterator[tuple[str, str]]:
     inputs, outputs, remaps = (_pieces(shape.carried[macro], macro) for macro in (INPUTS, OUTPUTS, REMAPS))
     if inputs:
         yield "transfer_input_files", inputs
-    # Without a list, everything that is new there would be carried back.
+    # Without a list, HTCondor would transfer back all new files.
     yield "transfer_output_files", outputs or '""'
     if remaps:
         yield "transfer_output_remaps", f'"{remaps}"'
@@ -200,7 +173,7 @@ def _request(settings: JobSettings, ctx: Context, words: JobWords) -> Iterator[t
 
 
 def amounts(request: Request, settings: JobSettings, ctx: Context) -> dict[str, str]:
-    """What a first attempt asks for, per macro."""
+    """Request of the first attempt, per macro."""
     rules = _rules(settings, ctx)
     found = {CPUS: str(request.cpus)}
     if request.memory_b is not None:
@@ -216,7 +189,7 @@ def amounts(request: Request, settings: JobSettings, ctx: Context) -> dict[str, 
 
 def _rules(settings: JobSettings, ctx: Context) -> RetryRules:
     rules = rules_of(settings, retries_on_lost=0, capacity=ctx.probe.capacity if ctx.probe else None)
-    # What is to end the run is not to be tried again first.
+    # The exit code that aborts the run is not retried.
     if (value := settings.attributes.get("abortOnValue")) is not None:
         rules = msgspec.structs.replace(rules, unless_exit=(*rules.unless_exit, int(value)))
     return rules

@@ -1,7 +1,7 @@
-"""Turns the files of a job into what HTCondor carries to the machine and back, where jobs do not see the run directory.
+"""Lists the files that HTCondor transfers to and from the machine, where jobs do not see the run directory.
 
-There, everything lies in the directory that the job starts in, under the last part of its path. Carried are the files
-in the run directory, and those that are to be carried wherever they lie; any other is taken to be there.
+On the machine, all files are in the job's working directory, under the last part of their paths. Transferred are
+files in the run directory, and those marked for transfer; all others are assumed to be on the machine.
 """
 
 from __future__ import annotations
@@ -21,35 +21,28 @@ if TYPE_CHECKING:
     from longshore.model.workflow.workflow import Workflow
 
 HERE: Final = "."
-"""What the run directory is called on the machine."""
+"""Path of the run directory on the machine."""
 _UNFIT: Final = re.compile(r"[,;=\"$\s]|[\x00-\x1f\x7f]")
-"""What separates paths in lists of files, or means something there."""
+"""Separators and special characters of HTCondor's lists of files."""
 _PROGRAM: Final = re.compile(r"<ENV:LONGSHORE_JOB_RUN_DIR>/([^/<>]+)")
 
 
 class Carried(msgspec.Struct, frozen=True):
-    """Lists of files as submit descriptions have them; empty for none.
-
-    Attributes
-    ----------
-    inputs
-        Paths here.
-    outputs
-        Names there.
-    remaps
-        Names there with their paths here.
-    """
+    """Lists of transferred files in the syntax of submit descriptions; empty for none."""
 
     inputs: str = ""
+    """Paths on the submitting host."""
     outputs: str = ""
+    """Names on the machine."""
     remaps: str = ""
+    """Names on the machine, with their paths on the submitting host."""
 
 
 NOTHING: Final = Carried()
 
 
 def is_wanted(ctx: Context) -> bool:
-    """Whether jobs do not see the run directory."""
+    """Whether the site needs file transfer, because jobs do not see the run directory."""
     return ctx.site.settings.get("fileSystem") == "transfer"
 
 
@@ -59,17 +52,7 @@ def paths_there(files: Mapping[str, File]) -> dict[str, str]:
 
 
 def carried(job: Job, files: Mapping[str, File], root: str) -> Carried:
-    """What is carried for a job.
-
-    Parameters
-    ----------
-    job
-        The job.
-    files
-        The files of the workflow, per name.
-    root
-        The run directory.
-    """
+    """The file transfer of a job; `root` is the run directory."""
     inputs = [_here(file, root) for file in _those(job.inputs, files)]
     inputs += [f"{root}/{name}" for name in _programs(job)]
     outputs = list(_those(job.outputs, files))
@@ -81,7 +64,7 @@ def carried(job: Job, files: Mapping[str, File], root: str) -> Carried:
 
 
 def problems(workflow: Workflow, ctx: Context) -> Iterator[Problem]:
-    """What cannot be carried: two files of one name, and paths with signs that separate files."""
+    """Files that cannot be transferred: two of one name, or paths with separators of lists."""
     if not is_wanted(ctx):
         return
     files = workflow.files
@@ -110,7 +93,7 @@ def problems(workflow: Workflow, ctx: Context) -> Iterator[Problem]:
 
 
 def _has_paths_below(workflow: Workflow) -> bool:
-    """Whether any file is carried from or to the run directory."""
+    """Whether any file is transferred from or to the run directory."""
     relative = (file for file in workflow.files.values() if not file.path.startswith("/"))
     return any(True for _ in relative) or any(_programs(job) for job in workflow)
 
@@ -132,7 +115,7 @@ def _last(file: File) -> str:
 
 
 def _programs(job: Job) -> list[str]:
-    """Names of files of the run directory that the command itself names, such as the script of the final job."""
+    """Names of files of the run directory in the command itself, such as the final job's script."""
     if isinstance(job.command, str):
         return []
     return [name for word in job.command for name in _PROGRAM.findall(word)]
