@@ -116,7 +116,7 @@ class HTCondorService(
         """Return the directories of the jobs' logs."""
         return folders(workflow)
 
-    # ---------------------------------------------------------------------------------------------------------- submit
+    # ----------------------------------------------------------------------------------------------------------- submit
 
     def submit(self, run: RunPaths) -> Submission:
         """Submit the DAG to DAGMan, for the first time."""
@@ -301,7 +301,7 @@ class HTCondorService(
             last = event if isinstance(event, Finished) else None
         return last
 
-    # --------------------------------------------------------------------------------------------------- interventions
+    # ---------------------------------------------------------------------------------------------------- interventions
 
     def cancel(self, run: RunPaths, selection: JobSelection) -> CancelOutcome:
         """Remove the run, or some of its jobs, from the queue, and wait until they are gone."""

@@ -1,1 +1,1 @@
-"""Changes to a DAG that runs or ended."""
+"""Interventions in a live run, and plans of restarts."""

@@ -1,4 +1,4 @@
-"""Turns the jobs that somebody means into the number of those that no order reaches: DAGMan is yet to submit them."""
+"""Finds selected jobs that an intervention misses, because DAGMan has yet to submit them."""
 
 from __future__ import annotations
 
@@ -18,17 +18,7 @@ _IN_QUEUE: Final = (Code.PENDING, Code.RUNNING, Code.HELD)
 
 
 def told(run: RunPaths, meant: Collection[int], act: str) -> tuple[str, ...]:
-    """What to say of those that an order did not reach; nothing where it reached all.
-
-    Parameters
-    ----------
-    run
-        The run directory.
-    meant
-        Numbers of the jobs that are meant.
-    act
-        What was ordered, such as ``hold``.
-    """
+    """Notes on selected jobs that an intervention such as ``hold`` did not reach; empty if it reached all."""
     try:
         count = len(to_come(run, meant))
     except (LongshoreError, OSError) as error:
@@ -42,25 +32,15 @@ def told(run: RunPaths, meant: Collection[int], act: str) -> tuple[str, ...]:
 
 
 def to_come(run: RunPaths, meant: Collection[int]) -> set[int]:
-    """Those that DAGMan is yet to submit, but for what descends from others that were reached.
+    """Selected jobs that DAGMan is yet to submit, without descendants of jobs that were reached.
 
-    Parameters
-    ----------
-    run
-        The run directory.
-    meant
-        Numbers of the jobs that are meant.
-
-    Raises
-    ------
-    RunUnreadableError
-        What happened cannot be read.
+    Raises `RunUnreadableError` if the events cannot be read.
     """
     jobs = JobTable(run, "parents")
-    # Whoever gives an order has seen that the run is in the queue.
+    # The caller knows that the run is in the queue.
     state = replay(jobs, Reading(run, read_book(run), lambda: False).events()[0])
     code, wanted = state.code, set(meant)
-    # That they are gone may not be in the log yet.
+    # Their removal may not be in the log yet.
     reached = {job for job in wanted if code[job] in _IN_QUEUE}
     left = set()
     for job, parents in enumerate(jobs.parents):

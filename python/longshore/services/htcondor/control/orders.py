@@ -1,4 +1,4 @@
-"""Turns what people order of a live run into orders to the schedd and to DAGMan, and writes down that they did."""
+"""Carries out interventions in a live run through the schedd and DAGMan, and records them."""
 
 from __future__ import annotations
 
@@ -20,30 +20,18 @@ from longshore.world.host import user_name
 
 _FORCE: Final = "-forcex"
 _GONE_S: Final = 20.0
-"""How long the queue is looked at until what was removed is gone; the final job has as long as it needs."""
+"""Seconds to wait for removed jobs to leave the queue; a final job is not waited for."""
 _LOOK_S: Final = 0.1
 _BEGUN_S: Final = 15.0
 _REASON: Final = "longshore cancel"
 
 
 def cancel_all(run: RunPaths, client: CondorClient, book: Book, selection: JobSelection, dagman: str) -> CancelOutcome:
-    """Remove DAGMan, and with it all of its jobs; DAGMan then starts the final job, unless it is forced out at once.
+    """Remove DAGMan and its jobs; DAGMan then starts the final job, unless that is skipped.
 
-    Where only the final job is left, DAGMan would take it along: then it is only noted that the run was cancelled.
-
-    Parameters
-    ----------
-    run, client, book
-        The run.
-    selection
-        Whether the final job is to be skipped, and whether HTCondor is to forget the jobs (``-forcex``).
-    dagman
-        Constraint that DAGMan's job meets.
-
-    Raises
-    ------
-    UnreachableError
-        The schedd does not answer, and nothing was cancelled.
+    If only the final job is left, the cancel is only recorded: removing DAGMan would remove that job too. `selection`
+    says whether to skip the final job, and whether HTCondor is to forget the jobs (``-forcex``). `dagman` is a
+    constraint for DAGMan's job. Raises `UnreachableError` if the schedd does not answer; then nothing was cancelled.
     """
     forced, also = _passed(client, selection)
     last = book.last
@@ -61,8 +49,8 @@ def cancel_all(run: RunPaths, client: CondorClient, book: Book, selection: JobSe
     if active and all(ad.get("DAGNodeName") == FINAL for ad in active) and not (selection.final_too or forced):
         _note(run, steer)
         return CancelOutcome(ended=0)
-    # Whoever is killed right behind it has it told who removed the run, and not only that it was removed. A full disk
-    # is no reason not to: that it was removed is told by its log.
+    # Recorded first, so that the author is known even if this process is killed right after the removal. A full disk
+    # does not prevent the removal, which the log also records.
     with suppress(OSError):
         _note(run, steer, taken=False)
     try:
@@ -95,12 +83,9 @@ def _remove_dagman(client: CondorClient, constraint: str, also: str) -> int:
 
 
 def cancel_some(run: RunPaths, client: CondorClient, cluster: int, selection: JobSelection) -> CancelOutcome:
-    """Remove some jobs; what descends from them is never run.
+    """Remove some jobs; their descendants never run.
 
-    Raises
-    ------
-    SubmissionRefusedError
-        None of them is in the queue: DAGMan cannot be told to leave out what it has not submitted.
+    Raises `SubmissionRefusedError` if none is in the queue: DAGMan cannot skip jobs that it has not submitted.
     """
     chosen = chosen_jobs(run, selection)
     forced, also = _passed(client, selection)
@@ -118,10 +103,7 @@ def cancel_some(run: RunPaths, client: CondorClient, cluster: int, selection: Jo
 def steer(run: RunPaths, client: CondorClient, book: Book, intervention: Intervention) -> bool:
     """Hold, release, pause or throttle.
 
-    Raises
-    ------
-    SubmissionRefusedError
-        HTCondor has no such order.
+    Raises `SubmissionRefusedError` if HTCondor has no such operation.
     """
     last = book.last
     assert last is not None
@@ -155,21 +137,13 @@ def steer(run: RunPaths, client: CondorClient, book: Book, intervention: Interve
 
 
 def unreached_notes(run: RunPaths, intervention: Intervention) -> tuple[str, ...]:
-    """What to say of jobs that an order was to reach, and that nobody could give it to.
-
-    Parameters
-    ----------
-    run
-        The run directory.
-    intervention
-        The order, which was taken. What was not submitted yet needs no release.
-    """
+    """Notes on jobs that a hold did not reach; jobs that are not submitted yet need no release."""
     if intervention.act != "hold":
         return ()
     if not intervention.selection.everything:
         return not_in_queue.told(run, chosen_jobs(run, intervention.selection), "hold")
     header = read_header(run)
-    # The final job comes after those that are held.
+    # The final job runs after the held ones.
     return not_in_queue.told(run, range(header.jobs - header.final), "hold")
 
 
@@ -187,7 +161,7 @@ def _cannot(act: str) -> SubmissionRefusedError:
 
 
 def _once_begun(order: Callable[[], None]) -> None:
-    """Give DAGMan an order, which it takes a few seconds after it was submitted."""
+    """Repeat a command until DAGMan accepts it, which takes some seconds after its submission."""
     deadline = time.monotonic() + _BEGUN_S
     while True:
         try:
@@ -199,7 +173,7 @@ def _once_begun(order: Callable[[], None]) -> None:
 
 
 def chosen_jobs(run: RunPaths, selection: JobSelection) -> list[int]:
-    """Numbers of the jobs that are meant."""
+    """Numbers of the selected jobs."""
     return JobTable(run).select(names=selection.jobs, labels=selection.labels)
 
 
@@ -209,7 +183,7 @@ def _in_queue(cluster: int, jobs: Iterable[int]) -> str:
 
 
 def _passed(client: CondorClient, selection: JobSelection) -> tuple[bool, str]:
-    """Whether jobs are to be forgotten, and what else they have to meet, as BPS reads ``--pass-thru``."""
+    """Parse ``--pass-thru`` as BPS does: whether to forget jobs, and an additional constraint."""
     words = selection.pass_thru.split()
     rest = " ".join(word for word in words if word != _FORCE)
     if rest.startswith("-"):
@@ -222,7 +196,7 @@ def _passed(client: CondorClient, selection: JobSelection) -> tuple[bool, str]:
 
 
 def _left(client: CondorClient, below: str, dagman: str = "false") -> list[str]:
-    """Jobs that are still there after a while, but for a final job that runs."""
+    """Jobs still in the queue after a wait, except a running final job."""
     deadline = time.monotonic() + _GONE_S
     while True:
         found = client.jobs(
@@ -244,7 +218,7 @@ def _note(run: RunPaths, steer: Steer, *, taken: bool = True) -> None:
 
 
 def _taken(run: RunPaths, steer: Steer) -> None:
-    """HTCondor has taken the order; it comes behind those that were taken before, which may be told of already."""
+    """Mark an intervention as accepted, and move it behind those accepted before, which may be events already."""
 
     def change(book: Book) -> tuple[Ordered, ...]:
         noted = [order for order in book.ordered if not order.taken and order.steer == steer]
@@ -255,5 +229,5 @@ def _taken(run: RunPaths, steer: Steer) -> None:
 
 
 def _unnote(run: RunPaths, steer: Steer) -> None:
-    """The order was not taken."""
+    """Delete the record of an intervention that failed."""
     amend_orders(run, lambda book: tuple(order for order in book.ordered if order.taken or order.steer != steer))

@@ -1,4 +1,4 @@
-"""Turns what became of a run, and what is to be different, into what a restart runs and what its jobs ask for."""
+"""Plans a restart: which jobs run again, and their requests."""
 
 from __future__ import annotations
 
@@ -36,33 +36,19 @@ _MACROS: Final[Mapping[str, str]] = {
     "requestDisk": "disk",
     "requestWalltime": "wall",
 }
-"""Macros of a node by the key that sets them."""
+"""Macro of a node per key that may be set."""
 _COMMANDS: Final[Mapping[str, str]] = {
     "requestMemory": "request_memory",
     "requestDisk": "request_disk",
     "requestWalltime": "allowed_execute_duration",
 }
-"""Commands of a submit description that are in it only where the label asked at first, by the same keys."""
+"""Commands that a submit description has only if the label's first request had the key."""
 
 
 def what_again(run: RunPaths, events: Iterable[Event], changes: RestartChanges, standing: Standing) -> Again:
-    """What a restart does.
+    """The plan of a restart.
 
-    Parameters
-    ----------
-    run
-        The run directory.
-    events
-        All that happened.
-    changes
-        What is to be different.
-    standing
-        Where the jobs stand.
-
-    Raises
-    ------
-    SubmissionRefusedError
-        There is nothing to run again, or something that cannot be set.
+    Raises `SubmissionRefusedError` if no job is left to run, or if something cannot be set.
     """
     if unknown := sorted(set(changes.set) - set(_MACROS)):
         raise SubmissionRefusedError(
@@ -91,21 +77,14 @@ def what_again(run: RunPaths, events: Iterable[Event], changes: RestartChanges, 
 
 
 class _Past(NamedTuple):
-    """What became of a run.
-
-    Attributes
-    ----------
-    state
-        Where its jobs stand.
-    grown
-        What jobs that ran out of memory were given last, in MiB.
-    requests
-        What jobs ask for of which somebody has set something before.
-    """
+    """The parts of a run's history that a restart needs."""
 
     state: RunState
+    """State of the run."""
     grown: dict[int, int]
+    """Last granted memory, in MiB, of jobs that ran out of memory."""
     requests: dict[int, Request]
+    """Requests that earlier interventions changed."""
 
 
 def _past(jobs: JobTable, events: Iterable[Event], standing: Standing) -> _Past:
@@ -123,17 +102,17 @@ def _past(jobs: JobTable, events: Iterable[Event], standing: Standing) -> _Past:
 
 
 def _chosen(jobs: JobTable, state: RunState, changes: RestartChanges) -> tuple[set[int], list[int]]:
-    """The jobs that run again, and those that begin with their first task."""
+    """The jobs that run again, and those of them that start from their first task."""
     chosen = select_for_restart(
         state, {number for number, label in enumerate(jobs.labels) if label in changes.from_labels}
     )
     again = set(chosen.jobs) | {job for job, code in enumerate(state.code) if code not in OVER}
-    # Of what was under way when DAGMan went away, nothing is by now.
+    # Jobs that were active when DAGMan ended are gone by now.
     return again, sorted({*chosen.anew, *chosen.busy})
 
 
 def _meant(run: RunPaths, changes: RestartChanges, again: set[int]) -> list[int]:
-    """The jobs of which something is set."""
+    """The jobs whose requests change."""
     if not changes.set:
         return []
     return sorted(again if changes.selection.everything else again & set(chosen_jobs(run, changes.selection)))
@@ -142,7 +121,7 @@ def _meant(run: RunPaths, changes: RestartChanges, again: set[int]) -> list[int]
 def _set(
     jobs: JobTable, past: _Past, meant: Iterable[int], said: Mapping[str, str], overrides: dict[int, dict[str, str]]
 ) -> list[Steer]:
-    """Add what is set to what jobs ask for from now on, and tell it."""
+    """Add changed requests to the overrides, and return their events."""
     requests = {job: past.requests.get(job, jobs.settings(job).request) for job in meant}
     for job, request in requests.items():
         own = overrides.setdefault(job, {})
@@ -152,21 +131,10 @@ def _set(
 
 
 def _macro(key: str, first: JobSettings, before: Request, after: Request) -> dict[str, str]:
-    """What has to be said of a node so that its job asks for something from now on.
+    """Macro or command of a node that changes its job's request.
 
-    Parameters
-    ----------
-    key
-        What is set.
-    first
-        What the submit description was written for.
-    before, after
-        What the job asked for last, and is to ask for.
-
-    Raises
-    ------
-    SubmissionRefusedError
-        A limit is to be taken away that stands in the description.
+    `first` are the settings of the submit description; `before` and `after` are the last and the new request. Raises
+    `SubmissionRefusedError` if a limit in the description would have to be removed.
     """
     value = _amount(key, after)
     if value is None and _amount(key, before) is None:
@@ -178,12 +146,12 @@ def _macro(key: str, first: JobSettings, before: Request, after: Request) -> dic
         )
     if _amount(key, first.request) is not None:
         return {_MACROS[key]: str(value)}
-    # Nothing in the description reads the macro: the command itself is given behind it.
+    # The description does not use the macro: append the command itself.
     return {f"{APPEND}{_COMMANDS[key]}": f"{value}M" if key == "requestDisk" else str(value)}
 
 
 def _amount(key: str, request: Request) -> int | None:
-    """What is asked for, in the unit of HTCondor's."""
+    """Requested amount, in HTCondor's unit; ``None`` without a request."""
     return {
         "requestCpus": request.cpus,
         "requestMemory": None if request.memory_b is None else math.ceil(request.memory_b / MIB),
@@ -193,7 +161,7 @@ def _amount(key: str, request: Request) -> int | None:
 
 
 def _kept_memory(jobs: JobTable, grown: Mapping[int, int], again: Iterable[int]) -> dict[int, dict[str, str]]:
-    """Jobs that ran out of memory begin with what they were given last, and not with what they asked for at first."""
+    """Memory overrides: jobs that ran out of memory start with their last granted memory, not their first request."""
     found: dict[int, dict[str, str]] = {}
     for job in again:
         asked = jobs.settings(job).request.memory_b

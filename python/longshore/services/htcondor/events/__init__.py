@@ -1,1 +1,1 @@
-"""From HTCondor's logs to the events of a run."""
+"""Conversion of HTCondor's logs into the events of a run."""

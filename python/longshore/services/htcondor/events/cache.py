@@ -1,4 +1,4 @@
-"""Keeps how far a run was read, in ``cache/htcondor`` of its directory, and holds others off while that is written."""
+"""Caches the read state of a run's logs in ``cache/htcondor`` of its directory, under a lock."""
 
 from __future__ import annotations
 
@@ -17,65 +17,49 @@ from longshore.world.files.locks import take_lock
 FORMAT: Final = 2
 _STATE: Final = "state"
 _WAIT_S: Final = 20.0
-"""How long whoever reads a log for the first time is waited for; after that it is read beside."""
+"""Seconds to wait for another reader's lock; after that, the logs are read without the cache."""
 
 
 class Told(msgspec.Struct, kw_only=True):
-    """How far a run was read: ``cache/htcondor/state``.
-
-    Attributes
-    ----------
-    lives
-        Number of submissions that were begun to be told of.
-    orders
-        Number of orders that were told.
-    place
-        How far the log of the newest of them was read.
-    sizes
-        Bytes of each life's file that count.
-    number
-        Number of the next event of the newest life.
-    finished
-        Whether its end is told.
-    standing
-        Where the jobs stand.
-    """
+    """The read state of a run: ``cache/htcondor/state``."""
 
     format: int = FORMAT
     lives: int = 0
+    """Number of submissions whose events were begun."""
     orders: int = 0
+    """Number of recorded interventions that became events."""
     place: Place = Place()
+    """Read position in the log of the newest of those submissions."""
     sizes: list[int] = []
+    """Valid bytes of each submission's file of events."""
     number: int = 0
+    """Number of the next event of the newest submission."""
     finished: bool = False
+    """Whether the events contain the end of that submission."""
     standing: Kept | None = None
+    """Phases of the jobs; ``None`` before the first."""
 
 
 def read_told(folder: Path) -> Told:
-    """What was kept.
+    """Read the cached state.
 
-    Raises
-    ------
-    OSError
-        Nothing is there, or it cannot be read.
-    msgspec.MsgspecError
-        It is damaged.
+    Raises `OSError` if it is absent or unreadable, `msgspec.MsgspecError` if it is damaged.
     """
     return msgspec.msgpack.decode((folder / _STATE).read_bytes(), type=Told)
 
 
 def is_told(folder: Path) -> bool:
-    """Whether anything was kept."""
+    """Whether there is a cached state."""
     return (folder / _STATE).exists()
 
 
 def write_told(folder: Path, told: Told) -> None:
-    """Keep it, whole or not at all."""
+    """Write the state atomically."""
     write_atomically(folder / _STATE, msgspec.msgpack.encode(told))
 
 
 def forget_told(folder: Path) -> None:
-    """Have all be read anew."""
+    """Delete the cached state and events, so that all logs are read anew."""
     (folder / _STATE).unlink(missing_ok=True)
     for path in folder.glob("*.jsonl"):
         path.unlink()
@@ -83,14 +67,9 @@ def forget_told(folder: Path) -> None:
 
 @contextmanager
 def held_off(folder: Path, *, wait_s: float = _WAIT_S) -> Iterator[bool]:
-    """Hold others off; false where nothing can be kept.
+    """Lock the cache against other readers; yields false if the cache cannot be used.
 
-    Parameters
-    ----------
-    folder
-        Where it is kept.
-    wait_s
-        How long to wait for somebody else, who may have been stopped.
+    `wait_s` limits the wait for another process, which may be stopped.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -104,7 +83,7 @@ def held_off(folder: Path, *, wait_s: float = _WAIT_S) -> Iterator[bool]:
 
 
 class _Course(msgspec.Struct):
-    """What says of what was kept whether anything can follow."""
+    """The fields of the state that say whether more events can follow."""
 
     format: int
     lives: int
@@ -112,7 +91,7 @@ class _Course(msgspec.Struct):
 
 
 def is_all_told(folder: Path, lives: int) -> bool:
-    """Whether the end of so many submissions was told of, as far as that can be seen without holding others off."""
+    """Whether the cache has the end of this submission; read without the lock, so only a hint."""
     try:
         course = msgspec.msgpack.decode((folder / _STATE).read_bytes(), type=_Course)
     except (OSError, msgspec.MsgspecError):

@@ -1,4 +1,4 @@
-"""Turns the end of DAGMan into why jobs came to nothing of which no log has a word."""
+"""Explains, from the end of DAGMan and its messages, failures of jobs that no log records."""
 
 from __future__ import annotations
 
@@ -13,20 +13,10 @@ from longshore.services.htcondor.events.job_phases import Phase, Standing
 
 
 def never_submitted(run: RunPaths, said: Path, end: End, standing: Standing, *, any_log: bool) -> dict[int, str]:
-    """Why jobs failed that DAGMan never submitted.
+    """Reasons for the failure of jobs that DAGMan never submitted.
 
-    Parameters
-    ----------
-    run
-        The run directory.
-    said
-        What DAGMan wrote for people; it need not be there.
-    end
-        How it ended.
-    standing
-        Where the jobs stood then.
-    any_log
-        Whether it submitted anything.
+    `said` is the path of DAGMan's messages, which may be missing. `standing` has the jobs' phases at the end. `any_log`
+    says whether DAGMan submitted anything.
     """
     failures = submit_failures(said, len(standing.phase))
     if end.removed:
@@ -35,7 +25,7 @@ def never_submitted(run: RunPaths, said: Path, end: End, standing: Standing, *, 
     if wrong and not any_log:
         return failures | dict.fromkeys(_ready(run, standing), f"DAGMan refuses to run the graph: {wrong[0]}")
     if end.exit and not (failures or standing.failed or standing.cancelled):
-        # No job failed, so that DAGMan did is its own affair.
+        # No job failed: the error is DAGMan's own.
         why = [*gate_failures(said), *reversed(wrong)][:1]
         words = ": ".join([f"DAGMan ended with exit code {end.exit}", *why])
         return dict.fromkeys(_ready(run, standing), words)
@@ -43,7 +33,7 @@ def never_submitted(run: RunPaths, said: Path, end: End, standing: Standing, *, 
 
 
 def _ready(run: RunPaths, standing: Standing) -> Iterator[int]:
-    """Jobs that have not begun, and wait for none that is not over."""
+    """Jobs that have not started although all their parents and barriers are over."""
     phase = standing.phase
     jobs = JobTable(run, "parents")
     behind = {

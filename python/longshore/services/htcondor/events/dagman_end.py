@@ -1,4 +1,4 @@
-"""Turns the log of DAGMan's own job into how it ended, and why."""
+"""Reads how and why DAGMan ended, from the log of its own job."""
 
 from __future__ import annotations
 
@@ -12,36 +12,19 @@ from longshore.services.htcondor.events.parse_record import terminated, words_of
 
 
 class End(msgspec.Struct, frozen=True, kw_only=True):
-    """DAGMan is over.
-
-    Attributes
-    ----------
-    at
-        When.
-    removed
-        Whether somebody removed it, or it is gone without a word.
-    reason
-        Why it was removed, or by which signal it ended; empty where it ended by itself or nobody says.
-    exit
-        Its exit code; ``None`` where it has none, or nobody says.
-    """
+    """The end of DAGMan's job."""
 
     at: float
     removed: bool
+    """Whether it was removed, or vanished without a record."""
     reason: str = ""
+    """Reason of the removal, or the signal that ended it; empty if it exited, or if no reason is known."""
     exit: int | None = None
+    """Exit code; ``None`` if it has none, or if it is not known."""
 
 
 def last_word(path: Path, cluster: int) -> End | None:
-    """How DAGMan's own job ended, as its log tells.
-
-    Parameters
-    ----------
-    path
-        The log.
-    cluster
-        Its number: the log may have that of an earlier submission.
-    """
+    """The end of DAGMan's job `cluster` by its log, which may contain earlier submissions; ``None`` if not over."""
     end: End | None = None
     for record in EventLog(path).read():
         if record.cluster != cluster:

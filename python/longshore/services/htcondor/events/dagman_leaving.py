@@ -1,4 +1,4 @@
-"""Turns what a schedd remembers of a DAGMan that left its queue into how that ended, as its log may be seen late."""
+"""Reads DAGMan's end from the schedd's history, because the log of another host may be visible late."""
 
 from __future__ import annotations
 
@@ -12,39 +12,32 @@ from longshore.services.htcondor.submissions import Handed
 
 _ASKED: Final = ("JobStatus", "ExitCode", "CompletionDate")
 _COMPLETED: Final = 4
-"""``JobStatus`` of a job that ended by itself."""
+"""``JobStatus`` of a job that exited."""
 _CLOCKS_S: Final = 3600
-"""What clocks of two hosts may differ by."""
+"""Maximum difference between two hosts' clocks."""
 
 
 class Leaving:
-    """What is known of DAGMans that ended by themselves; each is asked about until then."""
+    """Cached ends of DAGMan jobs that exited, by constraint."""
 
     def __init__(self) -> None:
         self._known: dict[str, End] = {}
 
     def of(self, client: CondorClient, constraint: str, handed: Handed) -> End | Unreachable | None:
-        """How it ended; ``None`` where it was removed, or nobody remembers.
+        """DAGMan's end by the history; ``None`` if it was removed, or is not in the history.
 
-        Parameters
-        ----------
-        client
-            Of its schedd.
-        constraint
-            What its job meets.
-        handed
-            The submission.
+        `constraint` is met by DAGMan's job of the submission `handed`.
         """
         if (end := self._known.get(constraint)) is not None:
             return end
         try:
-            # A history may be long: what is older than the submission is not looked at.
+            # A history may be long: the search stops at the time of the submission.
             before = f"EnteredCurrentStatus < {int(handed.life.t) - _CLOCKS_S}"
             found = client.history(constraint, _ASKED, since=before)
         except UnreachableError as error:
             return Unreachable(why=error.message)
         except LongshoreError:
-            # Not every schedd shows its history.
+            # Some schedds do not allow reading their history.
             return None
         if not found or found[0].get("JobStatus") != _COMPLETED or "ExitCode" not in found[0]:
             return None

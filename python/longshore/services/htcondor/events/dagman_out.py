@@ -1,4 +1,4 @@
-"""Turns what DAGMan wrote for people into what is said nowhere else: which nodes came to nothing, and why."""
+"""Parses DAGMan's messages, ``run.dag.dagman.out``, for failures to submit nodes that no log records."""
 
 from __future__ import annotations
 
@@ -15,22 +15,14 @@ _SAID: Final = re.compile(rb"\n\d\d/\d\d/\d\d(?:\d\d)? \d\d:\d\d:\d\d(?:\.\d+)? 
 _STAMP: Final = re.compile(rb"^\n\d\d/\d\d/\d\d(?:\d\d)? \d\d:\d\d:\d\d(?:\.\d+)? ")
 _ERROR: Final = re.compile(rb"\n\d\d/\d\d/\d\d(?:\d\d)? [\d:.]+ ((?:ERROR|Warning is fatal error)\b[^\n]*)")
 _OF_JOBS: Final = (b"ERROR: the following", b"ERROR: a node failed")
-"""Begins what says no more than that jobs failed."""
+"""Prefixes of messages that only report failed jobs."""
 _MOST: Final = 3
 _BEFORE: Final = 4000
-"""Bytes in front of the word that a node is given up in which the reason stands."""
+"""Bytes before the message that a node is given up, to search for the reason."""
 
 
 def submit_failures(path: Path, size: int) -> dict[int, str]:
-    """Why jobs could not be submitted, for those of which DAGMan says so.
-
-    Parameters
-    ----------
-    path
-        ``run.dag.dagman.out``; it need not be there.
-    size
-        Number of jobs of the run.
-    """
+    """Reasons why jobs could not be submitted; `size` is the number of jobs, the file may be missing."""
     found: dict[int, str] = {}
     try:
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
@@ -40,19 +32,13 @@ def submit_failures(path: Path, size: int) -> dict[int, str]:
                 if 0 <= job < size:
                     found[job] = _reason(text[max(0, given_up.start() - _BEFORE) : given_up.start()])
     except (OSError, ValueError):
-        # It is not there, or empty.
+        # The file is missing or empty.
         return found
     return found
 
 
 def gate_failures(path: Path) -> list[str]:
-    """What DAGMan says of gates between groups that could not do their work; what is behind one never runs.
-
-    Parameters
-    ----------
-    path
-        ``run.dag.dagman.out``; it need not be there.
-    """
+    """Messages on gates between groups whose script failed: jobs behind one never run. The file may be missing."""
     try:
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
             return [found[0].decode("utf-8", "replace") for found in _GATE.finditer(text)]
@@ -61,13 +47,7 @@ def gate_failures(path: Path) -> list[str]:
 
 
 def refusal(path: Path) -> list[str]:
-    """What DAGMan says is wrong with the DAG, or with where it runs; nothing of jobs that failed.
-
-    Parameters
-    ----------
-    path
-        ``run.dag.dagman.out``; it need not be there.
-    """
+    """Messages on errors of the DAG or its environment, not on failed jobs. The file may be missing."""
     found: list[str] = []
     try:
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:

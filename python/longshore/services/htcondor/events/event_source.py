@@ -1,7 +1,7 @@
-"""Turns what HTCondor wrote about a run, and what was ordered, into its events, kept where they can be deleted.
+"""Reads the events of a run from HTCondor's logs and from recorded interventions, with a cache that can be deleted.
 
-What was read once is not read again: the events lie in ``cache/htcondor``, a file per submission as in a journal,
-beside where each job stands and how far the log was read. Without that folder all is read anew.
+A log is read once: the events are in ``cache/htcondor``, a file per submission as in a journal, beside the jobs'
+phases and the read position. Without that folder all logs are read anew.
 """
 
 from __future__ import annotations
@@ -53,29 +53,28 @@ _FOLDER: Final = "htcondor"
 _UNKEPT: Final = "unkept:"
 _WHOLE: Final = "whole:"
 _LATE_S: Final = 120.0
-"""How much later than it was written a log is seen here at most."""
+"""Seconds after which a log written on another host should be visible here."""
 _AT_ONCE: Final = 5000
-"""Events that are written together."""
+"""Number of events per write."""
 
 _Piece = TypeVar("_Piece")
 _Tell: TypeAlias = Callable[[Story, EventLog, list[Steer]], Iterator[_Piece]]
-"""Reads what is new in a log, with what was ordered meanwhile."""
+"""Reads new records of a log, together with the interventions of that time."""
 
 
 class Reading:
-    """The events of one run.
+    """Reader of the events of one run.
 
     Parameters
     ----------
     run
         The run directory.
     book
-        What was handed over and ordered.
+        Its submissions and interventions.
     is_gone
-        Says of the newest submission whether DAGMan and all its jobs have left the queue; asked only where that does
-        not follow from its log.
+        Whether DAGMan and all jobs of the newest submission have left the queue; called only if the log does not say.
     remembered
-        How DAGMan ended as the schedd remembers it; asked only where it is gone without a word in its log.
+        DAGMan's end by the schedd's history; called only if it is gone without a record in its log.
     """
 
     def __init__(
@@ -94,17 +93,14 @@ class Reading:
         self._standing: Standing | None = None
         self._final = False
         self._ends: dict[int, End | None] = {}
-        """How submissions ended, where that was asked in advance."""
+        """Ends of submissions, by number, where already determined."""
         self._left: Event | None = None
-        """The last word on the jobs that were left when DAGMan ended."""
+        """The event that deletes the jobs left when DAGMan ended."""
 
     def events(self, mark: Mark = "") -> tuple[Iterator[Event], Mark]:
-        """What happened since a mark.
+        """Events since a mark, and the new mark.
 
-        Raises
-        ------
-        StaleMark
-            What was told up to that mark no longer holds.
+        Raises `StaleMarkError` if the mark is invalid, so that the caller must read from the start.
         """
         if not self._keep():
             return self._unkept(mark)
@@ -113,12 +109,10 @@ class Reading:
         return read_since(self._folder, mark)
 
     def course(self, mark: Mark = "") -> tuple[Iterator[News], Mark]:
-        """The same in short; of a run that is over and was not read before, it is read once, and nothing is kept.
+        """Like `events`, but an attempt that succeeded may be one event.
 
-        Raises
-        ------
-        StaleMark
-            What was told up to that mark no longer holds.
+        A run that is over and has no cache is read once, and nothing is cached. Raises `StaleMarkError` if the mark is
+        invalid.
         """
         whole = self.mark_of_all()
         if mark == whole:
@@ -135,7 +129,7 @@ class Reading:
         return self._unnumbered(self._in_short), whole
 
     def mark_of_all(self) -> Mark:
-        """What tells all that was written about a run from all that is after anything was added."""
+        """Mark of a complete uncached read: it changes when anything is added to the run."""
         number = len(self._book.handed)
         try:
             about = nodes_log(self._run, number, newest=number).stat()
@@ -144,22 +138,22 @@ class Reading:
         return f"{_WHOLE}{number}:{len(self._book.taken)}:{about.st_ino}:{about.st_size}"
 
     def in_short(self) -> Standing | None:
-        """Where that left the jobs, but for the memory they were given; ``None`` where it was not read to its end."""
+        """Phases after `course`, without granted memory; ``None`` if that did not read to the end."""
         return self._standing if self._told.finished else None
 
     def standing(self) -> Standing:
-        """Where the jobs stand, once all is read."""
+        """Phases of the jobs, after reading all logs."""
         if not self._keep():
             self._unkept("")
         return self._now()
 
-    # ---------------------------------------------------------------------------------------------------------- keeping
+    # ------------------------------------------------------------------------------------------------------------ cache
 
     def _keep(self) -> bool:
-        """Read what is new, and keep it; false where that cannot be done."""
+        """Read new records into the cache; false if the cache cannot be used."""
         newest, self._ends = len(self._book.handed), {}
         if newest and not is_all_told(self._folder, newest):
-            # A schedd may be long silent, for which nobody else is to wait.
+            # Before the lock: a schedd may take long to answer, and other readers must not wait for it.
             self._ends[newest] = self._end_of(newest)
         with held_off(self._folder) as may_write:
             if not may_write:
@@ -167,17 +161,17 @@ class Reading:
             try:
                 self._advance()
             except OSError:
-                # If it was no full disk, reading it all tells what it was.
+                # A full disk does not prevent an uncached read, which raises any other error.
                 return False
         return True
 
     def _unkept(self, mark: Mark) -> tuple[Iterator[Event], Mark]:
-        """All events, read from the beginning, where nothing can be written: of somebody else's run, or a full disk."""
+        """All events, read without a cache: another user's run, or a full disk."""
         found: list[Event] = []
         with collection_paused():
             self._told, self._standing = Told(), None
             for event in self._in_truth(self._story(), lambda: found):
-                found.append(event)  # noqa: PERF402 - what was found is looked at meanwhile
+                found.append(event)  # noqa: PERF402 - the list is read meanwhile
         before = int(mark.removeprefix(_UNKEPT) or 0) if mark.startswith(_UNKEPT) or not mark else -1
         if not 0 <= before <= len(found):
             raise StaleMarkError
@@ -193,7 +187,7 @@ class Reading:
                 there = path.stat().st_size
                 whole = whole and there >= size
                 if there > size:
-                    # Somebody died before he could say that he had written it.
+                    # A reader died between writing events and writing the state.
                     os.truncate(path, size)
         except (OSError, msgspec.MsgspecError):
             whole = False
@@ -212,7 +206,7 @@ class Reading:
         write_told(self._folder, self._told)
 
     def _advance(self) -> None:
-        """Read what is new, and write down what it means."""
+        """Read new records, and append their events to the cache."""
         self._load()
         told = self._told
         if told.finished and told.lives == len(self._book.handed):
@@ -228,7 +222,7 @@ class Reading:
             self._say_who_waits()
 
     def _write(self, events: Iterable[Event]) -> bool:
-        """Append events to the files of their lives; return whether there were any."""
+        """Append events to the files of their submissions; return whether there were any."""
         file: BinaryIO | None = None
         life = 0
         lines: list[bytes] = []
@@ -240,7 +234,7 @@ class Reading:
         try:
             for event in self._in_truth(events, written):
                 if isinstance(event, Life):
-                    # What is left of the life before, although the newest by now is another one.
+                    # The last events of the submission before.
                     self._flush(file, life, lines)
                     if file is not None:
                         file.close()
@@ -266,9 +260,9 @@ class Reading:
             lines.clear()
 
     def _in_truth(self, events: Iterable[Event], before: Callable[[], Iterable[Event]]) -> Iterator[Event]:
-        """The events, with what follows only from all before: the state at the end, and which jobs were left there.
+        """The events, completed by those that depend on all before: the final state, and the jobs left at the end.
 
-        Of those that never ran, most were pruned and not cancelled.
+        Most of the jobs left never ran, and were pruned, not cancelled.
         """
         state: RunState | None = None
         for event in events:
@@ -291,7 +285,7 @@ class Reading:
         return replay(JobTable(self._run, "parents"), events)
 
     def _say_who_waits(self) -> None:
-        """Leave to reports why jobs are held."""
+        """Write for reports why jobs are held."""
         reasons: dict[str, tuple[int, ...]] = {}
         for job, hold in sorted(self._now().holds.items()):
             name = f"held by HTCondor: {hold.reason}"
@@ -311,7 +305,7 @@ class Reading:
         return self._standing
 
     def _story(self) -> Iterator[Event]:
-        """What is new, each event with its number."""
+        """New events, numbered."""
         told = self._told
         for event in self._unnumbered(self._at_length):
             if not isinstance(event, Life):
@@ -341,7 +335,7 @@ class Reading:
         told.lives += 1
         told.sizes.append(0)
         told.place, told.number, told.finished = Place(), 1, False
-        # What was taken too late for the life before is not told of this one.
+        # Interventions accepted too late for the submission before are no events of this one.
         told.orders = sum(order.life < told.lives for order in self._book.taken)
         yield msgspec.structs.replace(handed.life, life=told.lives)
         if handed.restarted is not None:
@@ -350,9 +344,9 @@ class Reading:
             yield from handed.steers
 
     def _of_life(self, story: Story, number: int, tell: _Tell[_Piece]) -> Iterator[Event | _Piece]:
-        """What the log of one submission tells, with what was ordered meanwhile."""
+        """Events of one submission, from its log, its interventions and its end."""
         told, newest = self._told, len(self._book.handed)
-        # Asked before the log is read: what was written before DAGMan's end is there by then.
+        # Determined before the log is read, so that the log is complete if DAGMan has ended.
         end = self._ends[number] if number in self._ends else self._end_of(number)
         log = EventLog(nodes_log(self._run, number, newest=newest), told.place)
         orders = [order.steer for order in self._book.taken[told.orders :] if order.life == number]
@@ -378,7 +372,7 @@ class Reading:
             yield from story.take(record)
 
     def _in_short(self, story: Story, log: EventLog, orders: list[Steer]) -> Iterator[News]:
-        # An order has its place among the beginnings of attempts, too.
+        # Interventions must be ordered among starts of attempts, which brief events omit.
         return self._at_length(story, log, orders) if orders else Course(story, log).news()
 
     def _order(self, story: Story, steer: Steer) -> Iterable[Event]:
@@ -386,7 +380,7 @@ class Reading:
         return story.cancel(steer) if steer.act == "cancel" and not steer.select else (steer,)
 
     def _asked(self, life: int) -> Steer | None:
-        """The newest order to end a submission of which is not written down whether it was taken."""
+        """Latest cancel command that HTCondor has not confirmed."""
         found = [order.steer for order in self._book.ordered if order.life == life and not order.taken]
         return found[-1] if found else None
 
@@ -396,17 +390,17 @@ class Reading:
         path = dagman_log(self._run, number, newest=newest)
         if (end := last_word(path, handed.cluster)) is not None and (number < newest or not end.removed):
             return end
-        # Jobs of a DAGMan that was removed may have to be killed yet, when it is gone itself.
+        # After DAGMan was removed and is gone, some of its jobs may still be running.
         if number == newest and not self._is_gone():
             return None
-        # It may have said so in between.
+        # The log may have been written in between.
         if (end := last_word(path, handed.cluster)) is not None:
             return end
         remembered = self._remembered() if number == newest else None
         if isinstance(remembered, Unreachable):
             return None
         if remembered is not None:
-            # What is written on another host may be seen late; but a log that is lost is not waited for.
+            # A log from another host may appear late; a lost one is not waited for.
             return remembered if time.time() - remembered.at > _LATE_S else None
         at = handed.life.t
         with suppress(OSError):
@@ -415,7 +409,7 @@ class Reading:
 
 
 def _requests_in(handed: Iterable[Handed]) -> dict[int, Request]:
-    """What jobs ask for since somebody set it: what one restart sets, the next keeps."""
+    """Changed requests per job; a change in one restart also holds for later ones."""
     return {
         job: steer.request
         for each in handed
@@ -426,4 +420,4 @@ def _requests_in(handed: Iterable[Handed]) -> dict[int, Request]:
 
 
 class _ReplacedError(Exception):
-    """The log is not the one that was read before."""
+    """The log is another file than the one read before."""

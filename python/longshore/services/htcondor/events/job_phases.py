@@ -1,4 +1,4 @@
-"""Where every job of a DAG stands, in a few bytes per job that can be written down and taken up again."""
+"""Phases of all jobs of a DAG, compact and serializable."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from longshore.services.htcondor.events.provisioner import Provider
 
 
 class Phase(IntEnum):
-    """What is known of a job's newest attempt."""
+    """State of a job's newest attempt."""
 
     IDLE = 0
-    """There is none in the queue."""
+    """No attempt is in the queue."""
     PENDING = 1
     RUNNING = 2
     OUT = 3
-    """It was taken from its machine, and nobody knows yet what comes next."""
+    """The attempt left its machine; the job's next step is not known yet."""
     HELD = 4
     OVER = 5
 
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True):
-    """All of it as it is written down; see `Standing`."""
+    """Serialized form of `Standing`."""
 
     attempts: bytes
     phase: bytes
@@ -47,65 +47,44 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Standing:
-    """Where every job stands.
-
-    Parameters
-    ----------
-    size
-        Number of jobs.
-
-    Attributes
-    ----------
-    attempts
-        Number of the newest attempt; 0 before the first.
-    phase, since
-        A `Phase`, and when it began.
-    memory
-        Memory that the newest attempt was given, in MiB; 0 is not known.
-    cluster, first
-        What HTCondor calls it, and how many attempts there were before those of that cluster.
-    earlier
-        The same of clusters before, for jobs that had several.
-    jobs
-        The job per cluster in the queue; -1 for what is none of ours.
-    waited
-        How long those waited that run.
-    tries
-        Bad ends of nodes that DAGMan itself submits again.
-    holds
-        Why those are held that are.
-    causes
-        Why the last attempt ended badly of those that nobody has decided about, or that are held.
-    cancelled
-        Whether the run was cancelled.
-    told_ahead
-        When that was ordered, where it was told before HTCondor was known to have taken it.
-    failed
-        Whether any job failed, or was removed, since the run was handed over.
-    provider
-        Where the job stands that starts machines.
-    """
+    """Phases of all jobs, and what the log says of their newest attempts; arrays are indexed by job number."""
 
     def __init__(self, size: int) -> None:
         self.attempts = array("i", bytes(4 * size))
+        """Number of the newest attempt; 0 before the first."""
         self.phase = bytearray(size)
+        """A `Phase` per job."""
         self.since = array("d", bytes(8 * size))
+        """Time at which the phase began."""
         self.memory = array("i", bytes(4 * size))
+        """Memory granted to the newest attempt, in MiB; 0 if not known."""
         self.cluster = array("i", bytes(4 * size))
+        """HTCondor's cluster number of the newest attempt."""
         self.first = array("i", bytes(4 * size))
+        """Number of attempts before those of that cluster."""
         self.earlier: dict[int, list[tuple[int, int]]] = {}
+        """Pairs of `first` and `cluster` for earlier clusters of a job."""
         self.jobs: dict[int, int] = {}
+        """Job number per cluster in the queue; -1 for nodes that are no jobs of the run."""
         self.waited: dict[int, float] = {}
+        """Seconds in the queue, for running jobs."""
         self.tries: dict[int, int] = {}
+        """Failures of nodes that DAGMan itself retries."""
         self.holds: dict[int, Hold] = {}
+        """Reasons of the jobs that are held."""
         self.causes: dict[int, Cause] = {}
+        """Cause of the last failed attempt, for jobs that are held or not decided yet."""
         self.cancelled = False
+        """Whether the run was cancelled."""
         self.told_ahead = 0.0
+        """Time of a cancel that became an event before HTCondor's confirmation was recorded; 0 if none."""
         self.failed = False
+        """Whether any job failed or was removed since the submission."""
         self.provider: Provider | None = None
+        """State of the provisioning job."""
 
     def kept(self) -> Kept:
-        """All of it, to be written down."""
+        """Serialize."""
         return Kept(
             attempts=self.attempts.tobytes(),
             phase=bytes(self.phase),
@@ -126,7 +105,7 @@ class Standing:
         )
 
     def take_up(self, kept: Kept) -> None:
-        """Go on from what was written down."""
+        """Restore from the serialized form."""
         self.attempts = array("i", kept.attempts)
         self.phase = bytearray(kept.phase)
         self.since = array("d", kept.since)
@@ -138,22 +117,22 @@ class Standing:
         self.told_ahead, self.failed, self.provider = kept.told_ahead, kept.failed, kept.provider
 
     def name(self, job: int) -> str:
-        """What HTCondor calls the newest attempt."""
+        """HTCondor's id of the newest attempt."""
         return f"{self.cluster[job]}.0"
 
     def batch(self, job: int) -> str:
-        """What tells the newest attempt from any other of the run."""
+        """Identifier of the newest attempt, unique in the run."""
         return f"{self.cluster[job]}.0-{self.attempts[job]}"
 
     def submitted(self, job: int, cluster: int) -> None:
-        """Take note that HTCondor calls the attempts to come by another number."""
+        """Record the new cluster of a job's next attempts."""
         if self.cluster[job]:
             self.earlier.setdefault(job, []).append((self.first[job], self.cluster[job]))
         self.cluster[job] = cluster
         self.first[job] = self.attempts[job]
 
     def start_of(self, job: int, attempt: int) -> tuple[int, int]:
-        """The cluster of an attempt, and which of that cluster's starts it was, counted from 1."""
+        """Cluster of an attempt, and its start number in that cluster, counted from 1."""
         first, cluster = self.first[job], self.cluster[job]
         for before, earlier in reversed(self.earlier.get(job, ())):
             if attempt > first:

@@ -1,7 +1,7 @@
-"""Turns the text of a user log of HTCondor's, as far as it has grown, into its records.
+"""Reads records from a growing HTCondor user log.
 
-The text is read here and not by the bindings, which are slower. A record that is still being written is left for the
-next time; a log that was replaced, or made shorter, is said to be another.
+The text is parsed here, because the bindings are slower. An incomplete record is left for the next read; a log that
+was replaced or truncated is reported.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from typing import Final
 import msgspec
 
 _PIECE: Final = 1 << 18
-"""Bytes read at a time: of what fits into the processor's own memory, the records are made in half the time."""
+"""Bytes per read: a piece that fits into the processor's cache is parsed in half the time."""
 _HEAD: Final = 200
-"""Bytes of the beginning by which a log is known again: its first record names a cluster and a second."""
+"""Bytes of the start that identify a log: its first record has a cluster and a time."""
 _END: Final = b"\n...\n"
 _HEADER: Final = re.compile(
     rb"(\d{3}) \((\d+)\.(-?\d+)\.(-?\d+)\) "
@@ -27,61 +27,39 @@ _HEADER: Final = re.compile(
 
 
 class Record(msgspec.Struct, frozen=True, gc=False):
-    """One event of a job.
-
-    Attributes
-    ----------
-    kind
-        Its number, as HTCondor's manual has it.
-    cluster, proc
-        The job.
-    at
-        When it was written, in seconds since the epoch.
-    body
-        What follows in its first line, and the lines below.
-    """
+    """One event of a job in the log."""
 
     kind: int
+    """Number of the event type, as in HTCondor's manual."""
     cluster: int
     proc: int
     at: float
+    """Time of the record, in seconds since the epoch."""
     body: bytes
+    """The rest of its first line, and the lines below."""
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a log was read.
-
-    Attributes
-    ----------
-    inode, head
-        Which file that was: its number, and how it begins.
-    offset
-        Bytes read.
-    """
+    """A read position in a log."""
 
     inode: int = 0
     head: bytes = b""
+    """First bytes of the file, which with the inode identify it."""
     offset: int = 0
+    """Bytes read."""
 
 
 class EventLog:
-    """A log that grows.
-
-    Parameters
-    ----------
-    path
-        The file; it need not be there yet.
-    place
-        How far it was read before.
+    """A growing user log; the file need not exist yet.
 
     Attributes
     ----------
     place
-        How far it has been read.
+        The read position.
     replaced
-        Whether what is there is not what was read before: it has been read from its beginning.
+        Whether another file is there than was read before; it is read from its start.
     torn
-        Pieces of text that are no records.
+        Number of texts that are no records.
     """
 
     def __init__(self, path: Path, place: Place | None = None) -> None:
@@ -94,23 +72,17 @@ class EventLog:
         self._year = 0
 
     def read(self) -> Iterator[Record]:
-        """Every whole record that was not read before, in order.
+        """New complete records, in order.
 
-        Raises
-        ------
-        OSError
-            The file is there and cannot be read.
+        Raises `OSError` if the file exists and cannot be read.
         """
         for texts in self.pieces():
             yield from filter(None, map(self.record, texts))
 
     def pieces(self) -> Iterator[list[bytes]]:
-        """The same as text, many at a time; one that is no record is among them.
+        """Texts of new complete records, many at a time; some may be no records.
 
-        Raises
-        ------
-        OSError
-            The file is there and cannot be read.
+        Raises `OSError` if the file exists and cannot be read.
         """
         try:
             file = self._path.open("rb")
@@ -140,8 +112,8 @@ class EventLog:
         self.place = Place()
 
     def record(self, text: bytes) -> Record | None:
-        """The record that a text is; ``None`` if it is none."""
-        # Nearly all are of one form, and most of a second's records come together: patterns take thrice as long.
+        """Parse a record; ``None`` if the text is none."""
+        # Nearly all have one form, and records of one second are adjacent: a pattern takes three times as long.
         bracket = text.find(b")", 8, 60)
         at = self._seconds.get(text[bracket + 2 : bracket + 22])
         if at is not None:
@@ -158,7 +130,7 @@ class EventLog:
         return record
 
     def time_of(self, text: bytes) -> float | None:
-        """When a record was written; ``None`` if the text is none."""
+        """Time of a record; ``None`` if the text is none."""
         bracket = text.find(b")", 8, 60)
         at = self._seconds.get(text[bracket + 2 : bracket + 22])
         if at is None and (record := self.record(text)) is not None:
@@ -174,7 +146,7 @@ class EventLog:
         return Record(int(kind), int(cluster), int(proc), self._time(found), text[found.end() :])
 
     def _time(self, found: re.Match[bytes]) -> float:
-        # All but the seconds is the same for many records one after another, and calendars are slow.
+        # Adjacent records share all but the seconds, and date arithmetic is slow.
         minute = found.string[found.start(5 if found[5] else 8) : found.end(12)] + (found[15] or b"")
         start = self._hours.get(minute)
         if start is None:
@@ -185,7 +157,7 @@ class EventLog:
         if found[5]:
             year, month, day = int(found[5]), int(found[6]), int(found[7])
         else:
-            # Of old logs; without a year, it is that in which the log was written to last.
+            # Old logs have no year: that of the last write is assumed.
             said = int(found[10] or self._year)
             year, month, day = said + (2000 if said < 100 else 0), int(found[8]), int(found[9])
         hour, minute, zone = int(found[11]), int(found[12]), found[15]

@@ -1,4 +1,4 @@
-"""Turns the words of one record of HTCondor's log into what they say: how an attempt ended, on what host, and why."""
+"""Parses the body of one log record: an attempt's end, host, granted memory, usage, and hold reasons."""
 
 from __future__ import annotations
 
@@ -28,47 +28,29 @@ _EXIT_SAID: Final = re.compile(r"\bexit(?:ed|ing)?(?: with)?(?: code| status)? (
 
 
 class Ending(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """How an attempt ended.
-
-    Attributes
-    ----------
-    exit, signal
-        Its exit code, or the number of the signal that ended it.
-    cause
-        Why that is no success.
-    reason
-        The same in HTCondor's words.
-    requeued
-        Whether HTCondor starts the job again by itself.
-    cpu_s, rss_b
-        Time of the processor, and the peak of its memory.
-    run_s
-        How long it ran, as the machine measured it.
-    granted_mb
-        Memory it was given, in MiB.
-    """
+    """The end of an attempt."""
 
     exit: int | None = None
     signal: int | None = None
+    """Number of the signal that ended it."""
     cause: Cause | None = None
+    """Cause of the failure; ``None`` for a success."""
     reason: str | None = None
+    """The failure in HTCondor's words."""
     requeued: bool = False
+    """Whether HTCondor itself starts the job again."""
     cpu_s: float | None = None
+    """Processor time."""
     rss_b: int | None = None
+    """Peak memory, in bytes."""
     run_s: float | None = None
+    """Run time, as measured by the machine."""
     granted_mb: int | None = None
+    """Granted memory, in MiB."""
 
 
 class Hold(msgspec.Struct, frozen=True, kw_only=True):
-    """Why a job is held.
-
-    Attributes
-    ----------
-    code, subcode
-        HTCondor's numbers.
-    reason
-        Its words.
-    """
+    """Code and reason of a hold."""
 
     code: int
     subcode: int
@@ -76,13 +58,13 @@ class Hold(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def cause(self) -> Cause:
-        """What the numbers stand for."""
+        """Cause by the codes."""
         return cause_of_hold(self.code, self.subcode)
 
 
 def node_of(body: bytes) -> str:
-    """Name of the node a job was submitted for; empty where none is said."""
-    # From the end, where it stands.
+    """Name of the DAG node of a submitted job; empty if absent."""
+    # The name is near the end.
     begin = body.rfind(_SAID_NODE)
     if begin >= 0:
         begin += len(_SAID_NODE)
@@ -92,7 +74,7 @@ def node_of(body: bytes) -> str:
 
 
 def host_of(body: bytes) -> str | None:
-    """The machine that a job was started on."""
+    """Host that a job was started on."""
     begin = body.find(b"SlotName:")
     if begin >= 0:
         slot = body[begin + 9 :].split(b"\n", 1)[0].strip()
@@ -102,7 +84,7 @@ def host_of(body: bytes) -> str | None:
 
 
 def memory_of(body: bytes) -> int | None:
-    """Memory that a job was given where it was started, in MiB."""
+    """Memory granted to a started job, in MiB."""
     begin = body.find(_ALLOCATED)
     if begin < 0:
         return None
@@ -111,12 +93,12 @@ def memory_of(body: bytes) -> int | None:
 
 
 def went_well(text: bytes) -> bool:
-    """Whether a job that has left the queue ended as it should, as nearly all do."""
+    """Whether a job that left the queue succeeded, as nearly all do."""
     return text.startswith(_WELL, text.find(b"\n") + 1)
 
 
 def terminated(body: bytes) -> Ending:
-    """How a job ended that has left the queue, or that is put back into it."""
+    """The end of a job that left the queue, or was requeued."""
     if went_well(body):
         return _with_usage(body, Ending(exit=0))
     found = _ENDING.search(body)
@@ -133,7 +115,7 @@ def terminated(body: bytes) -> Ending:
 
 
 def evicted(body: bytes) -> Ending:
-    """How an attempt ended that HTCondor ended, or does not take for an end of the job."""
+    """The end of an attempt by eviction or requeue."""
     if _REQUEUED in body:
         return msgspec.structs.replace(terminated(body), requeued=True)
     code = _CODE.search(body, 0, body.find(b"\n") if b"\n" in body else len(body))
@@ -143,12 +125,12 @@ def evicted(body: bytes) -> Ending:
     if cause is Cause.CANCELLED and removed_by_rule(reason):
         cause = (
             Cause.WALLTIME
-        )  # no expression of ours removes what runs: the user's own, or the schedd's, found it too long
+        )  # we remove no running job: an expression of the user's or the schedd's found it too long
     return _with_usage(body, Ending(cause=cause, reason=reason))
 
 
 def held(body: bytes) -> Hold:
-    """Why a job was put on hold."""
+    """Code and reason of a hold."""
     lines = [line.strip() for line in body.decode("utf-8", "replace").split("\n")[1:]]
     code = _CODE.search(body)
     reason = next((line for line in lines if line and not line.startswith("Code ")), "no reason is given")
@@ -156,7 +138,7 @@ def held(body: bytes) -> Hold:
 
 
 def ending_of_hold(hold: Hold) -> Ending:
-    """How an attempt ended that the job's own rules put on hold: what they say of it is all there is."""
+    """The end of an attempt that the job's own policy put on hold; only the hold's reason describes it."""
     signal, exit_code = _SIGNAL_SAID.search(hold.reason), _EXIT_SAID.search(hold.reason)
     return Ending(
         exit=int(exit_code[1]) if exit_code else None,
@@ -167,22 +149,22 @@ def ending_of_hold(hold: Hold) -> Ending:
 
 
 def words_of(body: bytes) -> str:
-    """What the lines below the first say, in one line."""
+    """The lines below the first, joined into one."""
     return "; ".join(line.strip() for line in body.decode("utf-8", "replace").split("\n")[1:] if line.strip())
 
 
 def removed_by_rule(why: str) -> bool:
-    """Whether a job was removed by an expression, its own or the schedd's, and not by somebody."""
+    """Whether a job was removed by an expression, its own or the schedd's, not by a person."""
     return "evaluated to TRUE" in why
 
 
 def removed_with_dag(why: str) -> bool:
-    """Whether a job was removed because the job of its DAGMan was."""
+    """Whether a job was removed because its DAGMan was."""
     return "OtherJobRemoveRequirements" in why or why.startswith("DAG Removed")
 
 
 def _with_usage(body: bytes, ending: Ending) -> Ending:
-    """The same with what the attempt used; looked for word by word, which is several times as quick as by patterns."""
+    """The end with resource usage; searched by plain text, several times as fast as by patterns."""
     usage, _, allotted = _numbers_of(body, b"Memory (MB)")
     seconds, _, _ = _numbers_of(body, b"TimeExecute (s)")
     used: float | None = None
@@ -193,7 +175,7 @@ def _with_usage(body: bytes, ending: Ending) -> Ending:
             user, system = map(int, cpu.group(1, 2, 3, 4)), map(int, cpu.group(5, 6, 7, 8))
             used = float(_seconds(*user) + _seconds(*system))
     if seconds and not used:
-        # Whole seconds say nothing of what took less.
+        # Whole seconds are 0 for a shorter use.
         share, _, _ = _numbers_of(body, b"   Cpus ")
         used = used if share is None else round(share * seconds, 2)
     return Ending(
@@ -213,7 +195,7 @@ _NOTHING: Final = b"Usr 0 00:00:00, Sys 0 00:00:00"
 
 
 def _numbers_of(body: bytes, name: bytes) -> tuple[float | None, float | None, float | None]:
-    """What a job used of something, asked for, and was given; what it used is not always said."""
+    """Usage, request and allocation of a resource; usage may be absent."""
     begin = body.find(name)
     if begin < 0:
         return None, None, None

@@ -1,4 +1,4 @@
-"""Turns what the log says of the job that starts machines into where that job stands, and into words."""
+"""Tracks the state of the provisioning job, which starts machines, from its log records."""
 
 from __future__ import annotations
 
@@ -19,34 +19,26 @@ _BY_DAGMAN: Final = "Removed by DAGMan"
 
 
 class Provider(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the job that starts machines stands.
-
-    Attributes
-    ----------
-    cluster
-        What HTCondor calls it.
-    state, since
-        Its state, and when that began.
-    why
-        Why it is held, or how it ended.
-    with_run
-        Whether it was removed because the run is over.
-    """
+    """State of the provisioning job."""
 
     cluster: int
+    """HTCondor's cluster number."""
     state: JobState
     since: float
+    """Time at which the state began."""
     why: str = ""
+    """Reason of the hold, or of the end."""
     with_run: bool = False
+    """Whether it was removed because the run is over."""
 
 
 def submitted(record: Record) -> Provider:
-    """Where it stands once it is in the queue."""
+    """State after the job was submitted."""
     return Provider(cluster=record.cluster, state=JobState.PENDING, since=record.at)
 
 
 def after(before: Provider, record: Record) -> Provider | None:
-    """Where it stands after a record about it."""
+    """State after a record of the job."""
     state, why = before.state, ""
     if before.state in _OVER:
         return before
@@ -71,7 +63,7 @@ def after(before: Provider, record: Record) -> Provider | None:
 
 
 def with_run(before: Provider | None, at: float) -> Provider | None:
-    """Where it stands once the run is over, with which it ends."""
+    """State after the end of the run, which ends the job."""
     if before is None or before.state in _OVER:
         return before
     why = f"it was held: {before.why}" if before.state is JobState.HELD else ""

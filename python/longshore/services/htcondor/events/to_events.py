@@ -1,7 +1,7 @@
-"""Turns the records of a DAG's log, one after another, into the events of its run; pure.
+"""Converts log records of a DAG into the events of its run; no side effects.
 
-An attempt is one start on a machine. HTCondor counts otherwise: a job stays in its queue while it is started again and
-again, held and released. So each start begins an attempt here, whatever job of HTCondor's it belongs to.
+An attempt is one start on a machine. HTCondor counts otherwise: a job stays in its queue while it is started several
+times, held and released. Here each start is an attempt, in any HTCondor job.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from longshore.services.htcondor.node_names import FINAL
 from longshore.services.htcondor.render import provisioning
 
 WHO: Final = "HTCondor"
-"""Who holds, releases and removes jobs by rules."""
+"""Author of holds, releases and removals by rules."""
 
 # Plain numbers: these are compared several times per record.
 _IDLE: Final = int(Phase.IDLE)
@@ -48,20 +48,20 @@ _OVER: Final = int(Phase.OVER)
 
 
 class Story:
-    """The events of a run, as the log of its DAG tells them.
+    """Builder of a run's events from the log of its DAG.
 
     Parameters
     ----------
     standing
-        Where the jobs stand; it is kept up to date.
+        Phases of the jobs; updated by each record.
     final
         Whether the last job is the final job.
     retries
-        How often DAGMan itself submits a node again, for those where it does.
+        Retries by DAGMan itself, for the nodes that have any.
     requests
-        What jobs ask for, where that is not what their label has them ask for.
+        Requests of jobs that differ from their label's.
     asked
-        An order to end the run, of which is not known whether HTCondor took it: if the run was removed, it did.
+        A cancel that HTCondor has not confirmed: if the run was removed, the cancel succeeded.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class Story:
         self._asked = asked
 
     def take(self, record: Record) -> Iterable[Event]:
-        """What follows from a record; of many, nothing."""
+        """Events that follow from a record, often none."""
         if record.kind == 0:
             return self._submitted(record)
         step = STEPS.get(record.kind)
@@ -96,13 +96,13 @@ class Story:
         return ()
 
     def cancel(self, steer: Steer) -> Iterable[Event]:
-        """Somebody ended the run."""
+        """Record a cancel of the run."""
         now = self._now
         told, now.cancelled = now.told_ahead == steer.t, True
         return () if told else (steer,)
 
     def restart(self, jobs: Iterable[int]) -> None:
-        """These jobs run again, and nothing of what was in the queue before is left."""
+        """Reset the state for a restart with these jobs."""
         now = self._now
         now.jobs, now.waited, now.tries, now.holds, now.causes = {}, {}, {}, {}, {}
         now.cancelled, now.told_ahead, now.failed, now.provider = False, 0.0, False, None
@@ -129,7 +129,7 @@ class Story:
         return self._final if node == FINAL else -1
 
     def _queued(self, job: int, at: float) -> list[Event]:
-        """Another attempt waits in the queue; of one that ended badly, that says what becomes of it."""
+        """A new attempt is in the queue; after a failed one, this is a retry."""
         now = self._now
         number = now.attempts[job] = now.attempts[job] + 1
         now.phase[job] = _PENDING
@@ -144,9 +144,9 @@ class Story:
         return events
 
     def passed(self, node: str, cluster: int, *, started: float, ended: float) -> Passed | None:
-        """What follows in short from the records of a job that went well at once; ``None`` if that leaves things out.
+        """The brief event of a job that succeeded at its first attempt; ``None`` if it needs full events.
 
-        What memory it was given is left out: that is of jobs that run again.
+        Granted memory is not recorded: only jobs that run again need it.
         """
         now, job = self._now, self._job_of(node)
         if job < 0 or now.phase[job] != _IDLE or job in now.causes:
@@ -206,7 +206,7 @@ class Story:
         if now.phase[job] == _HELD:
             events += self._let_go(job, at)
         elif now.phase[job] == _OUT:
-            # It was started once more, and that was not written down.
+            # It was started again, without a record.
             events += self._queued(job, at)
         ending = parse_record.terminated(record.body)
         events.append(self._end(job, ending, at))
@@ -217,7 +217,7 @@ class Story:
         return events
 
     def _failed(self, job: int, cause: Cause, why: str, at: float) -> list[Event]:
-        """The node failed: DAGMan submits it again, or nobody does."""
+        """A node failed: DAGMan retries it, or it failed for good."""
         tried = self._now.tries[job] = self._now.tries.get(job, 0) + 1
         if tried <= self._retries.get(job, 0):
             self._now.phase[job] = _OUT
@@ -234,7 +234,7 @@ class Story:
             return ()
         ending = parse_record.evicted(record.body)
         if ending.cause is None:
-            # What is put back into the queue was no success, whatever its exit code.
+            # A requeued job was no success, even with exit code 0.
             ending = msgspec.structs.replace(ending, cause=Cause.PREDICATE, reason="its own rule has it run again")
         event = self._end(job, ending, record.at)
         now.causes[job] = ending.cause or Cause.PREDICATE
@@ -253,7 +253,7 @@ class Story:
         now.waited.pop(job, None)
         return [Lost(j=job, a=now.attempts[job], why=why, t=at)]
 
-    # ------------------------------------------------------------------------------------------------ held, and let go
+    # ------------------------------------------------------------------------------------------------- hold and release
 
     def _held(self, job: int, record: Record) -> Iterable[Event]:
         now, at = self._now, record.at
@@ -274,7 +274,7 @@ class Story:
         return [*events, steer, Retry(j=job, a=now.attempts[job] + 1, cause=cause, t=at)]
 
     def _never_begun(self, job: int, why: str, at: float, first: Event) -> list[Event]:
-        """An attempt that only waited in the queue never was."""
+        """Withdraw an attempt that only waited in the queue."""
         now = self._now
         batch, number = now.batch(job), now.attempts[job]
         now.attempts[job] = number - 1
@@ -287,11 +287,11 @@ class Story:
     def _let_go(self, job: int, at: float) -> list[Event]:
         now = self._now
         now.holds.pop(job, None)
-        # The fold was told already that it is tried again.
+        # The retry is an event already.
         now.causes.pop(job, None)
         return [Steer(who=WHO, act="release", jobs=(job,), t=at), *self._queued(job, at)]
 
-    # --------------------------------------------------------------------------------------------------------- removed
+    # ---------------------------------------------------------------------------------------------------------- removed
 
     def _aborted(self, job: int, record: Record) -> Iterable[Event]:
         now, at = self._now, record.at
@@ -304,13 +304,13 @@ class Story:
         return [*self._run_removed(why, at), *self._removed(job, why, at)]
 
     def _run_removed(self, why: str, at: float) -> list[Event]:
-        """That the whole run was removed by somebody, who did it past us."""
+        """The run was cancelled with other tools than Longshore, if this job was removed with its DAG."""
         if self._now.cancelled or not parse_record.removed_with_dag(why):
             return []
         return self._cancelled_by(at)
 
     def _cancelled_by(self, at: float) -> list[Event]:
-        """The run was removed: by whoever is about to write that down, or past us."""
+        """The run was removed: by an unconfirmed cancel, or with other tools than Longshore."""
         now, asked = self._now, self._asked
         now.cancelled = True
         if asked is None:
@@ -338,7 +338,7 @@ class Story:
         cause = hold.cause if hold else now.causes.get(job) or Cause.WALLTIME
         events: list[Event] = []
         if phase == _HELD and hold and job not in now.causes:
-            # It was held before it could begin: without an attempt nobody would be told why.
+            # It was held before its start: only an attempt can record the reason.
             events += [*self._let_go(job, at), self._end(job, Ending(cause=cause, reason=hold.reason), at)]
         if phase == _RUNNING:
             events.append(self._end(job, Ending(cause=Cause.WALLTIME, reason=why), at))
@@ -348,19 +348,13 @@ class Story:
         said = f"{hold.reason}; then removed: {why}" if hold else why
         return [*events, *self._failed(job, cause, said, at)]
 
-    # --------------------------------------------------------------------------------------------------------- the end
+    # ---------------------------------------------------------------------------------------------------------- the end
 
     def finish(self, at: float, *, removed: bool, submit_failures: Mapping[int, str]) -> list[Event]:
-        """DAGMan is over, so nothing of its run moves any more.
+        """Close the run after DAGMan ended: no job can change any more.
 
-        Parameters
-        ----------
-        at
-            When.
-        removed
-            Whether somebody removed it, or it is gone without a word.
-        submit_failures
-            Why nodes were never submitted that DAGMan counts among those that failed.
+        `removed` says whether DAGMan was removed, or vanished without a record. `submit_failures` has the reasons of
+        nodes that were never submitted, and that DAGMan counts as failed.
         """
         now = self._now
         now.provider = provisioner.with_run(now.provider, at)

@@ -1,8 +1,7 @@
-"""Turns the text of a DAG's log into its events, in one word where an attempt went well at once, as nearly all do.
+"""Converts a DAG's log into brief events: one event for a job that succeeded at its first attempt.
 
-For the others, and for what is not over, the `Story` is told, which is the measure of all: what either leaves behind is
-the same. What is held back meanwhile is the beginning of attempts, which no other job heeds as long as nobody cancels
-the run.
+Nearly all jobs do. The others go through `Story`, the reference; both leave the same state. Starts of attempts are
+delayed until their end is known. No other job depends on them unless the run is cancelled.
 """
 
 from __future__ import annotations
@@ -24,27 +23,19 @@ _HEEDED: Final = frozenset(b"%03d" % kind for kind in (Kind.SUBMIT, *STEPS))
 
 
 class Course:
-    """The events of a submission, told while its log is read.
-
-    Parameters
-    ----------
-    story
-        Tells of what did not go its usual way.
-    log
-        The log.
-    """
+    """Builder of brief events of one submission while its log is read; `story` takes all but simple successes."""
 
     def __init__(self, story: Story, log: EventLog) -> None:
         self._story = story
         self._log = log
-        # Per number of a job of HTCondor's, as its digits in the log: how it was submitted, and how it was started.
+        # Texts of submit and execute records, per cluster number as in the log.
         self._begun: dict[bytes, bytes] = {}
         self._running: dict[bytes, bytes] = {}
         self._at_length: set[bytes] = set()
-        """Those that the story has been told of."""
+        """Clusters that `Story` handles."""
 
     def news(self) -> Iterator[News]:
-        """All of it, in the order of the log but for beginnings that are told of late."""
+        """All events, in the order of the log except for delayed starts."""
         for texts in self._log.pieces():
             yield from self._take(texts)
         yield from self._tell_all()
@@ -69,7 +60,7 @@ class Course:
                     continue
                 yield from self._tell(cluster)
             if kind == _ABORTED:
-                # It may have been removed with its DAG: the run is cancelled then, and what had begun ends otherwise.
+                # Perhaps removed with its DAG: then the run is cancelled, and started attempts end differently.
                 yield from self._tell_all()
             yield from self._events_of(text)
 
@@ -84,7 +75,7 @@ class Course:
             yield from self._tell(cluster)
 
     def _tell(self, cluster: bytes) -> Iterator[Event]:
-        """Tell at length what was held back."""
+        """Pass delayed records to `Story`."""
         self._at_length.add(cluster)
         for held in (self._begun, self._running):
             if text := held.pop(cluster, None):

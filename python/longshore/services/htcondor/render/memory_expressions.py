@@ -33,7 +33,7 @@ _SPENT: Final = (
     "((NumJobCompletions ?: 0) + (NumHolds ?: 0) - (NumHoldsByReason.UserRequest ?: 0)"
     " - (NumHoldsByReason.JobPolicy ?: 0))"
 )
-"""Number of spent attempts: completions, some of which led to a hold by policy, and holds by the system."""
+"""Number of spent attempts: completions, including those with a hold by policy, and holds by the system."""
 MACROS: Final = (("ooms", _OUT_OF_MEMORY), ("spent", _SPENT), ("oom_hold", _HELD_FOR_MEMORY))
 """Macros of submit descriptions for these expressions."""
 OUT_OF_MEMORY: Final = "$(ooms)"
@@ -105,7 +105,7 @@ def _number(value: float) -> str:
     return repr(float(value))
 
 
-# -------------------------------------------------------------------------------------------- retry, hold and release
+# ---------------------------------------------------------------------------------------------- retry, hold and release
 
 
 def commands(job: Attempts) -> list[tuple[str, str]]:

@@ -1,1 +1,1 @@
-"""Questions to HTCondor's daemons, and their answers."""
+"""Queries and commands to HTCondor's daemons, through its Python bindings."""

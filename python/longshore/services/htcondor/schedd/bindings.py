@@ -1,4 +1,4 @@
-"""Loads HTCondor's Python bindings, with the configuration that the environment names, or says why it cannot."""
+"""Loads HTCondor's Python bindings with the configuration of the environment, and checks versions."""
 
 from __future__ import annotations
 
@@ -22,19 +22,16 @@ _NO_FILE: Final = frozenset({"ONLY_ENV", "/dev/null"})
 _VERSION: Final = re.compile(r"(\d+)\.(\d+)\.(\d+)")
 
 _loaded: dict[str, str | None] = {}
-"""For which configuration the bindings were loaded."""
+"""Configuration for which the bindings were loaded, under ``config``."""
 
 
 def bindings() -> Any:
-    """The bindings, with the configuration that the environment names now.
+    """The bindings, with the environment's current configuration.
 
-    Raises
-    ------
-    ServiceError
-        They are not installed, too old, or find no configuration.
+    Raises `ServiceError` if they are not installed, too old, or find no configuration.
     """
     given = os.environ.get("CONDOR_CONFIG")
-    # Without one they would end this process, or go on without a pool.
+    # Without a configuration the bindings would end this process, or continue without a pool.
     _require_configuration(given)
     fresh = "htcondor2" not in sys.modules
     try:
@@ -46,7 +43,7 @@ def bindings() -> Any:
         ) from error
     finally:
         if given is None:
-            # Importing them sets it where there is no file.
+            # The import sets it if there is no file.
             os.environ.pop("CONDOR_CONFIG", None)
     version = digits(str(htcondor2.version()))
     if int(version.split(".")[0]) < _OLDEST:
@@ -56,10 +53,10 @@ def bindings() -> Any:
         )
     anew = _loaded.get("config", given if fresh else None) != given
     if anew:
-        # Whoever imported them first may have meant another pool.
+        # The first import may have used another pool's configuration.
         htcondor2.reload_config()
     if anew or "config" not in _loaded:
-        # A collector that hangs would be waited for a minute at every question.
+        # By default every query waits a minute for a collector that hangs.
         htcondor2.param["QUERY_TIMEOUT"] = str(_QUERY_S)
     _loaded["config"] = given
     return htcondor2
@@ -84,17 +81,17 @@ def _require_configuration(given: str | None) -> None:
 
 def _there() -> Iterator[str]:
     for path in _CONFIGS:
-        # A host without a user of that name has nothing to expand.
+        # On a host without that user, the path stays unexpanded.
         expanded = os.path.expanduser(path)  # noqa: PTH111
         if not expanded.startswith("~"):
             yield expanded
 
 
 def too_old(version: str) -> str:
-    """What to say of daemons that are too old for us; empty where they are not, or do not say.
+    """Error message for daemons of an unsupported version; empty if supported or unknown.
 
-    DAGMan 23.9 takes arguments and variables within a DAG for those of the syntax before version 7 and submits nothing
-    (seen with 23.9.6, as in Debian 13); 25.14 does.
+    DAGMan 23.9 parses arguments and variables within a DAG in the syntax before version 7, and submits nothing (seen
+    with 23.9.6, as in Debian 13); 25.14 submits.
     """
     major = version.partition(".")[0]
     if not major.isdigit() or int(major) >= _OLDEST_DAEMONS:
@@ -103,20 +100,20 @@ def too_old(version: str) -> str:
 
 
 def digits(version: str) -> str:
-    """The digits of one of HTCondor's long words for a version."""
+    """The version number in HTCondor's long version string."""
     found = _VERSION.search(version)
     return found[0] if found else version
 
 
 @contextmanager
 def silence() -> Iterator[None]:
-    """Keep what HTCondor's library prints by itself out of the output: that may be a document for programs."""
+    """Discard what HTCondor's library prints: the standard output may be a document for programs."""
     if sys.stdout is not None:
         sys.stdout.flush()
     try:
         kept = os.dup(1)
     except OSError:
-        # There is no output that it could be in.
+        # Standard output is closed.
         yield
         return
     nowhere = os.open(os.devnull, os.O_WRONLY)
@@ -124,7 +121,7 @@ def silence() -> Iterator[None]:
         os.dup2(nowhere, 1)
         yield
     finally:
-        # The library keeps what it printed until it has more of it, or ends.
+        # The library buffers its output.
         ctypes.CDLL(None).fflush(None)
         os.dup2(kept, 1)
         os.close(kept)

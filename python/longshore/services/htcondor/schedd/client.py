@@ -1,4 +1,4 @@
-"""Turns our questions and orders into calls of HTCondor's Python bindings, and what these raise into words of ours."""
+"""Client of the schedd, the collector and DAGMan, through HTCondor's Python bindings."""
 
 from __future__ import annotations
 
@@ -19,25 +19,17 @@ _CLOCKS_S: Final = 3600
 
 
 class Located(msgspec.Struct, frozen=True, kw_only=True):
-    """A daemon that was found.
-
-    Attributes
-    ----------
-    name
-        What it is called.
-    version
-        Its version, in digits; empty where it says none.
-    ad
-        What the bindings want to be given to talk to it.
-    """
+    """A daemon that the collector located."""
 
     name: str
     version: str
+    """Version number; empty if it reports none."""
     ad: Any
+    """Location ad, which the bindings need to reach the daemon."""
 
 
 class Dagman(msgspec.Struct, frozen=True, kw_only=True):
-    """The job of DAGMan as a schedd took it."""
+    """DAGMan's job in a schedd."""
 
     cluster: int
     schedd: str
@@ -45,45 +37,37 @@ class Dagman(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CondorClient:
-    """The schedd, the collector, and what of HTCondor is installed here.
+    """Client of a schedd, its collector, and this host's installation of HTCondor.
 
-    Parameters
-    ----------
-    schedd
-        Name of the schedd; empty for that of this host.
-    pool
-        Host of the collector; empty for that of the configuration.
+    Without `schedd`, it is the schedd of this host; without `pool`, the collector of the configuration.
     """
 
     def __init__(self, *, schedd: str = "", pool: str = "") -> None:
         self._name = schedd
         self._pool = pool
 
-    # ----------------------------------------------------------------------------------------------------- what is here
+    # ----------------------------------------------------------------------------------------- installation and daemons
 
     def version(self) -> str:
-        """Version of the bindings, in digits.
+        """Version number of the bindings.
 
-        Raises
-        ------
-        ServiceError
-            They are not installed, too old, or find no configuration.
+        Raises `ServiceError` if they are not installed, too old, or find no configuration.
         """
         return digits(str(bindings().version()))
 
     def setting(self, name: str) -> str:
-        """What the configuration of this host says; empty where it says nothing."""
+        """Setting of this host's configuration; empty if unset."""
         value = bindings().param.get(name)
         return "" if value is None else str(value)
 
     def filled_in(self, description: str) -> dict[str, str]:
-        """The commands of a submit description, with their macros filled in; nobody is asked."""
+        """Commands of a submit description with macros expanded; no daemon is asked."""
         with ours("HTCondor", refused="a submit description"):
             submit = bindings().Submit(description)
             return {name: submit.expand(name) for name in submit.keys()}  # noqa: SIM118 - it is no mapping
 
     def is_expression(self, text: str) -> bool:
-        """Whether HTCondor can read a text as an expression; nobody is asked."""
+        """Whether a text is a valid ClassAd expression; no daemon is asked."""
         try:
             bindings().classad.ExprTree(text)
         except Exception:  # noqa: BLE001 - the bindings raise a class of their own
@@ -91,12 +75,9 @@ class CondorClient:
         return True
 
     def require_constraint(self, text: str) -> None:
-        """See that HTCondor can read what somebody passes through as a constraint; nobody is asked.
+        """Check that the user's text for ``--pass-thru`` is a valid constraint; no daemon is asked.
 
-        Raises
-        ------
-        UsageError
-            It cannot.
+        Raises `UsageError` if it is invalid.
         """
         if text and not self.is_expression(text):
             raise UsageError(
@@ -105,12 +86,9 @@ class CondorClient:
             )
 
     def schedd(self) -> Located:
-        """The schedd.
+        """Locate the schedd.
 
-        Raises
-        ------
-        UnreachableError
-            It cannot be found, or nobody says where it is.
+        Raises `UnreachableError` if the collector does not know it, or does not answer.
         """
         htcondor = bindings()
         what = f"the schedd '{self._name}'" if self._name else "the schedd of this host"
@@ -127,10 +105,7 @@ class CondorClient:
     def schedds(self) -> list[str]:
         """Names of all schedds that the collector knows.
 
-        Raises
-        ------
-        UnreachableError
-            It does not answer.
+        Raises `UnreachableError` if it does not answer.
         """
         htcondor = bindings()
         with ours("the collector"):
@@ -138,12 +113,9 @@ class CondorClient:
             return sorted(str(ad["Name"]) for ad in collector.locateAll(htcondor.DaemonType.Schedd))
 
     def collector(self) -> Located:
-        """The collector, once it has answered.
+        """The collector, after a successful query.
 
-        Raises
-        ------
-        UnreachableError
-            It does not answer.
+        Raises `UnreachableError` if it does not answer.
         """
         htcondor = bindings()
         with ours(f"the collector '{self._pool or self.setting('COLLECTOR_HOST')}'"):
@@ -154,12 +126,9 @@ class CondorClient:
             return _located(found[0])
 
     def machines(self, attributes: Sequence[str]) -> list[Mapping[str, Any]]:
-        """The machines of the pool, those attributes of each.
+        """Attributes of the pool's machines.
 
-        Raises
-        ------
-        UnreachableError
-            The collector does not answer.
+        Raises `UnreachableError` if the collector does not answer.
         """
         htcondor = bindings()
         with ours("the collector"):
@@ -168,12 +137,9 @@ class CondorClient:
             return [_plain(ad, attributes) for ad in ads]
 
     def authenticated(self, located: Located) -> Mapping[str, str]:
-        """By what method, and as whom, a daemon takes orders from us.
+        """Method and identity by which a daemon authenticates us for commands.
 
-        Raises
-        ------
-        ServiceError
-            It does not, or does not answer.
+        Raises `ServiceError` if it does not, or does not answer.
         """
         htcondor = bindings()
         with ours(f"'{located.name}'"):
@@ -184,30 +150,17 @@ class CondorClient:
     # ----------------------------------------------------------------------------------------------------------- submit
 
     def submit_dag(self, dag: Path, options: Mapping[str, str | int], attributes: Mapping[str, str]) -> Dagman:
-        """Hand a DAG to DAGMan.
+        """Submit a DAG to DAGMan.
 
-        Parameters
-        ----------
-        dag
-            The file.
-        options
-            Those of `condor_submit_dag`.
-        attributes
-            Lines for the job of DAGMan itself.
-
-        Raises
-        ------
-        SubmissionRefusedError
-            It was not taken.
-        UnreachableError
-            There is nobody to take it.
+        `options` are those of ``condor_submit_dag``; `attributes` are added to DAGMan's own job. Raises
+        `SubmissionRefusedError` if the schedd refuses it, and `UnreachableError` if no schedd answers.
         """
         htcondor = bindings()
         located = self.schedd()
         if old := too_old(located.version):
             raise SubmissionRefusedError(old, hint="Submit from an access point with HTCondor 24 or later.")
         with ours(f"the schedd '{located.name}'", refused="the DAG"):
-            # What the DAG names is looked for from where this process is.
+            # Relative paths in the DAG are resolved from the working directory of this process.
             with chdir(dag.parent), silence():
                 submit = htcondor.Submit.from_dag(str(dag), {"dagman": self._dagman(), **options})
             submit["initialdir"] = str(dag.parent)
@@ -220,30 +173,24 @@ class CondorClient:
         return Dagman(cluster=cluster, schedd=located.name, global_id=names[0] if names else "")
 
     def require_answer(self) -> None:
-        """See that the schedd answers.
+        """Check that the schedd answers.
 
-        Raises
-        ------
-        UnreachableError
-            It does not.
+        Raises `UnreachableError` if it does not.
         """
         located = self.schedd()
         with ours(f"the schedd '{located.name}'"):
             bindings().Schedd(located.ad).query("false", projection=["ClusterId"])
 
     def arrived(self, constraint: str, *, since: float) -> Dagman | None:
-        """A job that meets a constraint, in the queue or among those that have left it since a moment.
+        """The DAGMan job that meets a constraint, in the queue or in the history since a time; ``None`` if absent.
 
-        Raises
-        ------
-        UnreachableError
-            The schedd does not answer.
+        Raises `UnreachableError` if the schedd does not answer.
         """
         names = ("ClusterId", "GlobalJobId")
         found = self.jobs(constraint, names)
         if isinstance(found, Unreachable):
             raise UnreachableError(f"whether a DAG arrived cannot be asked: {found.why}", hint="Try again later.")
-        # All that is older is not looked at: a history may be long. Clocks of two hosts need not agree.
+        # A history may be long: the search stops at the submission's time. Two hosts' clocks may differ.
         ads = found or self.history(constraint, names, since=f"EnteredCurrentStatus < {int(since) - _CLOCKS_S}")
         if not ads:
             return None
@@ -252,7 +199,7 @@ class CondorClient:
         )
 
     def _dagman(self) -> str:
-        """The program, which the bindings alone would look for in ``PATH``."""
+        """Path of the DAGMan program, which the bindings alone would search in ``PATH``."""
         path = self.setting("DAGMAN") or f"{self.setting('BIN')}/condor_dagman"
         if not os.access(path, os.X_OK):
             raise SubmissionRefusedError(
@@ -261,10 +208,10 @@ class CondorClient:
             )
         return path
 
-    # --------------------------------------------------------------------------------------------------- ask and order
+    # ------------------------------------------------------------------------------------------------ query and control
 
     def jobs(self, constraint: str, attributes: Sequence[str]) -> list[Mapping[str, Any]] | Unreachable:
-        """The jobs in the queue that meet a constraint."""
+        """Attributes of the jobs in the queue that meet a constraint."""
         try:
             located = self.schedd()
             with ours(f"the schedd '{located.name}'"):
@@ -276,23 +223,10 @@ class CondorClient:
     def history(
         self, constraint: str, attributes: Sequence[str], *, most: int = 1, since: str | None = None
     ) -> list[Mapping[str, Any]]:
-        """Jobs that have left the queue, newest first.
+        """Attributes of jobs that left the queue, newest first.
 
-        Parameters
-        ----------
-        constraint
-            Which.
-        attributes
-            What of each.
-        most
-            How many at most; -1 is any number.
-        since
-            Expression that a job meets with which the looking ends.
-
-        Raises
-        ------
-        ServiceError
-            The schedd does not answer.
+        `most` limits their number; -1 is no limit. `since` is an expression: the search stops at the first job that
+        meets it. Raises `ServiceError` if the schedd does not answer.
         """
         located = self.schedd()
         with ours(f"the schedd '{located.name}'"):
@@ -300,37 +234,22 @@ class CondorClient:
             return [_plain(ad, attributes) for ad in schedd.history(constraint, list(attributes), most, since)]
 
     def act(self, action: str, constraint: str, reason: str) -> int:
-        """Order something of all jobs that meet a constraint; return how many obeyed.
+        """Apply an action to all jobs that meet a constraint; return how many were changed.
 
-        Parameters
-        ----------
-        action
-            ``Remove``, ``RemoveX``, ``Hold`` or ``Release``.
-        constraint
-            Which jobs.
-        reason
-            Why, in words.
-
-        Raises
-        ------
-        ServiceError
-            The schedd does not take the order.
+        `action` is ``Remove``, ``RemoveX``, ``Hold`` or ``Release``. Raises `ServiceError` if the schedd refuses.
         """
         htcondor = bindings()
         located = self.schedd()
         with ours(f"the schedd '{located.name}'"):
             schedd = htcondor.Schedd(located.ad)
-            # A reason that is no pair is dropped by version 25.14.
+            # Version 25.14 drops a reason that is no pair.
             answer = schedd.act(getattr(htcondor.JobAction, action), constraint, (reason, 0))
             return int(answer["TotalSuccess"]) if answer is not None else 0
 
     def edit(self, constraint: str, attribute: str, value: str) -> int:
-        """Change an attribute of all jobs that meet a constraint; return how many there are.
+        """Change an attribute of all jobs that meet a constraint; return their number.
 
-        Raises
-        ------
-        ServiceError
-            The schedd does not take the order.
+        Raises `ServiceError` if the schedd refuses.
         """
         htcondor = bindings()
         located = self.schedd()
@@ -339,12 +258,9 @@ class CondorClient:
             return int(getattr(answer, "count", answer) or 0)
 
     def _dagman_here(self, cluster: int) -> Any:
-        """DAGMan's job, for orders to itself: the bindings look for it at the schedd of this host, and nowhere else.
+        """A connection to DAGMan itself; the bindings find it only through the schedd of this host.
 
-        Raises
-        ------
-        SubmissionRefusedError
-            It is at another.
+        Raises `SubmissionRefusedError` if it is in another schedd.
         """
         if self._name:
             there = self.schedd().name
@@ -360,41 +276,21 @@ class CondorClient:
         return bindings().DAGMan(cluster)
 
     def steer_dag(self, cluster: int, *, halt: str | None) -> None:
-        """Have DAGMan submit nothing more, or go on.
+        """Pause DAGMan, so that it submits no more jobs, or resume it.
 
-        Parameters
-        ----------
-        cluster
-            Its job.
-        halt
-            Why it is to stop; ``None`` has it go on.
-
-        Raises
-        ------
-        ServiceError
-            It does not take the order.
+        `halt` is the reason for the pause; ``None`` resumes. Raises `ServiceError` if DAGMan refuses.
         """
         dagman = self._dagman_here(cluster)
-        # One that is halted, and not paused, ends when nothing of it is in the queue.
+        # Halted without a pause, DAGMan ends when no job of it is in the queue.
         with ours("DAGMan"):
             done, said = dagman.resume() if halt is None else dagman.halt(halt, pause=True)
         if not done:
             raise UnreachableError(f"DAGMan (job {cluster}) does not take the order: {said}")
 
     def throttle_dag(self, cluster: int, most: int) -> None:
-        """Have DAGMan submit no more than so many jobs at once; 0 is any number.
+        """Limit the number of jobs that DAGMan keeps in the queue; 0 is no limit.
 
-        Parameters
-        ----------
-        cluster
-            Its job.
-        most
-            The number.
-
-        Raises
-        ------
-        ServiceError
-            It does not take the order.
+        Raises `ServiceError` if DAGMan refuses.
         """
         dagman = self._dagman_here(cluster)
         with ours("DAGMan"):
@@ -404,7 +300,7 @@ class CondorClient:
 
 
 def quoted(text: str) -> str:
-    """A text as a literal of ClassAds."""
+    """A text as a ClassAd string literal."""
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
@@ -417,12 +313,12 @@ def _located(ad: Any) -> Located:
 
 
 def _plain(ad: Any, attributes: Sequence[str]) -> dict[str, Any]:
-    """The attributes an ad has a value for."""
+    """The attributes that have a value in an ad."""
     found = {}
     for name in attributes:
         value = ad.eval(name) if name in ad else None
         if value is None or type(value).__name__ == "Value":
-            # Undefined, or an error.
+            # The value is undefined, or an error.
             continue
         found[name] = value
     return found

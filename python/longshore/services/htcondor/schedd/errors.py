@@ -1,4 +1,4 @@
-"""Turns what HTCondor's bindings raise, one class for whatever it is, into errors of ours that say who must act."""
+"""Maps exceptions of HTCondor's bindings, all of one class, to errors that say who must act."""
 
 from __future__ import annotations
 
@@ -28,41 +28,26 @@ _ABSENT: Final = (
     "timed out",
 )
 _AMID: Final = ("Unable to commit",)
-"""What they say of a schedd that went away while it took something, or that refused at the very end."""
+"""Messages of a schedd that went away during a submission, or refused at the commit."""
 
 
 @contextmanager
 def ours(what: str, *, refused: str = "") -> Iterator[None]:
-    """Say in our words what the bindings raise.
+    """Raise exceptions of the bindings as `LongshoreError`.
 
-    Parameters
-    ----------
-    what
-        Whom the body talks to.
-    refused
-        What the body wants it to take; empty where it only asks.
+    `what` names the daemon that the body talks to. `refused` names what the body submits; empty for a query.
     """
     try:
         yield
     except LongshoreError:
         raise
     except Exception as error:
-        # The bindings raise a class of their own for whatever it is, and others for what they are given.
+        # The bindings raise one class of their own for all failures, and others for invalid arguments.
         raise translated(error, what, refused) from error
 
 
 def translated(error: Exception, what: str, refused: str) -> LongshoreError:
-    """An error of ours for what the bindings raised.
-
-    Parameters
-    ----------
-    error
-        What they raised.
-    what
-        Whom they talked to.
-    refused
-        What was to be taken; empty where something was only asked.
-    """
+    """The `LongshoreError` for an exception of the bindings; parameters as in `ours`."""
     said = " ".join(str(error).split()) or type(error).__name__
     if any(word in said for word in _REFUSED):
         return ServiceError(
@@ -73,7 +58,7 @@ def translated(error: Exception, what: str, refused: str) -> LongshoreError:
     if refused and any(word in said for word in _AMID):
         return UnsureError(f"{what} could not commit {refused}: {said}")
     if any(word in said for word in _ABSENT) or said.rstrip().endswith("errmsg="):
-        # Of a collector that accepts nobody, the bindings say no more than that it did not answer.
+        # For a collector that rejects the user, the bindings only report no answer.
         return UnreachableError(
             f"{what} does not answer: {said}",
             hint="'condor_status -any' shows what of the pool does, and 'condor_ping -type collector READ' whether it "

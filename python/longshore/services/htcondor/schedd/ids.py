@@ -1,4 +1,4 @@
-"""Turns what people call a run of HTCondor's into what the schedd calls it: a cluster, a job, or a global id."""
+"""Parses ids of HTCondor jobs: a cluster, a job, or a global id."""
 
 from __future__ import annotations
 
@@ -12,25 +12,17 @@ _GLOBAL: Final = re.compile(r"([^#\s]+)#(\d+)\.(\d+)#(\d+)")
 
 
 class CondorId(msgspec.Struct, frozen=True, kw_only=True):
-    """A job of a schedd's.
-
-    Attributes
-    ----------
-    cluster
-        Its cluster.
-    schedd
-        Name of the schedd; empty where it is not said.
-    qdate
-        When it was submitted, in seconds since the epoch; ``None`` where it is not said.
-    """
+    """The id of a job in a schedd."""
 
     cluster: int
     schedd: str = ""
+    """Name of the schedd; empty if the id has none."""
     qdate: int | None = None
+    """Time of the submission, in seconds since the epoch; ``None`` if the id has none."""
 
 
 def condor_id(text: str) -> CondorId | None:
-    """What such a name means: ``12``, ``12.0`` or ``schedd#12.0#1763630000``; ``None`` where it is none."""
+    """Parse an id: ``12``, ``12.0`` or ``schedd#12.0#1763630000``; ``None`` if it is none of these."""
     if found := _LOCAL.fullmatch(text):
         return CondorId(cluster=int(found[1]))
     if found := _GLOBAL.fullmatch(text):
@@ -39,5 +31,5 @@ def condor_id(text: str) -> CondorId | None:
 
 
 def shown(cluster: int) -> str:
-    """How a run's id is shown: as BPS does."""
+    """A run's id as BPS prints it."""
     return f"{cluster}.0"

@@ -1,4 +1,4 @@
-"""Turns what a pool answers into whether it can be used, and what the largest of its machines has."""
+"""Checks that a pool answers and accepts jobs, and finds the capacity of its largest machine."""
 
 from __future__ import annotations
 
@@ -17,19 +17,10 @@ _MACHINE: Final = ("Machine", "TotalCpus", "TotalMemory", "TotalDisk", "TotalGPU
 
 
 def ping(client: CondorClient, *, pattern: str = "") -> PingReport:
-    """Ask the collector and the schedd.
+    """Query the collector and the schedd.
 
-    Parameters
-    ----------
-    client
-        Talks to them.
-    pattern
-        Regular expression of names of machines by which memory is judged, as far as any of them fits.
-
-    Raises
-    ------
-    ConfigError
-        The pattern is no regular expression.
+    `pattern` is a regular expression of machine names; the matching machines determine the capacity, or all if none
+    matches. Raises `ConfigError` if it is no regular expression.
     """
     machines_like(pattern)
     details: dict[str, str] = {}
@@ -39,7 +30,7 @@ def ping(client: CondorClient, *, pattern: str = "") -> PingReport:
         details["collector"] = f"{collector.name} ({collector.version})"
         schedd = client.schedd()
         details["schedd"] = f"{schedd.name} ({schedd.version})"
-        # One that hangs is told by this after seconds; what is asked next would wait for it for minutes.
+        # This finds a schedd that hangs within seconds; the next query would wait for minutes.
         client.require_answer()
         who = client.authenticated(schedd)
         details["authenticated"] = f"{who.get('MyRemoteUserName', '?')} by {who.get('AuthMethods', '?')}"
@@ -61,17 +52,9 @@ def ping(client: CondorClient, *, pattern: str = "") -> PingReport:
 
 
 def machines_like(pattern: str) -> re.Pattern[str]:
-    """The names of machines by which memory is judged.
+    """Compile ``executeMachinesPattern``.
 
-    Parameters
-    ----------
-    pattern
-        The regular expression, as somebody wrote it.
-
-    Raises
-    ------
-    ConfigError
-        It is none.
+    Raises `ConfigError` if it is no regular expression.
     """
     try:
         return re.compile(pattern)
@@ -83,14 +66,9 @@ def machines_like(pattern: str) -> re.Pattern[str]:
 
 
 def capacity_of(machines: Sequence[Mapping[str, Any]], pattern: str) -> dict[str, int]:
-    """The largest amount of each resource that any machine has.
+    """The largest amount of each resource on any machine.
 
-    Parameters
-    ----------
-    machines
-        Their ads, one or more per machine.
-    pattern
-        Regular expression of the names of those that count; where none fits, all do.
+    `machines` are ads, one or more per machine. Machines whose name matches `pattern` count, or all if none matches.
     """
     like = machines_like(pattern)
     chosen = [ad for ad in machines if pattern and like.match(str(ad.get("Machine", "")))] or machines

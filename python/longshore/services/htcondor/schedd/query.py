@@ -1,4 +1,4 @@
-"""Asks schedds for runs by their ids, users and attributes, wherever these were handed over."""
+"""Finds, reports and cancels runs in schedds, by id, user or attributes, without their directories."""
 
 from __future__ import annotations
 
@@ -19,49 +19,27 @@ from longshore.services.htcondor.schedd.query_report import DAGMAN, JOB, report_
 _DIRECTORY: Final = ("Iwd", "LongshoreRun")
 _DAY_S: Final = 86_400
 _LEAST_DAYS: Final = 2.0
-"""How far back a run is looked for that is named, as BPS does."""
+"""Minimum of days of history to search for a run with a given id, as in BPS."""
 _LATE_S: Final = 3600
 _DAGMAN: Final = "JobUniverse == 7 && DAGManJobId =?= undefined"
-"""What DAGMan's job meets that is none of another's."""
+"""Constraint for DAGMan jobs that no other DAGMan submitted."""
 _RUNS: Final = f'{_DAGMAN} && (bps_isjob =?= "True" || LongshoreRun =!= undefined)'
-"""What DAGMan's job of a run meets: of ours, of BPS's, and of ours that has not begun."""
+"""Constraint for DAGMan jobs of runs: of Longshore, started or not, and of BPS."""
 
 
 def directory_of(meant: CondorId, *, everywhere: bool) -> Path | None:
-    """The directory of the run whose DAGMan is, or was, that job; ``None`` where it is none of ours, or not here.
+    """The directory of the run with this DAGMan job; ``None`` for another job, or another host's run.
 
-    Parameters
-    ----------
-    meant
-        The job.
-    everywhere
-        Whether every schedd is asked that the collector knows.
-
-    Raises
-    ------
-    ServiceError
-        The schedd does not answer.
+    `everywhere` asks all schedds that the collector knows. Raises `ServiceError` if the schedd does not answer.
     """
     everywhere = everywhere and not meant.schedd
     return first_directory(_clients(meant.schedd, everywhere=everywhere), meant, go_on=everywhere)
 
 
 def first_directory(clients: Iterable[CondorClient], meant: CondorId, *, go_on: bool) -> Path | None:
-    """The same, of the first schedd that knows it.
+    """The same, from the first of the schedds that knows the job.
 
-    Parameters
-    ----------
-    clients
-        The schedds.
-    meant
-        The job.
-    go_on
-        Whether the others are asked where one does not answer.
-
-    Raises
-    ------
-    ServiceError
-        A schedd does not answer, and the others are not to be asked.
+    `go_on` skips schedds that do not answer; otherwise `ServiceError` is raised.
     """
     constraint = f"{_meant(meant)} && LongshoreRun =!= undefined"
     for client in clients:
@@ -78,7 +56,7 @@ def first_directory(clients: Iterable[CondorClient], meant: CondorId, *, go_on: 
 
 
 def _ads(client: CondorClient, constraint: str, meant: CondorId) -> list[Mapping[str, Any]]:
-    """What a schedd has of a job, in its queue or out of it."""
+    """Ads of a job, from the queue, else from the history."""
     found = client.jobs(constraint, _DIRECTORY)
     if isinstance(found, Unreachable):
         raise UnreachableError(f"which run '{meant.cluster}' is cannot be asked: {found.why}")
@@ -86,12 +64,9 @@ def _ads(client: CondorClient, constraint: str, meant: CondorId) -> list[Mapping
 
 
 def query_runs(search: RunSearch) -> RemoteRuns:
-    """Reports of the runs that are meant, from what schedds know of them.
+    """Reports of the runs that match a search, from the queues and the histories of schedds.
 
-    Raises
-    ------
-    ServiceError
-        HTCondor cannot be asked at all, or the one schedd that is meant does not answer.
+    Raises `ServiceError` if HTCondor is not usable, or if the only schedd searched does not answer.
     """
     meant = condor_id(search.reference) if search.reference else None
     if search.reference and meant is None:
@@ -111,19 +86,9 @@ def query_runs(search: RunSearch) -> RemoteRuns:
 
 
 def cancel(search: RunSearch, *, forced: bool) -> CancelOutcome:
-    """Remove DAGMan of a run that is named.
+    """Remove the DAGMan job of a run with a given id.
 
-    Parameters
-    ----------
-    search
-        Which run.
-    forced
-        Whether HTCondor is to forget its jobs.
-
-    Raises
-    ------
-    SubmissionRefusedError
-        No job in a queue is meant.
+    `forced` makes the schedd forget the job (``RemoveX``). Raises `SubmissionRefusedError` if no queued job matches.
     """
     meant = condor_id(search.reference)
     if meant is None:
@@ -171,7 +136,7 @@ def _of_schedd(client: CondorClient, search: RunSearch, meant: CondorId | None) 
 
 
 def _jobs_of(client: CondorClient, dagman: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The jobs of a DAGMan, in the queue and out of it."""
+    """Ads of a DAGMan's jobs, in the queue and in the history."""
     constraint = f"DAGManJobId =?= {dagman['ClusterId']} && JobUniverse =!= 7"
     found = client.jobs(constraint, JOB)
     if isinstance(found, Unreachable):

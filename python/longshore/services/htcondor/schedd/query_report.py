@@ -1,6 +1,6 @@
-"""Turns what a schedd says of a DAGMan and of its jobs into the report of a run, without its directory; pure.
+"""Builds the report of a run from ClassAds of its DAGMan and jobs, without its directory; no side effects.
 
-What is told is as old as the ads: DAGMan brings its own up to date now and then. What they do not tell is UNKNOWN.
+It is as old as the ads: DAGMan updates its own from time to time. States that they do not give are UNKNOWN.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _NODES: Final[Mapping[str, JobState]] = {
     "DAG_JobsRunning": JobState.RUNNING,
     "DAG_JobsHeld": JobState.HELD,
 }
-"""What of the nodes and jobs of a DAG DAGMan itself counts."""
+"""Job states of the counters in DAGMan's ad."""
 _LIFE: Final = ("QDate", "JobStartDate", "CompletionDate", "EnteredCurrentStatus", "HoldReason", "RemoveReason")
 _STATUS: Final = (
     "ClusterId",
@@ -42,12 +42,12 @@ _STATUS: Final = (
     "DAG_AdUpdateTime",
 )
 DAGMAN: Final = (*_STATUS, *_LIFE, *_RUN, *_BPS, *_NODES)
-"""Attributes of DAGMan's job that are asked for."""
+"""Attributes of DAGMan's job to query."""
 JOB: Final = (
     *("ClusterId", "JobStatus", "ExitCode", "ExitBySignal", "ExitSignal", "bps_job_name", "bps_job_label"),
     *("NumJobStarts", "HoldReason", "RemoveReason", "RemoteHost", "LastRemoteHost", "JobStartDate", "CompletionDate"),
 )
-"""Attributes of its jobs."""
+"""Attributes of its jobs to query."""
 
 _IDLE, _RUNNING, _REMOVED, _COMPLETED, _HELD = 1, 2, 3, 4, 5
 _JOB_STATES: Final[Mapping[int, JobState]] = {
@@ -58,25 +58,15 @@ _JOB_STATES: Final[Mapping[int, JobState]] = {
     6: JobState.RUNNING,
     7: JobState.RUNNING,
 }
-"""State by ``JobStatus``; one that is completed went well or did not."""
+"""State by ``JobStatus``; for a completed job, its exit decides."""
 _DAG_REMOVED: Final = 4
-"""``DAG_Status`` of a DAG that was removed."""
+"""``DAG_Status`` of a removed DAG."""
 _OVER: Final = frozenset({JobState.SUCCEEDED, JobState.FAILED, JobState.DELETED})
 _MOVING: Final = frozenset({JobState.UNREADY, JobState.READY, JobState.PENDING, JobState.RUNNING, JobState.HELD})
 
 
 def report_of(ad: Mapping[str, Any], schedd: str, jobs: Iterable[Mapping[str, Any]] | None) -> RunReport:
-    """The report of a run.
-
-    Parameters
-    ----------
-    ad
-        DAGMan's job.
-    schedd
-        Name of the schedd that has it.
-    jobs
-        Its jobs, as far as the schedd knows any; ``None`` where they were not asked for.
-    """
+    """The report of a run, from the ad of its DAGMan; `jobs` is ``None`` if they were not queried."""
     state = state_of(ad)
     summary = _summary(str(ad.get("bps_job_summary") or ""))
     labels: dict[str, Counter[JobState]] = {}
@@ -117,7 +107,7 @@ def report_of(ad: Mapping[str, Any], schedd: str, jobs: Iterable[Mapping[str, An
 
 
 def state_of(ad: Mapping[str, Any]) -> JobState:
-    """How a run stands, by DAGMan's job alone."""
+    """State of a run by DAGMan's ad alone."""
     status = ad.get("JobStatus")
     if status != _COMPLETED:
         return _JOB_STATES.get(int(status), JobState.UNKNOWN) if status is not None else JobState.UNKNOWN
@@ -126,7 +116,7 @@ def state_of(ad: Mapping[str, Any]) -> JobState:
     code = ad.get("ExitCode")
     if code is None:
         return JobState.UNKNOWN
-    # A final job that went well has DAGMan end well whatever failed.
+    # After a successful final job DAGMan exits with 0, even if other jobs failed.
     return JobState.FAILED if code or ad.get("DAG_NodesFailed") else JobState.SUCCEEDED
 
 
@@ -134,7 +124,7 @@ def _counted(ad: Mapping[str, Any], state: JobState) -> Counter[JobState]:
     counts: Counter[JobState] = Counter()
     for name, meant in _NODES.items():
         over = state in _OVER and meant in _MOVING
-        # What was under way when DAGMan ended is gone, whatever it counted last.
+        # Active jobs are gone after DAGMan's end, despite its last counts.
         counts[(JobState.DELETED if state is JobState.DELETED else JobState.UNKNOWN) if over else meant] += int(
             ad.get(name) or 0
         )
@@ -142,7 +132,7 @@ def _counted(ad: Mapping[str, Any], state: JobState) -> Counter[JobState]:
 
 
 def _newest(jobs: Iterable[Mapping[str, Any]]) -> list[JobReport]:
-    """What is told of each job, by the newest of those that DAGMan submitted for it."""
+    """Report of each job, from the newest submission of its node."""
     newest: dict[str, Mapping[str, Any]] = {}
     for ad in sorted(jobs, key=lambda ad: int(ad["ClusterId"])):
         if name := str(ad.get("bps_job_name") or ""):
@@ -173,7 +163,7 @@ def _job(name: str, ad: Mapping[str, Any]) -> JobReport:
 
 
 def _by_label(jobs: Iterable[JobReport], summary: Mapping[str, int], state: JobState) -> dict[str, Counter[JobState]]:
-    """Numbers of jobs per label and state; those that the schedd has nothing of never were in its queue, or are old."""
+    """Numbers of jobs per label and state; jobs without an ad were never in the queue, or are old."""
     labels: dict[str, Counter[JobState]] = {label: Counter() for label in summary}
     for job in jobs:
         labels.setdefault(job.label, Counter())[job.state] += 1
@@ -194,7 +184,7 @@ def _summary(text: str) -> dict[str, int]:
 
 
 def _folder(ad: Mapping[str, Any]) -> str:
-    """Where a run is: of ours, DAGMan starts in a folder of it; of BPS's, in itself."""
+    """Directory of a run: DAGMan starts in a folder of a Longshore run, in a BPS run itself."""
     iwd = str(ad.get("Iwd") or "")
     return str(PurePosixPath(iwd).parent) if ad.get("LongshoreRun") and iwd else iwd
 
