@@ -93,7 +93,7 @@ _UNCOUNTED: Final = frozenset({"local", "scheduler"})
 _OF_SEVERAL: Final = frozenset({"mpi", "parallel"})
 """Universes of jobs that run on several machines at once."""
 _COUNTS: Final = frozenset({"machine_count", "node_count", "nodecount", "nodes"})
-"""Commands and attributes that request a number of machines."""
+"""Names of commands and attributes that request a number of machines."""
 
 
 def check(workflow: Workflow, ctx: Context) -> list[Problem]:

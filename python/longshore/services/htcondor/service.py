@@ -86,7 +86,7 @@ class HTCondorService(
     StatusLines,
     HoldRules,
 ):
-    """HTCondor as a workload manager."""
+    """HTCondor as a workload manager: pool, schedd and DAGMan."""
 
     name: ClassVar[str] = NAME
     traits: ClassVar[ServiceTraits] = ServiceTraits(
@@ -246,7 +246,7 @@ class HTCondorService(
         return query.cancel(search, forced=forced)
 
     def releases_holds(self, run: RunPaths) -> bool:
-        """Return whether a job is held by a rule: its submit description decides on its release."""
+        """Return whether a job is held other than by hand: its submit description decides on its release."""
         return any(hold.code not in BY_HAND for hold in self._reading(run).standing().holds.values())
 
     def log_locator(self, run: RunPaths) -> LogLocator | None:

@@ -32,7 +32,7 @@ RUN_KEYS: Final = (
 )
 """Keys outside of the map that only this service reads."""
 OF_SITES: Final = ("maxJobs", "pool", "schedd")
-"""Keys of the map: limits of concurrent jobs per category, collector, and schedd."""
+"""Keys of the map: limits of queued jobs per category; names of the pool and the schedd."""
 _BESIDE: Final = frozenset({*JOB_KEYS, *JOB_MAPS, "container", "directives", "launcher"})
 _LOGIN: Final = ("HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TZ", "USER")
 _NEVER: Final = (
