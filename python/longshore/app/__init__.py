@@ -1,1 +1,1 @@
-"""One module per thing a user can do."""
+"""Use cases of the application, one module per command or Python call."""

@@ -1,1 +1,1 @@
-"""From a payload to its graph of tasks."""
+"""Stage `acquire`: from a payload to its graph of tasks."""

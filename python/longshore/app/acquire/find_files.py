@@ -1,4 +1,4 @@
-"""Finds and reads the files that a configuration names."""
+"""Lookup and reading of files that a configuration names."""
 
 from __future__ import annotations
 
@@ -10,30 +10,17 @@ from longshore.origin import Origin
 
 
 def payload_path(configuration: Configuration, key: str) -> Path:
-    """Path of the file that a key names; see `find_file`."""
+    """Return the path of the file that a key names; see `find_file`."""
     return find_file(configuration, configuration.text(key), f"'{key}'", configuration.origin(key))
 
 
 def find_file(
     configuration: Configuration, name: str, what: str, origin: Origin | None, *, beside: Path | None = None
 ) -> Path:
-    """Path of a file that is named somewhere: seen from the current directory first, then from the user's file.
+    """Return the path of a named file, looked up in the current directory, then beside the user's file.
 
-    Parameters
-    ----------
-    configuration
-        Tells where the user's file is.
-    name
-        The name as it is written, its variables filled in.
-    what, origin
-        What names the file, and where.
-    beside
-        The folder that is looked into in place of that of the user's file.
-
-    Raises
-    ------
-    FilesError
-        It is in neither place.
+    `name` has its variables replaced; `what` and `origin` name the file and its place in errors. `beside` replaces
+    the folder of the user's file. Raises `FilesError` if the file is in neither folder.
     """
     places = (Path(name), (beside or configuration.path.parent) / name)
     for path in places:
@@ -51,13 +38,7 @@ def find_file(
 
 
 def read_file(path: Path, origin: Origin | None) -> bytes:
-    """Content of a file.
-
-    Raises
-    ------
-    FilesError
-        It cannot be read.
-    """
+    """Return the content of a file; raises `FilesError` if it cannot be read."""
     try:
         return path.read_bytes()
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Reads a pipeline in YAML, with the tables and the files it names, for the pure half to make a graph of."""
+"""Pipeline reader: YAML pipelines with their tables and imported files, as input for the task graph."""
 
 from __future__ import annotations
 
@@ -28,12 +28,9 @@ _INLINE: Final = "pipeline"
 
 
 def inline_pipeline(configuration: Configuration) -> tuple[Pipeline, tuple[Path, ...]]:
-    """The pipeline that stands in the configuration itself, with the tables it was read from.
+    """Return the pipeline written in the configuration itself, and the files of its tables.
 
-    Raises
-    ------
-    ConfigError, GraphError, FilesError
-        The pipeline is wrong, or a file it needs is not there.
+    Raises `ConfigError`, `GraphError` or `FilesError` if the pipeline is wrong or a file is missing.
     """
     node = configuration.config.at(_INLINE)
     if node is None:
@@ -42,14 +39,10 @@ def inline_pipeline(configuration: Configuration) -> tuple[Pipeline, tuple[Path,
 
 
 def pipeline_file(configuration: Configuration, key: str = "pipelineYaml") -> tuple[Pipeline, tuple[Path, ...]]:
-    """The pipeline in the file that a key names, with all files it was read from.
+    """Return the pipeline in the file that a key names, and all files that were read.
 
-    ``FILE#LABEL,LABEL`` or ``FILE#BEGIN..END`` names a part of it.
-
-    Raises
-    ------
-    ConfigError, GraphError, FilesError
-        The pipeline is wrong, or a file it needs is not there.
+    ``FILE#LABEL,LABEL`` or ``FILE#BEGIN..END`` selects a part of it. Raises `ConfigError`, `GraphError` or
+    `FilesError` if the pipeline is wrong or a file is missing.
     """
     origin = configuration.origin(key)
     name, marked, labels = configuration.text(key).partition("#")
@@ -62,7 +55,7 @@ def pipeline_file(configuration: Configuration, key: str = "pipelineYaml") -> tu
 def _read(
     configuration: Configuration, node: Node, key: str, path: Path, names: list[str] | None = None
 ) -> tuple[Pipeline, tuple[Path, ...]]:
-    """The pipeline, some of its labels where they are named, and the files it was read from but its own."""
+    """Return the pipeline, limited to labels if some are named, and the files it read beside its own."""
     imports = ImportReader(partial(_imported, configuration))
     node = imports.whole(node, path)
     if names is not None:
@@ -91,13 +84,13 @@ def _read(
 
 
 def _imported(configuration: Configuration, name: Node, beside: Path) -> Path:
-    """The file of an imported pipeline: seen from the current directory first, then from that of the importing one."""
+    """Return the file of an imported pipeline: in the current directory, else beside the importing file."""
     written = with_fields_as_text(_template(configuration, name, frozenset()).parts)
     return find_file(configuration, written, "an import", name.origin, beside=beside)
 
 
 def _tables(configuration: Configuration, node: Node) -> tuple[dict[str, Table], list[Path]]:
-    """The tables that a pipeline needs, and the files they were read from."""
+    """Return the tables that a pipeline needs, and their files."""
     tables: dict[str, Table] = {}
     read: list[Path] = []
     for needed in needed_files(node):
@@ -112,13 +105,13 @@ def _tables(configuration: Configuration, node: Node) -> tuple[dict[str, Table],
 
 
 def _template(configuration: Configuration, text: Node, names: frozenset[str]) -> Template:
-    """A text with everything filled in but the given names."""
+    """Return a template in which only the given names are still variables."""
     scope = replace(configuration.scope(), free=names)
     return Expander(configuration.config, scope).template(str(text.value), text.origin)
 
 
 def _filled(configuration: Configuration, needed: NeededFile) -> str:
-    """The name of a needed file, its variables filled in; what the configuration does not define is captured."""
+    """Return the name of a needed file with its variables replaced; undefined variables are captured."""
     free: frozenset[str] = frozenset()
     if needed.kind is FileKind.GLOB:
         free = frozenset(
@@ -134,8 +127,8 @@ def _found(configuration: Configuration, needed: NeededFile) -> Table:
     pattern = _filled(configuration, needed)
     wanted = glob_pattern(pattern)
     for folder in dict.fromkeys(("", str(configuration.path.parent))):
-        # Seen from the current directory first, as every name of a file is.
-        # Not `Path.glob`, which cannot take a pattern that begins at the root.
+        # Names of files are looked up in the current directory first.
+        # `Path.glob` rejects patterns that begin at the root.
         paths = glob.glob(wanted, root_dir=folder or None, recursive=True, include_hidden=True)  # noqa: PTH207
         if paths:
             return capture_values(pattern, paths, needed.origin)

@@ -1,4 +1,4 @@
-"""Makes, or takes, a quantum graph of LSST's with the commands that the configuration gives, and reads it."""
+"""Quantum graphs of LSST: runs the configured commands that make or update one, and reads the result."""
 
 from __future__ import annotations
 
@@ -30,23 +30,17 @@ from longshore.world.runs.run_directory import new_folder
 
 _SAVE: Final = "whenSaveJobQgraph"
 _TAIL: Final = 12
-"""Lines of what a command said that are shown when it failed."""
+"""Lines of a failed command's output in the error."""
 _CHANGES: Final = "outputQgraphFile"
-"""What the user guide of BPS once called the graph that an update makes, and `qgraphFile` the one that it reads."""
+"""Former BPS name of the updated graph; `qgraphFile` named the input of the update."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Command:
-    """A command that makes a graph.
+    """Command that makes a graph.
 
-    Attributes
-    ----------
-    key
-        The key that it stands under.
-    output
-        Name of the file, in the run directory, with what it says.
-    doing
-        What it does, in words.
+    `key` is its configuration key, `output` the file in the run directory with its output, `doing` a phrase for
+    progress messages.
     """
 
     key: str
@@ -61,16 +55,10 @@ _UPDATE: Final = _Command(key="updateQuantumGraph", output="quantumGraphUpdate.o
 
 
 def made_graph(run: ResolvedRun, tell: Teller) -> AcquiredPayload:
-    """Have a quantum graph made of a pipeline, by ``createQuantumGraph``.
+    """Make a quantum graph of a pipeline with ``createQuantumGraph``.
 
-    Raises
-    ------
-    GraphCommandError
-        The command failed; what it said stays in the run directory.
-    ConfigError
-        There is no such command, or a value is wrong.
-    FilesError, GraphError
-        The pipeline or the graph cannot be read.
+    Raises `GraphCommandError` if the command fails (its output stays in the run directory), `ConfigError` if the
+    command is missing or a value is wrong, `FilesError` or `GraphError` if the pipeline or the graph cannot be read.
     """
     configuration = run.configuration
     _refuse_graphs_of_jobs(configuration)
@@ -92,29 +80,16 @@ def made_graph(run: ResolvedRun, tell: Teller) -> AcquiredPayload:
         return _read(run, name, files, (name, _CREATE.output), tell)
     except PreparationError as error:
         if error.code == PreparationError.code:
-            # The graph is well, for all anybody knows; what reads it is missing.
+            # The graph may be valid; only the software that reads it is missing.
             tell_of_graph(graph, tell)
         raise
 
 
 def given_graph(run: ResolvedRun, key: str, tell: Teller) -> AcquiredPayload:
-    """Take a quantum graph that was made before: a copy of it, which ``updateQuantumGraph`` fits to this run.
+    """Copy the existing quantum graph that a key names; ``updateQuantumGraph`` adapts the copy to this run.
 
-    Parameters
-    ----------
-    run, tell
-        As for `longshore.app.acquire.sources.acquire`.
-    key
-        The key that names it.
-
-    Raises
-    ------
-    GraphCommandError
-        The command failed; what it said stays in the run directory.
-    ConfigError
-        A value is wrong.
-    FilesError, GraphError
-        The graph cannot be read.
+    Raises `GraphCommandError` if the command fails (its output stays in the run directory), `ConfigError` if a value
+    is wrong, `FilesError` or `GraphError` if the graph cannot be read.
     """
     configuration = run.configuration
     _refuse_graphs_of_jobs(configuration)
@@ -137,7 +112,7 @@ def given_graph(run: ResolvedRun, key: str, tell: Teller) -> AcquiredPayload:
 def _read(run: ResolvedRun, name: str, files: tuple[Path, ...], made: tuple[str, ...], tell: Teller) -> AcquiredPayload:
     path = run.paths.root / name
     record = read_quantum_graph(path)
-    # BPS's word for it: where jobs do not share the submit host's files, the workload manager carries it to them.
+    # BPS's name: without a shared file system the workload manager transfers this file to the jobs.
     shared = run.configuration.flag("bpsUseShared")
     if not (shared or run.service.traits.transfers_files):
         tell.note(
@@ -152,7 +127,7 @@ def _read(run: ResolvedRun, name: str, files: tuple[Path, ...], made: tuple[str,
 
 
 def _pipeline(configuration: Configuration) -> Path | None:
-    """The file that is named by the user; LSST's packages know what it imports."""
+    """Return the user's pipeline file; its imports are resolved by LSST's packages."""
     name = configuration.text("pipelineYaml").partition("#")[0]
     if not name or "://" in name:
         return None
@@ -180,11 +155,11 @@ def _copy(source: Path, target: Path, origin: Origin | None) -> None:
 
 
 def _run(run: ResolvedRun, command: _Command, words: tuple[str, ...], graph: Path, tell: Teller) -> None:
-    """Run a command, which has to leave a graph."""
+    """Run a command and require that it writes a graph."""
     output = run.paths.root / command.output
     origin = run.configuration.origin(command.key)
     if origin is not None and origin.layer in PACKAGED:
-        origin = None  # nobody can change anything there
+        origin = None  # no file to correct
     tell.stage(f"{command.doing} (what is said about it: '{output}')")
     failed = partial(_failed, command, output, origin=origin)
     try:
@@ -221,7 +196,7 @@ def _cannot_start(command: _Command, program: str, error: OSError, origin: Origi
 
 
 def _refuse_graphs_of_jobs(configuration: Configuration) -> None:
-    """Refuse to write a quantum graph per job."""
+    """Refuse the option that writes a quantum graph per job."""
     config = configuration.config
     sections = []
     for name in ("pipetask", "cluster"):

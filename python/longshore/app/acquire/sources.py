@@ -1,4 +1,4 @@
-"""Finds out which kind of payload a configuration names, and has it read by the source of that kind."""
+"""Stage `acquire`: chooses the payload source (pipeline, graph file, WfFormat, quantum graph, plug-in) and reads it."""
 
 from __future__ import annotations
 
@@ -38,45 +38,32 @@ _GRAPH: Final = "qgraphFile"
 _FILE: Final = "graphFile"
 _SOURCE: Final = "graphSource"
 KEYS: Final = (_INLINE, _PIPELINE, "wfformat", _GRAPH, _FILE)
-"""Keys that name a payload."""
+"""Configuration keys that name a payload."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class AcquiredRun:
-    """A run whose payload was read: the stage `acquire`."""
+    """Run whose payload was read: the result of stage `acquire`."""
 
     run: ResolvedRun
     payload: AcquiredPayload
 
 
 def acquire_run(run: ResolvedRun, tell: Teller) -> AcquiredRun:
-    """Read the payload of a run.
+    """Read the payload of a run; a quantum graph is written to the run directory.
 
-    Parameters
-    ----------
-    run
-        The run; a quantum graph is put into its directory.
-    tell
-        Takes notes and progress.
-
-    Raises
-    ------
-    ConfigError
-        There is no payload, or more than one.
-    GraphCommandError
-        What makes a quantum graph failed.
-    GraphError, FilesError
-        The payload is wrong or cannot be read.
+    Raises `ConfigError` if there is no payload or more than one, `GraphCommandError` if a command that makes a
+    quantum graph fails, `GraphError` or `FilesError` if the payload is wrong or cannot be read.
     """
     return AcquiredRun(run=run, payload=_acquire(run, tell))
 
 
 def _acquire(run: ResolvedRun, tell: Teller) -> AcquiredPayload:
-    """The payload, by the source of its kind."""
+    """Read the payload with the source of its kind."""
     configuration = run.configuration
     named = sorted((key for key in KEYS if configuration.search(key)), key=partial(_place, configuration))
     if set(named) == {_GRAPH, _PIPELINE}:
-        # BPS's users name a graph on the command line, over the pipeline in their file.
+        # A graph on the command line wins over the pipeline in the file, as in BPS.
         tell.note(f"'{_GRAPH}' is used as it is, and '{_PIPELINE}' not read")
         named = [_GRAPH]
     if configuration.text(_SOURCE):
@@ -105,7 +92,7 @@ def _more_than_one(configuration: Configuration, first: str, second: str) -> Con
 
 
 def _by_source(run: ResolvedRun, tell: Teller) -> AcquiredPayload:
-    """The payload that ``graphFile`` names, read by the source that ``graphSource`` names or its own name tells."""
+    """Read the payload of ``graphFile`` with the source that ``graphSource`` or the file name selects."""
     configuration = run.configuration
     name = configuration.text(_SOURCE).strip() or source_by_name(configuration.text(_FILE))
     if name in _READERS:
@@ -126,7 +113,7 @@ def _by_source(run: ResolvedRun, tell: Teller) -> AcquiredPayload:
 
 
 def _foreign(configuration: Configuration) -> AcquiredPayload:
-    """What a source makes of the payload that is none of ours."""
+    """Read the payload with a source from another package."""
     source = find_function(configuration, _SOURCE, group=GRAPH_SOURCES, what="source", more=_READERS)
     path = payload_path(configuration, _FILE) if configuration.text(_FILE) else None
     payload = Payload(
@@ -150,7 +137,7 @@ def _foreign(configuration: Configuration) -> AcquiredPayload:
 
 
 def _place(configuration: Configuration, key: str) -> tuple[str, int, int]:
-    """What orders keys as a reader meets them."""
+    """Sort key for configuration keys: their position in the files."""
     origin = configuration.origin(key)
     return (origin.file, origin.line, origin.column) if origin else ("", 0, 0)
 
@@ -173,7 +160,7 @@ def _wfformat(run: ResolvedRun, key: str, _tell: Teller) -> AcquiredPayload:
     settings: dict[str, YamlValue] = {
         **(replay if isinstance(replay, dict) else {}),
         "python": sys.executable,
-        # Filled in when a job starts, so that the run directory can be moved.
+        # Replaced when a job starts, so that the run directory can be moved.
         "program": f"<ENV:LONGSHORE_JOB_RUN_DIR>/{_REPLAY}",
     }
     text = read_file(path, configuration.origin(key))
@@ -202,11 +189,11 @@ _READERS: Final[dict[str, Callable[[ResolvedRun, str, Teller], AcquiredPayload]]
     "quantum_graph": _quantum_graph,
     "graph_file": _graph_file,
 }
-"""Source per name; each gets the key that names the payload."""
+"""Reader per source name; each receives the key that names the payload."""
 _SOURCE_OF: Final = {
     _INLINE: "pipeline",
     _PIPELINE: "pipeline",
     "wfformat": "wfformat",
     _GRAPH: "quantum_graph",
 }
-"""Source per key that has one of its own."""
+"""Source per key that determines it."""

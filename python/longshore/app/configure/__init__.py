@@ -1,1 +1,1 @@
-"""From YAML, environment and command line to a resolved run."""
+"""Configuration of a run: from YAML, environment and command line to a resolved run."""

@@ -1,4 +1,4 @@
-"""The stages of a configuration: the layers that were read become a draft at a site, and that is resolved for a run."""
+"""Stages of a configuration: layers, draft with a chosen site and service, and resolved configuration."""
 
 from __future__ import annotations
 
@@ -27,33 +27,16 @@ from longshore.world.read.site_profiles import SitePath
 from longshore.world.read.yaml_file import FileRead, given_values
 
 NOT_CHOSEN: Final = PACKAGED | {LayerRank.SITE.label}
-"""Layers whose values nobody chose for this run."""
+"""Layers with values that no person chose for this run."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Configuration:
-    """A merged configuration at one site.
+    """Merged configuration at one site.
 
-    Attributes
-    ----------
-    layers
-        What was read.
-    base
-        The layers merged, without any site: what a site is looked up in.
-    sites
-        Where profiles of sites lie.
-    config
-        All layers merged.
-    site
-        Name of the site; empty where none is known.
-    service
-        Name of the service, with the place it was written.
-    profile
-        The profile of the site with all it inherits, if it has one.
-    site_layers
-        The layers of the site, the kind of payload and the service.
-    last
-        The layers over all others.
+    `base` is the merge without any site, used to look up sites; `sites` is their search path. `config` is the merge
+    of all layers: those of `site_layers` (site, kind of payload, service) and, with the highest rank, `last`. `site`
+    is empty if unknown. `service` carries its origin. `profile` includes inherited values.
     """
 
     layers: Layers
@@ -69,74 +52,59 @@ class Configuration:
 
     @property
     def path(self) -> Path:
-        """The user's file."""
+        """Path of the user's file."""
         return self.layers.path
 
     @property
     def env(self) -> Mapping[str, str]:
-        """The environment, with ``PWD`` as it really is."""
+        """Environment, with ``PWD`` set to the physical directory."""
         return self.layers.env
 
     @property
     def all_layers(self) -> tuple[Layer, ...]:
-        """Every layer that was merged."""
+        """All merged layers."""
         return (*self.layers.stack.layers, *self.site_layers, *self.last)
 
     @cached_property
     def resolved_site(self) -> ResolvedSite:
-        """What holds at the site.
-
-        Raises
-        ------
-        ConfigError
-            Something of it is wrong.
-        """
+        """Settings and limits of the site; raises `ConfigError` if one of them is wrong."""
         if not self.site:
             return ResolvedSite(name="", settings={}, limits={})
         return resolve_site(self.config, self.site, self.profile, env=self.env, service=self.service)
 
     def read_files(self) -> tuple[FileRead, ...]:
-        """Every file that took part: the user's, those of the machine, and profiles that no version ships."""
+        """All files read: the user's, the machine's, and site profiles that are not shipped with a package."""
         return (*self.layers.files, *self.sites.files.values())
 
     def scope(self, **current: str) -> Scope:
-        """What a search goes by for the run as a whole, or with more of BPS's current values."""
+        """Return the search scope of the whole run, optionally narrowed by BPS's current values."""
         return Scope(current={**current, "curr_site": self.site}, env=self.env)
 
     def search(self, key: str) -> YamlValue:
-        """The value of a key for the run as a whole, its variables filled in; empty text where there is none."""
+        """Return a key's value for the whole run, variables replaced; empty text if undefined."""
         return self.config.search(key, self.scope()).value
 
     def text(self, key: str) -> str:
-        """The value of a key as text.
-
-        Raises
-        ------
-        ConfigError
-            It is a list or a map.
-        """
+        """Return a key's value as text; raises `ConfigError` for a list or map."""
         found = self.config.search(key, self.scope())
         if isinstance(found.value, list | dict):
             raise ConfigError(f"'{key}' must be text, not a list or a map", origin=found.origin)
         return "" if found.value is None else str(found.value)
 
     def flag(self, key: str) -> bool:
-        """The value of a key as yes or no; no where there is none.
-
-        Raises
-        ------
-        ConfigError
-            It is neither.
-        """
+        """Return a key's value as a boolean, false if undefined; raises `ConfigError` for other values."""
         value = self.search(key)
         return value is not None and value != "" and truth(value, key, self.origin(key))
 
     def origin(self, key: str) -> Origin | None:
-        """Where the value of a key was written."""
+        """Return the origin of a key's value."""
         return self.config.search(key, self.scope()).origin
 
     def written(self, key: str, label: str) -> Origin | None:
-        """Where the user wrote what a key (``requestResources.gpu``: that of its map) is for a label, if anywhere."""
+        """Return where the user wrote a key for a label, or `None`.
+
+        ``requestResources.gpu`` stands for the map that holds it.
+        """
         name, _, below = key.partition(".")
         hit = self.config.lookup(name, self.scope(curr_pipetask=label, curr_cluster=label))
         node = hit.node if hit else None
@@ -145,27 +113,17 @@ class Configuration:
         return node.origin if node and node.origin.layer not in PACKAGED else None
 
     def with_last(self, layer: Layer) -> Self:
-        """The same with a layer over all others."""
+        """Return a copy with one more layer of highest rank."""
         config = Config(merge_over(self.config.root, layer), self.config.caller, self.config.values)
         return replace(self, config=config, last=(*self.last, layer))
 
     def at_site(self, name: str, origin: Origin | None = None) -> Self:
-        """The same for jobs at a site.
+        """Return the configuration for jobs at another site; an empty name is a site without description.
 
-        Parameters
-        ----------
-        name
-            Name of the site; empty for one that nobody describes.
-        origin
-            Where that name was written.
-
-        Raises
-        ------
-        ConfigError
-            There is no such site, or its profile is wrong.
+        `origin` is where the name was written. Raises `ConfigError` if the site is unknown or its profile is wrong.
         """
         caller, values = self.config.caller, self.config.values
-        # The site may choose the payload and the service, and these bring defaults of their own.
+        # The site may choose payload and service, which bring their own defaults.
         profile, added = _site_layers(self.base, name, self.sites, origin)
         stack = self.layers.stack.with_layers(*added)
         config = Config(stack.root(), caller, values)
@@ -190,12 +148,9 @@ class Configuration:
 
 @dataclass(frozen=True, kw_only=True)
 class Draft(Configuration):
-    """The second stage: site and service are chosen, and no function of the user was called.
+    """Second stage: site and service are chosen; user functions were not called.
 
-    Attributes
-    ----------
-    problems
-        What is wrong with the site, whose layers are then missing.
+    `problems` are errors of the site, whose layers are then missing.
     """
 
     problems: tuple[ConfigError, ...] = ()
@@ -203,10 +158,10 @@ class Draft(Configuration):
 
 @dataclass(frozen=True, kw_only=True)
 class ResolvedConfiguration(Configuration):
-    """The third stage: functions have answered, and the site and the name of the run are fixed."""
+    """Third stage: user functions were called; the site and the run's name are fixed."""
 
     def with_values(self, values: Mapping[str, str]) -> ResolvedConfiguration:
-        """The same with values of names that win over all else (BPS: ``current``)."""
+        """Return a copy with values that win over all layers (BPS: ``current``)."""
         config = Config(self.config.root, self.config.caller, {**self.config.values, **values})
         return replace(self, config=config) if values else self
 
@@ -214,12 +169,7 @@ class ResolvedConfiguration(Configuration):
 def read_draft(path: Path, overrides: Overrides = NO_OVERRIDES, *, now: float) -> Draft:
     """Read a configuration and choose its site; parameters are those of `Layers`.
 
-    Raises
-    ------
-    ConfigError
-        A file cannot be read, or something is wrong with the site.
-    UsageError
-        A ``--set`` cannot be understood.
+    Raises `ConfigError` if a file cannot be read or the site is wrong, `UsageError` if a ``--set`` is malformed.
     """
     draft = draft_configuration(read_layers(path, overrides, now=now))
     if draft.problems:
@@ -228,15 +178,7 @@ def read_draft(path: Path, overrides: Overrides = NO_OVERRIDES, *, now: float) -
 
 
 def draft_configuration(layers: Layers, caller: Caller | None = None) -> Draft:
-    """Choose the site and the service, and merge the layers that they bring.
-
-    Parameters
-    ----------
-    layers
-        What was read.
-    caller
-        Calls functions of the user, where they may be called already.
-    """
+    """Choose site and service, and merge their layers; `caller` calls user functions where already allowed."""
     base = Config(layers.stack.root(), caller)
     env = layers.env
     problems: list[ConfigError] = []
@@ -254,23 +196,10 @@ def draft_configuration(layers: Layers, caller: Caller | None = None) -> Draft:
 def explain(
     configuration: Configuration, keys: Iterable[str], *, current: Mapping[str, str], given: Iterable[str]
 ) -> dict[str, Explained]:
-    """What a search gives for each key, and why; a key that cannot be worked out has its error there.
+    """Look up keys and explain where each value comes from; a key that fails maps to its error.
 
-    Parameters
-    ----------
-    configuration
-        Where to search.
-    keys
-        The keys.
-    current
-        BPS's current values that choose sections, such as ``curr_pipetask``.
-    given
-        ``NAME=VALUE`` of further current values.
-
-    Raises
-    ------
-    UsageError
-        A pair cannot be understood.
+    `current` holds BPS's current values that choose sections, such as ``curr_pipetask``; `given` holds further ones
+    as ``NAME=VALUE``. Raises `UsageError` if such a pair is malformed.
     """
     scope = Scope(current={**given_values(given), **current}, env=configuration.env)
     return {key: explain_key(configuration.config, key, scope) for key in keys}
@@ -278,7 +207,7 @@ def explain(
 
 @contextmanager
 def _noted(problems: list[ConfigError]) -> Iterator[None]:
-    """Note an error and go on behind it."""
+    """Collect a `ConfigError` and continue after the block."""
     try:
         yield
     except ConfigError as error:
@@ -286,7 +215,7 @@ def _noted(problems: list[ConfigError]) -> Iterator[None]:
 
 
 def _with_backend_options(draft: Draft) -> Draft:
-    """The draft with the values that the service reads from ``backendOptions``."""
+    """Return the draft with the values that the service reads from ``backendOptions``."""
     text = draft.text("backendOptions")
     if not text:
         return draft
@@ -303,7 +232,7 @@ def _site_layers(
 ) -> tuple[ResolvedSiteProfile | None, tuple[Layer, ...]]:
     if not name:
         return None, ()
-    # As a value it is found by whoever searches; one of a task's own, or any other, wins over it.
+    # Found as a value by every search; a task's own value wins over it.
     default = layer_from_mapping({"computeSite": name}, "computed", LayerRank.DEFAULTS)
     profile, layers = site_layers(base, name, sites, origin)
     return profile, (default, *layers)

@@ -1,4 +1,4 @@
-"""Turns ``bpsGenerateConfig`` into the configuration that its function returns, merged over its section."""
+"""Generated configuration: calls the functions of ``bpsGenerateConfig`` and merges their results."""
 
 from __future__ import annotations
 
@@ -24,24 +24,10 @@ _DEEPEST: Final = 100
 
 
 def generate(draft: Draft, warnings: Iterable[Finding]) -> tuple[Draft, list[Finding]]:
-    """Call each function that returns more configuration, once, then choose the site again and lint again.
+    """Call each function that generates configuration once, then choose the site and lint again.
 
-    Parameters
-    ----------
-    draft
-        The configuration.
-    warnings
-        What lint had to say so far.
-
-    Returns
-    -------
-    tuple
-        The configuration, without the key, and the warnings that are left with all that is defined now.
-
-    Raises
-    ------
-    ConfigError
-        A function may not or cannot be called, fails, returns no configuration, or one that is wrong.
+    Returns the configuration without the key, and the warnings that remain. Raises `ConfigError` if a function is
+    forbidden, missing, fails, or returns no valid configuration.
     """
     caller = make_caller(draft)
     asking = replace(draft, config=Config(draft.config.root, caller))
@@ -51,12 +37,12 @@ def generate(draft: Draft, warnings: Iterable[Finding]) -> tuple[Draft, list[Fin
         asking = asking.with_last(layers[-1])
     if not layers:
         return draft, list(warnings)
-    # A function may choose another site, or forbid functions that are called later.
+    # A function may choose another site, or forbid later functions.
     chosen = draft_configuration(draft.layers.with_layers(layers), caller)
     if chosen.problems:
         raise chosen.problems[0]
     refuse_other_functions(draft, chosen)
-    # Lint calls nothing: what else is to be called is called when its value is needed, and once.
+    # Lint calls no function; other functions are called once, when their value is needed.
     chosen = replace(chosen, config=Config(chosen.config.root))
     try:
         return chosen, check_configuration(chosen)
@@ -68,12 +54,9 @@ def generate(draft: Draft, warnings: Iterable[Finding]) -> tuple[Draft, list[Fin
 
 
 def refuse_other_functions(before: Configuration, after: Configuration) -> None:
-    """Refuse what a site, chosen when functions are called already, wants called.
+    """Refuse generating functions of a site profile that was chosen after functions were called.
 
-    Raises
-    ------
-    ConfigError
-        Its profile wants more configuration from a function.
+    Raises `ConfigError` if the profile names such a function.
     """
     known = {written.origin for layer in before.all_layers for _, _, written in _wanted(layer.root, ())}
     for layer in after.all_layers:
@@ -88,7 +71,7 @@ def refuse_other_functions(before: Configuration, after: Configuration) -> None:
 
 
 def _wanted(section: Node, steps: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Node, Node]]:
-    """The places that want configuration from a function: steps that lead there, section, and what is written."""
+    """Iterate over sections with ``bpsGenerateConfig``: path, section and value."""
     if not isinstance(section.value, dict):
         return
     for key, node in section.value.items():
@@ -99,7 +82,7 @@ def _wanted(section: Node, steps: tuple[str, ...]) -> Iterator[tuple[tuple[str, 
 
 
 def _layer(configuration: Configuration, caller: Caller, steps: tuple[str, ...], section: Node, written: Node) -> Layer:
-    """What a function returns, at the place of its section, with the key itself taken out."""
+    """Return the layer that a function generates, placed at its section, without the key itself."""
     if not isinstance(written.value, str):
         raise ConfigError(
             f"'{GENERATE}' must be the call of a function, not {shown(written.value)}",
@@ -126,7 +109,7 @@ def _layer(configuration: Configuration, caller: Caller, steps: tuple[str, ...],
 
 
 def _data(value: object, function: str, origin: Origin, steps: tuple[str, ...]) -> YamlValue:
-    """The value as ordinary maps, lists and scalars; refused where YAML could not have said it."""
+    """Convert a returned value to plain maps, lists and scalars; raises `ConfigError` for other types."""
     if len(steps) > _DEEPEST:
         raise ConfigError(f"'{function}' returns maps and lists more than {_DEEPEST} deep", origin=origin)
     if isinstance(value, Mapping):

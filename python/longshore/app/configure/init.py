@@ -1,4 +1,4 @@
-"""Writes files to start from, and never over any that are there."""
+"""Example files for a new payload (`longshore init`); existing files are never overwritten."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ KINDS: Final[Mapping[str, tuple[str, ...]]] = {
     "lsst": ("lsst.yaml",),
     "site": ("site.yaml",),
 }
-"""Files of each kind of start."""
+"""Files per kind of example."""
 
 NEXT: Final[Mapping[str, str]] = {
     "pipeline": "longshore submit {path} --wait",
@@ -24,16 +24,13 @@ NEXT: Final[Mapping[str, str]] = {
     "lsst": "longshore config lint {path}",
     "site": "longshore config lint {path}",
 }
-"""What to type then."""
+"""Next command to run, per kind of example."""
 
 
 def write_start(kind: str, folder: Path) -> list[Path]:
-    """Write the files of a kind into a folder, which is made if it is not there.
+    """Write the example files of a kind into a folder, which is created if missing.
 
-    Raises
-    ------
-    FilesError
-        One of them is there already, and nothing was written; or they cannot be written.
+    Raises `FilesError` if a file exists (nothing is written then) or cannot be written.
     """
     targets = [folder / name for name in KINDS[kind]]
     for target in targets:
@@ -44,7 +41,7 @@ def write_start(kind: str, folder: Path) -> list[Path]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for target in targets:
-            # Exclusively: what somebody writes in this very moment is not overwritten either.
+            # Exclusive creation: a file that appears at this moment is not overwritten either.
             create_file(target, [shipped("etc", "starters", target.name).read_bytes()])
             if target.suffix == ".sh":
                 target.chmod(target.stat().st_mode | 0o111)

@@ -1,4 +1,4 @@
-"""Reads the layers of a configuration that depend on no site: defaults, machine, user, environment, file, options."""
+"""Configuration layers that depend on no site: defaults, machine, user, environment, file and options."""
 
 from __future__ import annotations
 
@@ -27,22 +27,18 @@ SERVICE_VARIABLE: Final = "BPS_WMS_SERVICE_CLASS"
 FILE_NAME: Final = "longshore.yaml"
 _PREFIX: Final = "LONGSHORE_"
 _NOT_OURS: Final = re.compile(r"LONGSHORE_(JOB_|TEST_|POOLS$)")
-"""What jobs find in their environment, and what speaks to the tests: no keys, whatever they look like."""
+"""Environment variables of jobs and tests, which are no configuration keys."""
 _WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _NO_KEYS: Final = frozenset({"bps_cmdline", "bps_defined"})
-"""Sections of BPS's own making."""
+"""Sections that BPS itself defines."""
 
 
 @dataclass(frozen=True)
 class Overrides:
-    """Values that the command line sets, or whoever calls from Python.
+    """Values set on the command line or by a Python caller.
 
-    Attributes
-    ----------
-    options
-        Values of named options, per key of ``bps_cmdline``, such as ``{"computeSite": "campus"}``.
-    sets
-        ``KEY=VALUE`` of the option ``--set``, in order; values are YAML.
+    `options` holds named options per key of ``bps_cmdline``, such as ``{"computeSite": "campus"}``; `sets` holds the
+    ``KEY=VALUE`` of ``--set`` in order, with values in YAML.
     """
 
     options: Mapping[str, str] = field(default_factory=dict)
@@ -57,20 +53,10 @@ NO_OVERRIDES: Final = Overrides()
 
 @dataclass(frozen=True, kw_only=True)
 class Layers:
-    """The first stage of a configuration: all that was read, and nothing looked up.
+    """First stage of a configuration: everything read, nothing looked up.
 
-    Attributes
-    ----------
-    path
-        The user's file.
-    now
-        Time of the run, for ``{timestamp}``; seconds since the epoch.
-    env
-        The environment, with ``PWD`` as it really is.
-    files
-        Every file of the user and the machine that was read.
-    warnings
-        Findings about the environment.
+    `path` is the user's file. `now` is the time of the run for ``{timestamp}``, in seconds since the epoch. `env` has
+    ``PWD`` set to the physical directory. `files` are those of user and machine; `warnings` concern the environment.
     """
 
     path: Path
@@ -82,19 +68,14 @@ class Layers:
     warnings: tuple[Finding, ...]
 
     def with_layers(self, layers: Iterable[Layer]) -> Layers:
-        """The same with more layers."""
+        """Return a copy with more layers."""
         return replace(self, stack=self.stack.with_layers(*layers))
 
 
 def read_layers(path: Path, overrides: Overrides = NO_OVERRIDES, *, now: float) -> Layers:
     """Read all layers that depend on no site.
 
-    Raises
-    ------
-    ConfigError
-        A file cannot be read.
-    UsageError
-        A ``--set`` cannot be understood.
+    Raises `ConfigError` if a file cannot be read, `UsageError` if a ``--set`` is malformed.
     """
     env = {**os.environ, "PWD": str(current_directory())}
     _refuse_odd_name(path.absolute())
@@ -116,12 +97,9 @@ def read_layers(path: Path, overrides: Overrides = NO_OVERRIDES, *, now: float) 
 def read_surroundings(
     env: Mapping[str, str],
 ) -> tuple[tuple[Layer, ...], tuple[FileRead, ...], tuple[Finding, ...]]:
-    """The layers that no run names: defaults, machine, user and environment; with their files and warnings.
+    """Read the layers outside of any run (defaults, machine, user, environment), their files and warnings.
 
-    Raises
-    ------
-    ConfigError
-        A file is there and cannot be read.
+    Raises `ConfigError` if an existing file cannot be read.
     """
     defaults = file_layer("defaults", LayerRank.DEFAULTS, shipped("etc", "defaults.yaml"))
     around = _machine_and_user(env)
@@ -130,18 +108,12 @@ def read_surroundings(
 
 
 def file_layer(name: str, rank: LayerRank, path: Path) -> Layer:
-    """The layer of a file that a package ships."""
+    """Return the layer of a file shipped with a package."""
     return Layer(name, rank, read_yaml(path, rank=rank))
 
 
 def current_directory() -> Path:
-    """The current directory.
-
-    Raises
-    ------
-    FilesError
-        It was removed.
-    """
+    """Return the current directory; raises `FilesError` if it was removed."""
     try:
         return Path.cwd()
     except FileNotFoundError:
@@ -151,7 +123,7 @@ def current_directory() -> Path:
 
 
 def _refuse_odd_name(path: Path) -> None:
-    """Refuse a path that is no text: run directories hold text, and name the file in many places."""
+    """Refuse a path that is not valid text: files in the run directory name it in many places."""
     try:
         str(path).encode()
     except UnicodeEncodeError:
@@ -170,10 +142,10 @@ def _computed(path: Path, now: float) -> Layer:
 
 
 def _machine_and_user(env: Mapping[str, str]) -> Loaded:
-    """The configuration of this machine and of this user, with all it includes."""
+    """Read the configuration of this machine and user, with its includes."""
     layers: list[Layer] = []
     files: list[FileRead] = []
-    # Of several system folders the first is the most important, and so the last to be laid on.
+    # Of several system folders the first has the highest rank, so it is merged last.
     places = [(LayerRank.SYSTEM, folder) for folder in reversed(system_folders(env))]
     for rank, folder in [*places, (LayerRank.USER, user_folder(env))]:
         if (path := folder / FILE_NAME).is_file():
@@ -187,9 +159,9 @@ def _machine_and_user(env: Mapping[str, str]) -> Loaded:
 
 
 def _environment(env: Mapping[str, str], defaults: Node) -> tuple[Layer, list[Finding]]:
-    """The layer of ``LONGSHORE_<KEY>`` and of BPS's variable, and a warning per variable that is nearly one of ours.
+    """Return the layer of ``LONGSHORE_<KEY>`` and BPS's variable, and warnings about misspelt variables.
 
-    What the defaults set under ``payload`` is set there too: at the root it would have no effect.
+    Keys that the defaults define under ``payload`` are set there: at the root they would have no effect.
     """
     keys = {variable_of(key): key for key in _keys(configuration_schema())}
     payload = plain_map(defaults).get("payload")
@@ -207,7 +179,7 @@ def _environment(env: Mapping[str, str], defaults: Node) -> tuple[Layer, list[Fi
             message = f"nothing knows the environment variable '{name}'"
             findings.append(Finding(message=message, origin=origin, hint=guess, severity=Severity.WARNING))
     if service := env.get(SERVICE_VARIABLE):
-        # Ours, where both are set, is the newer word.
+        # Longshore's variable wins over BPS's.
         root.setdefault("wmsServiceClass", Node(service, _origin_of(SERVICE_VARIABLE)))
     if below:
         root["payload"] = _payload_with(root.get("payload"), below)
@@ -215,13 +187,13 @@ def _environment(env: Mapping[str, str], defaults: Node) -> tuple[Layer, list[Fi
 
 
 def variable_of(key: str) -> str:
-    """Name of the environment variable for a key: ``requestMemory`` is set by ``LONGSHORE_REQUEST_MEMORY``."""
+    """Return the environment variable of a key: ``LONGSHORE_REQUEST_MEMORY`` for ``requestMemory``."""
     return _PREFIX + _WORD.sub("_", key).upper()
 
 
 def _value(name: str, text: str, origin: Origin) -> Node:
     try:
-        # One origin for all of it: a line and a column of a variable help nobody.
+        # One origin for the whole value: line and column within a variable do not help.
         return with_origin(parse_yaml(text, origin.file, rank=LayerRank.ENVIRONMENT), origin)
     except ConfigError as error:
         raise ConfigError(f"the value of '{name}' cannot be read: {error.message}", hint=error.hint) from error
@@ -232,12 +204,12 @@ def _origin_of(variable: str) -> Origin:
 
 
 def _payload_with(payload: Node | None, below: dict[str, Node]) -> Node:
-    """The section ``payload`` with single keys in it, which win over a variable for the whole section."""
+    """Return the section ``payload`` with single keys merged in; these win over a variable for the section."""
     given = payload.value if payload and isinstance(payload.value, dict) else {}
     return Node({**given, **below}, Origin("environment", layer=LayerRank.ENVIRONMENT.label))
 
 
 def _keys(schema: JsonSchema) -> Iterator[str]:
-    """Keys that can stand at the root."""
+    """Iterate over keys allowed at the root."""
     for each in (schema, *(schema["$defs"][part["$ref"].rpartition("/")[2]] for part in schema.get("allOf", ()))):
         yield from (key for key in each.get("properties", ()) if key not in _NO_KEYS)

@@ -1,4 +1,4 @@
-"""Lints configurations: one that is about to be used, and a file that somebody asks about."""
+"""Lint of configurations: for a configuration before use, and for a file (`longshore config lint`)."""
 
 from __future__ import annotations
 
@@ -30,19 +30,16 @@ from longshore.world.read.yaml_text import key_places
 from longshore.world.shipped_files import shipped
 
 _OF_PROFILES = frozenset({"inherits", "hosts", "limits", "service"})
-"""Keys that only the profile of a site has at its root."""
+"""Root keys that occur only in site profiles."""
 _LINE_END = re.compile("\r\n|[\r\n\x85\u2028\u2029]")
-"""Ends of lines to YAML; Python's `splitlines` knows more."""
+"""Line ends in YAML; Python's `splitlines` splits at more characters."""
 _MOST_SOURCE = 16 * 1024 * 1024
 
 
 def check_configuration(configuration: Configuration) -> list[Finding]:
-    """Lint a configuration that is about to be used; return the warnings.
+    """Lint a configuration before use and return the warnings.
 
-    Raises
-    ------
-    ConfigError
-        There are errors: the first, with the number of others.
+    Raises `ConfigError` with the first error and the number of others.
     """
     findings = lint_configuration(configuration)
     errors = [finding for finding in findings if finding.severity is Severity.ERROR]
@@ -56,15 +53,7 @@ def check_configuration(configuration: Configuration) -> list[Finding]:
 
 @dataclass(frozen=True, kw_only=True)
 class Linted:
-    """All that was found in a file and what it includes.
-
-    Attributes
-    ----------
-    findings
-        In the order of the files.
-    sources
-        Text per file.
-    """
+    """Findings in a file and its includes, in the order of the files, with the text of each file."""
 
     findings: tuple[Finding, ...]
     sources: Mapping[str, str]
@@ -74,25 +63,20 @@ class Linted:
         return {file: _LINE_END.split(text) for file, text in self.sources.items()}
 
     def source(self, finding: Finding) -> str | None:
-        """The line a finding is about, if it may be shown and exists."""
+        """Return the source line of a finding if it exists and is not secret."""
         place = finding.origin
         lines = self._lines.get(place.file, ())
         return lines[place.line - 1] if not finding.hidden and 0 < place.line <= len(lines) else None
 
     def count(self, severity: Severity) -> int:
-        """How many findings there are of a severity."""
+        """Return the number of findings of a severity."""
         return sum(finding.severity is severity for finding in self.findings)
 
 
 def lint_configuration(configuration: Configuration, *, thorough: bool = False) -> list[Finding]:
-    """All findings about a configuration, in the order of its files.
+    """Return all findings about a configuration, in the order of its files.
 
-    Parameters
-    ----------
-    configuration
-        The configuration.
-    thorough
-        Whether to look into files of the payload, and at commands, which is done anyway when jobs are made.
+    `thorough` also checks payload files and commands, which otherwise happens when jobs are made.
     """
     payload = peek(configuration, files=thorough)
     around = Surroundings(
@@ -110,12 +94,12 @@ def lint_configuration(configuration: Configuration, *, thorough: bool = False) 
 
 
 def in_file_order(findings: Iterable[Finding], configuration: Configuration) -> list[Finding]:
-    """Findings about a configuration, each once, in the order of its files."""
+    """Remove duplicate findings and sort them in the order of the configuration's files."""
     return _in_order(findings, _texts(configuration.layers.files))
 
 
 def _without_site(configuration: Configuration, labels: frozenset[str] | None) -> Iterator[Finding]:
-    """An error for each site of a task, a cluster or a special job that nobody describes."""
+    """Yield an error for each undefined site of a task, a cluster or a special job."""
     config, sites = configuration.config, configuration.sites
     parts = [config.at(name) for name in ("finalJob", "customJob")]
     for section in ("pipetask", "cluster"):
@@ -130,19 +114,8 @@ def _without_site(configuration: Configuration, labels: frozenset[str] | None) -
 
 
 def lint_file(path: Path, overrides: Overrides = NO_OVERRIDES, *, now: float) -> Linted:
-    """Lint a file with all it includes, in the place it would have in a run.
-
-    Parameters
-    ----------
-    path, options, sets, now
-        As for `longshore.app.configure.layers.Layers`.
-
-    Raises
-    ------
-    UsageError
-        A ``--set`` cannot be understood.
-    """
-    with collection_paused():  # looking for garbage would take a third of the time
+    """Lint a file and its includes, as if it were used in a run; raises `UsageError` for a malformed ``--set``."""
+    with collection_paused():  # garbage collection would take a third of the time
         return _linted(path, overrides, now=now)
 
 
@@ -166,7 +139,7 @@ def _finding(error: ConfigError, path: Path) -> Finding:
 
 
 def _is_profile(root: Node) -> bool:
-    """Whether a file describes a site, and is no configuration of a run."""
+    """Tell whether a file is a site profile and not a run's configuration."""
     return isinstance(root.value, dict) and not _OF_PROFILES.isdisjoint(root.value)
 
 
@@ -176,7 +149,7 @@ def _of_profile(root: Node, configuration: Configuration) -> list[Finding]:
 
 
 def _in_order(findings: Iterable[Finding], texts: Mapping[str, str]) -> list[Finding]:
-    """The findings, each once and at its key or its value, in the order of the files and from top to bottom."""
+    """Remove duplicates and sort findings by file and line, each at its key or value."""
     numbers = {file: number for number, file in enumerate(texts)}
     places = cache(lambda file: key_places(texts[file]))
 
@@ -202,7 +175,7 @@ def _texts(files: Iterable[FileRead]) -> dict[str, str]:
 
 
 def _source(origin: Origin) -> dict[str, str]:
-    """Text of the file that an error is about, if there is any."""
+    """Return the text of the file that an error refers to, if any."""
     try:
         path = Path(origin.file)
         if not origin.line or path.stat().st_size > _MOST_SOURCE:
@@ -213,7 +186,7 @@ def _source(origin: Origin) -> dict[str, str]:
 
 
 def _bps_default() -> BpsDefault:
-    """The service that BPS uses by default, as it is registered here."""
+    """Return BPS's default service as registered here."""
     plugin = find_service_plugin(BPS_DEFAULT_SERVICE)
     fragment = schema_fragment(plugin) if plugin else None
     return BpsDefault(
@@ -224,7 +197,7 @@ def _bps_default() -> BpsDefault:
 
 
 def _later_defaults() -> frozenset[str]:
-    """Keys that the defaults of quantum graphs define."""
+    """Return the keys that the defaults for quantum graphs define."""
     names = plain_map(read_yaml(shipped("etc", "lsst.yaml")))
     sections = (names.get(section) for section in ("payload", "finalJob"))
     return frozenset(names).union(*(section for section in sections if isinstance(section, dict)))

@@ -1,4 +1,4 @@
-"""Looks into a payload for the names that its configuration may lean on, as far as that is cheap."""
+"""Labels and variables of a payload, found cheaply before the payload is read, for lint."""
 
 from __future__ import annotations
 
@@ -20,17 +20,7 @@ NOTHING: Final[frozenset[str]] = frozenset()
 
 
 class Peeked(msgspec.Struct, frozen=True, kw_only=True):
-    """What can be known of a payload before it is read; ``None`` is not known.
-
-    Attributes
-    ----------
-    labels
-        Labels of its tasks.
-    names
-        Names that it defines.
-    uses
-        Names that it uses.
-    """
+    """Labels, defined names and used names of an unread payload; ``None`` means unknown."""
 
     labels: frozenset[str] | None = None
     names: frozenset[str] | None = None
@@ -54,15 +44,7 @@ class _WfFormat(msgspec.Struct):
 
 
 def peek(configuration: Configuration, *, files: bool) -> Peeked:
-    """Look at the payload.
-
-    Parameters
-    ----------
-    configuration
-        Names it.
-    files
-        Whether a file of its own may be read for that.
-    """
+    """Find labels and variables of the payload; `files` allows reading the payload's own file."""
     config = configuration.config
     inline = config.at("pipeline")
     if inline is not None:
@@ -82,7 +64,7 @@ def _of_pipeline(node: Node) -> Peeked:
     labels = frozenset(tasks.value) if tasks is not None and isinstance(tasks.value, dict) else NOTHING
     uses = frozenset(variables(node))
     if "imports" in top or "instrument" in top:
-        # LSST's: others bring in tasks of their own.
+        # LSST pipelines: imports add further tasks.
         return Peeked(labels=None if "imports" in top else labels, uses=uses)
     return Peeked(labels=labels, names=frozenset({*names_in(node), *PER_JOB}), uses=uses)
 
@@ -92,7 +74,7 @@ def _pipeline_file(configuration: Configuration) -> Peeked:
     try:
         node = read_yaml(path) if path else None
     except LongshoreError:
-        # What is wrong with it is told when it is read in earnest.
+        # Errors are reported when the payload is read.
         node = None
     if node is None or not isinstance(node.value, dict):
         return Peeked()
@@ -112,7 +94,7 @@ def _recorded(configuration: Configuration) -> frozenset[str] | None:
 
 
 def _found(configuration: Configuration, key: str) -> Path | None:
-    """The file that a key names, if it is there."""
+    """Return the file that a key names, or `None` if it is missing."""
     try:
         name = configuration.text(key).partition("#")[0]
         candidates = [Path(name), configuration.path.parent / name] if name else []

@@ -1,4 +1,4 @@
-"""Asks a workload manager whether it can be used."""
+"""Service check (`longshore ping`): asks whether a workload manager can be used."""
 
 from __future__ import annotations
 
@@ -14,21 +14,10 @@ from longshore.contract.context import Context, PingReport, RunPaths, Site
 
 
 def ping(name: str | None, *, path: Path | None = None, now: float = 0.0) -> PingReport:
-    """Ask.
+    """Ask a service whether it can be used.
 
-    Parameters
-    ----------
-    name
-        Name of the service; without it the environment's choice, then the local one.
-    path
-        A configuration that says what the service is to be asked with.
-    now
-        The moment, for that configuration.
-
-    Raises
-    ------
-    UnknownServiceError
-        There is no such service.
+    Without `name` the environment's choice is used, else the local service. `path` is a configuration with the
+    service's settings; `now` is its time. Raises `UnknownServiceError` if the service does not exist.
     """
     here = RunPaths(current_directory())
     if path is not None:

@@ -1,4 +1,4 @@
-"""Resolves a run: its configuration, name, directory and service, and what that service can give."""
+"""Resolution of a run: its configuration, name, directory and service, with the service's probe."""
 
 from __future__ import annotations
 
@@ -48,16 +48,10 @@ _RUN_ATTRIBUTES: Final = {
 
 @dataclass(frozen=True, kw_only=True)
 class ResolvedRun:
-    """The last stage of a configuration: a run whose service was asked what it can give.
+    """Last stage of a configuration: a run whose service was probed.
 
-    Attributes
-    ----------
-    id
-        Id that is reserved for the run; empty where it will not be written.
-    paths
-        Where the run directory will be.
-    context
-        What the service may know, with its probe.
+    `id` is the reserved id, empty if the run will not be written; `paths` is the future run directory; `context` is
+    the contract's `Context` with the probe.
     """
 
     id: str = ""
@@ -68,13 +62,7 @@ class ResolvedRun:
     _at: dict[str, ResolvedConfiguration] = field(init=False, repr=False, compare=False, default_factory=dict)
 
     def at_site(self, name: str, origin: Origin | None = None) -> ResolvedConfiguration:
-        """The configuration for those of its jobs that run at a site, made once.
-
-        Raises
-        ------
-        ConfigError
-            There is no such site, or its profile is wrong.
-        """
+        """Return the configuration for jobs at a site, cached; raises `ConfigError` if the site is unknown or wrong."""
         if name == self.configuration.site:
             return self.configuration
         if name not in self._at:
@@ -85,21 +73,10 @@ class ResolvedRun:
 def resolve_run(
     path: Path, overrides: Overrides = NO_OVERRIDES, *, now: float, tell: Teller, run_id: str = ""
 ) -> ResolvedRun:
-    """Resolve a run.
+    """Resolve a run from its configuration file; `path`, `overrides` and `now` are those of `Layers`.
 
-    Parameters
-    ----------
-    path, overrides, now
-        As for `longshore.app.configure.layers.Layers`.
-    tell
-        Takes notes and progress.
-    run_id
-        Id that is reserved for the run, if it will be written.
-
-    Raises
-    ------
-    LongshoreError
-        The configuration is wrong, or the service cannot be used.
+    `run_id` is the reserved id if the run will be written. Raises `LongshoreError` if the configuration is wrong or
+    the service cannot be used.
     """
     draft = read_draft(path, overrides, now=now)
     draft, warnings = generate(draft, check_configuration(draft))
@@ -119,13 +96,7 @@ def resolve_run(
 
 
 def resolve_configuration(draft: Draft) -> ResolvedConfiguration:
-    """Let functions be called, and fix the name of the run.
-
-    Raises
-    ------
-    ConfigError
-        The name or the directory of the run is wrong.
-    """
+    """Call user functions and fix the run's name; raises `ConfigError` if name or directory are wrong."""
     resolved = ResolvedConfiguration(
         layers=draft.layers,
         base=draft.base,
@@ -143,13 +114,13 @@ def resolve_configuration(draft: Draft) -> ResolvedConfiguration:
 
 
 def tell_warnings(warnings: Iterable[Finding], tell: Teller) -> None:
-    """Tell of findings that are no errors, each with its place and the way out."""
+    """Print warnings of lint, each with its origin and remedy."""
     for warning in warnings:
         tell.note(f"{warning.origin}: {warning.message}" + (f". {warning.hint}" if warning.hint else ""))
 
 
 def _checked_name(configuration: Configuration) -> str:
-    """The value of ``outputRun``; it and ``submitPath`` are fit for names of files."""
+    """Return ``outputRun``, after a check that it and ``submitPath`` are valid file names."""
     for key in ("outputRun", "submitPath"):
         if not configuration.text(key):
             raise ConfigError(
@@ -172,12 +143,9 @@ def _checked_name(configuration: Configuration) -> str:
 
 
 def at_default_site(configuration: _Stage, service: WmsService) -> _Stage:
-    """The configuration at the site that the service ships under its own name, if none is chosen.
+    """Choose the default site of the service if no site is chosen.
 
-    Raises
-    ------
-    ConfigError
-        They run elsewhere, and nothing says where.
+    Raises `ConfigError` if jobs run on other machines and no site is given.
     """
     if configuration.site:
         return configuration
@@ -206,10 +174,10 @@ def _unheeded(configuration: Configuration, service: WmsService) -> list[str]:
 
 
 def service_context(configuration: Configuration, service: WmsService, run: RunPaths) -> Context:
-    """What the service may know, with what its probe found."""
+    """Return the contract's `Context` for a service, with its probe."""
     place = configuration.resolved_site
     section = configuration.config.at("site", configuration.site)
-    # Beside what is said of the site, the values for jobs that its section holds.
+    # The site's settings and the job values of its section.
     by_default = {"account": configuration.text("accountingGroup"), "queue": configuration.text("queue")}
     said = {
         **plain_map(section),
@@ -228,7 +196,7 @@ def service_context(configuration: Configuration, service: WmsService, run: RunP
 
 
 def service_settings(configuration: Configuration, service: WmsService) -> dict[str, Any]:
-    """The service's own settings: how an engine treats jobs, and what its executor has to know."""
+    """Return the service's own settings: those of the engine and of its executor."""
     written = configuration.config.search("resources", configuration.scope()).written
     place = configuration.resolved_site
     return {
@@ -254,7 +222,7 @@ def _most_at_once(configuration: Configuration, key: str) -> dict[str, int]:
 
 
 def _of_run(configuration: Configuration, service: WmsService) -> dict[str, YamlValue]:
-    """What the configuration says of the run in the service's own words; a map knows its own keys as variables."""
+    """Return the run's values in the service's own section; a map's keys are variables within the map."""
     config, scope = configuration.config, configuration.scope()
     found: dict[str, YamlValue] = {}
     for key in service.traits.run_keys:
@@ -270,13 +238,13 @@ def _of_run(configuration: Configuration, service: WmsService) -> dict[str, Yaml
 
 
 def _read(configuration: Configuration, key: str, read: Read[_Answer], otherwise: _Otherwise) -> _Answer | _Otherwise:
-    """A value of the run, or what holds where there is none."""
+    """Return a value of the run, or a default if undefined."""
     value = configuration.search(key)
     return otherwise if value is None or value == "" else read(value, key, configuration.origin(key))
 
 
 def _ending(configuration: Configuration) -> dict[str, object]:
-    """How an executor ends a job that went beyond its limits, where that is not as usual."""
+    """Return how an executor ends jobs that exceed their limits, if not the default."""
     found: dict[str, object] = {}
     if (chosen := _read(configuration, "killSignals", signals, ())) not in {(), (signal.SIGTERM,)}:
         found["signals"] = list(chosen)
@@ -286,7 +254,7 @@ def _ending(configuration: Configuration) -> dict[str, object]:
 
 
 def _guest_settings(place: ResolvedSite, service: WmsService) -> dict[str, object]:
-    """What an executor has to know of a site, beside its resources."""
+    """Return the site's settings for an executor, beside its resources."""
     inherit = place.settings.get("inheritEnvironment", "all")
     found: dict[str, Any] = {} if inherit == "all" else {"inherit": inherit}
     if own := place.settings.get(service.traits.settings_key):
@@ -301,14 +269,14 @@ def _guest_settings(place: ResolvedSite, service: WmsService) -> dict[str, objec
 
 
 def template_files(place: ResolvedSite) -> dict[str, Path]:
-    """The templates that a site has of its own."""
+    """Return the template files that a site overrides."""
     folder = Path(place.origin.file).parent if place.origin else Path()
     named: dict[str, str] = place.settings.get("templates") or {}
     return {name: folder / Path(path).expanduser() for name, path in named.items()}
 
 
 def _templates_of(place: ResolvedSite) -> dict[str, str]:
-    """Texts of the templates that a site has of its own."""
+    """Return the texts of the templates that a site overrides."""
     texts: dict[str, str] = {}
     for name, path in template_files(place).items():
         try:
@@ -321,7 +289,7 @@ def _templates_of(place: ResolvedSite) -> dict[str, str]:
 
 
 def run_attributes(configuration: Configuration) -> dict[str, str]:
-    """What reports show of the run as a whole, under BPS's names."""
+    """Return BPS's attributes of the run for reports."""
     attributes = {name: configuration.text(key) for key, name in _RUN_ATTRIBUTES.items()}
     return {
         "bps_isjob": "True",
@@ -332,11 +300,11 @@ def run_attributes(configuration: Configuration) -> dict[str, str]:
 
 
 def payload_identity(configuration: Configuration) -> str:
-    """What a payload is known by.
+    """Return the identity of a payload, which keys its run-time history.
 
-    Two payloads may well have tasks of the same label that have nothing to do with each other. One that has a name is
-    known by it, with its project and the name of the file that holds its pipeline, wherever that lies; one that has
-    none, by the path of that file. A pipeline that stands in the user's own file is known by that.
+    Unrelated payloads may have tasks of the same label. A named payload is identified by its name, its project and
+    the name of its pipeline file, wherever that is; an unnamed one by the path of that file. A pipeline inside the
+    user's file is identified by that file.
     """
     named = next((text for key in _PAYLOAD_FILES if (text := configuration.text(key))), "")
     file, _, labels = named.partition("#")
@@ -345,11 +313,11 @@ def payload_identity(configuration: Configuration) -> str:
     if origin is not None and origin.layer not in PACKAGED:
         words = [configuration.text("project"), configuration.text("payloadName"), path.name]
     else:
-        # Without one it is called like the user's file, as many are.
+        # An unnamed payload would have the name of the user's file, which many share.
         words = [configuration.text("project"), str(_absolute(path, configuration))]
     return "/".join([*words, labels] if labels else words)
 
 
 def _absolute(path: Path, configuration: Configuration) -> Path:
-    """Where a file lies that is looked for in the current directory first, and then beside the user's."""
+    """Return the absolute path of a file, looked up in the current directory, then beside the user's file."""
     return (path if path.is_file() else configuration.path.parent / path).resolve()

@@ -1,4 +1,4 @@
-"""Composes the schemas of configurations and of site profiles from Longshore's own keys and those of services."""
+"""JSON Schemas of configurations and site profiles, composed of Longshore's keys and those of services."""
 
 from __future__ import annotations
 
@@ -21,18 +21,9 @@ _REFERENCE: Final = "#/$defs/"
 
 
 class Fragment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The keys that a service adds.
+    """Schema fragment of a service: keys of jobs, of runs, and of a site's profile and section.
 
-    Attributes
-    ----------
-    title
-        Name of its workload manager, for people.
-    job
-        Keys that can stand wherever values of jobs can.
-    run
-        Keys of a run as a whole.
-    site
-        Keys of a site's profile and section.
+    `title` is the workload manager's display name.
     """
 
     title: str
@@ -42,7 +33,7 @@ class Fragment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def added(self) -> frozenset[str]:
-        """Names of keys of jobs and runs; of a map that others have too, those it adds to the map."""
+        """Names of added job and run keys; for a shared map, the keys added to it."""
         found: set[str] = set()
         for key, entry in (self.job | self.run).items():
             if key not in self.site:
@@ -51,17 +42,17 @@ class Fragment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def configuration_schema() -> dict[str, Any]:
-    """The schema of configurations."""
+    """Return the schema of configurations."""
     return _schemas(tuple(sys.path))[0]
 
 
 def site_schema() -> dict[str, Any]:
-    """The schema of what only profiles of sites have."""
+    """Return the schema of keys that only site profiles have."""
     return _schemas(tuple(sys.path))[1]
 
 
 def profile_schema() -> dict[str, Any]:
-    """The schema of a profile with all keys of a configuration that it can have beside its own."""
+    """Return the schema of site profiles, including configuration keys they may hold."""
     config, site = configuration_schema(), site_schema()
     return {
         **site,
@@ -72,13 +63,7 @@ def profile_schema() -> dict[str, Any]:
 
 
 def schema_fragment(plugin: Plugin) -> Fragment:
-    """The keys that a service adds, from the file `schema.json` of its package.
-
-    Raises
-    ------
-    ConfigError
-        The file is no such schema.
-    """
+    """Return the schema fragment of a service from `schema.json` of its package; raises `ConfigError` if invalid."""
     path = plugin.folder / "schema.json" if plugin.folder else None
     if path is None or not path.is_file():
         return Fragment(plugin.name)
@@ -93,7 +78,7 @@ def schema_fragment(plugin: Plugin) -> Fragment:
 
 @cache
 def _schemas(_path: tuple[str, ...]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The schemas of configurations and of what only profiles have, for one search path of packages."""
+    """Return the configuration and profile schemas, cached per search path of packages."""
     config: dict[str, Any] = msgspec.json.decode(shipped("etc", "schema", "config.json").read_bytes())
     site: dict[str, Any] = msgspec.json.decode(shipped("etc", "schema", "site.json").read_bytes())
     definitions = config["$defs"]
@@ -112,7 +97,7 @@ def _schemas(_path: tuple[str, ...]) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _services() -> Iterator[Plugin]:
-    """Each registered service once, Longshore's own first."""
+    """Iterate over registered services, each once, Longshore's own first."""
     seen: set[str] = set()
     for plugin in sorted(registered(SERVICES).values(), key=lambda plugin: (not plugin.built_in, plugin.name)):
         if plugin.dotted not in seen:
@@ -121,7 +106,7 @@ def _services() -> Iterator[Plugin]:
 
 
 def _add(known: Properties, more: Properties) -> None:
-    """Add the keys that are not known, also those of maps; a key that is known keeps its schema."""
+    """Add unknown keys, also within maps; a known key keeps its schema."""
     for key, entry in more.items():
         if key not in known:
             known[key] = entry
@@ -130,7 +115,7 @@ def _add(known: Properties, more: Properties) -> None:
 
 
 def _without_references(value: Any, definitions: Mapping[str, Any]) -> Any:
-    """A part of a schema in which each reference to one of the definitions is replaced by that."""
+    """Return a schema with references to definitions inlined."""
     if isinstance(value, list):
         return [_without_references(each, definitions) for each in value]
     if not isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""Finds a service by its registered name, one of BPS's names, or the dotted path of its class."""
+"""Lookup of a service by registered name, BPS name or dotted class path."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from longshore.origin import Origin
 from longshore.world.plugins import SERVICES, Plugin, built_in, find_plugin, package_folder, registered
 
 _BPS: Final = "lsst.ctrl.bps."
-"""How names of BPS's own services begin, none of which can be used as it is."""
+"""Prefix of BPS's own service classes, which cannot be used directly."""
 
 
 def short_name(name: str) -> str:
-    """Short name of a service that is named by its class, or as BPS names it; any other name as it is."""
+    """Return the short name of a service given by class or BPS name; other names are returned unchanged."""
     plugin = _registered_as(name) if "." in name else None
     if plugin is None:
         return name
@@ -26,25 +26,15 @@ def short_name(name: str) -> str:
 
 
 def find_service(name: str, *, origin: Origin | None = None) -> WmsService:
-    """Import a service and make one.
+    """Import a service by short name, dotted class path or BPS name, and instantiate it.
 
-    Parameters
-    ----------
-    name
-        Short name, dotted class path, or one of BPS's names.
-    origin
-        Where the name was written.
-
-    Raises
-    ------
-    UnknownServiceError
-        There is none of that name, or what is there is no service.
+    `origin` is where the name was written. Raises `UnknownServiceError` if the name is unknown or is no service.
     """
     plugin = find_service_plugin(name)
     if plugin is None:
         raise _unknown(name, origin)
     try:
-        # Without a module, or with a dot in front, the name is relative to nothing: ValueError and TypeError.
+        # A name without module or with a leading dot raises ValueError or TypeError.
         kind = plugin.load()
     except (ImportError, AttributeError, ValueError, TypeError) as error:
         raise UnknownServiceError(
@@ -66,7 +56,7 @@ def find_service(name: str, *, origin: Origin | None = None) -> WmsService:
 
 
 def find_service_plugin(name: str) -> Plugin | None:
-    """The entry of a service, which is not imported; ``None`` where no service can have that name."""
+    """Return the registration of a service without importing it; ``None`` for an impossible name."""
     if plugin := _registered_as(name):
         return plugin
     module, _, attribute = name.rpartition(".")
@@ -74,17 +64,14 @@ def find_service_plugin(name: str) -> Plugin | None:
 
 
 def service_names() -> list[str]:
-    """The short names of all services that can be used; none is imported."""
+    """Return the short names of all usable services, without importing them."""
     return sorted(name for name in registered(SERVICES) if "." not in name)
 
 
 def queryable_services(name: str | None) -> Iterator[Queryable]:
-    """The services that can be asked for runs, the one that is named, or all that are installed.
+    """Iterate over services that can list runs: the named one, or all installed.
 
-    Raises
-    ------
-    UnknownServiceError
-        The one that is named cannot be used.
+    Raises `UnknownServiceError` if the named one cannot be used.
     """
     for each in [name] if name else service_names():
         try:
@@ -98,7 +85,7 @@ def queryable_services(name: str | None) -> Iterator[Queryable]:
 
 
 def default_site(service: type) -> str:
-    """Name of the site where a service runs jobs if none is named; empty where it ships no site of its own name."""
+    """Return the site that a service uses by default; empty if it ships no site of its own name."""
     for parent in service.__mro__:
         if (name := vars(parent).get("name")) and _ships_site(package_folder(parent.__module__), name):
             return str(name)
@@ -106,7 +93,7 @@ def default_site(service: type) -> str:
 
 
 def default_site_of(name: str) -> str:
-    """Like `default_site`, of a service that is not imported."""
+    """Like `default_site`, for a service that is not imported."""
     plugin = find_service_plugin(name)
     return name if plugin and _ships_site(plugin.folder, name) else ""
 
@@ -116,7 +103,7 @@ def _ships_site(folder: Path | None, name: str) -> bool:
 
 
 def _registered_as(name: str) -> Plugin | None:
-    """The entry of a name, of a class, or of what a dotted name begins with, as those of BPS's services do."""
+    """Return the registration for a name, a class, or a prefix of a dotted name, as BPS's services have."""
     if "." not in name:
         return find_plugin(SERVICES, name)
     return _dotted(name, built_in(SERVICES).values()) or _dotted(name, registered(SERVICES).values())
