@@ -1,4 +1,4 @@
-"""Chooses the site of a run, turns its profile into layers, and works out what holds there."""
+"""Site of a run: choice of the site, its profile as configuration layers, and its resolved settings."""
 
 from __future__ import annotations
 
@@ -37,22 +37,12 @@ from longshore.world.host import host_name
 from longshore.world.read.site_profiles import SitePath
 
 _EXPANDED: Final = ("scratch", "container", "group")
-"""Keys of a profile whose variables are filled in; the maps of services are theirs to read."""
+"""Profile keys whose variables are replaced; the maps of services are left to the services."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ResolvedSite:
-    """What holds at a site.
-
-    Attributes
-    ----------
-    settings
-        All that is said of it, under the keys of a profile.
-    limits
-        The ceilings.
-    notes
-        What was not taken as it was meant.
-    """
+    """Resolved settings of a site under the keys of a profile, its resource limits, and notes on ignored values."""
 
     name: str
     settings: Mapping[str, Any]
@@ -62,19 +52,13 @@ class ResolvedSite:
 
     @property
     def umask(self) -> int | None:
-        """Permissions that files of runs lack."""
+        """Umask for files of the run; ``None`` if not set."""
         text = self.settings.get("umask")
         return int(text, 8) if text else None
 
 
 def site_folders(first: Config, env: Mapping[str, str]) -> list[Path]:
-    """The directories under ``sitePath``.
-
-    Raises
-    ------
-    ConfigError
-        One of them is not there.
-    """
+    """Return the folders of ``sitePath``; raises `ConfigError` if one is missing."""
     found = first.search("sitePath", Scope(env=env))
     value = found.value
     names = [str(name) for name in value] if isinstance(value, list) else str(value or "").split(os.pathsep)
@@ -86,12 +70,9 @@ def site_folders(first: Config, env: Mapping[str, str]) -> list[Path]:
 
 
 def chosen_site(first: Config, env: Mapping[str, str], sites: SitePath) -> str:
-    """Name of the site of a run as a whole; empty where nobody says so and nothing follows.
+    """Return the site of the whole run; empty if none is named and none matches this host.
 
-    Raises
-    ------
-    ConfigError
-        This host belongs to several.
+    Raises `ConfigError` if several sites match this host.
     """
     if named := first.search("computeSite", Scope(env=env)).value:
         return str(named)
@@ -108,15 +89,10 @@ def chosen_site(first: Config, env: Mapping[str, str], sites: SitePath) -> str:
 def site_layers(
     first: Config, name: str, sites: SitePath, origin: Origin | None
 ) -> tuple[ResolvedSiteProfile | None, tuple[Layer, ...]]:
-    """The profile of a site, and the layers of the site.
+    """Return the profile of a site and the layers of the site.
 
-    The profile is laid at the root; what the user's section for the site says under names that BPS does not have comes
-    with it.
-
-    Raises
-    ------
-    ConfigError
-        There is no such site, or its profile is wrong.
+    The profile is merged at the root, together with the keys of the user's section for the site that BPS does not
+    know. Raises `ConfigError` if the site is unknown or its profile is wrong.
     """
     resolved = site_profile(first, name, sites)
     section = _section(first, name)
@@ -133,12 +109,9 @@ def site_layers(
 
 
 def site_profile(first: Config, name: str, sites: SitePath) -> ResolvedSiteProfile | None:
-    """The profile of a site with all it inherits; ``None`` where all there is of it is a section without ``inherits``.
+    """Return a site's profile with inherited values; ``None`` for a section without ``inherits``.
 
-    Raises
-    ------
-    ConfigError
-        It cannot be read, inherits itself, or what is not there.
+    Raises `ConfigError` if the profile cannot be read, inherits itself, or inherits an unknown site.
     """
     file = sites.find(name)
     section = _section(first, name)
@@ -163,23 +136,10 @@ def site_profile(first: Config, name: str, sites: SitePath) -> ResolvedSiteProfi
 def resolve_site(
     config: Config, name: str, profile: ResolvedSiteProfile | None, *, env: Mapping[str, str], service: str
 ) -> ResolvedSite:
-    """What holds at a site.
+    """Resolve the settings and limits of a site from the configuration with its layers.
 
-    Parameters
-    ----------
-    config
-        The configuration with the layers of the site.
-    name, profile
-        The site.
-    env
-        The environment.
-    service
-        Name of the workload manager's service, whose own map is kept whatever that is called.
-
-    Raises
-    ------
-    ConfigError
-        Something of it is wrong.
+    `service` is the short name of the service; its own map is kept under any name. Raises `ConfigError` if a value is
+    wrong.
     """
     schema = site_schema()
     keys = [
@@ -209,7 +169,7 @@ def resolve_site(
 
 
 def unknown_site(name: str, first: Config, sites: SitePath, origin: Origin | None) -> ConfigError:
-    """The error for a site that nobody describes."""
+    """Return the error for an undefined site."""
     there = [*sites.all, *_sections(first)]
     looked = ", ".join(f"'{folder}'" for _, folder in sites.folders())
     hint = f"{did_you_mean(name, there)} A site is a profile '{name}.yaml' in {looked}, or a section 'site.{name}'."
@@ -235,7 +195,7 @@ def _ceilings(resolved: ResolvedSiteProfile | None, own: Node | None, name: str)
 
 
 def _wrong(key: str, node: Node, schema: JsonSchema) -> Finding | None:
-    """What is wrong with one thing that is said of a site."""
+    """Return the finding about one site setting that its schema rejects, if any."""
     found = check(Node({key: node}, node.origin), schema)
     return next((finding for finding in found if finding.severity is Severity.ERROR), None)
 
@@ -256,7 +216,7 @@ def _sections(first: Config) -> tuple[str, ...]:
 
 
 def _sites_of(host: str, first: Config, sites: SitePath) -> list[str]:
-    """Sites whose patterns match a host; what the user says of one wins over its profile."""
+    """Return the sites whose host patterns match; patterns in the user's section win over the profile's."""
     patterns = {name: sites.hosts(file) for name, file in sites.all.items()}
     for name in _sections(first):
         hosts = first.at("site", name, "hosts")
@@ -266,7 +226,7 @@ def _sites_of(host: str, first: Config, sites: SitePath) -> list[str]:
 
 
 def service_of(name: str, first: Config, sites: SitePath, seen: tuple[str, ...] = ()) -> str:
-    """Short name of the service of a site, from the heads of profiles; empty where they do not say."""
+    """Return the short name of a site's service, read from profile heads; empty if not given."""
     section = _section(first, name)
     own = plain_map(section)
     file = sites.find(name)

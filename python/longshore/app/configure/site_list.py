@@ -1,4 +1,4 @@
-"""Lists the sites that can be named, and shows one with all it inherits and where each value of it was written."""
+"""Lists available sites, and shows one site with inherited values and the origin of each."""
 
 from __future__ import annotations
 
@@ -21,16 +21,10 @@ from longshore.world.read.site_profiles import SitePath
 
 @dataclass(frozen=True, kw_only=True)
 class Listed:
-    """A site in the list.
+    """Site in the list.
 
-    Attributes
-    ----------
-    service
-        Short name of its service; ``None`` where it does not say.
-    place
-        Kind of place where its profile lies; ``configuration`` for a section.
-    error
-        What is wrong with it.
+    `service` is ``None`` if the site names none. `place` is the kind of folder that holds its profile, or
+    ``configuration`` for a section. `error` says why a site cannot be used.
     """
 
     name: str
@@ -43,16 +37,10 @@ class Listed:
 
 @dataclass(frozen=True, kw_only=True)
 class Shown:
-    """A site with all it inherits.
+    """Site with inherited values.
 
-    Attributes
-    ----------
-    chain
-        Names of the sites it consists of, weakest first.
-    values
-        All that is said of it.
-    origins
-        Each value that is no map, by the steps that lead to it, with the place where it was written.
+    `chain` names the inherited sites, weakest first. `origins` maps the path of each value that is no map to its
+    origin.
     """
 
     listed: Listed
@@ -62,19 +50,10 @@ class Shown:
 
 
 def list_sites(site_path: Sequence[str]) -> list[Listed]:
-    """All sites, in the order of their names; one that cannot be read is in the list with what is wrong with it.
+    """List all sites by name; a site that cannot be read is listed with its error.
 
-    Parameters
-    ----------
-    site_path
-        Directories of ``--site-path``.
-
-    Raises
-    ------
-    UsageError
-        One of these is not there.
-    ConfigError
-        The configuration of this machine or user is wrong.
+    `site_path` holds the folders of ``--site-path``. Raises `UsageError` if one of these is missing, `ConfigError` if
+    the configuration of this machine or user is wrong.
     """
     first, sites = _around(site_path)
     section = first.at("site")
@@ -84,21 +63,10 @@ def list_sites(site_path: Sequence[str]) -> list[Listed]:
 
 
 def show_site(name: str, site_path: Sequence[str]) -> Shown:
-    """One site.
+    """Return one site with inherited values and origins.
 
-    Parameters
-    ----------
-    name
-        Its name.
-    site_path
-        As for `list_sites`.
-
-    Raises
-    ------
-    UsageError
-        A directory is not there.
-    ConfigError
-        There is no such site, or its profile is wrong.
+    `site_path` is that of `list_sites`. Raises `UsageError` if a folder is missing, `ConfigError` if the site is
+    unknown or its profile is wrong.
     """
     first, sites = _around(site_path)
     resolved = site_profile(first, name, sites)
@@ -116,7 +84,7 @@ def show_site(name: str, site_path: Sequence[str]) -> Shown:
 
 
 def _around(site_path: Sequence[str]) -> tuple[Config, SitePath]:
-    """What is configured before any run names a file."""
+    """Return the configuration of machine and user, without any run's file, and the site search path."""
     for folder in site_path:
         if not Path(folder).is_dir():
             raise UsageError(f"'--site-path' names '{folder}', which is no directory")

@@ -1,4 +1,4 @@
-"""Finds and calls functions of other packages that a configuration names, unless a layer of it forbids that."""
+"""User functions: imports and calls functions that a configuration names, unless a layer forbids that."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _KEY = "allowFunctions"
 
 
 def make_caller(configuration: Configuration) -> Caller:
-    """What calls the functions that a configuration names, as far as no layer forbids that."""
+    """Return a caller for user functions; it refuses calls that a layer forbids."""
 
     def caller(call: Call) -> object:
         refuse_functions(configuration, shown(call.text), call.origin)
@@ -31,21 +31,9 @@ def make_caller(configuration: Configuration) -> Caller:
 
 
 def refuse_functions(configuration: Configuration, what: str, origin: Origin | None) -> None:
-    """Refuse to call what a configuration names where a layer of it forbids that.
+    """Refuse to call a user function if a layer forbids functions.
 
-    Parameters
-    ----------
-    configuration
-        The configuration.
-    what
-        What would be called, in quotes.
-    origin
-        Where it was written.
-
-    Raises
-    ------
-    ConfigError
-        A layer forbids it.
+    `what` is the function in quotes, `origin` where it was written. Raises `ConfigError` if a layer forbids it.
     """
     forbidden = next(filter(None, map(_forbidding, configuration.all_layers)), None)
     if forbidden is not None:
@@ -57,13 +45,7 @@ def refuse_functions(configuration: Configuration, what: str, origin: Origin | N
 
 
 def call_builtin_or_imported(call: Call) -> Any:
-    """What a function returns.
-
-    Raises
-    ------
-    ConfigError
-        There is no such function, or it fails.
-    """
+    """Call a built-in or imported function and return its result; raises `ConfigError` if missing or failed."""
     module, _, name = call.name.rpartition(".")
     try:
         function = getattr(importlib.import_module(module or "builtins"), name)
@@ -74,19 +56,19 @@ def call_builtin_or_imported(call: Call) -> Any:
             hint="It is named by its module and its own name, joined by a dot; PYTHONPATH must lead to the module.",
         ) from error
     try:
-        # What a command prints is its result, perhaps JSON; a function must not add to it.
+        # A command's output is its result, perhaps JSON; output of a function must not mix with it.
         with redirect_stdout(sys.stderr):
             return function(*call.arguments, **call.options)
-    except Exception as error:  # a function of the user's may raise anything
+    except Exception as error:  # user functions may raise any exception
         raise ConfigError(
             f"{shown(call.text)} fails: {type(error).__name__}: {str(error)[:200]}", origin=call.origin
         ) from error
 
 
 def _forbidding(layer: Layer) -> Node | None:
-    """What forbids functions in a layer: one is enough, for no user may undo, or delete, what a site says."""
+    """Return the value that forbids functions in a layer; one layer suffices, so users cannot override a site."""
     root = layer.root.value if isinstance(layer.root.value, dict) else {}
-    # A plain key of the command line stands in a section of its own.
+    # A plain key of the command line is in a section of its own.
     below = root["bps_cmdline"].value if "bps_cmdline" in root else {}
     for part in (root, below if isinstance(below, dict) else {}):
         node = part.get(_KEY)
@@ -98,25 +80,10 @@ def _forbidding(layer: Layer) -> Node | None:
 
 
 def find_function(configuration: Configuration, key: str, *, group: str, what: str, more: Collection[str] = ()) -> Any:
-    """Import the function that a key names and that is none of ours.
+    """Import the function that a key names, from an entry point of `group` or by dotted path.
 
-    Parameters
-    ----------
-    configuration
-        The configuration.
-    key
-        The key.
-    group
-        Group of entry points that give such functions short names.
-    what
-        What such a function is called.
-    more
-        Names that are known beside those of the group, for the hint.
-
-    Raises
-    ------
-    ConfigError
-        There is none of that name, it cannot be imported, or functions are forbidden.
+    `what` is the noun for such functions in errors; `more` are built-in names for the hint. Raises `ConfigError` if
+    the function is unknown, cannot be imported, or functions are forbidden.
     """
     name, origin = configuration.text(key).strip(), configuration.origin(key)
     plugins = registered(group)
@@ -142,14 +109,9 @@ def find_function(configuration: Configuration, key: str, *, group: str, what: s
 
 
 def call_function(configuration: Configuration, key: str, function: Any, *arguments: Any, gives: type) -> Any:
-    """What such a function returns.
+    """Call a user function and check the type of its result.
 
-    Raises
-    ------
-    ConfigError
-        It fails, or returns something else than it should.
-    LongshoreError
-        It says itself what is wrong.
+    Raises `ConfigError` if it fails or returns another type; a `LongshoreError` of the function passes through.
     """
     name, origin = configuration.text(key).strip(), configuration.origin(key)
     try:
@@ -157,7 +119,7 @@ def call_function(configuration: Configuration, key: str, function: Any, *argume
     except LongshoreError as error:
         error.origin = error.origin or origin
         raise
-    except Exception as error:  # somebody else's function may raise anything
+    except Exception as error:  # user functions may raise any exception
         raise ConfigError(f"'{name}' fails: {type(error).__name__}: {str(error)[:200]}", origin=origin) from error
     if not isinstance(found, gives):
         raise ConfigError(f"'{name}' returns a {type(found).__name__}, and no {gives.__name__}", origin=origin)

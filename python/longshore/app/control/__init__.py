@@ -1,1 +1,1 @@
-"""Commands that change a live or ended run."""
+"""Control of a live or ended run: cancel, steer, restart and resume."""

@@ -1,4 +1,4 @@
-"""Ends a run, or some of its jobs."""
+"""Cancels a run or some of its jobs, here or on another host, and waits for the end."""
 
 from __future__ import annotations
 
@@ -23,35 +23,17 @@ from longshore.plan.special_jobs import FINAL_LABEL
 from longshore.world.runs.registry import entries
 
 FORCE = "-forcex"
-"""Has a workload manager forget jobs that it cannot reach."""
+"""HTCondor option that drops unreachable jobs from the queue."""
 _LOOK_S = 0.1
 _SHOWN = 10
-"""Names spelled out in a message."""
+"""Names listed in a message."""
 
 
 def cancel(opened: OpenRun, selection: JobSelection, *, wait_s: float, show: Callable[[RunReport], None]) -> RunReport:
-    """Order the end of a run's jobs, and see whether it comes.
+    """Cancel a run's jobs, and watch for up to `wait_s` seconds until they end.
 
-    Parameters
-    ----------
-    opened
-        The run.
-    selection
-        Which jobs.
-    wait_s
-        How long to look, in seconds.
-    show
-        Called with the newest report at every look.
-
-    Returns
-    -------
-    RunReport
-        How the run stands: of what is still alive then, `RunReport.notes` tells.
-
-    Raises
-    ------
-    RunNotFoundError
-        The run has no job or label of a name that is selected.
+    `show` receives the newest report at every poll. The notes of the returned report name what is still alive. Raises
+    `RunNotFoundError` if a selected job or label does not exist.
     """
     service = require_capability(opened.service, Cancellable, "cancel runs")
     if not selection.everything:
@@ -70,18 +52,10 @@ def cancel(opened: OpenRun, selection: JobSelection, *, wait_s: float, show: Cal
 def cancel_remote(
     found: RunReport, *, pass_thru: str, runs_only: bool, wait_s: float, show: Callable[[RunReport], None]
 ) -> RunReport:
-    """End a run whose directory is on another host.
+    """Cancel a run whose directory is on another host.
 
-    Parameters
-    ----------
-    found
-        What is told of it.
-    pass_thru
-        Words for the manager: ``-forcex``, and what else the run has to meet.
-    runs_only
-        Whether a job that is no run is left alone.
-    wait_s, show
-        As for `cancel`.
+    `found` is the run as its workload manager reports it. `pass_thru` holds ``-forcex`` and further constraints;
+    `runs_only` spares jobs that are no runs. `wait_s` and `show` are those of `cancel`.
     """
     service = require_capability(find_service(found.service), Queryable, "cancel runs of other hosts")
     words = pass_thru.split()
@@ -92,7 +66,7 @@ def cancel_remote(
     report = found
     while time.monotonic() < deadline:
         now = service.query_runs(search_of(search)).reports
-        # What has left the queue, and is not to be found in any history either, is gone.
+        # A run in neither queue nor history is gone.
         report = now[0] if now else msgspec.structs.replace(report, state=JobState.DELETED)
         if report.state in TERMINAL:
             return report
@@ -102,12 +76,12 @@ def cancel_remote(
 
 
 def search_of(search: RunSearch) -> RunSearch:
-    """The same run, whatever else it has to meet: what was ended may not any more."""
+    """Return the search without constraints that an ended run may no longer meet."""
     return msgspec.structs.replace(search, pass_thru="")
 
 
 def runs_of(user: str) -> list[OpenRun]:
-    """The runs of a user that are not over, oldest first; what cannot be opened is left out."""
+    """Return a user's unfinished runs, oldest first; runs that cannot be opened are left out."""
     found = []
     for entry in entries():
         try:
@@ -121,7 +95,7 @@ def runs_of(user: str) -> list[OpenRun]:
 
 
 def _goes_on(report: RunReport) -> bool:
-    """Whether anything but the final job still moves."""
+    """Tell whether any job but the final one may still change."""
     if report.state is not JobState.RUNNING:
         return False
     return any(_moving(counts) for label, counts in report.labels.items() if label != FINAL_LABEL)
@@ -148,12 +122,9 @@ def _notes(report: RunReport, selection: JobSelection, outcome: CancelOutcome) -
 
 
 def check_names(opened: OpenRun, selection: JobSelection) -> RunReport:
-    """Return the report of every job, once each name of a selection is found to be one.
+    """Return a report with every job, after a check that all selected names exist.
 
-    Raises
-    ------
-    RunNotFoundError
-        The run has no job or label of that name.
+    Raises `RunNotFoundError` for an unknown job or label.
     """
     report = report_run(opened, details=True)
     names = {job.name for job in report.jobs or ()}

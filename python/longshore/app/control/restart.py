@@ -1,4 +1,4 @@
-"""Runs again what did not succeed in a run, or what is named, in the same run directory, as a new submission."""
+"""Restarts a run: runs failed or selected jobs again in the same run directory, as a new submission."""
 
 from __future__ import annotations
 
@@ -34,20 +34,11 @@ from longshore.world.runs.run_directory import read_card, write_card
 
 @dataclass(frozen=True, kw_only=True)
 class RestartPlan:
-    """What a restart would run.
+    """Jobs that a restart would run.
 
-    Attributes
-    ----------
-    labels
-        Number of jobs per label and state that run again.
-    reasons
-        Number of the same jobs per label and reason.
-    unfinished
-        Jobs that were never over, because the engine died: they go on in any case.
-    set_of
-        Number of all these jobs for which something is set.
-    changes
-        What the restart does differently, each job by its whole name.
+    `labels` and `reasons` count these jobs per label and state, and per label and reason. `unfinished` counts jobs
+    that go on in any case because the engine died. `set_of` counts jobs with changed settings. `changes` holds full
+    names of jobs.
     """
 
     labels: Mapping[str, Mapping[JobState, int]]
@@ -63,21 +54,10 @@ class RestartPlan:
 
 
 def plan_restart(opened: OpenRun, changes: RestartChanges) -> RestartPlan:
-    """Find out what a restart would run, without running it.
+    """Compute what a restart would run, without running it.
 
-    Parameters
-    ----------
-    opened
-        The run.
-    changes
-        What the restart is to do differently.
-
-    Raises
-    ------
-    RunNotFoundError
-        The run has no job or label of a name that is given.
-    SubmissionRefusedError
-        The run still runs, or nothing that is named runs again.
+    Raises `RunNotFoundError` if a named job or label does not exist, `SubmissionRefusedError` if the run is live or
+    no named job would run again.
     """
     require_capability(opened.service, Restartable, "restart runs")
     refuse_if_only_prepared(opened.run, opened.card)
@@ -107,27 +87,13 @@ def plan_restart(opened: OpenRun, changes: RestartChanges) -> RestartPlan:
 
 
 def restart(opened: OpenRun, changes: RestartChanges) -> tuple[RunCard, list[str]]:
-    """Hand the run over again.
+    """Restart a run; `changes` are those of `RestartPlan.changes`.
 
-    Parameters
-    ----------
-    opened
-        The run.
-    changes
-        What is done differently; see `RestartPlan.changes`.
-
-    Returns
-    -------
-    tuple
-        The run's card with the new submission, and notes for the user.
-
-    Raises
-    ------
-    SubmissionRefusedError
-        The run still runs, has nothing to run again, or was not taken.
+    Returns the run's card with the new submission, and notes for the user. Raises `SubmissionRefusedError` if the run
+    is live, has nothing to run again, or is refused by the service.
     """
     with readable(opened.run), lock_folder(opened.run.root):
-        # Somebody may have been killed amid another restart.
+        # An earlier restart may have been killed halfway.
         if (missed := recovered_submission(opened.service, opened.run)) is not None:
             _add(opened, missed)
         submission = require_capability(opened.service, Restartable, "restart runs").restart(opened.run, changes)
@@ -141,7 +107,7 @@ def restart(opened: OpenRun, changes: RestartChanges) -> tuple[RunCard, list[str
 
 
 def _add(opened: OpenRun, submission: Submission) -> RunCard:
-    # Read anew: another restart may have come in between.
+    # Read again: another restart may have happened in between.
     card = read_card(opened.run)
     card = msgspec.structs.replace(card, submissions=(*card.submissions, submission))
     write_card(opened.run, card)
@@ -168,7 +134,7 @@ def _refuse_if_running(opened: OpenRun) -> None:
 def _looked_up(
     opened: OpenRun, jobs: JobTable, changes: RestartChanges
 ) -> tuple[RestartChanges, frozenset[int] | None]:
-    """The changes with each job by its whole name, and the jobs for which something is set, unless that is all."""
+    """Return the changes with full job names, and the jobs with changed settings; ``None`` means all."""
     selection = changes.selection
     if selection.everything and not changes.from_labels:
         return changes, None

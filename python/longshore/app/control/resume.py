@@ -1,4 +1,4 @@
-"""Takes up runs whose engine died."""
+"""Resumes runs whose engine died, with a new engine and no new submission."""
 
 from __future__ import annotations
 
@@ -16,17 +16,7 @@ from longshore.world.runs.registry import entries
 
 @dataclass(frozen=True, kw_only=True)
 class Resumed:
-    """What became of a run that was to be taken up.
-
-    Attributes
-    ----------
-    notes
-        What the user should know.
-    begun
-        Whether another engine was started.
-    failed
-        Whether it could not be taken up.
-    """
+    """Result of a resume: notes for the user, whether a new engine was started, and whether it failed."""
 
     notes: tuple[str, ...]
     begun: bool = False
@@ -34,23 +24,11 @@ class Resumed:
 
 
 def resume(opened: OpenRun, *, take_over: bool = False, force: bool = False) -> Resumed:
-    """Start another engine for a run.
+    """Start another engine for a run; the journal records a new life, no new submission.
 
-    The run goes on as it was: what is recorded is a new life of the engine, in the journal, and no new submission.
-
-    Parameters
-    ----------
-    opened
-        The run.
-    take_over
-        Even from an engine that seems to live: somebody says that it, or its host, is gone for good.
-    force
-        Even after engine after engine has died without achieving anything.
-
-    Raises
-    ------
-    SubmissionRefusedError
-        Its engine is alive, or may be on another host; or no other could be started, or the last few achieved nothing.
+    `take_over` replaces an engine that seems alive, because the user knows that it or its host is gone for good.
+    `force` overrides the stop after several engines that died without progress. Raises `SubmissionRefusedError` if
+    the engine is or may be alive, cannot be started, or the last engines made no progress.
     """
     refuse_if_only_prepared(opened.run, opened.card)
     service = require_capability(opened.service, Resumable, "resume runs")
@@ -61,7 +39,7 @@ def resume(opened: OpenRun, *, take_over: bool = False, force: bool = False) -> 
 
 
 def resume_all() -> list[tuple[OpenRun, Resumed]]:
-    """Take up every known run that has lost its engine; one that cannot be does not keep the others from it."""
+    """Resume every known run without an engine; a failure does not stop the others."""
     outcomes = []
     for entry in entries():
         try:
@@ -69,7 +47,7 @@ def resume_all() -> list[tuple[OpenRun, Resumed]]:
             if status_run(opened).state is not JobState.UNKNOWN:
                 continue
         except LongshoreError:
-            # Gone or unreadable: not a run that can be taken up. `report` names it.
+            # Gone or unreadable, so not resumable; `report` names it.
             continue
         try:
             outcomes.append((opened, resume(opened)))

@@ -1,4 +1,4 @@
-"""Changes the course of a live run: what may start, how much at once, and what it asks for."""
+"""Sends an intervention to a live run: pause, throttle, hold, release or set."""
 
 from __future__ import annotations
 
@@ -21,26 +21,10 @@ _MOST_NAMED = 3
 
 
 def steer(opened: OpenRun, intervention: Intervention) -> RunReport:
-    """Give an order, and see it taken.
+    """Send an intervention to a run and wait until it is taken.
 
-    Parameters
-    ----------
-    opened
-        The run.
-    intervention
-        What is to change.
-
-    Returns
-    -------
-    RunReport
-        How the run stands; in `RunReport.notes`, what the user should know.
-
-    Raises
-    ------
-    RunNotFoundError
-        The run has no job or label of a name that is selected.
-    SubmissionRefusedError
-        Every job that is named is over, or the whole run is.
+    The notes of the returned report are for the user. Raises `RunNotFoundError` if a selected job or label does not
+    exist, `SubmissionRefusedError` if the selected jobs or the run are over.
     """
     if not intervention.selection.everything:
         _refuse_what_is_over(opened, intervention)
@@ -58,14 +42,10 @@ def steer(opened: OpenRun, intervention: Intervention) -> RunReport:
 
 
 def parsed(pairs: tuple[str, ...]) -> Mapping[str, str]:
-    """``KEY=VALUE`` as given on the command line, each key one that can be set and each value one of its kind.
+    """Parse ``KEY=VALUE`` pairs of ``set``.
 
-    Raises
-    ------
-    UsageError
-        A pair is none, or its key cannot be set.
-    ConfigError
-        A value is none for its key.
+    Raises `UsageError` if a pair is malformed or its key cannot be set, `ConfigError` if the value does not fit the
+    key.
     """
     from longshore.engine.policy.set_request import changed
 

@@ -1,1 +1,1 @@
-"""One job or many runs, looked into."""
+"""Inspection of one job or many runs: lists, explanations, logs and graphs."""

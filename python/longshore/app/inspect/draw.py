@@ -1,4 +1,4 @@
-"""Makes pictures of runs, and of what a configuration would come to, that are legible whatever their size."""
+"""Draws the graph of a run or configuration by labels, or the jobs near one, legible at any size."""
 
 from __future__ import annotations
 
@@ -29,17 +29,14 @@ from longshore.world.runs.run_directory import read_snapshot
 
 
 def is_configuration(reference: str) -> bool:
-    """Whether what is to be drawn is a file, and no run."""
+    """Tell whether a reference to draw is a file rather than a run."""
     return Path(reference).is_file()
 
 
 def draw_configuration(path: Path, overrides: Overrides = NO_OVERRIDES, *, tell: Teller) -> Picture:
-    """The labels of the jobs that a configuration would make, without those that begin and end a run.
+    """Draw the labels of a configuration's jobs, without the init job and the final job.
 
-    Raises
-    ------
-    LongshoreError
-        Something is wrong with it, or its graph is made by commands that leave files behind.
+    Raises `LongshoreError` if it is wrong, or if commands that leave files behind make its graph.
     """
     run = resolve_run(path, overrides, now=time.time(), tell=tell)
     configuration = run.configuration
@@ -67,23 +64,10 @@ def draw_configuration(path: Path, overrides: Overrides = NO_OVERRIDES, *, tell:
 
 
 def draw_run(reference: str, *, job: str | None, depth: int) -> Picture:
-    """The labels of a run's jobs and how they stand, or the jobs near one.
+    """Draw a run's labels with job states, or the jobs near one.
 
-    Parameters
-    ----------
-    reference
-        The run.
-    job
-        The one job, by its name, the beginning of it, or its number.
-    depth
-        Steps before and after it.
-
-    Raises
-    ------
-    RunNotFoundError
-        There is no such run or job.
-    RunUnreadableError
-        It cannot be read.
+    `job` is a name, the beginning of one, or a number; `depth` counts steps before and after it. Raises
+    `RunNotFoundError` if run or job do not exist, `RunUnreadableError` if the run cannot be read.
     """
     opened = open_run(reference)
     jobs = JobTable(opened.run, "parents", *(() if job is None else ("names",)))
@@ -103,7 +87,7 @@ def draw_run(reference: str, *, job: str | None, depth: int) -> Picture:
 
 
 def _with_final(jobs: JobTable) -> list[tuple[int, ...]]:
-    """Parents of all jobs; the final one waits for all that nobody else waits for."""
+    """Return the parents of all jobs; the final job's parents are the jobs without children."""
     if jobs.final is None:
         return jobs.parents
     waited_for = {parent for parents in jobs.parents for parent in parents}
@@ -112,7 +96,7 @@ def _with_final(jobs: JobTable) -> list[tuple[int, ...]]:
 
 
 def _states(opened: OpenRun, jobs: JobTable, shown: Iterable[int]) -> Mapping[int, JobState]:
-    """How jobs stand, by the events of the run."""
+    """Return the states of jobs, by replay of the run's events."""
     wanted = dict.fromkeys(shown)
     line = jobs.ancestors(*wanted)
     events = events_of_jobs(event_blocks(opened), range(len(jobs)) if len(line) == len(jobs) else set(line))

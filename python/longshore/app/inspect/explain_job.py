@@ -1,4 +1,4 @@
-"""Explains one job of a run: why it stands where it does, what it asked for and used, and all that happened to it."""
+"""Explains one job: why it waits or failed, its request, usage, attempts and events."""
 
 from __future__ import annotations
 
@@ -27,22 +27,14 @@ from longshore.model.workflow.request import Request
 from longshore.world.runs.run_directory import read_snapshot, read_waiting
 
 _FEW = 1000
-"""Jobs whose events are not worth being read a second time, for fewer of them."""
+"""Jobs below which events are not read a second time."""
 _MOVING = (Code.PENDING, Code.RUNNING)
 _BLOCKED = frozenset({Code.UNREADY, Code.PRUNED})
 
 
 @dataclass(frozen=True, kw_only=True)
 class Other:
-    """Another job that this one has to do with.
-
-    Attributes
-    ----------
-    attempt
-        Its newest attempt, where there was one and it matters.
-    log
-        Path of that attempt's log.
-    """
+    """Related job, with its newest attempt and that attempt's log, if any and relevant."""
 
     name: str
     state: JobState
@@ -52,16 +44,10 @@ class Other:
 
 @dataclass(frozen=True, kw_only=True)
 class Room:
-    """What there is for jobs, and what is taken.
+    """Free resources of this machine's pool.
 
-    Attributes
-    ----------
-    capacity, free
-        Amount per resource.
-    asked
-        What this job wants of it.
-    active
-        Number of jobs that were handed over and are not over.
+    `capacity` and `free` are amounts per resource, `asked` is the job's request, `active` counts dispatched jobs that
+    are not over.
     """
 
     capacity: Mapping[str, int]
@@ -77,16 +63,10 @@ class Room:
 
 @dataclass(frozen=True, kw_only=True)
 class GroupAhead:
-    """A group of jobs that comes before this one, by some order.
+    """Group of jobs that an ordering puts before this one.
 
-    Attributes
-    ----------
-    title
-        What it is called.
-    must_succeed
-        Whether all its jobs must succeed; else it is enough that they are over.
-    left
-        Number of its jobs that are still to do so.
+    `title` is its display name. With `must_succeed` all its jobs must succeed, else they only must be over; `left`
+    counts those that have not yet done so.
     """
 
     title: str
@@ -96,14 +76,9 @@ class GroupAhead:
 
 @dataclass(frozen=True, kw_only=True)
 class Throttle:
-    """How many jobs somebody lets be active at once.
+    """Throttle: how many jobs may be active at once.
 
-    Attributes
-    ----------
-    label
-        Of which label; ``None`` for the whole run.
-    most, active
-        How many may be, and were when the engine last said.
+    `label` is ``None`` for the whole run. `most` is the maximum; `active` is the number at the engine's last report.
     """
 
     label: str | None
@@ -113,46 +88,18 @@ class Throttle:
 
 @dataclass(frozen=True, kw_only=True)
 class Explained:
-    """All there is to know of a job.
+    """Explanation of a job.
 
-    Attributes
-    ----------
-    parents
-        Number of its parents.
-    waits_for
-        Its parents that have not succeeded.
-    comes_after
-        Groups of jobs that come before it and keep it waiting.
-    causes
-        The jobs that keep it waiting in the end, or whose failure or cancellation pruned it.
-    request
-        What its newest attempt asked for, or its next one will.
-    attempts
-        Every attempt, oldest first.
-    logs
-        Path of the log per number of an attempt.
-    events
-        Every event that touched it.
-    retries
-        Attempts it may have after the first.
-    tries
-        Bad ends since its budget was last fresh.
-    not_before
-        When it is tried again at the earliest.
-    note
-        Why the engine waits, if it does.
-    others
-        Number of jobs in each state, as the engine last said.
-    throttles
-        What bounds how many jobs like it are active at once.
-    engine
-        Whether an engine is there; ``None`` where that cannot be told.
-    stopped_at
-        When an engine that is gone was last there.
-    limits
-        The limits it names, while it is ready.
-    waits_at_manager
-        Why the workload manager does not start it, in its own words.
+    `parents` is their number; `waits_for` are those that have not succeeded, `comes_after` the groups that block it.
+    `causes` are the jobs at the root: what it waits for, or whose failure or cancellation pruned it. `request` is
+    that of the newest attempt, or of the next one. `attempts` are sorted, oldest first; `logs` are paths per attempt
+    number; `events` are those that touched it.
+
+    `retries` is the number of attempts after the first. `tries` counts failures since the retry budget was last
+    reset. `not_before` is the earliest time of the next attempt. `note` says why the engine waits. `others` counts
+    jobs per state, `throttles` bound similar jobs, both at the engine's last report. `engine` is ``None`` if it is
+    unknown whether an engine lives; `stopped_at` is a dead engine's last sign of life. `limits` are given while the
+    job is ready. `waits_at_manager` is the workload manager's own reason.
     """
 
     run: str
@@ -186,18 +133,18 @@ class Explained:
 
     @property
     def why_failed(self) -> str | None:
-        """What was decided when no attempt was left."""
+        """Why no attempt was left."""
         reasons = [event.why for _, event in self.events if isinstance(event, Failed)]
         return reasons[-1] if reasons and self.state is JobState.FAILED else None
 
     @property
     def cancelled_by(self) -> Steer | None:
-        """The newest order to cancel that touched it."""
+        """Newest cancel intervention that selected the job."""
         return self._newest_order("cancel")
 
     @property
     def held_by(self) -> Steer | None:
-        """The newest order to hold it."""
+        """Newest hold intervention that selected the job."""
         return self._newest_order("hold")
 
     def _newest_order(self, act: str) -> Steer | None:
@@ -206,23 +153,11 @@ class Explained:
 
 
 def explain_job(opened: OpenRun, reference: str) -> Explained:
-    """Explain a job.
+    """Explain a job, given by name, unique beginning of its name, or index.
 
-    Parameters
-    ----------
-    opened
-        The run.
-    reference
-        The job: its name, the unique beginning of it, or its index.
-
-    Raises
-    ------
-    RunNotFoundError
-        There is no such job.
-    RunUnreadableError
-        The run directory is torn.
+    Raises `RunNotFoundError` if the job does not exist, `RunUnreadableError` if the run directory is damaged.
     """
-    # Asked before the events are read: an engine that ends in between has written its last event by then.
+    # Queried before the events are read: an engine that ends in between has written its last event by then.
     alive = _alive(opened)
     table = JobTable(opened.run, "names", "parents")
     job = find_job(opened, table, reference)
@@ -234,13 +169,13 @@ def _alive(opened: OpenRun) -> bool | None:
     try:
         answer = opened.is_alive()
     except LongshoreError:
-        # Its service is not installed here: what is written down can be explained all the same.
+        # Without the installed service, the recorded events still explain the job.
         return None
     return answer if isinstance(answer, bool) else None
 
 
 class _Look:
-    """One look at one job."""
+    """Collects the explanation of one job."""
 
     def __init__(self, opened: OpenRun, table: JobTable, job: int, *, alive: bool | None) -> None:
         self._opened = opened
@@ -252,7 +187,7 @@ class _Look:
         events = events_of_jobs(self._blocks, range(len(table)) if len(line) == len(table) else set(line))
         self._state = replay(table, events, line)
         self._causes = self._found_causes()
-        # A job may descend from all others, and only few of these are reported.
+        # All other jobs may be ancestors; only few of them are reported.
         self._events = events if len(line) < _FEW else events_of_jobs(self._blocks, {job, *self._causes})
 
     def explained(self) -> Explained:
@@ -301,7 +236,7 @@ class _Look:
         )
 
     def _waiting(self) -> tuple[str, bool]:
-        """Why the workload manager does not start it, and whether only a person lets it go."""
+        """Return the workload manager's reason to wait, and whether only a person can release the job."""
         waiting = read_waiting(self._opened.run)
         for reason, jobs in waiting.reasons.items():
             if self._job in jobs:
@@ -310,7 +245,7 @@ class _Look:
         return "", False
 
     def _throttles(self, label: str, snapshot: Snapshot | None) -> Iterator[Throttle]:
-        """What bounds how many jobs like this one are active: of its label, and of the run."""
+        """Yield the throttles of the job's label and of the run."""
         throttles = self._state.throttles
         if (most := throttles.get(self._table.labels.index(label))) is not None:
             yield Throttle(label=label, most=most, active=_active(snapshot.labels.get(label, {}) if snapshot else {}))
@@ -327,20 +262,20 @@ class _Look:
         return self._state.code[job]
 
     def _waits_for(self) -> list[int]:
-        """Parents that have not succeeded; of the final job, all that are not over."""
+        """Return the parents that have not succeeded; for the final job, all jobs that are not over."""
         if self._job == self._table.final:
             return [job for job in range(self._job) if SHOWN[self._code(job)] not in TERMINAL]
         return [parent for parent in self._table.parents[self._job] if self._code(parent) != Code.SUCCEEDED]
 
     def _groups_ahead(self) -> Iterator[GroupAhead]:
-        """The groups that keep it waiting, counted by the jobs that end them."""
+        """Yield the groups that block the job, with the number of their unfinished jobs."""
         for barrier in self._table.barriers_before(self._job):
             done = (Code.SUCCEEDED,) if barrier.blocking else OVER
             if left := sum(self._code(each) not in done for each in barrier.after):
                 yield GroupAhead(title=barrier.title, must_succeed=barrier.blocking, left=left)
 
     def _found_causes(self) -> list[int]:
-        """What blocks it in the end: up from its parents through those that only wait, or were only pruned."""
+        """Find the root causes: ancestors that block the job, beyond those that only wait or were pruned."""
         own = self._code(self._job)
         if own not in _BLOCKED or self._job == self._table.final:
             return []
@@ -380,7 +315,7 @@ class _Look:
         return str(run.root / self._opened.log_of(job, self._table.names[job], self._table.label(job), number))
 
     def _story(self) -> Iterable[tuple[str, Event]]:
-        """The events that touched the job, each with its mark."""
+        """Return the events that touched the job, each with its mark."""
         batches: set[str] = set()
         life, number = 0, 0
         for event in self._events:
@@ -411,7 +346,7 @@ class _Look:
         return batch in batches if batch is not None else getattr(event, "j", None) == job
 
     def _room(self, request: Request) -> Room | None:
-        """What this machine has for jobs; other workload managers keep that to themselves."""
+        """Return the free resources of this machine; ``None`` for other workload managers, which do not tell."""
         from longshore.engine import settings as engine_settings
         from longshore.engine.run.service import EngineService
 
@@ -434,7 +369,7 @@ def _active(counts: Mapping[JobState, int]) -> int:
 
 
 def _selects(event: Steer, name: str, label: str) -> bool:
-    """Whether an order is about a job: nothing selected is the whole run."""
+    """Tell whether an intervention selects a job; an empty selection is the whole run."""
     if not event.select:
         return True
     return name in event.select.get("jobs", ()) or label in event.select.get("labels", ())

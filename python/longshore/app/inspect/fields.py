@@ -1,4 +1,4 @@
-"""Turns ``--filter`` and ``--format`` into a choice among runs, and of what is said of them."""
+"""Filters and columns of run lists: parses ``--filter`` and ``--format``."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from longshore.model.suggestions import NAME_LIKENESS, did_you_mean
 Value: TypeAlias = str | int | None
 
 _FLAGS: Final = ((JobState.HELD, "H"), (JobState.DELETED, "D"), (JobState.FAILED, "F"))
-"""Why a running run may need a person, the most urgent first."""
+"""States that may need a person's attention, most urgent first."""
 
 
 def flag(report: RunReport) -> str:
-    """BPS's column ``X``: why a running run may need a person."""
+    """Return BPS's column ``X``: why a running run may need a person's attention."""
     if report.state is JobState.RUNNING:
         for state, sign in _FLAGS:
             if report.counts.get(state):
@@ -51,7 +51,7 @@ FIELDS: Final[Mapping[str, Callable[[RunReport], Value]]] = {
     "jobs": lambda report: report.expected,
     **{state.lower(): _count(state) for state in JobState},
 }
-"""What can be said of a run in a list, by the name that users give it."""
+"""Fields of a run in a list, by user-visible name."""
 
 _LABEL: Final = "label"
 _FILTER: Final = re.compile(r"\s*([^=~<>!\s]+)\s*(!=|=|~|<|>)(.*)", re.DOTALL)
@@ -60,13 +60,7 @@ Wanted: TypeAlias = Callable[[RunReport], bool]
 
 
 def chosen_fields(text: str) -> tuple[str, ...]:
-    """The fields of a list parted by commas.
-
-    Raises
-    ------
-    UsageError
-        One of them does not exist, or there is none.
-    """
+    """Parse a comma-separated list of fields; raises `UsageError` if one is unknown or the list is empty."""
     names = tuple(name.strip().lower() for name in text.split(",") if name.strip())
     if not names:
         raise UsageError("--format names no field", hint=f"There are {', '.join(FIELDS)}.")
@@ -77,18 +71,11 @@ def chosen_fields(text: str) -> tuple[str, ...]:
 
 
 def parse_filters(filters: Sequence[str]) -> Wanted:
-    """Whether a run is wanted by all filters.
+    """Parse filters into one predicate: a run must meet all of them.
 
-    Parameters
-    ----------
-    filters
-        ``FIELD=VALUE`` (or one of several, parted by commas), ``FIELD!=VALUE``, ``FIELD~REGEX`` (found anywhere),
-        ``FIELD>NUMBER`` and ``FIELD<NUMBER``; ``label`` is a field too, of which a run may have many.
-
-    Raises
-    ------
-    UsageError
-        One is none of these.
+    Forms are ``FIELD=VALUE`` (or several values with commas), ``FIELD!=VALUE``, ``FIELD~REGEX`` (found anywhere),
+    ``FIELD>NUMBER`` and ``FIELD<NUMBER``. A run may have several values of ``label``. Raises `UsageError` if a filter
+    is malformed.
     """
     tests = [_filter(text) for text in filters]
     return lambda report: all(test(report) for test in tests)
@@ -107,7 +94,7 @@ def _filter(text: str) -> Wanted:
 
     def keeps(report: RunReport) -> bool:
         values: Iterable[Value] = report.labels if name == _LABEL else (FIELDS[name](report),)
-        # A run has many labels: `label!=isr` wants those without it.
+        # A run has many labels: `label!=isr` selects runs without it.
         return all(map(test, values)) if sign == "!=" else any(map(test, values))
 
     return keeps

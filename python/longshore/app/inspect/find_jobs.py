@@ -1,4 +1,4 @@
-"""Finds the jobs that a user means, by name, beginning of a name, number or label."""
+"""Finds jobs by name, beginning of a name, number or label."""
 
 from __future__ import annotations
 
@@ -10,18 +10,15 @@ from longshore.errors import RunNotFoundError
 from longshore.model.suggestions import NAME_LIKENESS, did_you_mean
 
 _SHOWN = 5
-"""Names spelled out in a message."""
+"""Names listed in a message."""
 _COMPARED = 2000
-"""Names that are compared with one that is unknown: comparing a hundred thousand takes seconds."""
+"""Names compared with an unknown one: a hundred thousand would take seconds."""
 
 
 def find_job(opened: OpenRun, jobs: JobTable, reference: str) -> int:
-    """Number of the job that is meant by a name, the unique beginning of one, or a number.
+    """Return the number of a job given by name, unique beginning of a name, or number.
 
-    Raises
-    ------
-    RunNotFoundError
-        None or more than one is meant.
+    Raises `RunNotFoundError` if no job or several match.
     """
     names = jobs.names
     try:
@@ -45,13 +42,7 @@ def find_job(opened: OpenRun, jobs: JobTable, reference: str) -> int:
 
 
 def find_jobs_of_labels(opened: OpenRun, jobs: JobTable, labels: Collection[str]) -> list[int]:
-    """Numbers of the jobs of some labels.
-
-    Raises
-    ------
-    RunNotFoundError
-        The run has no such label.
-    """
+    """Return the numbers of jobs of some labels; raises `RunNotFoundError` for an unknown label."""
     known = sorted(jobs.labels)
     for label in sorted(set(labels).difference(known)):
         hint = did_you_mean(label, known, likeness=NAME_LIKENESS) or f"It has {first_names(known)}."
@@ -60,7 +51,7 @@ def find_jobs_of_labels(opened: OpenRun, jobs: JobTable, labels: Collection[str]
 
 
 def first_names(names: Sequence[str]) -> str:
-    """The first few of some names, and how many more there are."""
+    """Format the first few names and the number of the others."""
     more = f" and {len(names) - _SHOWN} more" if names[_SHOWN:] else ""
     return ", ".join(f"'{name}'" for name in names[:_SHOWN]) + more
 
@@ -75,7 +66,7 @@ def _hint(run: str, jobs: JobTable, reference: str) -> str:
 
 
 def _alike(names: Sequence[str], reference: str) -> Iterator[str]:
-    """The names that have the longest beginning in common with one that is unknown."""
+    """Yield the names that share the longest prefix with an unknown name."""
     for length in range(len(reference) - 1, -1, -1):
         found = [name for name in names if name.startswith(reference[:length])]
         if found:

@@ -1,4 +1,4 @@
-"""Says who has how much of the limits on jobs that run at once, as the runs of this host claim it."""
+"""Concurrency limits of a job: which runs of this host hold how much of each."""
 
 from __future__ import annotations
 
@@ -15,17 +15,7 @@ from longshore.world.runs.claims import limits_folder, other_claims
 
 @dataclass(frozen=True, kw_only=True)
 class LimitTaken:
-    """A limit that a job names.
-
-    Attributes
-    ----------
-    name
-        Its name.
-    most
-        How much of it there is.
-    taken
-        What jobs have of it, by the id of their run.
-    """
+    """Concurrency limit: its maximum, and the amount held per run id."""
 
     name: str
     most: int
@@ -33,27 +23,19 @@ class LimitTaken:
 
     @property
     def is_reached(self) -> bool:
-        """Whether nothing is left of it."""
+        """Whether nothing of the limit is left."""
         return sum(self.taken.values()) >= self.most
 
 
 def limits_taken(run: RunPaths, settings: JobSettings) -> tuple[LimitTaken, ...]:
-    """The limits that a job names and that have a number, each with those who have some of it.
-
-    Parameters
-    ----------
-    run
-        The run directory.
-    settings
-        What the job shares with others.
-    """
+    """Return the limits that a job names and that have a maximum, with the runs that hold some of them."""
     if not settings.concurrency:
         return ()
     try:
         most = engine_settings.read(run).concurrency_limits
         claims = other_claims(limits_folder(), "", now=SystemClock().elapsed())
     except (OSError, LongshoreError):
-        # A run of another service has none, and a host where no run ever named a limit has no folder of claims.
+        # Runs of other services have none; without any named limit the host has no folder of claims.
         return ()
     return tuple(
         LimitTaken(

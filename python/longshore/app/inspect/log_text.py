@@ -1,4 +1,4 @@
-"""Reads logs of any size and content: whole, from their end, by pattern, or as they grow; bytes in, bytes out."""
+"""Reads log files of any size and content as bytes: all, tail, matching lines, or new text."""
 
 from __future__ import annotations
 
@@ -12,18 +12,13 @@ from longshore.errors import RunNotFoundError, RunUnreadableError, UsageError
 from longshore.world.files.atomic import open_to_read
 
 _PIECE: Final = 1 << 20
-"""Bytes held at once: a log may have no line feed in five gigabytes."""
+"""Read size in bytes: a log may have no line feed in five gigabytes."""
 
 
 def open_log(path: Path) -> int:
     """Open a log for reading.
 
-    Raises
-    ------
-    RunNotFoundError
-        It is not there.
-    RunUnreadableError
-        It cannot be read, or is no file.
+    Raises `RunNotFoundError` if it is missing, `RunUnreadableError` if it cannot be read or is no file.
     """
     try:
         return open_to_read(path)
@@ -36,28 +31,23 @@ def open_log(path: Path) -> int:
 
 
 def pieces(file: int, begin: int = 0) -> Iterator[bytes]:
-    """What an open log holds from a byte on, a piece at a time."""
+    """Yield the content of an open log from an offset, in pieces."""
     while piece := os.pread(file, _PIECE, begin):
         begin += len(piece)
         yield piece
 
 
 def begin_of_tail(file: int, lines: int) -> int:
-    """The byte at which the last lines of an open log begin, found from its end.
+    """Return the offset of the last lines of an open log, searched from its end.
 
-    Parameters
-    ----------
-    file
-        The open log.
-    lines
-        How many lines; one that has no line feed yet counts.
+    A last line without line feed counts as a line.
     """
     end = os.fstat(file).st_size
     if not lines:
         return end
     place = end
     wanted = lines
-    # The line feed that ends the last line parts it from nothing.
+    # The line feed that ends the last line separates it from nothing.
     if end and os.pread(file, 1, end - 1) == b"\n":
         place = end - 1
     while place > 0:
@@ -74,13 +64,7 @@ def begin_of_tail(file: int, lines: int) -> int:
 
 
 def pattern_of(text: str) -> re.Pattern[bytes]:
-    """A pattern as a user gives it, for the bytes of logs.
-
-    Raises
-    ------
-    UsageError
-        It is no regular expression.
-    """
+    """Compile a user's regular expression for bytes; raises `UsageError` if invalid."""
     try:
         return re.compile(text.encode("utf-8", "surrogateescape"))
     except re.error as error:
@@ -92,20 +76,14 @@ def pattern_of(text: str) -> re.Pattern[bytes]:
 
 
 class Matcher:
-    """The lines that match, of text that comes in pieces; what is longer than a piece counts as several lines.
-
-    Parameters
-    ----------
-    pattern
-        What to look for.
-    """
+    """Finds matching lines in text that arrives in pieces; a line longer than a piece counts as several."""
 
     def __init__(self, pattern: re.Pattern[bytes]) -> None:
         self._pattern = pattern
         self._rest = b""
 
     def take(self, piece: bytes) -> Iterator[bytes]:
-        """The matching lines that a piece completes, without their line feeds."""
+        """Yield the matching lines that a piece completes, without line feeds."""
         *lines, self._rest = (self._rest + piece).split(b"\n")
         if len(self._rest) >= _PIECE:
             lines.append(self._rest)
@@ -113,14 +91,14 @@ class Matcher:
         return (line for line in lines if self._pattern.search(line))
 
     def end(self) -> Iterator[bytes]:
-        """The last line, if it has no line feed and matches."""
+        """Yield the last line if it matches and has no line feed."""
         last, self._rest = self._rest, b""
         if last and self._pattern.search(last):
             yield last
 
 
 def matching(file: int, pattern: re.Pattern[bytes], begin: int = 0) -> Iterator[bytes]:
-    """The lines of an open log that match, from a byte on."""
+    """Yield the matching lines of an open log from an offset."""
     matcher = Matcher(pattern)
     for piece in pieces(file, begin):
         yield from matcher.take(piece)

@@ -1,4 +1,4 @@
-"""Finds the logs of a run's jobs: of one, of a label, of all that failed; and follows one until its job is over."""
+"""Finds logs of jobs by job, label or failure, and follows one job's logs until the job is over."""
 
 from __future__ import annotations
 
@@ -27,21 +27,16 @@ from longshore.errors import RunNotFoundError, RunUnreadableError, UsageError
 from longshore.model.run.event import Event, Finished, Life, Restarted
 
 _LOOK_S: Final = 0.2
-"""Time between two looks at a log that is followed."""
+"""Seconds between polls of a followed log."""
 _REST: Final = 4.0
-"""Times as long as a look took, most of what there is goes to others."""
+"""Pause after a poll, in multiples of its duration, to leave most of the machine to others."""
 _OVER: Final = (Code.SUCCEEDED, Code.FAILED, Code.DELETED, Code.PRUNED)
 
 
 class Log(msgspec.Struct, frozen=True, kw_only=True):
-    """The log of one attempt.
+    """Log of one attempt.
 
-    Attributes
-    ----------
-    index
-        The job's index in ``workflow.jsonl``.
-    size_b
-        Bytes, when it was looked at.
+    `index` is the job's index in ``workflow.jsonl``; `size_b` was taken when the log was found.
     """
 
     job: str
@@ -53,12 +48,12 @@ class Log(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Logs(msgspec.Struct, frozen=True, kw_only=True):
-    """Logs that were asked for, and what there is to say of those that are not among them."""
+    """Requested logs, and notes on those that are missing."""
 
     logs: tuple[Log, ...]
     notes: tuple[str, ...] = ()
     several: bool = False
-    """Whether more than one job was asked for."""
+    """Whether more than one job was requested."""
 
 
 def find_logs(
@@ -70,27 +65,11 @@ def find_logs(
     attempt: int | None = None,
     most: int | None = None,
 ) -> Logs:
-    """The logs of some jobs of a run, in the order of the workflow.
+    """Find the logs of some jobs, in the order of the workflow.
 
-    Parameters
-    ----------
-    opened
-        The run.
-    job
-        One job: its name, the unique beginning of it, or its index.
-    labels
-        The jobs of these labels.
-    failed
-        Only jobs that failed.
-    attempt
-        Number of the attempt; the newest that has a log, unless given.
-    most
-        How many logs to give at most.
-
-    Raises
-    ------
-    RunNotFoundError
-        There is no such job, label or attempt, or the one job has no log.
+    `job` is a name, its unique beginning, or an index; `labels` and `failed` select jobs; `attempt` defaults to the
+    newest with a log; `most` limits the number of logs. Raises `RunNotFoundError` if job, label or attempt do not
+    exist, or the one job has no log.
     """
     table = JobTable(opened.run, "names", *(("parents",) if failed else ()))
     folders = _Folders(table, opened.log_locator)
@@ -129,19 +108,10 @@ def _notes(chosen: Sequence[int], without: int, beyond: int, *, failed: bool) ->
 
 
 class _Folders:
-    """What lies in the folders of logs, each listed once: the directory knows what there is, quicker than the history.
+    """Log folders, each listed once: listing a folder is faster than reading the events.
 
-    Parameters
-    ----------
-    table
-        The jobs of the run.
-    places
-        Where their logs lie now, where their names are not ours.
-
-    Attributes
-    ----------
-    problems
-        What to say of the folders that cannot be read: what is in them is not known.
+    `places` locates logs that are not under the standard names. `problems` are messages about folders that cannot be
+    read, whose logs are unknown.
     """
 
     def __init__(self, table: JobTable, places: LogLocator | None) -> None:
@@ -151,12 +121,12 @@ class _Folders:
         self.problems: list[str] = []
 
     def logs_of(self, index: int) -> list[Log]:
-        """The logs that a job has, oldest attempt first."""
+        """Return the logs of a job, oldest attempt first."""
         table = self._table
         name, label = table.names[index], table.label(index)
         if places := self._places:
             paths = (places.path(index, name, label, number) for number in range(1, places.attempts(index) + 1))
-            # An attempt that waits to begin has none yet.
+            # An attempt that waits to start has none yet.
             return [
                 _log(name, index, label, number, table.run.root / path)
                 for number, path in enumerate(paths, start=1)
@@ -182,7 +152,7 @@ class _Folders:
 
 
 def _attempts_of(entries: Iterable[str]) -> dict[str, list[int]]:
-    """The numbers of attempts per name of a job, given the names of logs."""
+    """Parse names of logs into attempt numbers per job name."""
     found: dict[str, list[int]] = {}
     for entry in entries:
         stem, _, suffix = entry.rpartition(".")
@@ -213,9 +183,9 @@ def _chosen(opened: OpenRun, table: JobTable, index: int, *, logs: Sequence[Log]
 
 
 def _failed(opened: OpenRun, table: JobTable, among: Sequence[int]) -> list[int]:
-    """Those of some jobs that failed for good."""
+    """Return those of some jobs that failed for good."""
     blocks = event_blocks(opened)
-    # Whoever failed once may have succeeded in a restart: the fold of those few tells.
+    # A job that failed once may have succeeded after a restart: a replay of these few decides.
     once = jobs_failed_once(blocks)
     with of_one_run(opened.run):
         jobs = table.ancestors(*once)
@@ -225,7 +195,7 @@ def _failed(opened: OpenRun, table: JobTable, among: Sequence[int]) -> list[int]
 
 
 class Growth(msgspec.Struct, frozen=True):
-    """What is new in a log that is followed: another attempt begins, or there is more text."""
+    """News of a followed log: a new attempt or more text."""
 
     attempt: int
     text: bytes | None
@@ -233,21 +203,10 @@ class Growth(msgspec.Struct, frozen=True):
 
 
 class LogFollower:
-    """One job's logs as they grow, attempt after attempt, until the job is over.
+    """Follows one job's logs, attempt after attempt, until the job is over.
 
-    Parameters
-    ----------
-    opened
-        The run.
-    job
-        The job: its name, the unique beginning of it, or its index.
-    tail
-        How many lines to begin with; all, unless given.
-
-    Raises
-    ------
-    RunNotFoundError
-        There is no such job.
+    `job` is a name, its unique beginning, or an index. `tail` is the number of lines to begin with; ``None`` is all.
+    Raises `RunNotFoundError` if the job does not exist.
     """
 
     def __init__(self, opened: OpenRun, job: str, *, tail: int | None = None) -> None:
@@ -261,15 +220,15 @@ class LogFollower:
         self._tail = tail
         self._finished = False
         self.lost = False
-        """Whether it ended because no engine is there to go on with the run."""
+        """Whether following ended because the run has no engine."""
 
     @property
     def name(self) -> str:
-        """The job's name."""
+        """Name of the job."""
         return self._table.names[self._index]
 
     def growth(self) -> Iterator[Growth]:
-        """Everything that is new, as it comes; ends with the job."""
+        """Yield new text and new attempts as they appear; ends with the job."""
         with readable(self._opened.run):
             yield from self._growth()
 
@@ -277,7 +236,7 @@ class LogFollower:
         attempt, offset = 0, 0
         while True:
             began = time.monotonic()
-            # Asked before anything is read: what it wrote before it ended is seen in this round.
+            # Queried before any read: what the engine wrote before its end is seen in this round.
             lost = self._opened.is_alive() is False
             self._take_events()
             over = self._over()
@@ -304,7 +263,7 @@ class LogFollower:
         try:
             size = os.fstat(file).st_size
             if size < offset:
-                # It was cut short: what it holds now was not shown.
+                # The log was truncated: its present content was not shown.
                 offset = 0
             if self._tail is not None:
                 offset, self._tail = begin_of_tail(file, self._tail), None
@@ -315,7 +274,7 @@ class LogFollower:
             os.close(file)
 
     def _before_all(self) -> RunState:
-        """Where the job stands before anything has happened."""
+        """Return the initial state of the job, before any event."""
         return initial_state(self._table, self._table.ancestors(self._index))
 
     def _take_events(self) -> None:
@@ -340,6 +299,6 @@ def _log(name: str, index: int, label: str, number: int, path: Path) -> Log:
     try:
         size = path.stat().st_size
     except OSError:
-        # It went away, or the folder can be listed and not entered: opening it says which.
+        # The log is gone, or the folder can be listed but not entered: opening it decides.
         size = 0
     return Log(job=name, index=index, label=label, attempt=number, path=path, size_b=size)

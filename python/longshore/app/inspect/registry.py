@@ -1,4 +1,4 @@
-"""Makes runs known that came from elsewhere, and lets others be forgotten: the registry is changed, no run is."""
+"""Adopts run directories into the registry and forgets runs; the runs themselves are not changed."""
 
 from __future__ import annotations
 
@@ -17,18 +17,10 @@ from longshore.world.runs.run_directory import read_card
 
 @dataclass(frozen=True, kw_only=True)
 class Adopted:
-    """What became of a directory that was to be adopted.
+    """Result of adopting a directory.
 
-    Attributes
-    ----------
-    path
-        The directory.
-    card
-        The run in it, if it is known now.
-    was
-        Where its id led before, if that was elsewhere.
-    error
-        Why it is not known.
+    `card` is the run if it is registered now, `was` the id's former directory if another one, `error` why it is not
+    registered.
     """
 
     path: Path
@@ -39,39 +31,22 @@ class Adopted:
 
 @dataclass(frozen=True, kw_only=True)
 class Forgotten:
-    """A run that is not known any more, and where its directory stays; an empty path is not known."""
+    """Run removed from the registry, and its directory; an empty path is unknown."""
 
     id: str
     path: str
 
 
 def adopt(paths: Iterable[Path]) -> list[Adopted]:
-    """Make runs known.
-
-    Parameters
-    ----------
-    paths
-        Run directories, or directories that have some somewhere below them.
-    """
+    """Register runs from run directories, or from all run directories below the given ones."""
     return [outcome for path in paths for outcome in _adopt_below(Path(os.path.realpath(path)))]
 
 
 def forget_run(reference: str, *, force: bool) -> Forgotten:
-    """Forget a run.
+    """Remove a run from the registry, by a reference of `open_run` or the id of an unreadable run.
 
-    Parameters
-    ----------
-    reference
-        As for `open_run`; the id of one that can no longer be read is enough.
-    force
-        Whether to forget one that still runs.
-
-    Raises
-    ------
-    RunNotFoundError
-        None of that name is known.
-    SubmissionRefusedError
-        It still runs.
+    `force` also removes a live run. Raises `RunNotFoundError` if the run is unknown, `SubmissionRefusedError` if it
+    is live.
     """
     name, root = _known(reference)
     if root and not force and _lives(root, name):
@@ -95,9 +70,9 @@ def _adopt_below(path: Path) -> Iterator[Adopted]:
         if "run.json" in files:
             found = True
             yield _adopt_one(Path(folder))
-            # No run has another one in it, and its logs may be hundreds of thousands.
+            # Runs do not nest, and logs may be hundreds of thousands.
             below.clear()
-        # A draft is not a run yet.
+        # A draft is no run yet.
         below[:] = sorted(name for name in below if not name.startswith("."))
     if not found:
         error = RunNotFoundError(
@@ -126,7 +101,7 @@ def _adopt_one(path: Path) -> Adopted:
 
 
 def _known(reference: str) -> tuple[str, str]:
-    """Id and path of a run that is known, however little can be read of it."""
+    """Return id and path of a registered run, even if it cannot be read."""
     if is_known(reference):
         entry = entry_of(reference)
         return reference, entry.path if entry else ""
@@ -134,7 +109,7 @@ def _known(reference: str) -> tuple[str, str]:
     try:
         name = read_card(RunPaths(root)).id
     except LongshoreError:
-        # What cannot be read may still be known, by an id that only the registry can tell.
+        # An unreadable run may still be found by its id in the registry.
         name = next((each for each in _ids_at(str(root))), "")
     if not is_known(name):
         raise RunNotFoundError(f"no run '{reference}' is known", hint="There is nothing to forget.")

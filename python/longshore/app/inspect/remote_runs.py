@@ -1,4 +1,4 @@
-"""Queries workload managers for runs, wherever they were submitted, and merges them with those that are known here."""
+"""Queries workload managers for runs, also of other hosts, and merges them with locally known runs."""
 
 from __future__ import annotations
 
@@ -18,27 +18,15 @@ from longshore.model.run.report import RunReport
 from longshore.world.runs.run_directory import read_card
 
 LEAST_DAYS: Final = 2.0
-"""How far back a run is looked for that is named, as BPS does."""
+"""Days to look back for a named run, as in BPS."""
 
 
 def query_runs(service: str | None, search: RunSearch, *, required: bool) -> RemoteRuns | None:
-    """The runs that workload managers know; of those whose directory is here, what that says.
+    """Query workload managers for runs; a run whose directory is here is reported from that.
 
-    A workload manager that cannot be asked is a note.
-
-    Parameters
-    ----------
-    service
-        The service to ask; without it the environment's choice, else all that can be asked.
-    search
-        Which runs.
-    required
-        Whether only a workload manager can answer. Otherwise none is asked unless it is named: ``None``.
-
-    Raises
-    ------
-    UnknownServiceError
-        There is no such service.
+    Without `service` the environment's choice is queried, else every queryable service. Unless `required`, only a
+    named service is queried, else the result is ``None``. A workload manager that does not answer becomes a note.
+    Raises `UnknownServiceError` if the service does not exist.
     """
     named = service or os.environ.get(SERVICE_VARIABLE)
     if not named and not required:
@@ -56,13 +44,13 @@ def query_runs(service: str | None, search: RunSearch, *, required: bool) -> Rem
     reports: dict[tuple[str, str], RunReport] = {}
     for report in sorted(found, key=lambda report: report.submitted_at or 0.0):
         here = _here(report)
-        # A run that was restarted may be several jobs of its workload manager; the newest tells how it stands.
+        # A restarted run may be several jobs of its workload manager; the newest has the state.
         reports[here.path if here else report.path, here.id if here else report.name] = here or report
     return RemoteRuns(reports=tuple(reports.values()), notes=tuple(notes))
 
 
 def merged(known: Iterable[RunReport], found: Iterable[RunReport]) -> list[RunReport]:
-    """Runs that are known here, and those a manager told of, each once, in the order of their submission."""
+    """Merge local and remote runs, each once, in the order of their submission."""
     there = {(report.path, report.name): report for report in found}
     there |= {(report.path, report.name): report for report in known}
     return sorted(there.values(), key=lambda report: report.submitted_at or 0.0)
@@ -71,23 +59,10 @@ def merged(known: Iterable[RunReport], found: Iterable[RunReport]) -> list[RunRe
 def open_or_query(
     reference: str, *, service: str | None, everywhere: bool = False, days: float = 0.0, runs_only: bool = True
 ) -> OpenRun | RunReport:
-    """Open a run, or, where its directory is not here, return what its workload manager knows of it.
+    """Open a run; if its directory is not here, return its workload manager's report.
 
-    Parameters
-    ----------
-    reference, service
-        As for `open_run`.
-    everywhere
-        Whether all queues of the manager are searched.
-    days
-        How far back.
-    runs_only
-        Whether a job with this id that is no run is left out.
-
-    Raises
-    ------
-    RunNotFoundError
-        Neither knows it.
+    `reference` and `service` are those of `open_run`. `everywhere` searches all queues; `days` limits the history;
+    `runs_only` ignores jobs that are no runs. Raises `RunNotFoundError` if the run is unknown to both.
     """
     try:
         return open_run(reference, service=service, everywhere=everywhere, tell=False)
@@ -127,7 +102,7 @@ def _not_found(reference: str, search: RunSearch, notes: Sequence[str]) -> RunNo
 
 
 def _here(report: RunReport) -> RunReport | None:
-    """The run as its own directory tells, where that is here."""
+    """Report a run from its directory if that is here, else ``None``."""
     run = RunPaths(Path(report.path))
     try:
         if not report.path or not run.card.is_file():

@@ -1,4 +1,4 @@
-"""Turns the registry into the reports of the runs that are of interest."""
+"""Lists runs: reports of registered runs and, on request, of runs that workload managers know."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from longshore.world.runs.run_directory import read_card
 
 _MOST_GONE: Final = 8
 _LAST: Final = 5
-"""Runs that are shown when none is live."""
+"""Number of runs shown if none is live."""
 _DAY_S: Final = 86_400.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunList:
-    """Some of the known runs, oldest first, and what there is to say about the others."""
+    """Selected runs, oldest first, and notes about the others."""
 
     reports: tuple[RunReport, ...]
     notes: tuple[str, ...]
@@ -38,22 +38,11 @@ class RunList:
 
 @dataclass(frozen=True, kw_only=True)
 class RunQuery:
-    """Which runs are listed. Without any choice, runs that are not over, or the last few if there is none.
+    """Selection of runs; by default unfinished runs, or the last few if all are finished.
 
-    Attributes
-    ----------
-    days
-        Also runs that ended in the last so many days.
-    user
-        Only runs of that user.
-    filters
-        Only runs that meet all of these, over or not; see `parse_filters`.
-    service
-        The service to ask for runs of other hosts; without it none is asked unless `everywhere` or `pass_thru` is set.
-    everywhere
-        Search all queues of workload managers.
-    pass_thru
-        Only runs that meet this query, in the language of the workload manager.
+    `days` adds runs that ended that recently. Runs must belong to `user` and meet all `filters`, finished or not; see
+    `parse_filters`. Runs of other hosts are queried only with `service`, `everywhere` (all queues) or `pass_thru` (a
+    constraint in the workload manager's language).
     """
 
     days: float | None = None
@@ -65,7 +54,7 @@ class RunQuery:
 
 
 def list_runs(query: RunQuery, *, now: float) -> RunList:
-    """List known runs, and those that workload managers know."""
+    """List registered runs and those that workload managers know."""
     wanted = parse_filters(query.filters) if query.filters else None
     remote = _remote_runs(query)
     only_remote = bool(query.pass_thru)
@@ -92,7 +81,7 @@ def list_runs(query: RunQuery, *, now: float) -> RunList:
 
 
 def _remote_runs(query: RunQuery) -> RemoteRuns | None:
-    """The runs that workload managers know, where one is named or only one can answer."""
+    """Query workload managers if a service is named or only they can answer."""
     search = RunSearch(
         user=query.user or "", days=query.days or 0.0, everywhere=query.everywhere, pass_thru=query.pass_thru
     )
@@ -100,7 +89,7 @@ def _remote_runs(query: RunQuery) -> RemoteRuns | None:
 
 
 def _all_runs() -> tuple[list[RunReport], list[str]]:
-    """The state of every run the registry knows, and a line about those that cannot be read."""
+    """Return the reports of all registered runs, and a line per unreadable run."""
     reports = []
     broken = []
     gone = []
@@ -124,24 +113,17 @@ def _all_runs() -> tuple[list[RunReport], list[str]]:
     if known.problem:
         broken.append(known.problem)
     if gone:
-        # Runs are removed by removing their directories: that is no reason for a line about each of them for ever.
+        # Users remove runs by removing directories, so missing ones are not reported.
         more = f" and {len(gone) - _MOST_GONE} more" if gone[_MOST_GONE:] else ""
         broken.append(f"removed or moved: {', '.join(gone[-_MOST_GONE:])}{more}")
     return reports, broken
 
 
 def recorded(entry: Entry) -> RunReport | None:
-    """The state of a run; what is over is read from the registry, as long as nothing has taken it up since.
+    """Return the state of a registered run; a finished run's state is read from the registry.
 
-    Returns
-    -------
-    RunReport or None
-        ``None`` where another run has taken its place.
-
-    Raises
-    ------
-    LongshoreError
-        It cannot be read.
+    A run that was resumed or restarted since is read anew. Returns ``None`` if another run replaced it; raises
+    `LongshoreError` if it cannot be read.
     """
     stamp = _stamp(entry.path)
     if entry.report is not None and stamp and stamp == entry.stamp:

@@ -1,4 +1,4 @@
-"""Says of one job of a run what exactly runs: command, environment, request, files, and a script to run it by hand."""
+"""Shows what a job runs: command, environment, request, files, and a script to run it by hand."""
 
 from __future__ import annotations
 
@@ -26,33 +26,19 @@ from longshore.sites.inherited_environment import is_secret
 
 
 class UsedFile(msgspec.Struct, frozen=True, kw_only=True):
-    """A file that a job reads or writes; ``None`` where the workflow does not say where it is."""
+    """File that a job reads or writes; a path of ``None`` is not in the workflow."""
 
     name: str
     path: str | None
 
 
 class ShownJob(msgspec.Struct, frozen=True, kw_only=True):
-    """A job as one of its attempts runs it.
+    """Job as one of its attempts runs it.
 
-    Attributes
-    ----------
-    attempts
-        How many attempts there were.
-    command
-        As it stands in the workflow, with the paths of its files.
-    line
-        The same as a line for a shell.
-    setup
-        Lines of shell that run before it.
-    environment
-        The variables that the run sets; ``None`` for a value that is hidden.
-    attributes
-        What else was asked of the workload manager.
-    log
-        Path of the attempt's log.
-    script
-        A shell script that runs the attempt by hand.
+    `attempts` is their number. `command` is that of the workflow with paths of files; `line` is the same for a shell.
+    `setup` holds shell lines that run before. `environment` holds variables that the run sets, ``None`` for hidden
+    values. `attributes` are further values for the workload manager. `log` is the attempt's log; `script` runs the
+    attempt by hand.
     """
 
     run: str
@@ -83,21 +69,9 @@ class ShownJob(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def show_job(opened: OpenRun, reference: str, *, attempt: int | None = None) -> ShownJob:
-    """Say what runs as an attempt of a job.
+    """Show a job, given by name, unique beginning of its name, or index; by default its newest attempt.
 
-    Parameters
-    ----------
-    opened
-        The run.
-    reference
-        The job: its name, the unique beginning of it, or its index.
-    attempt
-        Number of the attempt; the newest, unless given.
-
-    Raises
-    ------
-    RunNotFoundError
-        There is no such job or attempt.
+    Raises `RunNotFoundError` if job or attempt do not exist.
     """
     table = JobTable(opened.run, "names", "parents")
     job = find_job(opened, table, reference)
@@ -109,7 +83,7 @@ def show_job(opened: OpenRun, reference: str, *, attempt: int | None = None) -> 
 
 
 def _shown(opened: OpenRun, table: JobTable, job: int, *, number: int, request: Request, attempts: int) -> ShownJob:
-    """The job as an attempt runs it, of which number and request are known."""
+    """Build the description of a job for an attempt of known number and request."""
     settings, stored = table.settings(job), table[job]
     files = {file.name: file.path for file in table.files()}
     by_hand = _by_hand(opened, table, job, number=number, request=request, files=files)
@@ -146,7 +120,7 @@ def _shown(opened: OpenRun, table: JobTable, job: int, *, number: int, request: 
 def _by_hand(
     opened: OpenRun, table: JobTable, job: int, *, number: int, request: Request, files: Mapping[str, str]
 ) -> JobScript:
-    """What a script needs that runs the attempt."""
+    """Return the values for the script that runs the attempt by hand."""
     settings, stored, run_dir = table.settings(job), table[job], str(opened.run.root)
     variables = job_variables(name=stored.name, label=settings.label, attempt=number, request=request, run_dir=run_dir)
     environment = {**settings.environment, **stored.env, **variables}
@@ -161,7 +135,7 @@ def _by_hand(
 
 
 def _chosen(name: str, known: Sequence[Attempt], attempt: int | None) -> int:
-    """The number that is meant; a job of which nothing ran yet is shown as its first attempt will be."""
+    """Return the attempt's number; a job without attempts is shown as its first one will be."""
     there = [each.number for each in known] or [1]
     if attempt is None:
         return there[-1]
@@ -173,7 +147,7 @@ def _chosen(name: str, known: Sequence[Attempt], attempt: int | None) -> int:
 
 
 def _request(events: Sequence[Event], job: int, number: int, known: Sequence[Attempt]) -> Request | None:
-    """What an attempt asked for, or what the next one will."""
+    """Return the request of an attempt, or of the next one."""
     for attempt in known:
         if attempt.number == number:
             return attempt.requested
