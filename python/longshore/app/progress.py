@@ -1,4 +1,4 @@
-"""How a use case tells its user what it is doing, without knowing how that is shown."""
+"""Progress messages of a use case, independent of their presentation."""
 
 from __future__ import annotations
 
@@ -7,27 +7,27 @@ from typing import Protocol
 
 
 class Teller(Protocol):
-    """Takes notes and progress."""
+    """Receives notes and progress messages."""
 
     def note(self, text: str) -> None:
-        """Something the user should know, a line long."""
+        """Report a note for the user, one line long."""
 
     def stage(self, text: str) -> None:
-        """A stage begins that may take a while."""
+        """Report the start of a stage that may take a while."""
 
 
 @dataclass
 class Keeping:
-    """Passes on what there is to tell, and keeps the notes."""
+    """Forwards messages and records the notes."""
 
     tell: Teller
     notes: list[str] = field(default_factory=list)
 
     def note(self, text: str) -> None:
-        """Pass a note on and keep it."""
+        """Forward a note and record it."""
         self.notes.append(text)
         self.tell.note(text)
 
     def stage(self, text: str) -> None:
-        """Pass it on."""
+        """Forward the start of a stage."""
         self.tell.stage(text)

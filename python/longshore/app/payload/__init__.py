@@ -1,1 +1,1 @@
-"""What a payload is made of: its tasks, pipeline and files."""
+"""Payload readers: the tasks, pipelines and files of a payload."""

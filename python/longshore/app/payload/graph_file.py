@@ -1,4 +1,4 @@
-"""Takes the tasks of a payload out of a graph file, or writes them to one."""
+"""Reads the tasks of a payload from a graph file, and writes them to one."""
 
 from __future__ import annotations
 
@@ -18,21 +18,9 @@ from longshore.world.read.graph_file import graph_file_lines, write_graph_file
 
 
 def tasks_of_file(path: Path, name: str, origin: Origin | None) -> AcquiredPayload:
-    """The tasks of a graph file.
+    """Read the tasks of a graph file; an empty `name` keeps the payload name of the file.
 
-    Parameters
-    ----------
-    path
-        The file.
-    name
-        Name of the payload; empty for the one that the file has.
-    origin
-        Where the file was named.
-
-    Raises
-    ------
-    FilesError, GraphError
-        It cannot be read, or is wrong.
+    `origin` is where the file was named. Raises `FilesError` or `GraphError` if it cannot be read or is wrong.
     """
     place = Origin(str(path))
     with graph_file_lines(path, origin) as lines:
@@ -46,26 +34,15 @@ def tasks_of_file(path: Path, name: str, origin: Origin | None) -> AcquiredPaylo
 def save_tasks(acquired: AcquiredPayload, path: Path, root: Path) -> None:
     """Write the tasks of a payload to a graph file.
 
-    Parameters
-    ----------
-    acquired
-        The payload.
-    path
-        The file.
-    root
-        The run directory; what was made there is named by its whole path.
-
-    Raises
-    ------
-    FilesError, GraphError
-        It cannot be written, or holds what JSON cannot.
+    Files in the run directory `root` are named by absolute paths. Raises `FilesError` or `GraphError` if the file
+    cannot be written, or if a value does not fit into JSON.
     """
     commands = {label: _command(node) for label, node in acquired.commands.items()}
     write_graph_file(path, graph_lines(_anywhere(acquired, root), commands=commands, values=acquired.values))
 
 
 def is_of_quantum_graph(path: Path) -> bool:
-    """Whether the tasks of a graph file are quanta; a file that cannot be read is told of by whoever reads it."""
+    """Tell whether a graph file's tasks are quanta; an unreadable file is not (its reader reports the error)."""
     try:
         with graph_file_lines(path) as lines:
             return RUN_GRAPH in read_header(next(lines, b""), Origin(str(path))).values
@@ -74,7 +51,7 @@ def is_of_quantum_graph(path: Path) -> bool:
 
 
 def _anywhere(acquired: AcquiredPayload, root: Path) -> TaskGraph:
-    """The graph, as another run can take it, which has a directory of its own."""
+    """Return the graph with absolute paths, for use by another run in another directory."""
     made = frozenset(acquired.made)
     graph = acquired.graph
     files = {

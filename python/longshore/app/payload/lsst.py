@@ -1,4 +1,4 @@
-"""Tells whether a run is one of LSST's, which starts from defaults of its own."""
+"""Detects payloads of LSST (quantum graphs and their pipelines), which have defaults of their own."""
 
 from __future__ import annotations
 
@@ -31,31 +31,25 @@ _ENDINGS: Final = {
     ".yml": "pipeline",
     ".json": "wfformat",
 }
-"""Source per ending of a file's name."""
+"""Source per file suffix."""
 
 
 def source_by_name(name: str) -> str:
-    """The source that reads a file, as far as its name tells it; else nothing."""
+    """Return the source that a file name implies; empty if it implies none."""
     file = name.partition("#")[0]
     return next((source for ending, source in _ENDINGS.items() if file.endswith(ending)), "")
 
 
 def reads_graph_file(name: str, source: str) -> bool:
-    """Whether what ``graphFile`` names is a graph file, given ``graphSource``."""
+    """Tell whether ``graphFile`` names a graph file, given ``graphSource``."""
     return bool(name) and (source.strip() or source_by_name(name)) == _GRAPH_FILE
 
 
 def is_lsst(config: Config, *, site: str, env: Mapping[str, str], beside: Path) -> bool:
-    """Whether the payload is a quantum graph, or what one is made of.
+    """Tell whether the payload is a quantum graph, or a pipeline from which one is made.
 
-    Parameters
-    ----------
-    config
-        The merged configuration, without those defaults.
-    site, env
-        What values are looked up by.
-    beside
-        Folder of the user's file, in which a pipeline is looked for after the current one.
+    `config` is merged without LSST's defaults. `site` and `env` define the search scope. `beside` is the folder of
+    the user's file, searched for a pipeline after the current folder.
     """
 
     def text(key: str) -> str:
@@ -73,14 +67,14 @@ def is_lsst(config: Config, *, site: str, env: Mapping[str, str], beside: Path) 
         pipeline = text("pipelineYaml").partition("#")[0]
         if pipeline:
             return is_lsst_pipeline(pipeline, beside)
-        # Whoever has a command of their own that makes the graph may need no pipeline.
+        # With a command of their own that makes the graph, users may need no pipeline.
         return bool(text("createQuantumGraph")) and not any(map(config.at, _OTHERS))
     except ConfigError:
-        return False  # which is told by whoever needs the value
+        return False  # reported where the value is needed
 
 
 def is_lsst_pipeline(name: str, beside: Path) -> bool:
-    """Whether a file, seen from the current directory or else from a folder, is a pipeline of LSST's tasks."""
+    """Tell whether a file, in the current folder or else in `beside`, is a pipeline of LSST tasks."""
     if "://" in name:
         return True  # only LSST's packages read those
     for path in (Path(name), beside / name):
@@ -94,23 +88,23 @@ def is_lsst_pipeline(name: str, beside: Path) -> bool:
 
 
 def lsst_layer() -> Layer:
-    """The defaults of such runs, to be laid over those of the package."""
+    """Return LSST's defaults, a layer above the package's."""
     return Layer("lsst", LayerRank.DEFAULTS, read_yaml(shipped("etc", "lsst.yaml"), rank=LayerRank.DEFAULTS))
 
 
 @lru_cache(maxsize=16)
 def _kind(path: Path, _changed_ns: int) -> PipelineKind:
-    # Asked for each site; the second argument is there so that a file that was changed is read again.
+    # Called for each site; the second argument makes a changed file be read again.
     return _kind_of(path, ())
 
 
 def _kind_of(path: Path, trail: tuple[Path, ...]) -> PipelineKind:
     if path in trail:
-        return PipelineKind.COMMANDS  # whose reader tells of the ring
+        return PipelineKind.COMMANDS  # its reader reports the cycle
     node = pipeline_in(read_yaml(path))
     kind = pipeline_kind(node)
     if kind is PipelineKind.LSST and not _has_tasks(node):
-        # It is what it imports, as far as that is at hand: LSST's own lie where variables of a release lead to.
+        # Judged by its imports that are at hand: LSST's own are named by variables of a release.
         env = {**os.environ, "PWD": str(Path.cwd())}
         for item in read_imports(node):
             name = expand_env(str(item.location.value), env)

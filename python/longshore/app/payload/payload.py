@@ -1,4 +1,4 @@
-"""What reading a payload comes to: the stage `acquire`."""
+"""Payload that was read: the result of the sources in stage `acquire`."""
 
 from __future__ import annotations
 
@@ -13,21 +13,11 @@ from longshore.model.tasks.task import TaskGraph
 
 @dataclass(frozen=True, kw_only=True)
 class AcquiredPayload:
-    """What a payload comes to.
+    """Tasks and files of a payload.
 
-    Attributes
-    ----------
-    graph
-        Its tasks.
-    files
-        The files it was read from.
-    commands
-        What its tasks run where the configuration does not say, per label; for sources that do not tell it with each
-        task.
-    made
-        Names of files in the run directory that were made there before anything else of it, and are to stay.
-    values
-        What names stand for in commands of jobs, whatever the configuration says.
+    `files` are the files it was read from. `commands` are default commands per label, for sources without a command
+    per task. `made` names files that the source wrote to the run directory and that stay after a failure. `values`
+    replace variables in commands of jobs, with priority over the configuration.
     """
 
     graph: TaskGraph
@@ -38,5 +28,5 @@ class AcquiredPayload:
 
 
 def tell_of_graph(path: Path, tell: Teller) -> None:
-    """Say how to go on with a quantum graph that stays when something failed: it may have taken hours."""
+    """Tell how to continue with a quantum graph kept after a failure: making it may have taken hours."""
     tell.note(f"the quantum graph stays, and '--qgraph {path}' takes it without making it again")

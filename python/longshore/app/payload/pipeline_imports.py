@@ -1,4 +1,4 @@
-"""Reads the pipelines that a pipeline imports, and those that they import, and joins them all."""
+"""Pipeline imports: reads imported pipelines recursively and joins them into one."""
 
 from __future__ import annotations
 
@@ -15,42 +15,23 @@ from longshore.world.read.yaml_file import read_yaml
 _DEEPEST: Final = 50
 
 Find: TypeAlias = Callable[[Node, Path], Path]
-"""Finds the file that a text names, seen from a folder as well."""
+"""Finds a file by name, with a folder as second place to search."""
 
 
 @dataclass(frozen=True)
 class ImportReader:
-    """Joins pipelines with what they import.
+    """Joins pipelines with their imports.
 
-    Attributes
-    ----------
-    find
-        Finds an imported file, which the folder of the importing one may hold.
-    files
-        The files that were read.
+    `find` locates an imported file, also beside the importing one; `files` collects the files that were read.
     """
 
     find: Find
     files: list[Path] = field(default_factory=list)
 
     def whole(self, node: Node, path: Path, trail: tuple[Path, ...] = ()) -> Node:
-        """A pipeline with all that it imports.
+        """Return a pipeline joined with its imports; `trail` holds the files that led to it.
 
-        Parameters
-        ----------
-        node
-            The pipeline.
-        path
-            The file that it stands in.
-        trail
-            The files that led to it.
-
-        Raises
-        ------
-        ConfigError
-            An import is wrong, or pipelines import each other.
-        FilesError
-            A file is not there.
+        Raises `ConfigError` if an import is wrong or circular, `FilesError` if a file is missing.
         """
         items = read_imports(node)
         if not items:
@@ -75,6 +56,6 @@ class ImportReader:
 
 
 def pipeline_in(node: Node) -> Node:
-    """The pipeline that a file holds, at its top or under ``pipeline``."""
+    """Return the pipeline in a file: its root or the section ``pipeline``."""
     inner = node.value.get("pipeline") if isinstance(node.value, dict) and len(node.value) == 1 else None
     return inner or node

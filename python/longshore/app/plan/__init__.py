@@ -1,1 +1,1 @@
-"""From tasks to a workflow: clusters, profiles and checks."""
+"""Plan of a workflow: clusters of tasks, job profiles and checks."""

@@ -1,4 +1,4 @@
-"""Checks the jobs of a run before anything is written or handed over: all of it at once, in one list."""
+"""Checks of a run's jobs before it is written or submitted: requests, files, commands, labels; all problems at once."""
 
 from __future__ import annotations
 
@@ -31,54 +31,26 @@ from longshore.model.workflow.workflow import Workflow
 from longshore.plan.transform import compositions
 
 _MANY: Final = 32
-"""Files of one folder for which listing that is faster than asking for each, and kinder to a file server."""
+"""Files per folder above which one listing is faster than a query each, and loads the file server less."""
 
 _SHORT: Final = 50
-"""Characters of a name that are not too long for a file's, whatever they are."""
+"""Length of names that is safe for file names with any characters."""
 
 
 def check(
     run: ResolvedRun, workflow: Workflow, tell: Teller, *, commands: Mapping[str, Node] = MappingProxyType({})
 ) -> None:
-    """Refuse what can never run, and tell what else there is to know.
+    """Refuse jobs that can never run, and print notes about doubtful ones.
 
-    Parameters
-    ----------
-    run
-        The run.
-    workflow
-        Its jobs.
-    tell
-        Takes notes.
-    commands
-        What the payload says that jobs run, per label.
-
-    Raises
-    ------
-    RequestError, FilesError, PreparationError
-        Something is wrong: a request, a file, or both and other things.
+    `commands` are the payload's commands per label. Raises `RequestError` or `FilesError` if all problems are
+    requests or files, else `PreparationError`.
     """
     found = gathered(_problems(run, workflow), workflow)
     refuse((_placed(problem, run, commands) for problem in found), tell)
 
 
 def check_commands(clustered: ClusteredGraph, profiles: Mapping[Composition, ClusterProfile], tell: Teller) -> None:
-    """Refuse jobs without a command, before any is made.
-
-    Parameters
-    ----------
-    clustered
-        What they are made from.
-    profiles
-        Profile per kind of clusters.
-    tell
-        Takes notes.
-
-    Raises
-    ------
-    PreparationError
-        There are some.
-    """
+    """Refuse jobs without a command, before any job is made; raises `PreparationError`."""
     if all(part.command is not None for profile in profiles.values() for part in profile.parts.values()):
         return
     count: Counter[str] = Counter()
@@ -93,17 +65,7 @@ def check_commands(clustered: ClusteredGraph, profiles: Mapping[Composition, Clu
 
 
 def tell_of_labels(run: ResolvedRun, clustered: ClusteredGraph, tell: Teller) -> None:
-    """Tell which labels of the configuration no task has, where that was not known before the payload was read.
-
-    Parameters
-    ----------
-    run
-        The run.
-    clustered
-        Has the tasks.
-    tell
-        Takes notes.
-    """
+    """Print a note for labels of the configuration without tasks, if the payload was needed to know."""
     configuration = run.configuration
     if peek(configuration, files=False).labels is not None:
         return
@@ -115,17 +77,9 @@ def tell_of_labels(run: ResolvedRun, clustered: ClusteredGraph, tell: Teller) ->
 
 
 def inputs_gone(run: RunPaths) -> Iterator[Problem]:
-    """What a prepared run reads, what none of its jobs makes, and what is not there any more; the first few of many.
+    """Yield missing input files of a prepared run that no job makes; the first few of many.
 
-    Parameters
-    ----------
-    run
-        The run directory.
-
-    Raises
-    ------
-    RunUnreadableError
-        The workflow is torn.
+    Raises `RunUnreadableError` if the workflow is damaged.
     """
     jobs = JobTable(run)
     files = {file.name: file for file in jobs.files()}
@@ -149,17 +103,17 @@ def _problems(run: ResolvedRun, workflow: Workflow) -> Iterator[Problem]:
 
 
 def _as_seen_here(problem: Problem) -> Problem:
-    """What is missing on this host, where jobs run on others that may have it."""
+    """Turn missing files into notes where jobs run on other hosts, which may have them."""
     return msgspec.structs.replace(problem, message=f"{problem.message}, as seen from this host", fatal=False)
 
 
 def _placed(problem: Problem, run: ResolvedRun, commands: Mapping[str, Node]) -> Problem:
-    """The problem, with the place where what it is about was written."""
+    """Return a problem with the origin of the value it is about."""
     if problem.origin or not (problem.key and problem.label):
         return problem
     origin = run.configuration.written(problem.key, problem.label)
     if origin is None and problem.key == COMMAND and problem.label in commands:
-        # A pipeline says it under another name.
+        # A pipeline uses another key for it.
         hint = problem.hint.replace(f"'{COMMAND}'", "'command'")
         return msgspec.structs.replace(problem, origin=commands[problem.label].origin, hint=hint)
     return msgspec.structs.replace(problem, origin=origin)
@@ -177,9 +131,9 @@ def _without_command(label: str, task: str, tasks: int) -> Problem:
 
 
 def _one_log(jobs: Sequence[Job], workflow: Workflow) -> Iterator[Problem]:
-    """Jobs whose names differ, but not those of their logs."""
+    """Yield problems for jobs with different names but equal log paths."""
     for job in jobs:
-        # By far the most names are fit for a file as they are.
+        # Nearly all names are valid file names.
         if "/" not in job.name and "\0" not in job.name and len(job.name) <= _SHORT:
             continue
         name = file_name(job.name)
@@ -195,7 +149,7 @@ def _one_log(jobs: Sequence[Job], workflow: Workflow) -> Iterator[Problem]:
 
 
 def _written_twice(jobs: Sequence[Job], files: Mapping[str, File]) -> Iterator[Problem]:
-    """Files that two jobs write, unless the second brings up to date what it reads."""
+    """Yield problems for files written by two jobs, unless the second one updates its input."""
     writers: dict[str, str] = {}
     for job in jobs:
         for name in job.outputs:
@@ -214,7 +168,7 @@ def _written_twice(jobs: Sequence[Job], files: Mapping[str, File]) -> Iterator[P
 
 
 def _missing_inputs(jobs: Sequence[Job], files: Mapping[str, File]) -> Iterator[Problem]:
-    """Files that jobs read, that none makes, and that are not there."""
+    """Yield problems for missing input files that no job makes."""
     made = {name for job in jobs for name in job.outputs}
     outside = _outside(files, made)
     absent = _absent(outside)
@@ -231,13 +185,13 @@ def _missing_inputs(jobs: Sequence[Job], files: Mapping[str, File]) -> Iterator[
 
 
 def _outside(files: Mapping[str, File], made: Container[str]) -> dict[str, str]:
-    """Paths of the files that no job makes, by their names."""
-    # A relative path lies in the run directory, and is the business of whoever puts it there.
+    """Return the paths of the files that no job makes, by name."""
+    # A relative path is in the run directory; the step that puts the file there checks it.
     return {name: file.path for name, file in files.items() if name not in made and file.path.startswith("/")}
 
 
 def _absent(paths: Mapping[str, str]) -> set[str]:
-    """Those of the names whose files are not there."""
+    """Return the names of files that do not exist."""
     folders: dict[str, list[str]] = {}
     for name, path in paths.items():
         folders.setdefault(path.rpartition("/")[0], []).append(name)
@@ -249,7 +203,7 @@ def _absent(paths: Mapping[str, str]) -> set[str]:
                 there = set(os.listdir(folder or "/"))
         for name in names:
             path = paths[name]
-            # A name that is listed may still be a link to nowhere; that is rare, and the job will say so.
+            # A listed name may be a broken link; that is rare, and the job will report it.
             is_there = path.rpartition("/")[2] in there if there is not None else os.path.exists(path)  # noqa: PTH110
             if not is_there:
                 absent.add(name)

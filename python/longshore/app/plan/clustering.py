@@ -1,4 +1,4 @@
-"""Packs the tasks of a payload into jobs, with the algorithm that the configuration names."""
+"""Stage `cluster`: groups tasks into jobs with the configured clustering algorithm."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _BPS: Final = re.compile(r"lsst\.ctrl\.bps\.(?:\w+\.)*(single_quantum_clustering
 
 @dataclass(frozen=True, kw_only=True)
 class ClusteredRun:
-    """A run whose tasks were packed into clusters: the stage `cluster`."""
+    """Run with clustered tasks: the result of stage `cluster`."""
 
     run: ResolvedRun
     payload: AcquiredPayload
@@ -41,21 +41,17 @@ class ClusteredRun:
 
 
 def cluster_run(acquired: AcquiredRun) -> ClusteredRun:
-    """Pack the tasks of a run into clusters.
+    """Group the tasks of a run into clusters.
 
-    Raises
-    ------
-    ConfigError
-        There is no such algorithm, or a value for it is wrong.
-    GraphError
-        The tasks cannot be packed so.
+    Raises `ConfigError` if the algorithm is unknown or a value is wrong, `GraphError` if the tasks cannot be
+    clustered so.
     """
     run, payload = acquired.run, acquired.payload
     return ClusteredRun(run=run, payload=payload, graph=pack(run.configuration, payload.graph))
 
 
 def pack(configuration: Configuration, graph: TaskGraph) -> ClusteredGraph:
-    """Pack tasks into clusters, as the configuration says."""
+    """Group tasks into clusters with the configured algorithm."""
     name = configuration.text(_KEY).strip() or "single_quantum_clustering"
     short = found[1] if (found := _BPS.fullmatch(name)) else name
     ours = built_in(CLUSTERING).get(short)
@@ -86,7 +82,7 @@ def _settings(configuration: Configuration, graph: TaskGraph, algorithm: str) ->
 
 
 def dimension_template(configuration: Configuration, key: str, dimensions: frozenset[str]) -> str:
-    """A text with everything filled in but dimensions, which stay in braces."""
+    """Return a template whose remaining variables are dimensions, in braces."""
     scope = replace(configuration.scope(), free=dimensions | {"label"})
     hit = configuration.config.lookup(key, scope)
     if hit is None or hit.value in (None, ""):
@@ -104,7 +100,7 @@ def _target_s(configuration: Configuration) -> float:
 
 
 def _run_times(configuration: Configuration, graph: TaskGraph) -> Callable[[Task], float | None]:
-    """How long tasks are expected to run: what the user says of their label, else what its tasks took on average."""
+    """Return expected run times of tasks: the user's value for the label, else the average of past runs."""
     labels = sorted({task.label for task in graph.dag.nodes})
     known: dict[str, float] = {
         label: history.task_s or history.run_s
@@ -120,7 +116,7 @@ def _run_times(configuration: Configuration, graph: TaskGraph) -> Callable[[Task
 
 
 def _foreign(configuration: Configuration, graph: TaskGraph, name: str) -> ClusteredGraph:
-    """What an algorithm makes of the tasks that is none of ours."""
+    """Cluster tasks with an algorithm of another package."""
     algorithm = find_function(configuration, _KEY, group=CLUSTERING, what="clustering algorithm")
     settings = _settings(configuration, graph, name)
     return cast("ClusteredGraph", call_function(configuration, _KEY, algorithm, graph, settings, gives=ClusteredGraph))

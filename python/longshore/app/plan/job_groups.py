@@ -1,4 +1,4 @@
-"""Reads in which order groups of jobs are to run, and tells of labels that nobody has."""
+"""Ordering rules between groups of jobs, read from the configuration."""
 
 from __future__ import annotations
 
@@ -10,21 +10,9 @@ from longshore.plan.job_groups import unknown_label_notes
 
 
 def wanted_orderings(configuration: Configuration, clustered: ClusteredGraph, tell: Teller) -> tuple[OrderingRule, ...]:
-    """The orders that the configuration asks for.
+    """Read the ordering rules; a note names labels without jobs.
 
-    Parameters
-    ----------
-    configuration
-        The configuration.
-    clustered
-        What jobs are made of.
-    tell
-        Is told of labels without jobs.
-
-    Raises
-    ------
-    ConfigError
-        A value is wrong or missing.
+    Raises `ConfigError` if a value is wrong or missing.
     """
     rules = ordering_rules(configuration.config, configuration.scope())
     if rules:

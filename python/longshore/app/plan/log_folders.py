@@ -1,4 +1,4 @@
-"""Reads in which folders the user wants the logs of jobs."""
+"""Log folders: the user's template for the folders of job logs."""
 
 from __future__ import annotations
 
@@ -16,21 +16,10 @@ _OWN = frozenset({"jobName", "jobLabel"})
 
 
 def log_folders(run: ResolvedRun, clustered: ClusteredGraph, tell: Teller) -> str:
-    """The template that somebody wrote; empty where nobody did, and logs lie where they usually do.
+    """Return the user's template for log folders; empty for the default folders.
 
-    Parameters
-    ----------
-    run
-        The run.
-    clustered
-        What jobs are made of.
-    tell
-        Is told where the workload manager names logs in its own way.
-
-    Raises
-    ------
-    ConfigError
-        It is no text, or the values of some job do not suit it.
+    A note tells if the workload manager names logs itself. Raises `ConfigError` if the template is no text or does
+    not suit the values of some job.
     """
     origin = run.configuration.origin(KEY)
     if origin is None or origin.layer in PACKAGED:

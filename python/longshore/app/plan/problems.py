@@ -1,4 +1,4 @@
-"""Gathers what is wrong with the jobs of a run into one list that can be read, however many jobs there are."""
+"""Groups problems of jobs into a short list, however many jobs there are."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from longshore.errors import Fault, FilesError, PreparationError, RequestError
 from longshore.model.workflow.workflow import Workflow
 
 MOST_ALIKE: Final = 3
-"""Problems of one kind and label that are told one by one; of more, only the number."""
+"""Problems per kind and label that are listed; of more, only the number."""
 _PARTICULAR: Final = re.compile(r"'[^']*'|\d+(?:\.\d+)?")
-"""What tells problems of one kind apart: names and amounts."""
+"""Parts of a message that differ between problems of one kind: names and amounts."""
 _KINDS: Final[dict[str, type[PreparationError]]] = {kind.code: kind for kind in (RequestError, FilesError)}
 
 
 @dataclass
 class _Alike:
-    """Problems of one kind and label: some of them, and the number of jobs that each, and all others, are about."""
+    """Problems of one kind and label: some of them, and the number of jobs of each and of the others."""
 
     told: dict[str, tuple[Problem, int]] = field(default_factory=dict)
     more: int = 0
@@ -41,15 +41,7 @@ class _Alike:
 
 
 def gathered(problems: Iterable[Problem], workflow: Workflow) -> list[Problem]:
-    """The problems, those that are alike as one, with the label and the number of jobs that each is about.
-
-    Parameters
-    ----------
-    problems
-        What is wrong.
-    workflow
-        The jobs.
-    """
+    """Group similar problems into one, with its label and number of jobs."""
     sharing: Counter[int] = Counter()
     kinds: dict[tuple[object, ...], _Alike] = {}
     for problem in problems:
@@ -67,19 +59,9 @@ def gathered(problems: Iterable[Problem], workflow: Workflow) -> list[Problem]:
 
 
 def refuse(problems: Iterable[Problem], tell: Teller) -> None:
-    """Tell what are mere notes, and raise what is worse, all in one.
+    """Print notes and raise all errors as one exception.
 
-    Parameters
-    ----------
-    problems
-        What is wrong.
-    tell
-        Takes notes.
-
-    Raises
-    ------
-    PreparationError
-        Something is worse than a note; a request or a file, where all of it is about these.
+    Raises `PreparationError`, or its subclass for requests or files if all errors are about these.
     """
     faults = []
     for problem in problems:
@@ -115,7 +97,7 @@ def _told(label: str, alike: _Alike) -> list[Problem]:
 
 
 def _counted(problem: Problem, label: str, jobs: int, others: int) -> Problem:
-    """The problem with the number of jobs it is about, and of those in which something like it is wrong."""
+    """Return a problem with its number of jobs and the number of jobs with similar problems."""
     words = [f"{jobs - 1:,} more job{'' if jobs == _TWO else 's'} of '{label}'"] if label and jobs > 1 else []
     words += [f"{others:,} more like it"] if others else []
     message = problem.message + (f" (and {', and '.join(words)})" if words else "")

@@ -1,4 +1,4 @@
-"""Compiles the profile of each kind of jobs at its own site, within what there is and what that site allows."""
+"""Compiles job profiles per label and cluster at the job's site, within the site's limits."""
 
 from __future__ import annotations
 
@@ -34,23 +34,17 @@ from longshore.sites.job_setup import launch_line, setup_lines
 from longshore.sites.limits import EXECUTOR_FIELDS, exceeded_limits, executor_limits, lower_to_limits
 
 LAUNCHING: Final = ("launcher", CONTAINER)
-"""Keys of a service's own map that decide how all commands of a label are started."""
+"""Keys of a service's own map that determine how commands of a label are started."""
 _MODULE_HOMES: Final = ("LMOD_PKG", "MODULESHOME")
-"""Variables with which Lmod and Environment Modules say where they are."""
+"""Variables with the folders of Lmod and Environment Modules."""
 
 
 _OF_RUNS: Final = ("inheritEnvironment", "scratch", "fileSystem", "templates", "umask", "group", "resources")
-"""What a site says that holds for a run as a whole, whatever other sites some of its jobs run at."""
+"""Site settings that hold for the whole run, also where some jobs run at other sites."""
 
 
 class Profiles:
-    """Compiles profiles, and lowers what nobody asked for.
-
-    Parameters
-    ----------
-    run
-        The run.
-    """
+    """Compiles profiles and records values that were lowered to a limit."""
 
     def __init__(self, run: ResolvedRun) -> None:
         self._run = run
@@ -68,12 +62,9 @@ class Profiles:
         with_command: bool = True,
         command: Node | None = None,
     ) -> JobProfile:
-        """The profile of a job of its own; see `compile_profile`.
+        """Return the profile of a job outside of clusters; see `compile_profile`.
 
-        Raises
-        ------
-        ConfigError
-            A value is wrong, or its site belongs to another workload manager.
+        Raises `ConfigError` if a value is wrong, or its site belongs to another workload manager.
         """
         configuration = self._configuration(label, label, searchobj)
         profile = compile_profile(
@@ -87,19 +78,10 @@ class Profiles:
         return replace(profile, settings=self._held(profile.settings, configuration, [profile]))
 
     def of_clusters(self, clustered: ClusteredGraph, commands: Mapping[str, Node]) -> dict[Composition, ClusterProfile]:
-        """The profile of each kind of clusters.
+        """Return the profile of each kind of cluster.
 
-        Parameters
-        ----------
-        clustered
-            The clusters.
-        commands
-            What tasks run where the configuration does not say, per label.
-
-        Raises
-        ------
-        ConfigError
-            A value is wrong, the labels of a cluster do not agree, or a site belongs to another workload manager.
+        `commands` are the payload's commands per label. Raises `ConfigError` if a value is wrong, labels of a cluster
+        disagree, or a site belongs to another workload manager.
         """
 
         def compiled(member: Member, free: frozenset[str]) -> JobProfile:
@@ -125,14 +107,14 @@ class Profiles:
         }
 
     def _held(self, settings: JobSettings, configuration: Configuration, profiles: Sequence[JobProfile]) -> JobSettings:
-        """The settings within what there is and what the site allows, with the lines that set jobs up there."""
+        """Return settings within the limits of machine and site, with the site's setup lines."""
         settings, too_much = lower_to_capacity(settings, self._capacity)
         place = configuration.resolved_site
         not_chosen = [key for key in REQUEST_KEYS if not any(_is_chosen(key, profile) for profile in profiles)]
         settings, forbidden = lower_to_limits(settings, place.limits, not_chosen, place.name)
         setup = self._setup(configuration)
         if place.settings.get("fileSystem") == "transfer" and settings.rules.resume_tasks:
-            # What a job wrote down of its tasks stays where it ran.
+            # Records that a job wrote about its tasks stay where it ran.
             settings = msgspec.structs.replace(
                 settings, rules=msgspec.structs.replace(settings.rules, resume_tasks=False)
             )
@@ -141,7 +123,7 @@ class Profiles:
         return msgspec.structs.replace(settings, setup=setup, launcher=launcher) if setup or launcher else settings
 
     def _launcher(self, profile: JobProfile) -> str:
-        """What starts each command, and the container it is started in."""
+        """Return the launcher of each command, and its container."""
         own = {**profile.settings.own, **profile.own}
         for key in LAUNCHING:
             if waits({key: own.get(key)}):
@@ -155,12 +137,12 @@ class Profiles:
             raise ConfigError(error.message, origin=origin, hint=error.hint) from error
 
     def tell(self, tell: Teller) -> None:
-        """Tell what was lowered or left out."""
+        """Print notes about lowered and ignored values."""
         for note in self.notes:
             tell.note(note)
 
     def _configuration(self, label: str, cluster: str, searchobj: Node | None = None) -> Configuration:
-        """The configuration at the site of a label in a cluster."""
+        """Return the configuration at the site of a label in a cluster."""
         run = self._run.configuration
         scope = Scope(current={"curr_pipetask": label, "curr_cluster": cluster}, searchobj=searchobj, env=run.env)
         found = run.config.search("computeSite", scope)
@@ -191,7 +173,7 @@ class Profiles:
 
 
 def words_of(service: WmsService) -> Words | None:
-    """What a service calls its own; ``None`` for one without a map of its own."""
+    """Return the keys of a service's own map; ``None`` if it has none."""
     traits = service.traits
     if not traits.settings_key:
         return None
@@ -199,7 +181,7 @@ def words_of(service: WmsService) -> Words | None:
 
 
 def capped(workflow: Workflow) -> Iterator[Problem]:
-    """A note per label whose jobs ask for more memory than they may ever have: the cap is asked for."""
+    """Yield a note per label whose memory request exceeds its maximum: the request is capped."""
     said: set[str] = set()
     for settings in {id(job.settings): job.settings for job in workflow}.values():
         first = lowered_at_first(settings)
@@ -214,10 +196,10 @@ def capped(workflow: Workflow) -> Iterator[Problem]:
 
 
 def beyond_limits(run: ResolvedRun, workflow: Workflow) -> Iterator[Problem]:
-    """The requests of users that lie beyond a ceiling of their site."""
+    """Yield the problems of users' requests that exceed a limit of their site."""
     judged: set[int] = set()
     for job in workflow:
-        # Jobs of one profile share their settings and so their fate.
+        # Jobs of one profile share their settings, hence also the result.
         if id(job.settings) in judged:
             continue
         judged.add(id(job.settings))
@@ -233,7 +215,7 @@ def beyond_limits(run: ResolvedRun, workflow: Workflow) -> Iterator[Problem]:
 
 
 def _of_another_site(run: Configuration, there: Configuration) -> Iterator[str]:
-    """What the site of some jobs says in vain, because it is settled for the run as a whole by the run's own site."""
+    """Yield ignored settings of a job's site: the run's own site determines these for the whole run."""
     ours, theirs = run.resolved_site, there.resolved_site
     keys = [key for key in _OF_RUNS if theirs.settings.get(key) not in (None, ours.settings.get(key))]
     held, asked = executor_limits(ours.limits), executor_limits(theirs.limits)
@@ -249,7 +231,7 @@ def _of_another_site(run: Configuration, there: Configuration) -> Iterator[str]:
 
 
 def _is_chosen(key: str, profile: JobProfile) -> bool:
-    """Whether a user gave a value, and neither defaults nor the site itself."""
+    """Tell whether the user gave a value, rather than defaults or the site."""
     origin = profile.given.get(key)
     return origin is not None and origin.layer not in NOT_CHOSEN
 

@@ -1,4 +1,4 @@
-"""Looks whether the programs that jobs start are there, as far as that can be told without running anything."""
+"""Programs that jobs start: checks that they and their interpreters exist, without running them."""
 
 from __future__ import annotations
 
@@ -25,22 +25,11 @@ _LONGEST_FIRST_LINE: Final = 256
 
 @dataclass(frozen=True, kw_only=True)
 class Started:
-    """A program that jobs of one label start.
+    """Program that jobs of one label start.
 
-    Attributes
-    ----------
-    job
-        The first of them.
-    jobs
-        Their number.
-    folder
-        Where they start; empty for the run directory.
-    program
-        Its name or path; ``None`` where that cannot be told.
-    written
-        The ``PATH`` that the configuration, or else the environment, gives the jobs.
-    path
-        The ``PATH`` that they have.
+    `job` is the first of these jobs, `jobs` their number. `folder` is the working folder, empty for the run
+    directory. `program` is a name or path, ``None`` if unknown. `written` is the ``PATH`` of configuration or
+    environment, `path` the ``PATH`` of the jobs.
     """
 
     job: Job
@@ -52,21 +41,13 @@ class Started:
 
     @property
     def is_found_later(self) -> bool:
-        """Whether it is only known where the job runs which program that is."""
+        """Whether the program can only be determined where the job runs."""
         set_later = bool(self.job.settings.setup) or "<ENV:LONGSHORE_JOB_" in (self.written or "")
         return self.program is None or "<ENV:" in self.program or (set_later and "/" not in self.program)
 
 
 def started_programs(jobs: Iterable[Job], configuration: Configuration) -> list[Started]:
-    """The programs that jobs start, each once per label and place.
-
-    Parameters
-    ----------
-    jobs
-        The jobs.
-    configuration
-        Has the environment.
-    """
+    """Return the programs that jobs start, each once per label and folder."""
     first: dict[tuple[str, str | None, str, str | None], Job] = {}
     count: dict[tuple[str, str | None, str, str | None], int] = {}
     inherited = configuration.env.get("PATH")
@@ -92,15 +73,7 @@ def started_programs(jobs: Iterable[Job], configuration: Configuration) -> list[
 
 
 def found_programs(jobs: Iterable[Job], configuration: Configuration) -> list[Path]:
-    """The programs that jobs start, as far as they are there and outside of the run directory, each once.
-
-    Parameters
-    ----------
-    jobs
-        The jobs.
-    configuration
-        Has the environment.
-    """
+    """Return the paths of existing programs that jobs start, outside of the run directory, each once."""
     found: dict[Path, None] = {}
     for started in started_programs(jobs, configuration):
         name = started.program
@@ -113,17 +86,7 @@ def found_programs(jobs: Iterable[Job], configuration: Configuration) -> list[Pa
 
 
 def missing_programs(jobs: Iterable[Job], files: Mapping[str, File], configuration: Configuration) -> Iterator[Problem]:
-    """What cannot be started: a program or its interpreter is missing, or the directory that it is to run in.
-
-    Parameters
-    ----------
-    jobs
-        The jobs.
-    files
-        The files they read and write: a program may be one of them.
-    configuration
-        Has the environment.
-    """
+    """Yield problems for missing programs, interpreters and working folders; job files may be programs."""
     made = {file.path for file in files.values()}
     missing = cache(_missing)
     for started in started_programs(jobs, configuration):
@@ -153,7 +116,7 @@ def missing_programs(jobs: Iterable[Job], files: Mapping[str, File], configurati
 
 
 def _missing(program: str, folder: str, path: str | None) -> tuple[str, str]:
-    """Why a program cannot be run, and the way out; twice nothing if it can."""
+    """Return why a program cannot be run, and the remedy; two empty texts if it can."""
     if "/" not in program:
         found = shutil.which(program, path=path)
         return _missing_interpreter(Path(found)) if found else (_NOT_FOUND, _CORRECT)
@@ -168,12 +131,12 @@ def _missing(program: str, folder: str, path: str | None) -> tuple[str, str]:
 
 
 def _missing_interpreter(program: Path) -> tuple[str, str]:
-    """Whether the first line of a script names what is not there; the kernel would say that the script is missing."""
+    """Return the problem of a script whose interpreter is missing; the kernel would name the script."""
     try:
         with program.open("rb") as file:
             first = file.read(_LONGEST_FIRST_LINE).split(b"\n")[0]
     except OSError:
-        return "", ""  # to run what one may not read is no fault
+        return "", ""  # an unreadable program may still be executable
     words = first[2:].split() if first.startswith(b"#!") else []
     if not words or os.access(words[0], os.X_OK):
         return "", ""

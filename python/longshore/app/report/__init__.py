@@ -1,1 +1,1 @@
-"""The state of a run and of its jobs, summed up."""
+"""Reports on a run and its jobs: states, counts, failures, time left."""

@@ -1,6 +1,6 @@
-"""Collects the attempts of a run from its events: which run, how they ended, and what the bad ones cost.
+"""Attempt collector: counts, ends, run times and lost time of a run's attempts, from its events.
 
-Counts are collected always; how the newest attempt of each job went, and every attempt of some jobs, where asked for.
+Counts are always collected; the newest attempt of each job, and every attempt of some jobs, on request.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from longshore.model.run.state import Cause
 
 
 class NewestAttempts:
-    """How the newest attempt of each job began and ended, in a few bytes per job."""
+    """Start and end of each job's newest attempt, in a few bytes per job."""
 
     def __init__(self, size: int) -> None:
         self._ends: list[Ended | Lost | None] = [None] * size
@@ -46,26 +46,26 @@ class NewestAttempts:
         self._hosts: dict[str, str] = {}
 
     def note_start(self, event: Started) -> None:
-        """Keep where and when an attempt began."""
+        """Record where and when an attempt started."""
         job = event.j
         self._attempt[job] = event.a
         self._start[job] = math.nan if event.at is None else event.at
-        # Hundreds of thousands of jobs run on a few hosts.
+        # Shared strings: hundreds of thousands of jobs run on a few hosts.
         self._host[job] = self._hosts.setdefault(event.host, event.host) if event.host else None
 
     def note_end(self, event: Ended | Lost) -> None:
-        """Keep how an attempt ended."""
+        """Record how an attempt ended."""
         self._ends[event.j] = event
 
     def start(self, job: int, attempt: int) -> tuple[str | None, float | None]:
-        """Where an attempt began, and when; ``None`` where that is not known."""
+        """Return host and time of an attempt's start; ``None`` where unknown."""
         if self._attempt[job] != attempt:
             return None, None
         at = self._start[job]
         return self._host[job], None if math.isnan(at) else at
 
     def end(self, job: int, attempt: int) -> Ended | Lost | None:
-        """How an attempt ended; ``None`` while it runs, however the one before it ended."""
+        """Return how an attempt ended; ``None`` while it runs, even if an earlier one ended."""
         end = self._ends[job]
         return end if end is not None and end.a == attempt else None
 
@@ -78,11 +78,11 @@ class AttemptRecords:
         self._attempts: dict[int, dict[int, Attempt]] = {}
 
     def of(self, job: int) -> list[Attempt]:
-        """The attempts of a job, oldest first."""
+        """Return the attempts of a job, oldest first."""
         return [attempt for _, attempt in sorted(self._attempts.get(job, {}).items())]
 
     def note_submission(self, event: Submitting) -> None:
-        """Add the attempts that are handed over."""
+        """Add the attempts of a dispatched batch."""
         for job, number in event.jobs:
             if job in self._jobs:
                 self._attempts.setdefault(job, {})[number] = Attempt(
@@ -90,18 +90,18 @@ class AttemptRecords:
                 )
 
     def note_id(self, members: Iterable[tuple[int, int]], wms_id: str) -> None:
-        """Keep what the workload manager calls the batch of some attempts."""
+        """Record the workload manager's id for a batch of attempts."""
         for job, number in members:
             if job in self._jobs:
                 self._change(job, number, wms_id=wms_id)
 
     def note_start(self, event: Started) -> None:
-        """Keep where and when an attempt began."""
+        """Record where and when an attempt started."""
         if event.j in self._jobs:
             self._change(event.j, event.a, host=event.host, started_at=event.at or event.t, clock="host")
 
     def note_end(self, event: Ended | Lost) -> None:
-        """Keep how an attempt ended."""
+        """Record how an attempt ended."""
         if event.j not in self._jobs:
             return
         if isinstance(event, Lost):
@@ -126,7 +126,7 @@ class AttemptRecords:
         )
 
     def forget(self, job: int, number: int) -> None:
-        """Drop an attempt that never was: its number is given to the next."""
+        """Remove an attempt that was never dispatched; the next one has its number."""
         self._attempts.get(job, {}).pop(number, None)
 
     def _change(self, job: int, number: int, **fields: Any) -> None:
@@ -135,39 +135,18 @@ class AttemptRecords:
 
 
 class AttemptCollector:
-    """The attempts of a run so far, in a few bytes per job.
+    """Collector of a run's attempts, in a few bytes per job.
 
-    Parameters
-    ----------
-    label_of
-        Index of the label per job.
-    labels
-        Number of labels.
-    newest, records
-        Where single attempts are kept, if they are wanted. Both need every event: `Passed` says nothing to them.
+    `label_of` is the label's index per job, `labels` the number of labels. `newest` and `records` collect single
+    attempts if given; both need every event, not those shortened to `Passed`.
 
-    Attributes
-    ----------
-    life, finished
-        The newest engine, and the event that ended the run if nothing has taken it up since.
-    first_start
-        When the first attempt began; seconds since the epoch.
-    running
-        Newest start of every job that runs.
-    failed
-        Jobs that failed for good.
-    bad_ends
-        How the newest attempt of a job ended, where it ended badly.
-    retries
-        When a job that waits for its next attempt may start, where that is known.
-    run_s
-        Run times of successful attempts, per label, in the order of their ends.
-    ended_at, busy_s
-        When each attempt ended, and how long all up to it ran together.
-    holds
-        The workload manager's number for why a job is held, or was before it was given up.
-    badput
-        Number and seconds of attempts that ended badly, per cause.
+    `life` is the newest engine; `finished` is the event that ended the run, unless it was resumed or restarted since.
+    `first_start` is the first attempt's start (seconds since the epoch). `running` has the newest start per running
+    job, `failed` the jobs that failed for good, `bad_ends` the end of each job's newest attempt if that failed.
+    `retries` has the earliest time of a job's next attempt, where known. `run_s` has run times of successful attempts
+    per label, in order of their ends. `ended_at` has end times, `busy_s` the summed run time up to each. `holds` is
+    the workload manager's code for a job's present or last hold. `badput` has number and seconds of failed attempts
+    per cause.
     """
 
     def __init__(
@@ -195,11 +174,11 @@ class AttemptCollector:
         self.busy_s = array("d")
         self.badput: dict[Cause, list[float]] = {}
         self._members: dict[str, tuple[tuple[int, int], ...]] = {}
-        """The attempts of every batch that is not answered."""
+        """Attempts of each batch whose submission was not answered yet."""
 
     def take(self, events: Iterable[News]) -> None:
-        """Take events in, in their order."""
-        # Most events are of the first four kinds, and there are hundreds of thousands: no call for most of them.
+        """Process events in order."""
+        # Nearly all of hundreds of thousands of events are of the first four kinds: no call for most of them.
         members, running, kept = self._members, self.running, self._kept
         for event in events:
             if isinstance(event, Submitting):
@@ -221,7 +200,7 @@ class AttemptCollector:
                 note(self, event)
 
     def _began(self, at: float) -> None:
-        # Not in the order in which attempts began: of one that went well it may be told when it ended.
+        # Not in order of starts: a successful attempt's start may be reported with its end.
         if self.first_start is None or at < self.first_start:
             self.first_start = at
 
@@ -320,7 +299,7 @@ class AttemptCollector:
 
 
 def attempts_of(table: JobTable, jobs: Container[int], events: Iterable[Event]) -> AttemptRecords:
-    """Every attempt of some jobs, from the events that concern them."""
+    """Return every attempt of some jobs, from the events that concern them."""
     records = AttemptRecords(jobs)
     AttemptCollector(table.label_of, len(table.labels), records=records).take(events)
     return records

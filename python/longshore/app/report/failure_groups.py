@@ -1,4 +1,4 @@
-"""Sorts the failed jobs of a run into a few groups that failed alike, with an example each."""
+"""Groups the failed jobs of a run by cause, exit code and error message, with an example each."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from longshore.world.files.log_tail import tail
 
 _LINES: Final = 20
 _LOGS_OF_A_KIND: Final = 40
-"""Logs that are read per label, cause, exit code and signal."""
+"""Logs read per label, cause, exit code and signal."""
 _LOGS: Final = 400
-"""Logs that are read at all: each is an opened file, on a file system that may be far away."""
+"""Logs read in total: each is opened on a possibly slow file system."""
 
 BY_HAND: Final = 1
-"""Number of a hold that somebody asked for: HTCondor's, the only manager whose holds have numbers."""
+"""Hold code of a user's hold: HTCondor's, the only manager with codes for holds."""
 
 _Kind = tuple[int, str | None, int | None, int | None]
 """Label, cause, exit code, signal."""
 
 
 ReadLogs: TypeAlias = dict[tuple[int, int], tuple[str, tuple[str, ...]]]
-"""What is common to logs, and their last lines, per job and attempt."""
+"""Signature and last lines of logs, per job and attempt."""
 
 
 @dataclass
@@ -39,24 +39,11 @@ class _Group:
 
 @dataclass(frozen=True, kw_only=True)
 class FailedJobs:
-    """Failed jobs of a run, and how to tell of them.
+    """Failed jobs of a run.
 
-    Attributes
-    ----------
-    run
-        The run directory.
-    labels, label_of
-        The labels, and which one each job has.
-    jobs
-        How the newest attempt of each failed job ended.
-    held
-        How that of each job ended which the workload manager holds.
-    holds
-        Its number for why it holds a job, or did before the job failed.
-    names_of
-        Looks up names of jobs by their numbers.
-    log_of
-        Gives the path of an attempt's log, relative to the run directory.
+    `jobs` has the end of each failed job's newest attempt, `held` that of each job held by the workload manager.
+    `holds` has its codes for present holds and for those before a failure. `label_of` maps a job to its label.
+    `names_of` looks up names by job numbers; `log_of` returns an attempt's log path relative to the run directory.
     """
 
     run: RunPaths
@@ -68,16 +55,16 @@ class FailedJobs:
     held: Mapping[int, Ended | Lost | None] = field(default_factory=dict)
     holds: Mapping[int, int] = field(default_factory=dict)
     read: ReadLogs = field(default_factory=dict)
-    """What was found in logs before: a run that is watched fails a little at a time."""
+    """Signatures of logs read before: a watched run fails a little at a time."""
 
     def groups(self) -> tuple[Failure, ...]:
-        """The failures, the largest group first."""
+        """Return the failure groups, the largest first."""
         kinds: dict[_Kind, list[int]] = {}
         for job, end in self.jobs.items():
             kinds.setdefault((self.label_of[job], *_how(end)), []).append(job)
         most = max(1, min(_LOGS_OF_A_KIND, _LOGS // max(len(kinds), 1)))
         sampled = {kind: _spread(jobs, most) for kind, jobs in kinds.items()}
-        # Where there are more kinds than logs may be read, the smallest go without.
+        # With more kinds than logs to read, the smallest kinds get none.
         order = sorted(kinds, key=lambda kind: -len(kinds[kind]))
         wanted = [job for kind in order[:_LOGS] for job in sampled[kind]]
         names = self.names_of([*wanted, *(kinds[kind][0] for kind in order[_LOGS:])])
@@ -85,10 +72,10 @@ class FailedJobs:
         return tuple(sorted(found, key=lambda failure: -_weight(failure)))
 
     def exit_codes(self) -> dict[str, ExitCodes]:
-        """How jobs ended that failed or are held, per label.
+        """Return the exit codes of failed and held jobs per label, counted as in BPS.
 
-        As BPS counts them: a job that the workload manager holds has the signal that ended it, or else the number of
-        the reason; one that somebody holds has ended well so far.
+        A job held by the workload manager counts with its signal, else with the hold's code; a job held by a user
+        counts as ended well.
         """
         codes: dict[str, dict[int, int]] = {label: {} for label in self.labels}
         unknown = dict.fromkeys(self.labels, 0)
@@ -107,7 +94,7 @@ class FailedJobs:
     def _of_kind(
         self, kind: _Kind, jobs: Sequence[int], sample: Sequence[int], names: Mapping[int, str]
     ) -> Iterable[Failure]:
-        """The groups of one kind; one whose logs all say the same is a single group, read or not."""
+        """Split one kind into groups by log signature; equal signatures make one group, also of unread logs."""
         groups: dict[str, _Group] = {}
         for job in sample if sample[0] in names else ():
             message, lines = self._message(job, names[job])
@@ -140,7 +127,7 @@ class FailedJobs:
         )
 
     def _message(self, job: int, name: str) -> tuple[str, tuple[str, ...]]:
-        # Imported here: its patterns take a while to compile, and most runs have nothing that failed.
+        # Imported late: compiling its patterns is slow, and most runs have no failures.
         from longshore.app.report.failure_signature import normalised, signature
 
         end = self.jobs[job]
@@ -154,7 +141,7 @@ class FailedJobs:
     def _log(self, job: int, name: str) -> str | None:
         end = self.jobs[job]
         if end is None or (isinstance(end, Ended) and end.cause is Cause.SUBMIT):
-            # What was never started has said nothing.
+            # A job that was never started has no log.
             return None
         return str(self.run.root / self.log_of(job, name, self.labels[self.label_of[job]], end.a))
 
@@ -175,7 +162,7 @@ def _reason(end: Ended | Lost | None) -> str | None:
 
 
 def _spread(jobs: Sequence[int], most: int) -> list[int]:
-    """The first, and others at equal distances: faults of a run come in streaks."""
+    """Return a sample: the first, and others at equal distances, because failures come in streaks."""
     if len(jobs) <= most:
         return list(jobs)
     return [jobs[place * len(jobs) // most] for place in range(most)]

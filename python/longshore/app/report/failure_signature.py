@@ -1,4 +1,4 @@
-"""Turns the last lines of a log into what logs of one fault have in common."""
+"""Failure signature: reduces the last lines of a log to what logs of the same fault share."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _TELLS: Final = re.compile(
 )
 _LONGEST: Final = 200
 _WORDS: Final = (
-    # The order matters: a time holds numbers, and so does a path.
+    # Order matters: times and paths contain numbers.
     (
         re.compile(
             r"\b\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?)?(?:Z|[+-]\d\d:?\d\d)?|\b\d\d:\d\d:\d\d\S*"
@@ -29,19 +29,13 @@ _WORDS: Final = (
 
 
 def signature(lines: Sequence[str]) -> str:
-    """What the last line that tells of an error says, without what differs from job to job.
-
-    Parameters
-    ----------
-    lines
-        The last lines of a log; if none tells of an error, the last one is taken.
-    """
+    """Return the last line that reports an error, else the last line, without job-specific parts."""
     telling = (line for line in reversed(lines) if _TELLS.search(line))
     return normalised(next(telling, lines[-1] if lines else ""))
 
 
 def normalised(text: str) -> str:
-    """A line with times, identifiers, addresses, paths and numbers replaced by words for them."""
+    """Replace times, identifiers, addresses, paths and numbers by placeholders."""
     for pattern, word in _WORDS:
         text = pattern.sub(word, text)
     return text.strip()[:_LONGEST]

@@ -1,4 +1,4 @@
-"""Says how a run stands from its engine's newest snapshot, without reading what happened."""
+"""Run status from the engine's newest snapshot, without reading events."""
 
 from __future__ import annotations
 
@@ -18,21 +18,15 @@ from longshore.model.run.snapshot import Snapshot
 from longshore.model.run.state import JobState
 
 END_STATES: Final = frozenset({JobState.DELETED, JobState.FAILED, JobState.SUCCEEDED, JobState.HELD})
-"""States in which a run that is over can be."""
+"""Possible job states of a finished run."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunStatus:
-    """The state of a run, from a snapshot or from a replay.
+    """State of a run, from a snapshot or a replay.
 
-    Attributes
-    ----------
-    counts, labels
-        Number of jobs per state, in all and per label.
-    notes
-        What a reader must know.
-    moves
-        Whether the run goes on: else nothing of it runs, waits, or needs time yet.
+    `counts` and `labels` are numbers of jobs per state, in total and per label. `notes` are for the reader. If
+    `moves` is false, nothing runs or waits, and there is no time left to estimate.
     """
 
     state: JobState
@@ -43,16 +37,9 @@ class RunStatus:
 
 
 def is_current(opened: OpenRun, snapshot: Snapshot, *, alive: bool | Unreachable | None = None) -> bool:
-    """Whether a snapshot says all: that of a finished run which nothing took up again, or a living engine's newest.
+    """Tell whether a snapshot is complete: of a run still finished, or the newest of a live engine.
 
-    Parameters
-    ----------
-    opened
-        The run.
-    snapshot
-        The newest snapshot.
-    alive
-        Whether there is an engine; asked for unless given.
+    `alive` is whether an engine lives; the service is queried if it is not given.
     """
     numbers = lives(opened.run.journal)
     if not numbers or numbers[-1][0] != snapshot.life:
@@ -61,7 +48,7 @@ def is_current(opened: OpenRun, snapshot: Snapshot, *, alive: bool | Unreachable
 
 
 def status_of(opened: OpenRun, snapshot: Snapshot, now: float) -> RunStatus:
-    """The state of a run as its newest snapshot has it."""
+    """Return the run's state from its newest snapshot."""
     note = (snapshot.note,) if snapshot.note else ()
     return RunStatus(
         state=snapshot.state,
@@ -73,7 +60,7 @@ def status_of(opened: OpenRun, snapshot: Snapshot, now: float) -> RunStatus:
 
 
 def silence_notes(opened: OpenRun, snapshot: Snapshot | None, now: float) -> tuple[str, ...]:
-    """Warn of a living engine that gives no sign of life."""
+    """Return warnings about a live engine that no longer writes snapshots."""
     since = silent_since(opened.run, snapshot, now)
     if since is None:
         return ()
@@ -82,7 +69,7 @@ def silence_notes(opened: OpenRun, snapshot: Snapshot | None, now: float) -> tup
 
 
 def report_of(opened: OpenRun, status: RunStatus) -> RunReport:
-    """A report of a run; where its counts do not add up, the report says so."""
+    """Return the report of a run, with a warning if its counts do not add up."""
     card, run = opened.card, opened.run
     state, notes = status.state, status.notes
     counted = sum(status.counts.values())
@@ -114,6 +101,6 @@ def report_of(opened: OpenRun, status: RunStatus) -> RunReport:
 
 
 def report_from(opened: OpenRun, snapshot: Snapshot, now: float) -> RunReport:
-    """A report of a run from its newest snapshot alone."""
+    """Return the report of a run from its newest snapshot alone."""
     report = report_of(opened, status_of(opened, snapshot, now))
     return structs.replace(report, finished_at=snapshot.at if snapshot.finished else None)

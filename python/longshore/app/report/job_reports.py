@@ -1,4 +1,4 @@
-"""Reports each job of a run from its state and its newest attempt."""
+"""Job reports: the state and newest attempt of each job of a run."""
 
 from __future__ import annotations
 
@@ -15,25 +15,16 @@ from longshore.model.run.report import JobReport
 from longshore.model.run.state import Cause, JobState
 
 UNWATCHED: Final = (Code.PENDING, Code.RUNNING)
-"""States of which nothing is known where no engine looks."""
+"""States that are unknown without an engine."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class JobReports(Sequence[JobReport]):
-    """The jobs of a run in the order of the workflow, each reported when it is asked for: of a million, one is held.
+    """Sequence of job reports in workflow order, each built on access, to save memory.
 
-    Attributes
-    ----------
-    state, attempts
-        Where each job stands, and how its newest attempt began and ended.
-    names, labels
-        Names of the jobs, and the labels.
-    shown
-        What to show per code.
-    held
-        Jobs that the workload manager has and only a person lets go.
-    log_of
-        Gives the path of an attempt's log, relative to the run directory.
+    `state` and `attempts` hold states and newest attempts; `shown` maps a state code to the state to show. `held` are
+    jobs that the workload manager holds until a person releases them. `log_of` returns an attempt's log path relative
+    to the run directory.
     """
 
     state: RunState
@@ -53,12 +44,12 @@ class JobReports(Sequence[JobReport]):
     @overload
     def __getitem__(self, job: slice) -> list[JobReport]: ...
     def __getitem__(self, job: int | slice) -> JobReport | list[JobReport]:
-        """Return the report of a job, or of some."""
+        """Return the report of a job, or of a slice."""
         these = range(len(self))[job]
         return self._of(these) if isinstance(these, int) else list(map(self._of, these))
 
     def __iter__(self) -> Iterator[JobReport]:
-        """Give the report of every job."""
+        """Iterate over the reports of all jobs."""
         return map(self._of, range(len(self)))
 
     def _of(self, job: int) -> JobReport:
@@ -70,7 +61,7 @@ class JobReports(Sequence[JobReport]):
             return JobReport(name=name, label=label, state=shown)
         host, began = self.attempts.start(job, number)
         end = self.attempts.end(job, number)
-        # Text and no path: a hundred thousand paths take half a second to make.
+        # Text, not `Path`: a hundred thousand paths take half a second to make.
         log = self.log_of(job, name, label, number)
         if end is None:
             return JobReport(name=name, label=label, state=shown, attempts=number, host=host, started_at=began, log=log)
@@ -101,6 +92,6 @@ class JobReports(Sequence[JobReport]):
             run_s=end.run_s,
             cpu_s=end.cpu_s,
             peak_memory_b=end.rss_b,
-            # What was never started has said nothing.
+            # A job that was never started has no log.
             log=None if end.cause is Cause.SUBMIT else log,
         )

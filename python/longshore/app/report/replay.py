@@ -1,4 +1,4 @@
-"""Replays all that happened in a run, from its first event on, for reports of it and of each of its jobs."""
+"""Replay of a run's events from the first one, for reports on the run and its jobs."""
 
 from __future__ import annotations
 
@@ -27,39 +27,19 @@ _PIECE: Final = 5000
 
 
 class Replay:
-    """A run as its events leave it.
+    """State of a run after replaying its events.
 
-    Parameters
-    ----------
-    opened
-        The run.
-    alive
-        Whether there is an engine.
-    details
-        Whether every job is reported.
+    `alive` is whether an engine lives; `details` requests job reports.
 
-    Attributes
-    ----------
-    jobs, attempts, state
-        The jobs of the run, their attempts, and the state of each.
-    unreachable
-        Why the workload manager does not say what happened; empty where it does.
-    silent
-        Whether nothing is known of what happened: nobody says it, or the run was handed over, no event of it is left
-        and no engine is to come.
-    unwatched
-        Whether the run is not finished and has no engine.
-    last
-        Life and number of the last event.
-    mark
-        Up to where events were read.
-    held
-        Jobs that the workload manager has and only a person lets go.
+    `unreachable` is why the workload manager did not answer, empty if it did. `silent` means that nothing is known:
+    the manager did not answer, or the run was submitted but has neither events nor a coming engine. `unwatched` means
+    not finished and without engine. `last` is life and number of the last event; `mark` is the position after it.
+    `held` are jobs that the workload manager holds until a person releases them.
     """
 
     def __init__(self, opened: OpenRun, *, alive: bool | Unreachable, details: bool) -> None:
         self._opened = opened
-        # Of single jobs there is more to tell than where they stand.
+        # Job reports need more than states.
         answer = opened.events() if details else opened.brief_events()
         self.unreachable = answer.why if isinstance(answer, Unreachable) else ""
         self.mark: Mark = "" if isinstance(answer, Unreachable) else answer[1]
@@ -70,7 +50,7 @@ class Replay:
             self._newest = NewestAttempts(len(jobs)) if details else None
             self.attempts = AttemptCollector(jobs.label_of, len(jobs.labels), newest=self._newest)
             has_events = not isinstance(answer, Unreachable) and self._take(answer[0])
-        # An engine that is itself a job may wait for long before it has anything to say.
+        # An engine that is itself a job may be queued for long before its first event.
         lost = bool(opened.card.submissions) and alive is not True
         self.silent = not has_events and (bool(self.unreachable) or lost)
         self.unwatched = alive is not True and not self.state.finished
@@ -79,7 +59,7 @@ class Replay:
         self.held = held_jobs(read_waiting(opened.run), self.state.code) if watched else frozenset()
 
     def _take(self, events: Iterable[News]) -> bool:
-        """Take all events in; return whether there were any."""
+        """Process events; return whether there were any."""
         state = self.state
         piece: Sequence[News] = ()
         for piece in _pieces(events):
@@ -95,13 +75,13 @@ class Replay:
             self.last = life.life, 0 if isinstance(event, Life | Passed) else event.n
 
     def _shown_for(self, code: int) -> JobState:
-        """What is shown of jobs in a state: what no engine watches is unknown."""
+        """Return the state to show for a code: unknown for jobs that no engine watches."""
         if self.silent or (self.unwatched and code in UNWATCHED):
             return JobState.UNKNOWN
         return SHOWN[code]
 
     def status(self, notes: Iterable[str] = ()) -> RunStatus:
-        """The state of the run, with some notes."""
+        """Return the run's status with some notes."""
         rows = list(map(self._shown_row, self.state.counts))
         show_held(rows, self.state, self.held)
         labels = dict(zip(self.jobs.labels, rows, strict=True))
@@ -138,7 +118,7 @@ class Replay:
 
     @property
     def job_reports(self) -> JobReports | None:
-        """Every job, if that was asked for."""
+        """Return the reports of all jobs if `details` was requested."""
         if self._newest is None:
             return None
         return JobReports(
@@ -153,7 +133,7 @@ class Replay:
 
 
 def _pieces(events: Iterable[News]) -> Iterator[list[News]]:
-    """Events in lists, each of which several readers take in in turn: that is quicker than one by one."""
+    """Yield events in lists for several collectors in turn, which is faster than one by one."""
     each = iter(events)
     while piece := list(islice(each, _PIECE)):
         yield piece

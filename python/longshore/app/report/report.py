@@ -1,4 +1,4 @@
-"""Reports one run: its state, from a snapshot or a replay, and a summary of what happened."""
+"""Run report: state, from a snapshot or a replay, and summary of a run."""
 
 from __future__ import annotations
 
@@ -30,32 +30,18 @@ from longshore.world.runs.run_directory import read_snapshot, read_submitting, r
 
 
 def report_run(opened: OpenRun, *, details: bool, now: float | None = None) -> RunReport:
-    """The state of one run, and what there is to know of it.
+    """Return the report of a run; `details` adds every job, `now` defaults to the clock (seconds since the epoch).
 
-    Parameters
-    ----------
-    opened
-        The run.
-    details
-        Whether to report every job.
-    now
-        This moment, in seconds since the epoch; the clock's unless given.
-
-    Raises
-    ------
-    RunUnreadableError
-        Its directory is torn.
-    RunNotFoundError
-        It went away while it was read.
+    Raises `RunUnreadableError` if the run directory is damaged, `RunNotFoundError` if it disappeared meanwhile.
     """
     return ReportBuilder(opened).build(time.time() if now is None else now, details=details)
 
 
 class ReportBuilder:
-    """Reports a run, perhaps again and again: what was read once is not read again.
+    """Builds reports of a run repeatedly, reading only new events.
 
-    While an engine lives, the states of jobs are those of its newest snapshot, and of the events only those count that
-    the snapshot knows of, so that both are of the same moment. Without an engine, all events are replayed.
+    While an engine lives, job states are those of its newest snapshot, and only events up to that snapshot count, so
+    that both describe the same moment. Without an engine, all events are replayed.
     """
 
     def __init__(self, opened: OpenRun) -> None:
@@ -65,23 +51,18 @@ class ReportBuilder:
         self._follower = EventFollower(opened)
         self._read_logs: ReadLogs = {}
         self._last = (0, 0)
-        """Life and number of the last event that was counted."""
+        """Life and number of the last counted event."""
         self._later: list[Event] = []
-        """Events that no snapshot knows of yet."""
+        """Events newer than the newest snapshot."""
 
     def build(self, now: float, *, details: bool = False) -> RunReport:
-        """The state of the run at this moment, and on demand of every job.
+        """Return the run's report for this moment, optionally with every job.
 
-        Raises
-        ------
-        RunUnreadableError
-            Its directory is torn.
-        RunNotFoundError
-            It went away while it was read.
+        Raises `RunUnreadableError` if the run directory is damaged, `RunNotFoundError` if it disappeared meanwhile.
         """
         run = self._opened.run
         with readable(run), of_one_run(run):
-            # Asked before anything is read: an engine that ends in between has written its last event by then.
+            # Queried before any read: an engine that ends in between has written its last event by then.
             alive = self._opened.is_alive()
             snapshot = read_snapshot(run)
             if alive is False and not details and (cached := read_cached_report(self._opened, snapshot)):
@@ -91,7 +72,7 @@ class ReportBuilder:
             return self._as_of(snapshot, now)
 
     def _as_of(self, snapshot: Snapshot, now: float) -> RunReport:
-        """What the newest snapshot says, and the events that it knows of."""
+        """Return the report as of the newest snapshot, with the events it includes."""
         jobs = self._jobs = self._jobs or JobTable(self._opened.run)
         events = self._follower.read()
         if self._follower.unreachable:
@@ -113,7 +94,7 @@ class ReportBuilder:
         return report
 
     def _up_to(self, snapshot: Snapshot, events: Iterator[Event]) -> Iterator[Event]:
-        """The events that a snapshot knows of; the others are kept for later."""
+        """Yield the events that a snapshot includes; later ones are kept."""
         newest = snapshot.life, snapshot.n
         for event in events:
             place = (event.life, 0) if isinstance(event, Life) else (self._last[0], event.n)
@@ -126,7 +107,7 @@ class ReportBuilder:
     def _from_events(
         self, now: float, *, alive: bool | Unreachable, snapshot: Snapshot | None, details: bool
     ) -> RunReport:
-        """What all events say, from the first one on."""
+        """Return the report from a replay of all events."""
         replay = Replay(self._opened, alive=alive, details=details)
         silence = () if replay.unwatched or replay.state.finished else silence_notes(self._opened, snapshot, now)
         status = replay.status(
@@ -185,11 +166,11 @@ class ReportBuilder:
             since = snapshot.at if snapshot and snapshot.life == life.life else life.t
             yield f"engine not running since {moment(since)}: longshore resume {self._opened.card.id}"
         elif snapshot and snapshot.note and not snapshot.note.startswith("paused: "):
-            # That the run is paused is said already, by whoever read the journal.
+            # The journal's reader has already noted that the run is paused.
             yield snapshot.note
 
     def _lacking(self, snapshot: Snapshot, last: tuple[int, int]) -> list[str]:
-        """What to say where a journal has lost what its engine had written when it took a snapshot."""
+        """Return warnings if the journal lacks events that the snapshot includes."""
         if last >= (snapshot.life, snapshot.n):
             return []
         where = f"event {last[0]}.{last[1]}" if last[0] else "its beginning"
@@ -201,7 +182,7 @@ class ReportBuilder:
 
 
 def _never_begun(opened: OpenRun) -> str:
-    """What to say of a run of which nothing is written down."""
+    """Return the note for a run without events."""
     again = f"longshore submit {opened.run.root}"
     started = read_submitting(opened.run)
     if started is None or opened.card.submissions:
@@ -213,12 +194,12 @@ def _never_begun(opened: OpenRun) -> str:
 
 
 def _pause_notes(state: RunState) -> tuple[str, ...]:
-    """That the run is paused, where the engine does not say so itself."""
+    """Return a note that the run is paused, for runs without an engine's own note."""
     return (f"paused: {state.paused}; 'longshore unpause' goes on",) if state.paused and not state.finished else ()
 
 
 def _specifics(opened: OpenRun, life: Life | None) -> Iterator[str]:
-    """What there is to say of who drives the run."""
+    """Yield notes about the engine that drives the run."""
     if lines := status_lines(opened.service, opened.run):
         yield from lines
     elif life and life.pid:

@@ -1,4 +1,4 @@
-"""Turns the report of a run in which nothing moves any more into a file, and back as long as there is no news of it."""
+"""Report cache: stores the report of a run without further changes, valid until there is news."""
 
 from __future__ import annotations
 
@@ -23,22 +23,11 @@ _NAME: Final = "report.json"
 
 
 class CachedReport(msgspec.Struct, frozen=True, kw_only=True):
-    """A report, and all that it follows from: where any of that is another, it is made anew.
+    """Cached report with its inputs: a change of any input invalidates it.
 
-    Attributes
-    ----------
-    format, longshore
-        Who wrote it.
-    mark
-        Up to where the run's events were read.
-    card, snapshot
-        What else was read of the run.
-    logs
-        Examples of failures, with the moment each was written and its size; ``None`` where there is none.
-    life
-        The newest engine.
-    report
-        The report.
+    `format` and `longshore` identify the writer. `mark` is the position in the events; `card`, `snapshot` and `life`
+    (the newest engine) are the other inputs. `logs` has modification time and size of example logs, ``None`` for a
+    missing log.
     """
 
     format: int = _FORMAT
@@ -52,15 +41,7 @@ class CachedReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_cached_report(opened: OpenRun, snapshot: Snapshot | None) -> CachedReport | None:
-    """The report that was kept of a run, if all it follows from is as it was.
-
-    Parameters
-    ----------
-    opened
-        The run, which nothing moves.
-    snapshot
-        The newest its engine wrote.
-    """
+    """Return the cached report if all its inputs are unchanged; `snapshot` is the engine's newest."""
     text = read_cached(opened.run, _NAME)
     try:
         kept = msgspec.json.decode(text, type=CachedReport) if text else None
@@ -78,20 +59,9 @@ def read_cached_report(opened: OpenRun, snapshot: Snapshot | None) -> CachedRepo
 def cache_report(
     opened: OpenRun, snapshot: Snapshot | None, *, mark: Mark, life: Life | None, report: RunReport
 ) -> None:
-    """Keep a report, where that can be written.
+    """Store a report without single jobs, if the run directory is writable.
 
-    Parameters
-    ----------
-    opened
-        The run, which nothing moves.
-    snapshot
-        The newest its engine wrote.
-    mark
-        Up to where its events were read.
-    life
-        The newest engine.
-    report
-        The report, without single jobs.
+    `mark` is the position in the events, `life` the newest engine.
     """
     kept = CachedReport(mark=mark, card=opened.card, snapshot=snapshot, logs=_logs(report), life=life, report=report)
     with suppress(OSError):
@@ -99,7 +69,7 @@ def cache_report(
 
 
 def _is_all(opened: OpenRun, mark: Mark) -> bool:
-    """Whether nothing has happened since."""
+    """Tell whether there are no events after a mark."""
     try:
         answer = opened.brief_events(mark)
     except StaleMarkError:

@@ -1,4 +1,4 @@
-"""Sums up a run beside its counts: how long it needs yet, what runs, waits and failed."""
+"""Run summary: time left, longest running jobs, wait reasons, failures and throughput."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from longshore.model.run.report import Running, RunSummary, Spent
 from longshore.model.run.state import TERMINAL, JobState
 
 _LONGEST: Final = 5
-"""Running jobs that are named."""
+"""Running jobs listed by name."""
 
 
 def summarize_run(
@@ -28,20 +28,9 @@ def summarize_run(
     now: float,
     waiting: WaitReasons,
 ) -> RunSummary:
-    """Sum up a run.
+    """Summarize a run from its attempts, failed jobs and status.
 
-    Parameters
-    ----------
-    jobs, attempts
-        The jobs of the run, and their attempts so far.
-    failed
-        The failed jobs among them.
-    status
-        How the run stands.
-    now
-        This moment, in seconds since the epoch.
-    waiting
-        Why the workload manager does not start what it has.
+    `now` is in seconds since the epoch. `waiting` are the workload manager's reasons not to start jobs.
     """
     start, end, moves = attempts.first_start, attempts.finished, status.moves
     elapsed = None if start is None else max(0.0, (end.t if end else now) - start)
@@ -76,7 +65,7 @@ def _left_s(jobs: JobTable, attempts: AttemptCollector, status: RunStatus, now: 
 
 
 def _running_s(attempts: AttemptCollector, labels: int, now: float) -> list[list[float]]:
-    """How long each job has run that runs, per label."""
+    """Return the run time so far of each running job, per label."""
     running: list[list[float]] = [[] for _ in range(labels)]
     for job, start in attempts.running.items():
         running[attempts.label_of[job]].append(max(0.0, now - (start.at or start.t)))
@@ -116,7 +105,7 @@ def _waits(attempts: AttemptCollector, counts: Mapping[JobState, int], now: floa
 
 
 def _reasons(counts: Mapping[JobState, int], waiting: WaitReasons) -> list[str]:
-    """Why jobs wait at the workload manager, in its own words, as long as some do."""
+    """Return the workload manager's reasons why jobs wait, while some do."""
     if not (counts.get(JobState.PENDING) or counts.get(JobState.HELD)):
         return []
     numbers = {reason: len(jobs) for reason, jobs in waiting.reasons.items() if jobs}

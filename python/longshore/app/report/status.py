@@ -1,4 +1,4 @@
-"""Reports the state of one run: from its engine's newest snapshot, where that will do, or from its events."""
+"""Run status: from the engine's newest snapshot if complete, else from events."""
 
 from __future__ import annotations
 
@@ -11,20 +11,16 @@ from longshore.world.runs.run_directory import read_snapshot
 
 
 def status_run(opened: OpenRun) -> RunReport:
-    """The state of one run, from its newest snapshot where that is as good as the whole history.
+    """Return the state of a run, from its newest snapshot if that is as good as the events.
 
-    Raises
-    ------
-    RunUnreadableError
-        Its directory is torn, or may not be read.
-    RunNotFoundError
-        It went away while it was read.
+    Raises `RunUnreadableError` if the directory is damaged or not readable, `RunNotFoundError` if it disappeared
+    meanwhile.
     """
     with readable(opened.run):
         snapshot = read_snapshot(opened.run)
         is_enough = snapshot is not None and is_current(opened, snapshot)
     if snapshot is None or not is_enough:
-        # Imported here: most commands that ask for the state of a run need not know how to replay one.
+        # Imported late: most status commands need no replay.
         from longshore.app.report.report import report_run
 
         return report_run(opened, details=False)

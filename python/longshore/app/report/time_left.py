@@ -1,7 +1,7 @@
-"""Estimates how long a run still takes, as a range, from how long its jobs took and how many ran side by side.
+"""Estimates a run's time left, as a range, from run times and concurrency so far.
 
 The engine estimates with the number of processors (`longshore.engine.schedule.eta`).
-A reader of the journal does not know it, so the pace so far stands for it.
+A reader of the journal does not know it, so the concurrency so far stands for it.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from typing import Final
 
 LEAST_ENDS: Final = 10
-"""Ends of attempts below which nothing is said: a guess from three jobs is worse than none."""
+"""Ended attempts required for an estimate: a guess from three jobs is worse than none."""
 _RECENT: Final = 1000
-"""Ends per label that are looked at: the newest tell most, and a million are too many to sort at every look."""
+"""Ends per label that are used: the newest say most, and sorting a million at every poll is slow."""
 
 
 def time_left(
@@ -26,33 +26,23 @@ def time_left(
     ended_at: Sequence[float],
     busy_s: Sequence[float],
 ) -> tuple[float, float] | None:
-    """The least and the most time a run is likely to need from now on, in seconds; ``None`` when too little is known.
+    """Return the shortest and longest likely time left in seconds; ``None`` if too little is known.
 
-    The two ends of the range are the smaller and the larger of median and mean, and of the pace of the whole run and of
-    its second half. That jobs wait for each other is left out.
-
-    Parameters
-    ----------
-    now, started_at
-        This moment, and the first start.
-    left
-        Jobs that are not over, per label.
-    running_s
-        How long each of them has run that runs, per label; nothing where that is not known.
-    run_s
-        Run times of successful attempts, per label.
-    ended_at, busy_s
-        When each attempt ended, ascending, and how long all up to it ran together.
+    The range spans median and mean run times, and the concurrency of the whole run and of its second half.
+    Dependencies between jobs are ignored. `now` and `started_at` are this moment and the first start. `left` counts
+    unfinished jobs per label. `running_s` has the run time so far of running jobs per label, empty if unknown.
+    `run_s` has run times of successful attempts per label. `ended_at` has end times, ascending, and `busy_s` the
+    summed run time up to each.
     """
     elapsed = now - started_at
     if len(ended_at) < LEAST_ENDS or elapsed <= 0.0 or not any(left):
         return None
-    # A label nobody has run yet is taken for one like all others.
+    # A label without ended attempts is estimated like all others.
     everything = [seconds for times in run_s for seconds in times[-_RECENT // max(len(run_s), 1) :]]
     paces = _paces(now, elapsed, ended_at, busy_s)
     if not everything or not paces:
         return None
-    # Imported here: every command that looks at a run imports this module, and few have anything to estimate.
+    # Imported late: every command that reports on runs imports this module, and few need estimates.
     from statistics import fmean, median
 
     from longshore.engine.schedule.eta import LabelWork, eta
@@ -62,7 +52,7 @@ def time_left(
         if number:
             sample = times[-_RECENT:] if len(times) >= LEAST_ENDS else everything
             middle, mean = median(sample), fmean(sample)
-            # What has run longer than its like is about to end, and takes no time off from the others.
+            # A job beyond the typical run time is about to end, and must not reduce the others' time.
             elapsed_s = sum(min(seconds, mean) for seconds in runs)
             work.append(
                 LabelWork(
@@ -74,12 +64,12 @@ def time_left(
                     longest_s=max(middle, mean),
                 )
             )
-    # Pace counts only what has ended: at the beginning of long jobs it is too low, never too high.
+    # Only ended attempts count: the value may be too low at the start of long jobs, never too high.
     return eta(work, max(paces)).earliest_s, eta(work, min(paces)).latest_s
 
 
 def _paces(now: float, elapsed: float, ended_at: Sequence[float], busy_s: Sequence[float]) -> list[float]:
-    """How many jobs ran side by side on average, in the whole run so far and in its second half."""
+    """Return the average number of concurrent jobs in the whole run and in its second half."""
     before = bisect_right(ended_at, now - elapsed / 2)
     recent = busy_s[-1] - (busy_s[before - 1] if before else 0.0)
     return [pace for pace in (busy_s[-1] / elapsed, recent / (elapsed / 2)) if pace > 0.0]

@@ -1,4 +1,4 @@
-"""Follows a run to its end."""
+"""Waits for the end of a run."""
 
 from __future__ import annotations
 
@@ -18,19 +18,9 @@ _LOOK_S = 0.2
 
 
 def wait_for(opened: OpenRun, show: Callable[[RunReport], None]) -> RunReport:
-    """Look at a run until it moves no more, and return its report.
+    """Poll a run until it is over, and return its report; `show` receives each report.
 
-    Parameters
-    ----------
-    opened
-        The run.
-    show
-        Called with the newest report at every look.
-
-    Raises
-    ------
-    RunNotFoundError
-        Its directory is gone, or cannot be read.
+    Raises `RunNotFoundError` if the run directory is gone or cannot be read.
     """
     try:
         while True:
@@ -39,7 +29,7 @@ def wait_for(opened: OpenRun, show: Callable[[RunReport], None]) -> RunReport:
             show(report)
             if is_over(opened, report) and is_over(opened, report := report_run(opened, details=False)):
                 return report
-            # Where a look takes long, as one at a large run without an engine does, most of the time goes to others.
+            # After a slow poll, as of a large run without an engine, most of the time is left to others.
             time.sleep(max(_LOOK_S, 4.0 * (time.monotonic() - began)))
     except RunNotFoundError:
         if not is_gone(opened.run.root):
@@ -51,17 +41,10 @@ def wait_for(opened: OpenRun, show: Callable[[RunReport], None]) -> RunReport:
 
 
 def is_over(opened: OpenRun, report: RunReport) -> bool:
-    """Whether nothing moves any more, as far as one look can tell; whoever wants to be sure looks twice.
+    """Tell whether the report looks final; confirm with a second look.
 
-    What is held for want of memory, say, goes on with more of it by itself. And nothing follows from the silence of a
-    workload manager: the run may go on, and once it answers again, that is known.
-
-    Parameters
-    ----------
-    opened
-        The run.
-    report
-        What was seen of it.
+    Some holds end by themselves, such as one for lack of memory after which the job gets more. A workload manager
+    that does not answer proves nothing: the run may go on, and its answer will tell.
     """
     if report.state is JobState.HELD:
         return not (isinstance(opened.service, HoldRules) and opened.service.releases_holds(opened.run))

@@ -1,1 +1,1 @@
-"""Runs that were submitted before: how they are found, opened and followed."""
+"""Submitted runs: how they are found, opened and followed."""

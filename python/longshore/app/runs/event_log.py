@@ -1,4 +1,4 @@
-"""Gives the events of a run in order, each with a mark to go on from, and follows the run until it is finished."""
+"""Event log of a run: events in order with marks, followed until the run is finished."""
 
 from __future__ import annotations
 
@@ -15,24 +15,14 @@ from longshore.model.run.event import Event, Finished, Life, Restarted
 
 _LOOK_S: Final = 0.2
 _REST: Final = 4.0
-"""Times as long as a look took, most of what there is goes to others."""
+"""Pause after a poll, in multiples of its duration, to leave most of the machine to others."""
 _MARK: Final = re.compile(r"([0-9]{1,9})\.([0-9]{1,18})", re.ASCII)
 
 
 class RunEvents:
-    """The events of a run, each with its mark: the number of its life and its number in that.
+    """Events of a run, each with its mark: number of the life and of the event in it.
 
-    Parameters
-    ----------
-    opened
-        The run.
-    since
-        A mark: only what came after it is given.
-
-    Raises
-    ------
-    UsageError
-        That is no mark.
+    `since` is a mark: only later events are given. Raises `UsageError` if it is malformed.
     """
 
     def __init__(self, opened: OpenRun, *, since: str | None = None) -> None:
@@ -41,14 +31,14 @@ class RunEvents:
         self._place = (0, 0)
         self._finished = False
         self.lost = False
-        """Whether following ended because no engine is there to go on with the run."""
+        """Whether following ended because the run has no engine."""
 
     def __iter__(self) -> Iterator[tuple[str, Event]]:
-        """Give what there is."""
+        """Iterate over the present events."""
         return self._marked(_decoded(self._opened))
 
     def follow(self) -> Iterator[tuple[str, Event]]:
-        """Give what there is and what comes, until nothing of the run can move any more."""
+        """Iterate over present and future events until the run is over."""
         follower = EventFollower(self._opened)
         with readable(self._opened.run):
             if follower.may_come:
@@ -60,11 +50,11 @@ class RunEvents:
     def _followed(self, follower: EventFollower) -> Iterator[tuple[str, Event]]:
         while True:
             began = time.monotonic()
-            # Asked before anything is read: what it wrote before it ended is seen in this round.
+            # Queried before any read: what the engine wrote before its end is seen in this round.
             over = self._opened.is_alive() is False
             events = follower.read()
             if follower.restarted:
-                # What was given is not given twice.
+                # No event is given twice.
                 self._since, self._place = max(self._since, self._place), (0, 0)
             took = time.monotonic() - began
             yield from self._marked(events)
@@ -72,7 +62,7 @@ class RunEvents:
                 return
             if over:
                 if self._place == (0, 0):
-                    # Nothing is there: that is told as it is to whoever does not follow.
+                    # Without events, a reader that does not follow gets the error as it is.
                     yield from self
                 self.lost = not self._finished
                 return

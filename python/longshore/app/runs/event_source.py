@@ -1,4 +1,4 @@
-"""Gives the events of a run: all there are, as lines or as records, and those that come."""
+"""Event source of a run: all events as lines or records, and new ones as they appear."""
 
 from __future__ import annotations
 
@@ -16,18 +16,14 @@ from longshore.model.lines.codec import encode_line
 from longshore.model.run.event import Event
 
 _ENCODED = 5000
-"""Events that are encoded together."""
+"""Events encoded together."""
 
 
 def event_blocks(opened: OpenRun) -> list[bytes]:
-    """Every event of a run as lines that are not decoded yet, many lines a block.
+    """Return every event of a run as undecoded lines, many lines a block.
 
-    Raises
-    ------
-    RunUnreadableError
-        The journal is torn, gone, too new, or may not be read.
-    UnreachableError
-        The workload manager does not say what happened.
+    Raises `RunUnreadableError` if the journal is damaged, gone, too new or not readable, `UnreachableError` if the
+    workload manager does not answer.
     """
     with readable(opened.run):
         if lives(opened.run.journal) and _is_whole(opened):
@@ -45,12 +41,9 @@ def event_blocks(opened: OpenRun) -> list[bytes]:
 
 
 def all_events(opened: OpenRun) -> Iterator[Event]:
-    """Every event of a run, as its service tells it.
+    """Iterate over every event of a run from its service.
 
-    Raises
-    ------
-    UnreachableError
-        The workload manager does not say what happened.
+    Raises `UnreachableError` if the workload manager does not answer.
     """
     answer = opened.events()
     if isinstance(answer, Unreachable):
@@ -62,27 +55,22 @@ def _is_whole(opened: OpenRun) -> bool:
     try:
         return journal_is_complete(opened.service, opened.run)
     except LongshoreError:
-        # Its service is not installed here: what is written down is all there is.
+        # Without the installed service, the recorded events are the only ones.
         return True
 
 
 class EventFollower:
-    """The events of a run as they come.
+    """Reads new events of a run.
 
-    Attributes
-    ----------
-    mark
-        Up to where events were read.
-    restarted
-        Whether the last call of `read` began with the first event again: what was read before no longer holds.
-    unreachable
-        Why the workload manager did not answer the last call; empty when it did.
+    `mark` is the position in the events. `restarted` means that the last `read` began again with the first event, so
+    what was read before is void. `unreachable` is why the workload manager did not answer the last call; empty if it
+    did.
     """
 
     def __init__(self, opened: OpenRun) -> None:
         self._opened = opened
-        # Where there is a journal it is followed itself: what is seen of a run before its journal is written has other
-        # numbers then.
+        # A journal is followed directly: events seen before the journal exists are numbered
+        # differently.
         with readable(opened.run):
             self._has_journal = bool(lives(opened.run.journal))
         self.mark: Mark = ""
@@ -91,19 +79,15 @@ class EventFollower:
 
     @property
     def may_come(self) -> bool:
-        """Whether anything of the run may have happened, or may yet."""
+        """Whether the run may have events, now or later."""
         begun = self._has_journal or bool(self._opened.card.submissions)
         return begun or self._opened.is_alive() is not False
 
     def read(self) -> Iterator[Event]:
-        """All events since the last call, in order; none while the workload manager does not answer.
+        """Return the events since the last call, in order; none while the workload manager does not answer.
 
-        Raises
-        ------
-        RunNotFoundError
-            The run directory was removed meanwhile.
-        RunUnreadableError
-            What is new cannot be read. The iterator may raise it too.
+        Raises `RunNotFoundError` if the run directory was removed, `RunUnreadableError` if new events cannot be read.
+        The iterator may raise both.
         """
         root = self._opened.run.root
         if is_gone(root):
@@ -118,7 +102,7 @@ class EventFollower:
             stale = True
             answer = self._ask("")
         if isinstance(answer, Unreachable):
-            # The mark stays: if it no longer holds, the next call says so again.
+            # The mark stays: if it is invalid, the next call returns that again.
             self.restarted, self.unreachable = False, answer.why
             return iter(())
         events, self.mark = answer

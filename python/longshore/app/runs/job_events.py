@@ -1,7 +1,7 @@
-"""Picks from the events of a run those that concern some of its jobs; the other lines are not decoded.
+"""Selects the events that concern some jobs, without decoding other lines.
 
-The state of a job depends on its own events, on those of what it descends from, and on those of the whole run. So a
-replay of these is exact for that job, and costs little where the run is big.
+The state of a job depends on its own events, those of its ancestors, and those of the whole run. So a replay of these
+is exact for that job, and cheap in a large run.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from longshore.model.workflow.request import Request
 
 
 class _Touched(msgspec.Struct, gc=False):
-    """The little of an event that says whom it concerns; the rest of the line is skipped."""
+    """Fields of an event that tell which jobs it concerns; the rest of the line is skipped."""
 
     e: str
     j: int = -1
@@ -30,19 +30,10 @@ _touched = msgspec.json.Decoder(_Touched).decode_lines
 
 
 def events_of_jobs(blocks: Iterable[bytes], jobs: Container[int]) -> list[Event]:
-    """The events that concern some jobs, or the whole run, in order.
+    """Return the events that concern some jobs or the whole run, in order.
 
-    Parameters
-    ----------
-    blocks
-        All events of the run; see `longshore.app.runs.event_source.event_blocks`.
-    jobs
-        Numbers of the jobs.
-
-    Raises
-    ------
-    RunUnreadableError
-        A line is no event.
+    `blocks` are those of `longshore.app.runs.event_source.event_blocks`. Raises `RunUnreadableError` if a line is no
+    event.
     """
     with collection_paused():
         return decode_events(b"".join(_concerning(blocks, jobs)), path="the journal")
@@ -66,13 +57,13 @@ def _concerning(blocks: Iterable[bytes], jobs: Container[int]) -> Iterator[bytes
 
 
 def jobs_failed_once(blocks: Iterable[bytes]) -> list[int]:
-    """The jobs that were given up at least once."""
+    """Return the jobs that failed for good at least once."""
     told = (block for block in blocks if b"failed" in block)
     return list(dict.fromkeys(event.j for event, _ in _lines(told) if event.e == "failed"))
 
 
 def active_requests(blocks: Iterable[bytes]) -> dict[int, Request]:
-    """The request of every job of the whole run that was handed over and is not over."""
+    """Return the requests of all dispatched jobs that are not over."""
     members: dict[str, list[int]] = {}
     active: dict[int, bytes] = {}
     with collection_paused():
@@ -95,7 +86,7 @@ def _request(event: Event) -> Request:
 
 
 def _members(event: _Touched) -> list[int]:
-    """The jobs of an event about several, which may have the numbers of their attempts beside them."""
+    """Return the jobs of an event about several, with or without attempt numbers."""
     return [each if isinstance(each, int) else each[0] for each in event.jobs or ()]
 
 

@@ -1,4 +1,4 @@
-"""Opens a run that was handed over before: by id, beginning of an id, path, or ``@last``."""
+"""Opens a submitted run by id, beginning of an id, path, or ``@last``."""
 
 from __future__ import annotations
 
@@ -24,50 +24,47 @@ from longshore.world.runs.registry import Entry, find_run, path_of, register
 from longshore.world.runs.run_directory import read_card
 
 _DAYS: Final = 2.0
-"""How far back a run is looked for that is over."""
+"""Days to look back for a finished run."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class OpenRun:
-    """A run and what it takes to talk about it."""
+    """Opened run: its directory, card and service."""
 
     run: RunPaths
     card: RunCard
 
     @cached_property
     def service(self) -> WmsService:
-        """The run's service, imported when it is first asked: what is over can be told of without.
+        """Service of the run, imported on first use; a finished run can be reported without it.
 
-        Raises
-        ------
-        UnknownServiceError
-            It is not installed here.
+        Raises `UnknownServiceError` if it is not installed.
         """
         return find_service(self.card.service)
 
     @cached_property
     def log_locator(self) -> LogLocator | None:
-        """Where logs are, if not at `RunPaths.log_of`."""
+        """Locator of logs that are not at `RunPaths.log_of`, else ``None``."""
         return log_locator(self.service, self.run)
 
     @cached_property
     def event_source(self) -> EventSource:
-        """What tells the events of the run: its service, or what derives them from the service's reports."""
+        """Source of events: the service, or an adapter that derives events from the service's reports."""
         return event_source(self.service)
 
     def events(self, mark: Mark = "") -> tuple[Iterator[Event], Mark] | Unreachable:
-        """The events of the run after a mark; see `EventSource.events`."""
+        """Return the run's events after a mark; see `EventSource.events`."""
         return self.event_source.events(self.run, mark)
 
     def brief_events(self, mark: Mark = "") -> tuple[Iterator[News], Mark] | Unreachable:
-        """The same in short, if the service can; see `BriefEvents.brief_events`."""
+        """Return shortened events if the service has them; see `BriefEvents.brief_events`."""
         if isinstance(self.service, BriefEvents):
             return self.service.brief_events(self.run, mark)
         return self.events(mark)
 
     @property
     def reported_counts(self) -> Mapping[str, Mapping[JobState, int]]:
-        """Number of jobs per label and state, for labels whose jobs the service only counts; read with the events."""
+        """Return job counts per label and state, for labels that the service only counts; read with events."""
         if isinstance(self.service, EventSource):
             return {}
         from longshore.engine.run.report_events import ReportedEvents
@@ -75,43 +72,21 @@ class OpenRun:
         return self.event_source.counts if isinstance(self.event_source, ReportedEvents) else {}
 
     def is_alive(self) -> bool | Unreachable:
-        """Whether something still moves the run."""
+        """Return whether an engine or workload manager still drives the run."""
         return is_alive(self.service, self.run)
 
     def log_of(self, index: int, name: str, label: str, attempt: int) -> str:
-        """Path of an attempt's log, relative to the run directory.
-
-        Parameters
-        ----------
-        index, name, label
-            The job.
-        attempt
-            Number of the attempt.
-        """
+        """Return the path of an attempt's log, relative to the run directory."""
         places = self.log_locator
         return places.path(index, name, label, attempt) if places else log_path(index, name, label, attempt)
 
 
 def open_run(reference: str, *, service: str | None = None, everywhere: bool = False, tell: bool = True) -> OpenRun:
-    """Open a run.
+    """Open a run by id, beginning of an id, path, or ``@last``.
 
-    Parameters
-    ----------
-    reference
-        Its id, the beginning of its id, its path, or ``@last``.
-    service
-        The service it is said to belong to; the run itself knows better.
-    everywhere
-        Whether all queues of its manager are searched for an id that nobody here knows.
-    tell
-        Whether to say, if its manager knows it, that its directory is not here.
-
-    Raises
-    ------
-    RunNotFoundError
-        There is none of that name, or it cannot be read.
-    UnknownServiceError
-        Its service is not the one it is said to belong to.
+    `service` is the expected service. `everywhere` searches all queues of its workload manager for an unknown id.
+    With `tell`, the error for a run of another host says where its directory is. Raises `RunNotFoundError` if the run
+    does not exist or cannot be read, `UnknownServiceError` if it belongs to another service.
     """
     run = _find(reference, service, everywhere=everywhere, tell=tell)
     if is_gone(run.root):
@@ -132,24 +107,21 @@ def open_run(reference: str, *, service: str | None = None, everywhere: bool = F
             hint=f"If run '{reference}' was removed: longshore forget {reference}",
         )
     if known != str(run.root) and card.submissions and (known is None or is_same_run(known, card) is None):
-        # It was moved, or the registry was lost: from now on its id finds it again.
+        # The run was moved or the registry was lost: registering it makes its id known again.
         register(Entry.of(card, str(run.root)))
     return OpenRun(run=run, card=card)
 
 
 def is_managers_id(reference: str) -> bool:
-    """Whether it can be an id that a workload manager gives: ours begin with a letter; global ids have two ``#``.
+    """Tell whether a reference can be a workload manager's id.
 
-    Parameters
-    ----------
-    reference
-        What a run is named by.
+    Longshore's ids begin with a letter; global ids have two ``#``.
     """
     return reference[:1].isdigit() or reference.count("#") == 2
 
 
 def _find(reference: str, service: str | None, *, everywhere: bool, tell: bool) -> RunPaths:
-    """The directory of a run, asked of its workload manager where nobody here knows an id of that kind."""
+    """Find a run's directory; an unknown id is looked up at its workload manager."""
     try:
         return find_run(reference)
     except RunNotFoundError:
@@ -168,7 +140,7 @@ def _find(reference: str, service: str | None, *, everywhere: bool, tell: bool) 
 
 
 def _refuse_remote(reference: str, manager: Queryable) -> None:
-    """Say where the directory of a run is that is not here."""
+    """Raise the error for a run whose directory is elsewhere, with its place."""
     try:
         found = manager.query_runs(RunSearch(reference=reference, days=_DAYS)).reports
     except ServiceError:
@@ -181,13 +153,7 @@ def _refuse_remote(reference: str, manager: Queryable) -> None:
 
 
 def is_gone(path: str | Path) -> bool:
-    """Whether nothing is there of that name; what may not be looked at is there as far as anybody can tell.
-
-    Parameters
-    ----------
-    path
-        The path.
-    """
+    """Tell whether a path does not exist; a path that cannot be inspected counts as existing."""
     try:
         os.lstat(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -199,19 +165,9 @@ def is_gone(path: str | Path) -> bool:
 
 @contextmanager
 def readable(run: RunPaths) -> Iterator[None]:
-    """Say in our words, and with one exit status, that a run directory went away or cannot be read.
+    """Map errors of reading a run directory to Longshore's errors.
 
-    Parameters
-    ----------
-    run
-        The run directory that the body reads.
-
-    Raises
-    ------
-    RunNotFoundError
-        It went away while it was read.
-    RunUnreadableError
-        It is torn, or may not be read.
+    Raises `RunNotFoundError` if the directory disappeared, `RunUnreadableError` if it is damaged or not readable.
     """
     try:
         yield
@@ -228,17 +184,9 @@ def readable(run: RunPaths) -> Iterator[None]:
 
 @contextmanager
 def of_one_run(run: RunPaths) -> Iterator[None]:
-    """Say that a journal tells of jobs that the workflow beside it does not have.
+    """Check that a journal names only jobs of the workflow: a number is an index into its list of jobs.
 
-    Parameters
-    ----------
-    run
-        The run directory whose events the body takes in: a job's number is a place in a list there.
-
-    Raises
-    ------
-    RunUnreadableError
-        Somebody has put files of two runs together.
+    Raises `RunUnreadableError` if files of two runs were mixed.
     """
     try:
         yield
@@ -249,15 +197,7 @@ def of_one_run(run: RunPaths) -> Iterator[None]:
 
 
 def is_same_run(path: str, card: RunCard) -> bool | None:
-    """Whether a directory holds a certain run, or a copy of it; ``None`` where it holds none of that id.
-
-    Parameters
-    ----------
-    path
-        The directory.
-    card
-        The run.
-    """
+    """Tell whether a folder holds this run (or a copy); ``None`` if it holds no run of that id."""
     try:
         found = read_card(RunPaths(Path(path)))
     except LongshoreError:
