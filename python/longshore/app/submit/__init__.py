@@ -1,1 +1,1 @@
-"""From a workflow to a run directory that a service takes."""
+"""Submission of a run: transform, prepare, write the run directory, hand over to the service."""

@@ -1,4 +1,4 @@
-"""Writes down what a run is prepared from, and says later, before it is handed over, what of that is different."""
+"""Fingerprint of a prepared run: records its inputs, and finds what changed before it is submitted."""
 
 from __future__ import annotations
 
@@ -31,26 +31,18 @@ from longshore.world.runs.run_directory import MADE_FROM
 
 _MOST_PROGRAMS: Final = 1000
 _OF_RUNS: Final = "bps_defined"
-"""What is another for each run, and follows from the rest."""
+"""Section whose values differ for each run and follow from the others."""
 _Values: TypeAlias = dict[str, tuple[YamlValue, Origin | None]]
 
 
 def made_from(plan: RunPlan, draft: RunPaths) -> MadeFrom:
-    """What a run is prepared from.
-
-    Parameters
-    ----------
-    plan
-        What its directory is made from.
-    draft
-        Its directory, filled.
-    """
+    """Return the record of a run's inputs, for its filled directory `draft`."""
     run = plan.run
     configuration = run.configuration
     files = [*plan.payload, *_given_graph(configuration), *template_files(configuration.resolved_site).values()]
     written = (draft.workflow, config_file(draft, plan.workflow.name), draft.origins)
     names = [*(path.name for path in written), *plan.programs, *plan.copies]
-    # What was made before the rest is moved here last.
+    # Files made by earlier stages are moved here last.
     own = [footprint(draft.root / name, name) for name in names]
     own += [footprint(run.paths.root / name, name) for name in plan.made]
     return MadeFrom(
@@ -70,13 +62,7 @@ def made_from(plan: RunPlan, draft: RunPaths) -> MadeFrom:
 
 
 def what_changed(run: RunPaths, card: RunCard, made: MadeFrom) -> Iterator[Problem]:
-    """What is different from when the run was prepared.
-
-    Parameters
-    ----------
-    run, card, made
-        The run, and what it was made from.
-    """
+    """Yield problems for inputs that changed since the run was prepared."""
     if card.longshore != __version__:
         yield _changed(f"this is Longshore {__version__}, and {card.longshore} prepared it")
     for files, which in ((made.payload, "the payload's file"), (made.programs, "the program"), (made.own, "its file")):
@@ -87,12 +73,12 @@ def what_changed(run: RunPaths, card: RunCard, made: MadeFrom) -> Iterator[Probl
 
 
 def config_file(run: RunPaths, name: str) -> Path:
-    """The file with the configuration that came of all layers."""
+    """Return the file with the merged configuration."""
     return run.root / f"{name}_config.yaml"
 
 
 def origins_of(node: Node, key: str = "") -> Iterator[tuple[str, Origin]]:
-    """Where each value below a node was written, by its key."""
+    """Yield each value below a node as key and origin."""
     if isinstance(node.value, dict) and node.value:
         for name, below in node.value.items():
             yield from origins_of(below, f"{key}.{name}")
@@ -101,7 +87,7 @@ def origins_of(node: Node, key: str = "") -> Iterator[tuple[str, Origin]]:
 
 
 def _of_configuration(run: RunPaths, card: RunCard, made: MadeFrom) -> Iterator[Problem]:
-    """Which keys have another value, read as they were then, from the same directory."""
+    """Yield problems for changed configuration keys, read again as then, from the same folder."""
     path = config_file(run, card.name)
     try:
         before = _before(path, run.origins)
@@ -142,19 +128,19 @@ def _differences(before: _Values, now: _Values, *, same_version: bool) -> Iterat
 
 
 def _is_made(key: str, old_origin: Origin | None, layers: set[str]) -> bool:
-    """Whether a function made a value, or may have chosen what it is: functions are called once, not to compare."""
+    """Tell whether a function made or may have chosen a value: functions are not called again to compare."""
     by_function = key.endswith(GENERATE) or _layer(old_origin).startswith(GENERATE)
     return by_function or not layers & {"file", "command line"}
 
 
 def _before(path: Path, origins: Path) -> _Values:
-    """The values that the run was prepared with, by their keys."""
+    """Return the values at preparation by key."""
     places = msgspec.json.decode(origins.read_bytes(), type=dict[str, Origin])
     return {key: (value, places.get(key)) for key, value in _flat(yaml.safe_load(path.read_text("utf-8")))}
 
 
 def _read_again(made: MadeFrom, now: float) -> Configuration:
-    """The configuration that the same command line would come to."""
+    """Read the configuration of the same command line again."""
     draft = read_draft(Path(made.file), Overrides(made.options, made.sets), now=now)
     return at_default_site(draft, find_service(draft.service, origin=draft.service_origin))
 
@@ -178,7 +164,7 @@ def _flat(value: YamlValue, key: str = "") -> Iterator[tuple[str, YamlValue]]:
 
 
 def _given_graph(configuration: Configuration) -> list[Path]:
-    """The quantum graph that was given, of which the run has a copy."""
+    """Return the given quantum graph, if the run has a copy of one."""
     name = configuration.text("qgraphFile")
     places = (Path(name), configuration.path.parent / name) if name else ()
     return [path for path in places if path.is_file()][:1]

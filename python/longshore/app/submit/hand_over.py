@@ -1,4 +1,4 @@
-"""Hands a prepared run to its service: once, whoever else tries the same, and so that it can be said again."""
+"""Hands a prepared run to its service exactly once, with recovery after a crash."""
 
 from __future__ import annotations
 
@@ -33,16 +33,10 @@ from longshore.world.runs.run_directory import (
 
 @dataclass(frozen=True, kw_only=True)
 class PreparedRun:
-    """A run that only waits to be handed over.
+    """Run that is prepared and ready for submission.
 
-    Attributes
-    ----------
-    site, umask
-        What holds where it goes.
-    made
-        Names of files in its directory that stay if it is refused.
-    keep
-        Whether all of it stays then.
+    `site` and `umask` are those of its site. `made` names files in its directory that stay if it is refused; with
+    `keep` the whole directory stays.
     """
 
     run: RunPaths
@@ -56,13 +50,7 @@ class PreparedRun:
 
 @dataclass(frozen=True, kw_only=True)
 class SubmittedRun:
-    """A run that was handed over.
-
-    Attributes
-    ----------
-    reference
-        What the user can name it by: its id, or its directory where ids cannot be remembered.
-    """
+    """Submitted run; `reference` is its id, or its directory if the registry cannot be written."""
 
     run: RunPaths
     card: RunCard
@@ -72,15 +60,13 @@ class SubmittedRun:
 
 
 def hand_over(prepared: PreparedRun, tell: Keeping) -> SubmittedRun:
-    """Hand a prepared run over.
+    """Hand a prepared run to its service.
 
-    Raises
-    ------
-    LongshoreError
-        It was not taken, and its directory is gone again unless it is to be kept; or somebody else was faster.
+    Raises `LongshoreError` if the run is refused (its directory is removed unless it is kept), or if another process
+    submitted it first.
     """
     run = prepared.run
-    # Said before anything is waited for: somebody else may be handing over a hundred thousand jobs of it.
+    # Printed before waiting for the lock: another process may be submitting a hundred thousand jobs.
     tell.stage("handing the run over")
     with lock_folder(run.root):
         card = read_card(run)
@@ -109,19 +95,9 @@ def hand_over(prepared: PreparedRun, tell: Keeping) -> SubmittedRun:
 
 
 def recovered(run: RunPaths, card: RunCard, service: WmsService, tell: Keeping) -> Submission | None:
-    """What somebody handed over who did not live to say so, if it arrived.
+    """Return the submission that a killed process left unrecorded, if the service has it.
 
-    Parameters
-    ----------
-    run, card, service
-        The run.
-    tell
-        Takes a note of it.
-
-    Raises
-    ------
-    UnreachableError
-        Nobody can tell.
+    Raises `UnreachableError` if the service cannot tell.
     """
     started = None if card.submissions else read_submitting(run)
     if started is None:
@@ -139,32 +115,23 @@ def _submitted(prepared: PreparedRun, card: RunCard, tell: Keeping, *, registere
             _note_submitting(run)
             return prepared.service.submit(run)
     except UnsureError:
-        # What may run must not lose its directory.
+        # A run that may be live must keep its directory.
         raise
     except LongshoreError:
         _take_back(prepared, card, registered=registered)
         raise
     except KeyboardInterrupt:
-        # Too late to take it back: what runs already must not lose its directory.
+        # Too late to undo: a run that is live must keep its directory.
         name = card.id if registered else run.root
         tell.note(f"interrupted while the run was handed over; it may go on. To end it: longshore cancel {name}")
         raise
 
 
 def refuse_if_handed_over(run: RunPaths, card: RunCard, service: WmsService) -> None:
-    """Refuse to hand a run over twice.
+    """Refuse to submit a run twice.
 
-    Parameters
-    ----------
-    run, card, service
-        The run.
-
-    Raises
-    ------
-    SubmissionRefusedError
-        It was handed over.
-    UnreachableError
-        It may have been, and nobody can tell.
+    Raises `SubmissionRefusedError` if it was submitted, `UnreachableError` if that is possible and the service cannot
+    tell.
     """
     hint = (
         f"To see how it stands: longshore report {run.root}; to run again what did not succeed: longshore restart "
@@ -179,7 +146,7 @@ def refuse_if_handed_over(run: RunPaths, card: RunCard, service: WmsService) -> 
     started = read_submitting(run)
     if started is None:
         return
-    # Whoever was at it was killed; the service knows how far it came.
+    # The submitting process was killed; the service knows how much it has.
     alive = is_alive(service, run)
     by = f"'{started.user}' on '{started.host}' began to submit '{run.root}' and did not come to an end"
     if isinstance(alive, Unreachable):
@@ -189,17 +156,9 @@ def refuse_if_handed_over(run: RunPaths, card: RunCard, service: WmsService) -> 
 
 
 def refuse_if_only_prepared(run: RunPaths, card: RunCard) -> None:
-    """Refuse to take up, or run again, what nobody began to hand over.
+    """Refuse to resume or restart a run that was prepared but never submitted.
 
-    Parameters
-    ----------
-    run, card
-        The run.
-
-    Raises
-    ------
-    SubmissionRefusedError
-        Nobody did.
+    Raises `SubmissionRefusedError` for such a run.
     """
     begun = run.journal.is_dir() and any(run.journal.iterdir())
     if not card.submissions and not begun and not run.submitting.exists():
@@ -219,17 +178,17 @@ def _note_submitting(run: RunPaths) -> None:
 
 
 def _registered(run: RunPaths, card: RunCard) -> tuple[bool, str]:
-    """Whether the run can be named by its id from now on, and what it is to be named by."""
+    """Register a run; return whether its id will find it, and the reference for the user."""
     entry = Entry.of(card, str(run.root))
     known = entry_of(card.id)
-    # Prepared by somebody else, a run may have the id of one of ours.
+    # A run prepared by another user may have the id of one of this user's runs.
     registered = (known is None or known.path == entry.path) and register(entry)
     return registered, card.id if registered else str(run.root)
 
 
 def _take_back(prepared: PreparedRun, card: RunCard, *, registered: bool) -> None:
     if prepared.keep:
-        # What cannot be removed asks the service, the next time, whether the run goes on.
+        # If it cannot be removed, the next call asks the service whether the run is live.
         with suppress(OSError):
             prepared.run.submitting.unlink()
     else:

@@ -1,4 +1,4 @@
-"""The stages of a run, each a step from one record to the next: acquire, cluster, transform, prepare, submit."""
+"""Stages of a run, each from one record to the next: acquire, cluster, transform, prepare, submit."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from longshore.world.runs.registry import forget, reserve_id
 
 
 class Stage(StrEnum):
-    """The stages, in their order."""
+    """Stages in order."""
 
     ACQUIRE = "acquire"
     CLUSTER = "cluster"
@@ -30,7 +30,7 @@ class Stage(StrEnum):
 
 
 StageRecord: TypeAlias = ResolvedRun | AcquiredRun | ClusteredRun | RunPlan | PreparedRun | SubmittedRun
-"""A run before the first stage, and after each."""
+"""Record of a run before the first stage and after each."""
 _Wanted = TypeVar("_Wanted", AcquiredRun, ClusteredRun, RunPlan, PreparedRun, SubmittedRun)
 
 
@@ -40,23 +40,10 @@ def advance_run(
     tell: Keeping,
     on_stage: Callable[[StageRecord, float], None] = lambda _record, _seconds: None,
 ) -> _Wanted:
-    """Take a run through the stages, from where it is to the wanted record.
+    """Advance a run through the stages to the wanted record.
 
-    Parameters
-    ----------
-    record
-        The run.
-    wanted
-        Kind of the record to stop at.
-    tell
-        Takes notes and progress.
-    on_stage
-        Is called after each stage with the record and the seconds it took.
-
-    Raises
-    ------
-    LongshoreError
-        A stage failed, and left nothing behind but a quantum graph that was made.
+    `wanted` is the type of the record to stop at. `on_stage` receives the record after each stage and the seconds it
+    took. Raises `LongshoreError` if a stage fails; only a quantum graph that was made stays.
     """
     while not isinstance(record, wanted):
         with telling_of_graph(record, tell):
@@ -67,7 +54,7 @@ def advance_run(
 
 
 def _next(record: StageRecord, tell: Keeping) -> StageRecord:
-    """The one list of stages."""
+    """Run the next stage."""
     match record:
         case ResolvedRun():
             tell.stage("reading the payload")
@@ -89,7 +76,7 @@ def _next(record: StageRecord, tell: Keeping) -> StageRecord:
 
 @contextmanager
 def telling_of_graph(record: StageRecord, tell: Teller) -> Iterator[None]:
-    """Say, when the body fails, that a quantum graph stays: to make it may have taken hours."""
+    """Print how to use a remaining quantum graph if the body fails: making it may have taken hours."""
     try:
         yield
     except BaseException:
@@ -103,8 +90,8 @@ def telling_of_graph(record: StageRecord, tell: Teller) -> Iterator[None]:
 
 @contextmanager
 def reserved_id() -> Iterator[tuple[str, float]]:
-    """An id for a run, and the time it stands for; forgotten again when the body fails."""
-    # The time is that of the id, so that two runs of one second have two names and directories as well.
+    """Reserve an id for a run, with its time; release it if the body fails."""
+    # The time comes from the id, so that two runs of one second differ in name and directory.
     run_id, now = reserve_id(time.time())
     try:
         yield run_id, now

@@ -1,4 +1,4 @@
-"""Keeps the graphs between the stages as text in the run directory, as far as the configuration asks for that."""
+"""Saves intermediate graphs as text in the run directory, as ``saveClusteredQgraph`` and similar keys request."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _CLUSTERED: Final = "bps_clustered_qgraph"
 _WORKFLOW: Final = "bps_generic_workflow"
 
 SavedGraphs: TypeAlias = dict[str, Callable[[], Iterator[bytes]]]
-"""What makes the lines of a file, per name; nothing is made before it is written."""
+"""Producer of lines per file name; lines are generated when written."""
 
 
 def graphs_to_save(
     configuration: Configuration, clustered: ClusteredGraph, workflow: Workflow | None = None
 ) -> SavedGraphs:
-    """The files that ``saveClusteredQgraph``, ``saveGenericWorkflow`` and ``saveDot`` ask for, of what there is."""
+    """Return the requested files of ``saveClusteredQgraph``, ``saveGenericWorkflow`` and ``saveDot``, if available."""
     files: SavedGraphs = {}
     drawn = configuration.flag("saveDot")
     if configuration.flag("saveClusteredQgraph"):
@@ -44,27 +44,16 @@ def graphs_to_save(
 
 
 def write_saved(folder: Path, files: SavedGraphs) -> None:
-    """Write the files into a folder that is there."""
+    """Write the files into an existing folder."""
     for name, lines in files.items():
         create_file(folder / name, lines(), durable=True)
 
 
 def save_alone(run: ResolvedRun, files: SavedGraphs, *, there: bool) -> bool:
-    """Write the files, for a command that writes nothing else; return whether there are any.
+    """Write the files for a command that writes nothing else; return whether there are any.
 
-    Parameters
-    ----------
-    run
-        The run, in whose directory they are put.
-    files
-        The files.
-    there
-        Whether the directory is there already, because a quantum graph was put into it.
-
-    Raises
-    ------
-    FilesError
-        They cannot be written; none of them is left behind.
+    `there` says that the run directory exists because it holds a quantum graph. Raises `FilesError` if they cannot be
+    written; all of them are removed then.
     """
     if not files:
         return False

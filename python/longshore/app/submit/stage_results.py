@@ -1,4 +1,4 @@
-"""Goes through the stages of a run up to one of them, for a command that stops there, and measures each."""
+"""Runs the stages up to a given one for a command that stops there, and measures each."""
 
 from __future__ import annotations
 
@@ -28,25 +28,16 @@ _RECORDS: Final = {
     Stage.TRANSFORM: RunPlan,
     Stage.PREPARE: PreparedRun,
 }
-"""What a run is after the stages at which a command can stop."""
+"""Record after each stage at which a command can stop."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class StageResult:
-    """What a stage made and took.
+    """Result of a stage.
 
-    Attributes
-    ----------
-    made
-        What it made, in words.
-    counts
-        Numbers of what it made: tasks, edges, files, clusters, jobs.
-    labels
-        Number of tasks, clusters or jobs per label.
-    seconds
-        Wall time.
-    peak_memory_b
-        The most memory this process has had up to its end, in bytes.
+    `made` is a phrase for people; `counts` has numbers of tasks, edges, files, clusters or jobs; `labels` has numbers
+    per label. `seconds` is wall time; `peak_memory_b` is the peak memory of this process up to the stage's end, in
+    bytes.
     """
 
     stage: Stage
@@ -65,30 +56,15 @@ def run_stages(
     save_graph: Path | None = None,
     tell: Teller,
 ) -> tuple[list[StageResult], Path | None]:
-    """Go through the stages up to one that is not `Stage.SUBMIT`, for a command that stops there.
+    """Run the stages up to one before `Stage.SUBMIT`, for a command that stops there.
 
-    Parameters
-    ----------
-    path, options, sets, tell
-        As for `resolve_run`.
-    last
-        The last stage.
-    save_graph
-        Where the tasks are written to, as a graph file, if the last stage is `Stage.ACQUIRE`.
-
-    Returns
-    -------
-    tuple
-        What each stage did, and the run directory if one was written, or a quantum graph was put there.
-
-    Raises
-    ------
-    LongshoreError
-        Something is wrong; nothing is left behind.
+    `path` and `overrides` are those of `resolve_run`. `save_graph` is the graph file to write if the last stage is
+    `Stage.ACQUIRE`. Returns the results, and the run directory if one was written or holds a quantum graph. Raises
+    `LongshoreError` on failure; nothing is left behind.
     """
     results: list[StageResult] = []
     keeping = Keeping(tell)
-    # What is prepared keeps its id, though nothing is registered: no run of this user gets that, nor its name.
+    # A prepared run keeps its id without registration: no other run of this user gets its id or name.
     with reserved_id() if last is Stage.PREPARE else nullcontext(("", time.time())) as (run_id, now):
         run = resolve_run(path, overrides, now=now, tell=tell, run_id=run_id)
 
@@ -104,7 +80,7 @@ def run_stages(
 
 
 def _leaves_files(record: StageRecord) -> bool:
-    """Write the graphs that the configuration asks for; return whether there is a run directory."""
+    """Write the requested graphs; return whether a run directory exists."""
     match record:
         case AcquiredRun():
             return bool(record.payload.made)
@@ -117,14 +93,14 @@ def _leaves_files(record: StageRecord) -> bool:
 
 
 def _result(record: StageRecord, seconds: float) -> StageResult:
-    """What the stage made that led to a record."""
+    """Return the result of the stage that made a record."""
     stage, made, counts, labels = _made(record)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     return StageResult(stage=stage, made=made, counts=counts, labels=labels, seconds=seconds, peak_memory_b=peak)
 
 
 def _made(record: StageRecord) -> tuple[Stage, str, dict[str, int], dict[str, int]]:
-    """The stage that led to a record, with what it made in words, in numbers and per label."""
+    """Return the stage that made a record, a phrase for its output, and numbers in total and per label."""
     match record:
         case AcquiredRun():
             graph = record.payload.graph

@@ -1,4 +1,4 @@
-"""Prepares a run and hands it over."""
+"""Prepares a run and submits it (`longshore submit`)."""
 
 from __future__ import annotations
 
@@ -12,23 +12,9 @@ from longshore.app.submit.pipeline import advance_run, reserved_id
 
 
 def submit(path: Path, overrides: Overrides = NO_OVERRIDES, *, tell: Teller) -> SubmittedRun:
-    """Prepare a run and hand it over.
+    """Prepare a run and hand it to its service; `path` is the user's file.
 
-    Parameters
-    ----------
-    path
-        The user's file.
-    options
-        Values of named options, per key of ``bps_cmdline``.
-    sets
-        ``KEY=VALUE`` of the option ``--set``.
-    tell
-        Takes notes and progress.
-
-    Raises
-    ------
-    LongshoreError
-        The run could not be prepared or was not taken; nothing is left behind.
+    Raises `LongshoreError` if the run cannot be prepared or is refused; nothing is left behind.
     """
     keeping = Keeping(tell)
     with reserved_id() as (run_id, now):

@@ -1,4 +1,4 @@
-"""Takes up what was prepared before, and hands it over if nothing that it was made from is different."""
+"""Submits a run that was prepared before, if its inputs are unchanged."""
 
 from __future__ import annotations
 
@@ -31,29 +31,14 @@ _AGAIN: Final = "Prepare it again, or submit it as it was prepared, with --force
 
 
 def take_up(folder: Path, *, force: bool, tell: Teller) -> SubmittedRun:
-    """Hand over a run that was prepared before.
+    """Submit a prepared run from its directory; `force` submits it even if inputs changed.
 
-    Parameters
-    ----------
-    folder
-        Its directory.
-    force
-        Whether to do so even if something that it was made from is different now.
-    tell
-        Takes notes and progress.
-
-    Raises
-    ------
-    RunNotFoundError
-        The directory is none of a run, or was not prepared to its end; or (as `RunUnreadableError`) it is of a newer
-        format.
-    FilesError
-        There is no current directory.
-    SubmissionRefusedError
-        It was submitted already, was moved, something is different, or it was not taken.
+    Raises `RunNotFoundError` if the directory is no run or not completely prepared (`RunUnreadableError` for a newer
+    format), `FilesError` if the current directory does not exist, `SubmissionRefusedError` if the run was submitted
+    or moved, its inputs changed, or the service refuses it.
     """
     keeping = Keeping(tell)
-    current_directory()  # a relative path, and what is compared, needs one
+    current_directory()  # required by relative paths and for the comparison
     run = RunPaths(Path(os.path.realpath(folder)))
     card = _card(run)
     service = find_service(card.service)
@@ -61,13 +46,13 @@ def take_up(folder: Path, *, force: bool, tell: Teller) -> SubmittedRun:
     site, umask = (made.site, made.umask) if made else ("", None)
     prepared = PreparedRun(run=run, card=card, service=service, site=site, umask=umask, keep=True)
     if read_submitting(run) is not None and not card.submissions:
-        # What arrived is as it was when somebody handed it over.
+        # A submitted run is as it was when its process handed it over.
         with lock_folder(run.root):
             arrived = recovered_submission(service, run) is not None
         if arrived:
             return advance_run(prepared, SubmittedRun, keeping)
     refuse_if_handed_over(run, card, service)
-    read_header(run)  # a newer format, or a torn header, is told before anything else
+    read_header(run)  # reports a newer format or a damaged header first
     if made is not None:
         _refuse_if_moved(run, Path(made.root))
     keeping.stage("looking whether anything is different from when it was prepared")
@@ -76,7 +61,7 @@ def take_up(folder: Path, *, force: bool, tell: Teller) -> SubmittedRun:
 
 
 def _card(run: RunPaths) -> RunCard:
-    """The card of the run, or why there is none."""
+    """Return the run's card, or raise why it has none."""
     try:
         return read_card(run)
     except RunNotFoundError as error:
@@ -103,7 +88,7 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _refuse_if_moved(run: RunPaths, made: Path) -> None:
-    """Refuse a directory that was prepared under another name: jobs may name files in it."""
+    """Refuse a directory prepared under another name: jobs may name files in it."""
     if Path(os.path.realpath(made)) == run.root:
         return
     with suppress(OSError):
@@ -116,7 +101,7 @@ def _refuse_if_moved(run: RunPaths, made: Path) -> None:
 
 
 def _changes(run: RunPaths, card: RunCard, made: MadeFrom | None, service: WmsService, *, force: bool) -> list[Problem]:
-    """All that is different."""
+    """Return all changes since the run was prepared."""
     if made is None:
         changes = [Problem(message=f"nothing says what it was prepared from: there is no '{run.made_from.name}'")]
     else:
@@ -126,14 +111,14 @@ def _changes(run: RunPaths, card: RunCard, made: MadeFrom | None, service: WmsSe
             with readable(run):
                 changes += inputs_gone(run)
         except RunUnreadableError:
-            # That somebody wrote into the workflow is said already, unless nobody is going to read that.
+            # Changes of the workflow are already reported, unless the service does not read it.
             if force or not changes:
                 raise
     return changes
 
 
 def _judge(run: RunPaths, changes: Sequence[Problem], tell: Teller, *, force: bool) -> None:
-    """Refuse what is different, or, with force, tell it."""
+    """Refuse changed inputs; with `force`, print them as notes."""
     if force:
         for change in changes:
             place = f"{change.origin}: " if change.origin else ""

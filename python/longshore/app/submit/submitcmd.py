@@ -1,4 +1,4 @@
-"""Makes a run of a single job from a script of the user's: the section ``customJob``."""
+"""Single-job run of a user's script (`longshore submitcmd`), from the section ``customJob``."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ LABEL: Final = "customJob"
 
 @dataclass(frozen=True, kw_only=True)
 class _Script:
-    """The section ``customJob``, its paths looked up."""
+    """Section ``customJob`` with absolute paths."""
 
     executable: Path
     arguments: tuple[str, ...]
     inputs: Mapping[str, Path]
     outputs: Mapping[str, str]
-    """Path as written: a relative one lies in the run directory."""
+    """Paths as written: a relative one is in the run directory."""
 
 
 def submit_script(path: Path, overrides: Overrides = NO_OVERRIDES, *, tell: Teller) -> SubmittedRun:
-    """Prepare a run of one script and hand it over."""
+    """Prepare a run of one script and submit it."""
     keeping = Keeping(tell)
     with reserved_id() as (run_id, now):
         prepared = _prepare(path, overrides, run_id=run_id, now=now, keeping=keeping)
@@ -49,7 +49,7 @@ def submit_script(path: Path, overrides: Overrides = NO_OVERRIDES, *, tell: Tell
 
 
 def prepare_script(path: Path, overrides: Overrides = NO_OVERRIDES, *, tell: Teller) -> PreparedRun:
-    """Write the run directory of one script; its id is not kept."""
+    """Write the run directory of one script; its id is not registered."""
     with reserved_id() as (run_id, now):
         prepared = _prepare(path, overrides, run_id=run_id, now=now, keeping=Keeping(tell))
     forget(run_id)
@@ -103,7 +103,7 @@ def _read(run: ResolvedRun) -> _Script:
     both = [key for key in inputs if key in outputs]
     if both:
         raise ConfigError(f"'{both[0]}' is both an input and an output", origin=outputs[both[0]].origin)
-    # What names a file stays a name until it is known where the job runs.
+    # Names of files stay symbolic until it is known where the job runs.
     scope = run.configuration.scope(curr_pipetask=LABEL)
     delayed = {key: f"<FILE:{key}>" for key in files}
     plain = Expander(config, replace(scope, searchobj=section))
@@ -166,7 +166,7 @@ def _map(section: Node, key: str) -> Mapping[str, Node]:
 
 
 def _executable(path: Path, origin: Origin) -> Path:
-    """The script, once it is certain that a copy of it can be run."""
+    """Return the script's path, after a check that a copy of it can be executed."""
     if not path.is_file():
         what = "is a directory" if path.is_dir() else "does not exist"
         raise FilesError(f"executable '{path}' {what}", origin=origin)

@@ -1,4 +1,4 @@
-"""Makes jobs of clusters: the stage `transform`, which ends in all that the run directory is made from."""
+"""Stage `transform`: makes jobs of clusters, and the complete plan of the run directory."""
 
 from __future__ import annotations
 
@@ -37,26 +37,11 @@ from longshore.plan.transform import transform
 
 @dataclass(frozen=True, kw_only=True)
 class RunPlan:
-    """All that a run directory is made from.
+    """Complete content of a run directory.
 
-    Attributes
-    ----------
-    workflow
-        The jobs.
-    payload
-        The files of the payload, kept with the user's YAML.
-    directories
-        Folders to make.
-    programs
-        Text of programs that jobs run, per path.
-    copies
-        Files that are copied as they are, per path.
-    executables
-        Which of these paths are to be executable.
-    made
-        Names of files that are in the run directory already.
-    saved
-        The graphs between the stages, as far as they are wanted.
+    `payload` files are kept with the user's YAML. `directories` are folders to make. `programs` has texts of programs
+    for jobs, `copies` files to copy, both per path; `executables` says which of these are executable. `made` names
+    files already in the run directory. `saved` are the requested intermediate graphs.
     """
 
     run: ResolvedRun
@@ -71,14 +56,10 @@ class RunPlan:
 
 
 def plan_run(clustered: ClusteredRun, tell: Teller) -> RunPlan:
-    """Turn clusters into jobs, and refuse what can never run.
+    """Turn clusters into jobs, and refuse jobs that can never run.
 
-    Raises
-    ------
-    ConfigError
-        A value is wrong.
-    PreparationError
-        Jobs have no command, ask for more than there is, or something they need is missing.
+    Raises `ConfigError` if a value is wrong, `PreparationError` if jobs have no command, request too much, or need
+    something that is missing.
     """
     run, payload, graph = clustered.run, clustered.payload, clustered.graph
     for note in vain_setup(run.configuration.config):
@@ -86,7 +67,7 @@ def plan_run(clustered: ClusteredRun, tell: Teller) -> RunPlan:
     named = replace(run, configuration=run.configuration.with_values(payload.values))
     tell_of_labels(named, graph, tell)
     profiles = Profiles(named)
-    # Hundreds of thousands of jobs are made and none is dropped; looking for garbage would take half of the time.
+    # Hundreds of thousands of jobs are made and none is dropped; garbage collection would take half of the time.
     with collection_paused():
         compiled = profiles.of_clusters(graph, payload.commands)
         check_commands(graph, compiled, tell)
@@ -114,7 +95,7 @@ def plan_run(clustered: ClusteredRun, tell: Teller) -> RunPlan:
 
 
 def fitted_profile(run: ResolvedRun, label: str, *, searchobj: Node, tell: Teller) -> JobProfile:
-    """The profile of a job that has a section of its own and no ``runQuantumCommand``."""
+    """Return the profile of a job that has its own section and no ``runQuantumCommand``."""
     profiles = Profiles(run)
     profile = profiles.of(label, searchobj=searchobj, with_command=False)
     profiles.tell(tell)
@@ -122,19 +103,19 @@ def fitted_profile(run: ResolvedRun, label: str, *, searchobj: Node, tell: Telle
 
 
 def _special_jobs(run: ResolvedRun, payload: AcquiredPayload, profiles: Profiles) -> SpecialJobs:
-    """The init job and the final job, as far as the configuration wants them."""
+    """Return the init job and the final job, if configured."""
     config = run.configuration.config
     init = None
-    # What all tasks read (a quantum graph), these two read as well.
+    # Inputs of all tasks (a quantum graph) are inputs of these two as well.
     inputs = (RUN_GRAPH,) if RUN_GRAPH in payload.graph.files else ()
     if run.configuration.flag("runInit"):
-        # The command of all tasks, at the root, is none for a job that belongs to no task.
+        # The root's command of all tasks is not for a job without task.
         own = config.at("pipetask", INIT_LABEL, "runQuantumCommand") is not None
         init = init_job(profiles.of(INIT_LABEL, with_command=own), inputs)
     when = when_run(config)
     if when is WhenRun.NEVER:
         return SpecialJobs(init=init)
-    _final_programs(run.configuration)  # what is wrong with its commands is wrong before any job is made
+    _final_programs(run.configuration)  # reports wrong commands before any job is made
     arguments = _final_arguments(run.configuration) if inputs else ()
     final = final_job(profiles.of(FINAL_LABEL, searchobj=config.at("finalJob"), with_command=False), arguments, inputs)
     last = when is WhenRun.SUCCESS
@@ -142,19 +123,10 @@ def _special_jobs(run: ResolvedRun, payload: AcquiredPayload, profiles: Profiles
 
 
 def _final_programs(configuration: ResolvedConfiguration, final: Job | None = None) -> dict[str, str]:
-    """The script of the final job, if there is one, per path in the run directory.
+    """Return the script of the final job, if there is one, per path in the run directory.
 
-    Parameters
-    ----------
-    configuration
-        The configuration.
-    final
-        The job, where it was made already: it may get fewer processors than the configuration asks for.
-
-    Raises
-    ------
-    ConfigError
-        One of its commands is wrong.
+    `final` is the job if already made: it may have fewer processors than configured. Raises `ConfigError` if one of
+    its commands is wrong.
     """
     if when_run(configuration.config) is WhenRun.NEVER:
         return {}
@@ -167,7 +139,7 @@ def _final_programs(configuration: ResolvedConfiguration, final: Job | None = No
 
 
 def _final_arguments(configuration: ResolvedConfiguration) -> tuple[tuple[str, str], ...]:
-    """What the script of the final job is called with for a quantum graph, as in BPS: name and value of each."""
+    """Return names and values of the final job's arguments for a quantum graph, as in BPS."""
     graph = configuration.text("qgraphFile")
     if not graph.startswith("<FILE:"):
         return ()

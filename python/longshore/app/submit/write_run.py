@@ -1,4 +1,4 @@
-"""Writes the run directory: the stage `prepare`."""
+"""Stage `prepare`: writes the run directory."""
 
 from __future__ import annotations
 
@@ -26,13 +26,7 @@ from longshore.world.runs.run_directory import FORMAT, new_run_directory, write_
 
 
 def write_run(plan: RunPlan) -> PreparedRun:
-    """Write the run directory.
-
-    Raises
-    ------
-    FilesError
-        It cannot be written; nothing is left behind.
-    """
+    """Write the run directory; raises `FilesError` if that fails, and leaves nothing behind."""
     run, workflow = plan.run, plan.workflow
     card = RunCard(
         format=FORMAT,
@@ -65,7 +59,7 @@ def write_run(plan: RunPlan) -> PreparedRun:
 
 
 def _fill(draft: RunPaths, plan: RunPlan, mark: str) -> None:
-    """Write all files of a run but ``run.json``, which has its mark."""
+    """Write all files of a run except ``run.json``, which receives its mark."""
     run, workflow = plan.run, plan.workflow
     configuration = run.configuration
     _write_inputs(draft, plan)
@@ -88,7 +82,7 @@ def _fill(draft: RunPaths, plan: RunPlan, mark: str) -> None:
 
 
 def _made(path: Path) -> Path:
-    """The path, with the folder it lies in."""
+    """Create the folder of a path and return the path."""
     path.parent.mkdir(parents=True, exist_ok=True)
     return path
 
@@ -100,10 +94,10 @@ def _write_inputs(draft: RunPaths, plan: RunPlan) -> None:
     contents += [(path, None) for path in plan.payload]
     for number, (path, content) in enumerate(contents):
         target = draft.inputs / path.name
-        # Files of one name from several folders are kept side by side.
+        # Files of one name from several folders get different names.
         target = target if not target.exists() else draft.inputs / f"{number}_{path.name}"
         if content is None:
-            shutil.copyfile(path, target)  # which may be large
+            shutil.copyfile(path, target)  # may be large
         else:
             create_file(target, [content])
 
