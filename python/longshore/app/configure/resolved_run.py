@@ -222,7 +222,7 @@ def _most_at_once(configuration: Configuration, key: str) -> dict[str, int]:
 
 
 def _of_run(configuration: Configuration, service: WmsService) -> dict[str, YamlValue]:
-    """Return the run's values in the service's own section; a map's keys are variables within the map."""
+    """Return the run's values of the service's own keys; a map's keys are variables within the map."""
     config, scope = configuration.config, configuration.scope()
     found: dict[str, YamlValue] = {}
     for key in service.traits.run_keys:

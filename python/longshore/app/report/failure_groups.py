@@ -74,8 +74,8 @@ class FailedJobs:
     def exit_codes(self) -> dict[str, ExitCodes]:
         """Return the exit codes of failed and held jobs per label, counted as in BPS.
 
-        A job held by the workload manager counts with its signal, else with the hold's code; a job held by a user
-        counts as ended well.
+        A job that the workload manager holds counts with its exit code or signal, else with the hold's code. A job that
+        a user holds does not count: it has not failed.
         """
         codes: dict[str, dict[int, int]] = {label: {} for label in self.labels}
         unknown = dict.fromkeys(self.labels, 0)

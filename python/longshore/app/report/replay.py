@@ -31,8 +31,8 @@ class Replay:
 
     `alive` is whether an engine lives; `details` requests job reports.
 
-    `unreachable` is why the workload manager did not answer, empty if it did. `silent` means that nothing is known:
-    the manager did not answer, or the run was submitted but has neither events nor a coming engine. `unwatched` means
+    `unreachable` is why the workload manager did not answer, empty if it did. `silent` means that no event is known:
+    the manager did not answer, or the submitted run has no event and no engine to come. `unwatched` means
     not finished and without engine. `last` is life and number of the last event; `mark` is the position after it.
     `held` are jobs that the workload manager holds until a person releases them.
     """

@@ -1,4 +1,4 @@
-"""Run summary: time left, longest running jobs, wait reasons, failures and throughput."""
+"""Run summary: time left, longest running jobs, wait reasons and failures."""
 
 from __future__ import annotations
 

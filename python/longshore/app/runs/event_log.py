@@ -62,7 +62,7 @@ class RunEvents:
                 return
             if over:
                 if self._place == (0, 0):
-                    # Without events, a reader that does not follow gets the error as it is.
+                    # Nothing was read: report the cause as iteration without following does.
                     yield from self
                 self.lost = not self._finished
                 return

@@ -111,7 +111,7 @@ def _changes(run: RunPaths, card: RunCard, made: MadeFrom | None, service: WmsSe
             with readable(run):
                 changes += inputs_gone(run)
         except RunUnreadableError:
-            # Changes of the workflow are already reported, unless the service does not read it.
+            # The refusal names the changed workflow; with `force` or without changes, this error does.
             if force or not changes:
                 raise
     return changes

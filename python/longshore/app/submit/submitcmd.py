@@ -31,7 +31,7 @@ LABEL: Final = "customJob"
 
 @dataclass(frozen=True, kw_only=True)
 class _Script:
-    """Section ``customJob`` with absolute paths."""
+    """Section ``customJob`` with resolved paths."""
 
     executable: Path
     arguments: tuple[str, ...]
