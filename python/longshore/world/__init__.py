@@ -1,1 +1,1 @@
-"""The doors to the world: YAML files, shipped data, programs, run directories, the registry and the clock."""
+"""Access to the outside: files, YAML, programs, processes, run directories, the registry and the clock."""

@@ -1,4 +1,4 @@
-"""The clock, so that everything that asks for the time can be given another."""
+"""Clock protocol and the system clock, injected so that tests can control time."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """What is asked of a clock."""
+    """Source of wall-clock and monotonic time."""
 
     def now(self) -> float:
-        """Seconds since the epoch (UTC); may jump."""
+        """Return seconds since the epoch (UTC); may jump."""
 
     def elapsed(self) -> float:
-        """Seconds from some fixed moment; never jumps."""
+        """Return monotonic seconds from an arbitrary origin; never jumps."""
 
 
 class SystemClock:
-    """The clock of this host."""
+    """Clock of this host."""
 
     def now(self) -> float:
-        """Seconds since the epoch (UTC); may jump."""
+        """Return seconds since the epoch (UTC); may jump."""
         return time.time()
 
     def elapsed(self) -> float:
-        """Seconds from some fixed moment; never jumps."""
+        """Return monotonic seconds from an arbitrary origin; never jumps."""
         return time.monotonic()
 
 
 def timestamp(seconds: float) -> str:
-    """BPS's way of writing a moment in names: ``20261120T092700Z``."""
+    """Format a time as BPS does in names: ``20261120T092700Z``."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y%m%dT%H%M%SZ")

@@ -1,4 +1,4 @@
-"""Who and where we are: user, host, boot, the processors and memory of this machine, and which processes live."""
+"""User, host, boot, processors and memory of this machine, and its processes from ``/proc``."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 
 _PROC = Path("/proc")
 _START_TICKS = 19
-"""Place of a process's start time in ``/proc/PID/stat``, counted from the state that follows the name (see proc(5))."""
+"""Position of a process's start time in ``/proc/PID/stat``, counted from the state after the name (see proc(5))."""
 
 
 def user_name() -> str:
-    """The login name of whoever runs this, or the number where there is no name."""
+    """Return the user's login name, or the user id when it has no name."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):
@@ -21,12 +21,12 @@ def user_name() -> str:
 
 
 def host_name() -> str:
-    """This host's own name."""
+    """Return this host's own name."""
     return os.uname().nodename
 
 
 def boot_id() -> str:
-    """The kernel's name for this boot; empty where it has none."""
+    """Return the kernel's id of this boot; empty where it has none."""
     try:
         return (_PROC / "sys/kernel/random/boot_id").read_text("utf-8").strip()
     except OSError:
@@ -34,24 +34,19 @@ def boot_id() -> str:
 
 
 def usable_cpus() -> int:
-    """Processors this process may use."""
+    """Count the processors that this process may use."""
     return len(os.sched_getaffinity(0))
 
 
 def physical_memory() -> int:
-    """Memory of this machine, in bytes."""
+    """Return this machine's memory, in bytes."""
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def started_at(pid: int, *, remains: bool = False) -> float | None:
-    """Seconds from boot to the start of a process; ``None`` when there is none of that number.
+    """Return the seconds from boot to the start of a process; ``None`` when there is no such process.
 
-    Parameters
-    ----------
-    pid
-        Its number.
-    remains
-        Whether one that has ended, and that its parent has not yet asked about, still counts.
+    With `remains`, a zombie (ended, not yet reaped by its parent) counts too.
     """
     fields = _stat(pid)
     if fields is None or (fields[0] in "ZX" and not remains):
@@ -60,23 +55,23 @@ def started_at(pid: int, *, remains: bool = False) -> float | None:
 
 
 def _stat(pid: int) -> list[str] | None:
-    """What the kernel says of a process, from its state on; ``None`` when there is none of that number."""
+    """Return the fields of ``/proc/PID/stat`` from the state on; ``None`` when there is no such process."""
     try:
         stat = (_PROC / str(pid) / "stat").read_text("utf-8", errors="replace")
     except OSError:
         return None
-    # The name in parentheses may itself hold spaces and parentheses.
+    # The name in parentheses may itself contain spaces and parentheses.
     return stat.rpartition(")")[2].split()
 
 
 def is_same_process(pid: int, up: float, *, remains: bool = False) -> bool:
-    """Whether the process of that number is the one that was started about `up` seconds after boot."""
+    """Whether a process id still belongs to the process that started about `up` seconds after boot."""
     start = started_at(pid, remains=remains)
     return start is not None and abs(start - up) < 1.0
 
 
 def process_name(pid: int) -> str:
-    """The name of a process's program, as the kernel keeps it (15 bytes); empty when there is none of that number."""
+    """Return a process's program name as the kernel keeps it (15 bytes); empty when there is no such process."""
     try:
         return (_PROC / str(pid) / "comm").read_text("utf-8", errors="replace").rstrip("\n")
     except OSError:
@@ -84,7 +79,7 @@ def process_name(pid: int) -> str:
 
 
 def command_of(pid: int) -> list[str]:
-    """The words a process was started with; none when there is none of that number."""
+    """Return a process's command line; empty when there is no such process."""
     try:
         return (_PROC / str(pid) / "cmdline").read_bytes().decode("utf-8", "replace").split("\0")[:-1]
     except OSError:
@@ -92,7 +87,7 @@ def command_of(pid: int) -> list[str]:
 
 
 def descendants(pid: int) -> list[int]:
-    """Processes that a process made, those that these made, and so on; not what is already dead."""
+    """List all descendants of a process, without zombies."""
     children: dict[int, list[int]] = {}
     for entry in os.listdir(_PROC):
         fields = _stat(int(entry)) if entry.isdigit() else None
@@ -108,7 +103,7 @@ def descendants(pid: int) -> list[int]:
 
 
 def processes_with(variable: str, value: str) -> Iterator[tuple[int, dict[str, str]]]:
-    """Processes we may look into whose environment has that variable and value, with their environment."""
+    """Find the readable processes whose environment has a variable with this value; yields id and environment."""
     wanted = f"{variable}={value}".encode()
     for entry in os.listdir(_PROC):
         if not entry.isdigit():

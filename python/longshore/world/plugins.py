@@ -1,7 +1,7 @@
-"""Finds what packages register in groups of entry points, and the files a package ships beside its code.
+"""Plug-in discovery: entry points by group and name, and the files that plug-in packages ship.
 
-Longshore's own services are entries of the same kind. They come from `entry_points.txt`, so that a checkout that is not
-installed has them, and so that commands that need no other need not search all installed packages.
+Longshore registers its own services in the same groups. They are read from `entry_points.txt`: a checkout that is not
+installed has them, and commands that need no other plug-in do not search all installed packages.
 """
 
 from __future__ import annotations
@@ -17,29 +17,22 @@ from typing import Any, Final
 import msgspec
 
 SERVICES: Final = "longshore.wms"
-"""Group of services."""
+"""Entry-point group of services."""
 GRAPH_SOURCES: Final = "longshore.graphs"
-"""Group of sources of task graphs."""
+"""Entry-point group of sources of task graphs."""
 CLUSTERING: Final = "longshore.clustering"
-"""Group of clustering algorithms."""
+"""Entry-point group of clustering algorithms."""
 SITES: Final = "longshore.sites"
-"""Group in which a package names a package of its own that holds profiles of sites."""
+"""Entry-point group in which a package names a sub-package that holds site profiles."""
 
 _BUILT_IN: Final = Path(__file__).resolve().parent.parent / "entry_points.txt"
 _GROUPS: Final = "longshore."
 
 
 class Plugin(msgspec.Struct, frozen=True):
-    """One entry point.
+    """An entry point: its name, and the module and attribute that define its class or function.
 
-    Attributes
-    ----------
-    name
-        Name under which it is registered.
-    module, attribute
-        Where its class or function is defined.
-    built_in
-        Whether Longshore itself registers it.
+    `built_in` is true when Longshore itself registers it.
     """
 
     name: str
@@ -50,16 +43,13 @@ class Plugin(msgspec.Struct, frozen=True):
     def load(self) -> Any:
         """Import the class or function.
 
-        Raises
-        ------
-        ImportError, AttributeError, ValueError, TypeError
-            It cannot be imported.
+        Raises `ImportError`, `AttributeError`, `ValueError` or `TypeError` when the import fails.
         """
         return reduce(getattr, filter(None, self.attribute.split(".")), importlib.import_module(self.module))
 
     @property
     def folder(self) -> Path | None:
-        """Folder of its package, where the files it ships lie."""
+        """Return the folder of the plug-in's package, which holds the files it ships."""
         return package_folder(self.module)
 
     @property
@@ -69,25 +59,22 @@ class Plugin(msgspec.Struct, frozen=True):
 
 
 def built_in(group: str) -> Mapping[str, Plugin]:
-    """Longshore's own entries of a group, by name."""
+    """Return Longshore's own entries of a group, by name."""
     return _built_in().get(group, {})
 
 
 def registered(group: str) -> Mapping[str, Plugin]:
-    """All entries of a group, by name; an installed package cannot replace a built-in one."""
+    """Return all entries of a group, by name; an installed package cannot replace a built-in one."""
     return {**_installed(tuple(sys.path)).get(group, {}), **built_in(group)}
 
 
 def find_plugin(group: str, name: str) -> Plugin | None:
-    """The entry of a name; installed packages are searched only where Longshore has none."""
+    """Find the entry of a name; searches installed packages only when Longshore has no such entry."""
     return built_in(group).get(name) or registered(group).get(name)
 
 
 def package_folder(module: str) -> Path | None:
-    """Folder of the package that has a module; ``None`` where the module is in no package.
-
-    No module is imported for it.
-    """
+    """Return the folder of a module's package without importing it; ``None`` when the module is in no package."""
     top, *parts = module.split(".")
     try:
         spec = find_spec(top) if top else None
@@ -105,7 +92,7 @@ def package_folder(module: str) -> Path | None:
 
 
 def template_texts(service: type) -> dict[str, str]:
-    """Text of each template that a service ships, by file name without ``.j2``; a subclass has those of its parents."""
+    """Return the text of each template a service ships, by file name without ``.j2``; subclasses inherit templates."""
     texts: dict[str, str] = {}
     for parent in reversed(service.__mro__):
         if folder := package_folder(parent.__module__):
@@ -129,7 +116,7 @@ def _built_in() -> dict[str, dict[str, Plugin]]:
 
 @cache
 def _installed(_path: tuple[str, ...]) -> dict[str, dict[str, Plugin]]:
-    """The entries of installed packages, by group and name, for one search path."""
+    """Entries of installed packages on one search path, by group and name."""
     from importlib.metadata import distributions  # 15 ms, which most commands need not spend
 
     groups: dict[str, dict[str, Plugin]] = {}

@@ -1,4 +1,4 @@
-"""Finds the files Longshore ships: in a wheel they lie inside the package, in a source tree beside it."""
+"""Location of the files Longshore ships: inside the package in a wheel, beside it in a source tree."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ _SHIPPED = _IN_WHEEL if _IN_WHEEL.is_dir() else _PACKAGE.parent.parent
 
 
 def shipped(*parts: str) -> Path:
-    """Path of a shipped file or folder, such as ``shipped("etc", "defaults.yaml")``."""
+    """Return the path of a shipped file or folder, such as ``shipped("etc", "defaults.yaml")``."""
     return _SHIPPED.joinpath(*parts)

@@ -1,1 +1,1 @@
-"""Files, locks and permissions."""
+"""Atomic writes, locks, permissions, links, and the presence and fingerprints of files."""

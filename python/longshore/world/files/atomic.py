@@ -1,4 +1,4 @@
-"""Writes and opens files: a reader sees the old content or the new one, never a part of it.
+"""Atomic file writes, appends and moves: readers see the old content or the new, never a part.
 
 The keeper, which runs without this package, writes its own files.
 """
@@ -20,20 +20,15 @@ _Record = TypeVar("_Record")
 
 
 def draft_path(path: Path) -> Path:
-    """A name beside a file or folder for its unfinished version; hidden, and nobody can guess it."""
+    """Return a hidden, unguessable name beside a path for its unfinished version."""
     return path.with_name(f".{path.name[:200]}.{os.urandom(6).hex()}.draft")
 
 
 @contextmanager
 def atomic_file(path: Path, *, durable: bool = False) -> Iterator[BinaryIO]:
-    """Open a draft that replaces the file when the body ends well, and is removed when it fails.
+    """Open a draft that replaces the file when the body succeeds, and is removed when it fails.
 
-    Parameters
-    ----------
-    path
-        The file.
-    durable
-        Whether the content must be on disk before the file gets its name.
+    With `durable`, the content is on disk before the file gets its name.
     """
     draft = draft_path(path)
     try:
@@ -55,13 +50,7 @@ def write_atomically(path: Path, content: bytes | str, *, durable: bool = False)
 
 
 def create_atomically(path: Path, content: bytes) -> None:
-    """Create a file with its content, durably.
-
-    Raises
-    ------
-    FileExistsError
-        The file exists.
-    """
+    """Create a file with its content, durably; raises `FileExistsError` when it exists."""
     draft = draft_path(path)
     try:
         create_file(draft, [content], durable=True)
@@ -77,12 +66,9 @@ def create_atomically(path: Path, content: bytes) -> None:
 
 
 def create_file(path: Path, pieces: Iterable[bytes], *, durable: bool = False) -> None:
-    """Create a file and write to it in place, for folders that have no readers yet.
+    """Create a file and write it in place, for folders that have no readers yet.
 
-    Raises
-    ------
-    FileExistsError
-        The file exists.
+    Raises `FileExistsError` when the file exists.
     """
     with path.open("xb", _BUFFER) as file:
         file.writelines(pieces)
@@ -91,12 +77,12 @@ def create_file(path: Path, pieces: Iterable[bytes], *, durable: bool = False) -
 
 
 def move(source: Path, target: Path) -> None:
-    """Give a file or folder another name, and replace the file that has this name."""
+    """Rename a file or folder; replaces a file of the new name."""
     source.replace(target)
 
 
 def read_record(path: Path, kind: type[_Record]) -> _Record | None:
-    """Read a JSON record that can be made again; ``None`` where it is missing or unreadable."""
+    """Read a JSON record that can be recreated; ``None`` when it is missing or unreadable."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=kind)
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
@@ -104,12 +90,9 @@ def read_record(path: Path, kind: type[_Record]) -> _Record | None:
 
 
 def open_to_read(path: Path) -> int:
-    """Open a regular file, for `os.pread`.
+    """Open a regular file for `os.pread`.
 
-    Raises
-    ------
-    OSError
-        The file cannot be read, or is a pipe or another special file.
+    Raises `OSError` when it cannot be read, or is a pipe or another special file.
     """
     # O_NONBLOCK: opening a pipe must not wait for a writer.
     file = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
@@ -120,12 +103,12 @@ def open_to_read(path: Path) -> int:
 
 
 def open_to_append(path: Path) -> BinaryIO:
-    """Open a file, created if missing, whose new content goes behind the old, for another process to write."""
+    """Open a file for another process to append to; creates it if missing."""
     return path.open("ab")
 
 
 def file_system_time(folder: Path) -> float:
-    """The time on the clock that dates the files of a folder."""
+    """Return the time on the clock that dates a folder's files, which may be a file server's."""
     probe = draft_path(folder / "clock")
     create_file(probe, ())
     try:
@@ -135,18 +118,15 @@ def file_system_time(folder: Path) -> float:
 
 
 def is_at(file: int, path: Path) -> bool:
-    """Whether an open file is the one of that name.
+    """Whether an open file is still the one at a path.
 
-    Raises
-    ------
-    OSError
-        It cannot be told, or (as `FileNotFoundError`) there is no file of that name.
+    Raises `FileNotFoundError` when the path does not exist, and `OSError` when that cannot be determined.
     """
     return os.path.samestat(path.stat(), os.fstat(file))
 
 
 class AppendedFile:
-    """A file that only grows. What cannot be written is kept, and the next call goes on from there."""
+    """An append-only file; content that cannot be written is kept, and the next call continues there."""
 
     def __init__(self, path: Path) -> None:
         self.file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
@@ -154,25 +134,25 @@ class AppendedFile:
         self._durable = True
 
     def add(self, line: bytes) -> None:
-        """Add to what `flush` writes."""
+        """Add a line to the content that `flush` writes."""
         self._buffer += line
 
     def flush(self) -> None:
-        """Write what was added, without waiting for the disk."""
+        """Write the added content, without waiting for the disk."""
         while self._buffer:
             self._durable = False
             written = os.write(self.file, self._buffer)
             del self._buffer[:written]
 
     def commit(self) -> None:
-        """Write what was added and wait until it is on disk."""
+        """Write the added content and wait until it is on disk."""
         self.flush()
         if not self._durable:
             os.fdatasync(self.file)
             self._durable = True
 
     def close(self) -> None:
-        """Close the file; what was not flushed is lost."""
+        """Close the file; content not yet flushed is lost."""
         os.close(self.file)
 
 

@@ -1,4 +1,4 @@
-"""Takes the footprints of files, and says what became of a file since."""
+"""Fingerprints of files, and the differences of a file from its earlier fingerprint."""
 
 from __future__ import annotations
 
@@ -9,14 +9,9 @@ from longshore.model.run.fingerprint import Footprint
 
 
 def footprint(path: Path, name: str = "") -> Footprint | None:
-    """The footprint of a file; ``None`` where there is none, or it may not be read.
+    """Take the fingerprint of a file; ``None`` when it is missing or unreadable.
 
-    Parameters
-    ----------
-    path
-        The file.
-    name
-        What it is called in the footprint; its absolute path, unless something else is said.
+    `name` replaces the file's absolute path in the fingerprint.
     """
     try:
         about = path.stat()
@@ -28,15 +23,7 @@ def footprint(path: Path, name: str = "") -> Footprint | None:
 
 
 def what_became(before: Footprint, root: Path) -> str:
-    """What is different about a file, in words; empty where nothing is.
-
-    Parameters
-    ----------
-    before
-        The file as it was.
-    root
-        Where relative paths are seen from.
-    """
+    """Describe how a file differs from its fingerprint; empty when it is the same. Relative paths start at `root`."""
     path = root / before.path
     try:
         about = path.stat()
@@ -47,7 +34,7 @@ def what_became(before: Footprint, root: Path) -> str:
     if about.st_size != before.size:
         return f"has another content now: {about.st_size:,} bytes, and {before.size:,} then"
     if about.st_mtime_ns == before.mtime_ns:
-        # What was written within the same tick of the clock, and is as long, is told apart by nobody.
+        # A change within one tick of the clock that keeps the length cannot be detected.
         return ""
     now = footprint(path)
     if now is None:

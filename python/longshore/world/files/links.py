@@ -1,4 +1,4 @@
-"""Makes links named by run ids, for people who know only the id."""
+"""Links named by run ids, for users who know only a run's id."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from pathlib import Path
 
 
 def link_by_id(folder: Path, run_id: str, target: Path) -> str:
-    """Make ``<folder>/<run id>`` lead to a run directory, and say in a line what became of that.
+    """Link ``<folder>/<run id>`` to a run directory; return a line that reports the result.
 
-    A link that leads elsewhere is left alone: it may be all that somebody remembers another run by.
+    A link to another target stays: it may be the user's only reference to another run.
     """
     link = folder / run_id
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        # `Path.resolve` would fail on a link that leads to itself.
+        # `Path.resolve` would fail on a link that points to itself.
         if link.is_symlink() and os.path.realpath(link) == os.path.realpath(target):
             return f"Made id softlink: {link}"
         link.symlink_to(target, target_is_directory=True)

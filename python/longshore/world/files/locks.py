@@ -1,6 +1,6 @@
-"""Locks files (flock). A lock ends with the process that holds it, at the latest.
+"""File locks (flock), released at the latest when the process that holds them ends.
 
-The keeper, which runs without this package, locks its own file; `is_locked` sees that, too.
+The keeper, which runs without this package, locks its own file; `is_locked` sees that lock too.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _POLL_S: Final = 0.02
 
 
 class Lock:
-    """A lock that this process holds, on an open file."""
+    """A lock that this process holds on an open file."""
 
     def __init__(self, file: int) -> None:
         self.file = file
@@ -38,25 +38,10 @@ class Lock:
 
 
 def take_lock(path: Path, *, wait_s: float = 0.0, create: bool = True, mode: int = 0o600) -> Lock:
-    """Lock a file.
+    """Lock a file, waiting up to `wait_s` seconds for another holder.
 
-    Parameters
-    ----------
-    path
-        The file.
-    wait_s
-        How long to wait for another holder.
-    create
-        Whether to create the file if it is missing.
-    mode
-        Permissions of a new file.
-
-    Raises
-    ------
-    BlockingIOError
-        Another holder has it.
-    OSError
-        The file cannot be opened, or its file system has no locks.
+    A missing file is created with the permissions `mode`, unless `create` is false. Raises `BlockingIOError` when
+    another holder has the lock, and `OSError` when the file cannot be opened or its file system has no locks.
     """
     latest = time.monotonic() + wait_s
     while True:
@@ -69,12 +54,12 @@ def take_lock(path: Path, *, wait_s: float = 0.0, create: bool = True, mode: int
         except BaseException:
             os.close(file)
             raise
-        # The holder removed the file, or put another in its place.
+        # The holder removed the file, or replaced it.
         os.close(file)
 
 
 def lock_folder(folder: Path) -> Lock:
-    """Lock a folder, however long that takes; without effect where its file system has no locks."""
+    """Lock a folder, waiting without limit; has no effect where the file system has no locks."""
     file = os.open(folder, os.O_RDONLY)
     with suppress(OSError):
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -82,19 +67,16 @@ def lock_folder(folder: Path) -> Lock:
 
 
 def is_locked(path: Path) -> bool:
-    """Whether a process of this host, or one whose locks are seen here, holds the lock of a file.
+    """Whether a process holds the lock of a file, on this host or on one whose locks are visible here.
 
-    Raises
-    ------
-    OSError
-        The file cannot be read, or its file system has no locks.
+    Raises `OSError` when the file cannot be read or its file system has no locks.
     """
     try:
         file = os.open(path, os.O_RDONLY)
     except FileNotFoundError:
         return is_there(path) and is_locked(path)
     try:
-        # A shared lock, so that two who look at once do not take each other for the holder.
+        # A shared lock, so that two concurrent callers do not take each other for the holder.
         fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True

@@ -1,4 +1,4 @@
-"""Turns the end of a log, however long and whatever is in it, into a few lines of text."""
+"""Last lines of a log as clean text, for logs of any length and content."""
 
 from __future__ import annotations
 
@@ -10,25 +10,18 @@ from typing import Final
 from longshore.world.files.atomic import open_to_read
 
 _MOST_B: Final = 64 * 1024
-"""Read from the end of a log; a line that is longer is cut."""
+"""Bytes read from the end of a log; a longer line is cut."""
 _LONGEST: Final = 500
-"""Signs of a line that are shown."""
+"""Characters of a line that are shown."""
 _COLOUR: Final = re.compile(r"\x1b\[[0-9;:]*[mK]")
-"""What programs write to colour their output; it means nothing in a file."""
+"""Escape sequences for colours and erasing, meaningless in a file."""
 
 
 def tail(path: Path, lines: int) -> tuple[str, ...] | None:
-    r"""The last lines of a log that are not empty at its end; ``None`` if it cannot be read.
+    r"""Return the last lines of a log without trailing empty ones; ``None`` if it cannot be read.
 
-    Colours are taken out, and of a line that was rewritten in place (``\r``) the last version stays; every other sign
-    is left as it is, so whoever shows it to a terminal has to spell it out.
-
-    Parameters
-    ----------
-    path
-        The log.
-    lines
-        How many at most.
+    Removes colours, and keeps only the last version of a line that was rewritten in place (``\r``). All other control
+    characters stay, so a caller that prints to a terminal must escape them.
     """
     try:
         file = open_to_read(path)
@@ -43,7 +36,7 @@ def tail(path: Path, lines: int) -> tuple[str, ...] | None:
         os.close(file)
     found = text.rstrip().split("\n")
     if begin and found[1:]:
-        # The first one was probably cut.
+        # The first line is probably cut.
         del found[0]
     return tuple(map(_one_line, found[-lines:])) if text.strip() else ()
 

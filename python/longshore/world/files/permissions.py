@@ -1,4 +1,4 @@
-"""Gives files of runs the permissions and the group that a site wants them to have."""
+"""Permissions and group of a run's files, as a site configures them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from longshore.errors import FilesError
 
 @contextmanager
 def permissions(umask: int | None) -> Iterator[None]:
-    """Make files with a umask of the site's; ``None`` leaves the user's."""
+    """Apply a site's umask while the body runs; ``None`` keeps the user's."""
     if umask is None:
         yield
         return
@@ -25,12 +25,9 @@ def permissions(umask: int | None) -> Iterator[None]:
 
 
 def give_to_group(folder: Path, group: str) -> None:
-    """Give a new folder, and all that will be made in it, to a group, by its name or number.
+    """Give a new folder, and everything created in it later, to a group (name or number).
 
-    Raises
-    ------
-    FilesError
-        There is no such group, or we are no member of it.
+    Raises `FilesError` when there is no such group, or the user is not a member.
     """
     try:
         shutil.chown(folder, group=int(group) if group.isdigit() else group)

@@ -1,4 +1,4 @@
-"""Says whether a file is really absent: a network file system may remember for half a minute that there was none."""
+"""Reliable test for a file's absence on network file systems, which cache "no such file" for up to half a minute."""
 
 from __future__ import annotations
 
@@ -11,15 +11,11 @@ _MOUNTS: Final = Path("/proc/self/mountinfo")
 
 
 def is_there(path: Path) -> bool:
-    """Whether there is something of that name, asked so that a network file system looks anew.
+    """Whether a path exists, asked so that a network file system checks again.
 
-    Opening a directory makes NFS compare it with the server's; what it remembered of names that were not there is void
-    when it changed. Only then is a file that cannot be found believed absent.
-
-    Raises
-    ------
-    OSError
-        It cannot be told: no credentials, say, or no answer. That is no proof of absence.
+    Opening a directory makes NFS compare it with the server's; if it changed, NFS discards the names it had cached as
+    missing. Only then is a missing file believed absent. Raises `OSError` when that cannot be determined, for want of
+    credentials or of an answer: that is no proof of absence.
     """
     try:
         folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -37,14 +33,9 @@ def is_there(path: Path) -> bool:
 
 
 def is_surely_local(folder: Path, *, mounts: Path = _MOUNTS) -> bool:
-    """Whether a folder lies on a file system of this host alone, which never remembers wrongly what is not there.
+    """Whether a folder is certainly on a local file system, which never caches missing names wrongly.
 
-    Parameters
-    ----------
-    folder
-        The folder.
-    mounts
-        What the kernel says of all mounts; see proc(5).
+    `mounts` is the kernel's table of mounts; see proc(5).
     """
     try:
         device = folder.stat().st_dev

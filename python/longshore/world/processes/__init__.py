@@ -1,1 +1,1 @@
-"""Programs and processes, and calls that are shared or limited."""
+"""Programs, processes, background calls, and caches and rate limits that processes share."""

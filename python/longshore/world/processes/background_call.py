@@ -1,4 +1,4 @@
-"""Puts a question that may take long in a thread of its own, so that whoever asks can go on meanwhile."""
+"""Background call: runs one slow function at a time in a thread while the caller continues."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ _Answer = TypeVar("_Answer")
 
 
 class Aside(Generic[_Answer]):
-    """One question at a time, and its answer when it is there."""
+    """One function call at a time in a background thread, and its result once it is ready."""
 
     def __init__(self) -> None:
         self._answers: SimpleQueue[_Answer | BaseException] = SimpleQueue()
         self.busy = False
-        """Whether a question was put whose answer nobody has taken."""
+        """Whether a call was started whose result has not been taken."""
 
     def ask(self, question: Callable[[], _Answer]) -> None:
-        """Put a question; while one is open, no other."""
+        """Start a call; ignored while another is pending."""
         if self.busy:
             raise RuntimeError("one question at a time")
         self.busy = True
@@ -27,14 +27,14 @@ class Aside(Generic[_Answer]):
         def answer() -> None:
             try:
                 self._answers.put(question())
-            except BaseException as error:  # noqa: BLE001 - it is raised where the answer is taken
+            except BaseException as error:  # noqa: BLE001 - it is raised where the result is taken
                 self._answers.put(error)
 
-        # Whoever ends does not wait for a program that hangs.
+        # A daemon thread: this process does not wait for a hanging program when it exits.
         threading.Thread(target=answer, name="aside", daemon=True).start()
 
     def take(self, *, timeout_s: float = 0.0) -> list[_Answer]:
-        """The answer, if it is there within a time; an error of the question is raised here."""
+        """Return the result if it is ready within `timeout_s`, else an empty list; raises the call's exception."""
         if not self.busy:
             return []
         try:

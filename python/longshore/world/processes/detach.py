@@ -1,4 +1,4 @@
-"""Starts a process that outlives the terminal it was started from."""
+"""Detached start of a process that outlives its terminal: a new session, or a systemd scope."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from longshore.world.files.atomic import open_to_append
 from longshore.world.host import user_name
 
 _ASK_S = 5.0
-"""Seconds systemd may take to answer."""
+"""Seconds to wait for systemd's answer."""
 
 
 class Detaching(NamedTuple):
-    """A way to detach."""
+    """A way to detach a process."""
 
     prefix: tuple[str, ...]
-    """Words before the command."""
+    """Words in front of the command."""
     description: str
 
 
 def how_to_detach() -> Detaching:
-    """The best way this host offers.
+    """Choose the most robust way to detach that this host offers.
 
     A session of its own survives a closed terminal. Where systemd ends all processes of a user at logout, only a scope
-    of a user who lingers survives that too.
+    of a user with lingering enabled survives that too.
     """
     if _lingers():
         return Detaching(
@@ -39,12 +39,9 @@ def how_to_detach() -> Detaching:
 
 
 def start_detached(command: Sequence[str], *, log: Path) -> tuple[subprocess.Popen[bytes], Detaching]:
-    """Start a command in the background, its output appended to a file.
+    """Start a command in the background, with its output appended to a file.
 
-    Raises
-    ------
-    OSError
-        It cannot be started, or the file cannot be written.
+    Raises `OSError` when the command cannot be started, or the file cannot be written.
     """
     how = how_to_detach()
     with open_to_append(log) as output:

@@ -1,4 +1,4 @@
-"""Runs a program to its end with all it says in a file, however long it takes; whoever interrupts us ends it, too."""
+"""Runner of a long program with its output in a file; an interrupt of Longshore ends the program too."""
 
 from __future__ import annotations
 
@@ -15,37 +15,22 @@ from typing import Final
 from longshore.world.files.atomic import open_to_append
 
 _GRACE_S: Final = 10.0
-"""Time that a program has to end when it is asked to, before it is ended by force."""
+"""Seconds from the request to end (SIGTERM) until the program is killed."""
 _LOOK_S: Final = 0.05
 
 
 def run_to_file(words: Sequence[str], output: Path, *, env: Mapping[str, str]) -> int:
-    """Run a program, with its output and error output in a file behind what stands there already.
+    """Run a program and append its output and errors to a file; return its exit status.
 
-    Parameters
-    ----------
-    words
-        The program and its arguments; no shell sees them.
-    output
-        The file.
-    env
-        Its environment; the program is looked up on the PATH in there.
-
-    Returns
-    -------
-    int
-        Its exit status, as a shell would give it: 128 and the number of the signal where one ended it.
-
-    Raises
-    ------
-    OSError
-        It cannot be started, or the file cannot be written.
+    No shell interprets the words; the program is looked up on the PATH in `env`. The status is as a shell gives it:
+    128 plus the number of the signal that ended the program. Raises `OSError` when the program cannot be started, or
+    the file cannot be written.
     """
     started: list[subprocess.Popen[bytes]] = []
     with open_to_append(output) as log, ThreadPoolExecutor(1) as starter:
 
         def start() -> None:
-            # In a session of its own: an interrupt reaches us alone, and what it starts is ended with it.
+            # In a session of its own: an interrupt reaches only us, and `_end` ends the program's children too.
             started.append(
                 subprocess.Popen(
                     words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=env, start_new_session=True
@@ -53,8 +38,8 @@ def run_to_file(words: Sequence[str], output: Path, *, env: Mapping[str, str]) -
             )
 
         try:
-            # Python interrupts its first thread only. Were the program started there, an interrupt between its start
-            # and Popen's return would leave it to run with nobody who knows of it.
+            # Python interrupts its first thread only. If the program were started there, an interrupt between its start
+            # and Popen's return would leave it running unknown to us.
             starter.submit(start).result()
             status = started[0].wait()
         except BaseException:
@@ -66,7 +51,7 @@ def run_to_file(words: Sequence[str], output: Path, *, env: Mapping[str, str]) -
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End a program and all it started: ask first."""
+    """End a program and all processes in its group: first SIGTERM, then SIGKILL."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGTERM)
     latest = time.monotonic() + _GRACE_S
@@ -78,7 +63,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def _others(group: int) -> bool:
-    """Whether anybody is left in a process group."""
+    """Whether any process is left in a process group."""
     try:
         os.killpg(group, 0)
     except ProcessLookupError:

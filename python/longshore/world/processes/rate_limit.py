@@ -1,4 +1,4 @@
-"""Holds all processes of a user on this host together to a rate: each takes a turn before it acts."""
+"""Rate limit shared by all processes of a user on this host, kept in a file."""
 
 from __future__ import annotations
 
@@ -12,31 +12,24 @@ from longshore.world.processes.shared_answers import since_boot
 
 
 class Turns:
-    """Turns at something that may be done so often.
+    """A rate limit of `per_s` actions per second; unused turns expire after a second, so that bursts stay small.
 
-    What was not used up in a second is lost, so that nobody who was idle may do everything at once.
-
-    Parameters
-    ----------
-    path
-        Where the next free moment is kept; something else has another path.
-    per_s
-        How often a second.
+    `path` holds the time of the next free turn; each limited action has its own.
     """
 
     def __init__(self, path: Path, per_s: float) -> None:
         self._path = path
         self._each_s = 1.0 / per_s
         self._ahead_s = (max(1, math.floor(per_s)) - 1) * self._each_s
-        """How far ahead of time turns may be taken: so that there are as many as a second has, and at least one."""
+        """How far ahead turns may be taken: as many as a second has, and at least one."""
 
     def free(self) -> int:
-        """How many turns there are at this moment, if nobody else takes them."""
+        """Count the turns available now, provided that no other process takes them."""
         now = since_boot()
         return max(0, math.floor((now + self._ahead_s - max(self._read(), now)) / self._each_s + 1e-6) + 1)
 
     def take(self) -> float:
-        """Take a turn, and return 0; where there is none, return after how many seconds there is."""
+        """Take a turn and return 0; when none is free, return the seconds until the next."""
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             with take_lock(self._path.with_suffix(".lock"), wait_s=math.inf):
@@ -47,12 +40,12 @@ class Turns:
                     return wait_s
                 write_atomically(self._path, f"{boot_id()} {due + self._each_s!r}")
         except OSError:
-            # A home that cannot be written is no reason to do nothing.
+            # A home that cannot be written must not stop the action.
             return 0.0
         return 0.0
 
     def _read(self) -> float:
-        """The moment, in seconds since boot, up to which turns are taken; that of another boot is none."""
+        """Read the time of the next free turn, in seconds since boot; ignored when it is of another boot."""
         try:
             boot, _, due = self._path.read_text("utf-8").partition(" ")
             moment = float(due)

@@ -1,4 +1,4 @@
-"""Keeps the newest answer to a question where all processes of a user on this host find it: one asks for all."""
+"""Cache of query results shared by all processes of a user on this host, so that one process queries for all."""
 
 from __future__ import annotations
 
@@ -16,16 +16,10 @@ from longshore.world.host import boot_id
 
 
 class Told(msgspec.Struct, frozen=True):
-    """An answer, or why there is none.
+    """A cached query result, or the reason for its failure.
 
-    Attributes
-    ----------
-    asked_at
-        When the question was put, in seconds since boot: what came to be after that, the answer cannot know.
-    text
-        The answer; ``None`` where there was none.
-    why
-        Why there was none.
+    `asked_at` is when the query began, in seconds since boot; the result cannot include anything newer.
+    `text` is ``None`` when the query failed; then `why` gives the reason.
     """
 
     asked_at: float
@@ -35,35 +29,23 @@ class Told(msgspec.Struct, frozen=True):
 
 
 Ask: TypeAlias = Callable[[], tuple[str | None, str]]
-"""Puts the question; returns the answer, or ``None`` and why."""
+"""Runs the query; returns its result, or ``None`` and the reason."""
 
 
 def since_boot() -> float:
-    """Seconds since boot; goes on while the machine sleeps, never jumps, and is the same for all processes."""
+    """Return seconds since boot: monotonic, continues during sleep, equal in all processes."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def newest(path: Path, *, max_age_s: float, ask: Ask, not_before: float = 0.0, floor_s: float = 0.0) -> Told | None:
-    """The newest answer, asked for anew where it is too old and nobody else is asking at this moment.
+    """Return the cached result of a query, refreshed when it is too old and no other process is refreshing it.
 
-    Parameters
-    ----------
-    path
-        Where the answer is kept; another question has another path.
-    max_age_s
-        How old an answer may be.
-    ask
-        How to ask.
-    not_before
-        An answer to a question put before this moment (seconds since boot) is too old however young it is.
-    floor_s
-        Least time between two questions of all processes together, whoever wants to know what.
+    `path` identifies the query: each query has its own. A result is too old when its age exceeds `max_age_s`, or when
+    its query began before `not_before` (seconds since boot). All processes together query at most every `floor_s`
+    seconds.
 
-    Returns
-    -------
-    Told | None
-        ``None`` where there is no answer that is young enough, and it is too early to ask again or another process is
-        asking: look again soon.
+    Returns ``None`` when no result is young enough and a new query is either too early or under way in another
+    process: call again soon.
     """
     known = _read(path)
     if known is not None and _will_do(known, max_age_s, not_before):
@@ -74,10 +56,10 @@ def newest(path: Path, *, max_age_s: float, ask: Ask, not_before: float = 0.0, f
     except BlockingIOError:
         return None
     except OSError:
-        # A home that cannot be written is no reason to know nothing; only nobody else gains from the answer.
+        # Without a writable home the query still works; only the other processes cannot share its result.
         return _asked(ask)
     with lock:
-        # Somebody else may have asked between our look and our lock.
+        # Another process may have refreshed it between our read and our lock.
         known = _read(path)
         if known is not None:
             if _will_do(known, max_age_s, not_before):
@@ -97,7 +79,7 @@ def _asked(ask: Ask) -> Told:
 
 
 def _read(path: Path) -> Told | None:
-    """The newest answer, if it is of this boot."""
+    """Read the cached result; ``None`` unless it is of this boot."""
     told = read_record(path, Told)
     return told if told is not None and told.boot == boot_id() and _age(told) >= 0.0 else None
 

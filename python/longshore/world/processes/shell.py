@@ -1,4 +1,4 @@
-"""Runs the programs of a workload manager: bounded in time, with nothing of what they said thrown away."""
+"""Runner of a workload manager's programs, with timeouts and complete output."""
 
 from __future__ import annotations
 
@@ -11,18 +11,9 @@ import msgspec
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """What a program said and how it ended.
+    """Output, exit status and duration of a program.
 
-    Attributes
-    ----------
-    argv
-        Its words.
-    status
-        Its exit status; negative for a signal, ``None`` where it was ended for taking too long or never began.
-    out, err
-        Its output and its error output.
-    seconds
-        How long it took.
+    `status` is negative for a signal, and ``None`` when the program timed out or could not be started.
     """
 
     argv: tuple[str, ...]
@@ -33,12 +24,12 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def ok(self) -> bool:
-        """Whether it ended well."""
+        """Whether the program exited with status 0."""
         return self.status == 0
 
     @property
     def why(self) -> str:
-        """What went wrong, in the program's own words where it has any."""
+        """The reason of a failure, from the program's own output where it has any."""
         lines = [line.strip() for line in (self.err or self.out).splitlines() if line.strip()]
         said = "; ".join(lines[-3:])
         if self.status is None:
@@ -47,10 +38,10 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Shell(Protocol):
-    """The one door to other programs, so that a test can stand behind it."""
+    """Interface to external programs, which tests can replace."""
 
     def run(self, argv: Sequence[str], *, env: Mapping[str, str], timeout_s: float, stdin: str = "") -> Answer:
-        """Run a program to its end and return what it said; never raises for what the program does."""
+        """Run a program to its end and return its output; never raises for a failure of the program."""
         ...
 
 
@@ -58,7 +49,7 @@ class SystemShell:
     """Runs real programs."""
 
     def run(self, argv: Sequence[str], *, env: Mapping[str, str], timeout_s: float, stdin: str = "") -> Answer:
-        """Run a program in a process group of its own, which is ended as a whole when its time is over."""
+        """Run a program in its own process group, which is killed as a whole at the timeout."""
         began = time.monotonic()
         words = tuple(argv)
         try:

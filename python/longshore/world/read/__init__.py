@@ -1,1 +1,1 @@
-"""Files of users, read into trees and records."""
+"""Readers of users' files: YAML, site profiles, graph files and quantum graphs."""

@@ -1,4 +1,4 @@
-"""Reads and writes the lines of graph files, packed with gzip or plain, a little at a time."""
+"""Streaming reader and writer of graph files (JSON lines), plain or compressed with gzip."""
 
 from __future__ import annotations
 
@@ -17,28 +17,16 @@ from longshore.world.files.atomic import atomic_file
 _MAGIC: Final = b"\x1f\x8b"
 _BUFFER: Final = 1 << 20
 _LEVEL: Final = 3
-"""Of gzip: the levels above take several times as long, for a tenth less."""
+"""gzip level: the levels above take several times as long, for a tenth less."""
 PACKED: Final = ".gz"
-"""How the name of a file ends that is written packed; one that is read tells by its first bytes."""
+"""Suffix of a file that is written compressed; a file that is read is recognized by its first bytes."""
 
 
 @contextmanager
 def graph_file_lines(path: Path, origin: Origin | None = None) -> Iterator[Iterator[bytes]]:
-    """The lines of a graph file, packed or not.
+    """Open a graph file and iterate over its lines, decompressing where needed.
 
-    Parameters
-    ----------
-    path
-        The file.
-    origin
-        Where it was named.
-
-    Raises
-    ------
-    FilesError
-        It cannot be read.
-    GraphError
-        It is packed, and damaged.
+    Raises `FilesError` when the file is unreadable, and `GraphError` when it is compressed and damaged.
     """
     try:
         with path.open("rb", _BUFFER) as file:
@@ -61,17 +49,14 @@ def _unpacked(file: IO[bytes], path: Path) -> Iterator[bytes]:
 
 
 def write_graph_file(path: Path, lines: Iterable[bytes]) -> None:
-    """Write a graph file whole or not at all; the same lines always give the same bytes.
+    """Write a graph file atomically; the same lines always give the same bytes.
 
-    Raises
-    ------
-    FilesError
-        It cannot be written.
+    Raises `FilesError` when the file cannot be written.
     """
     try:
         with atomic_file(path, durable=True) as file:
             if path.suffix == PACKED:
-                # Neither name nor time in it.
+                # No name and no time in the gzip header.
                 with gzip.GzipFile("", "wb", _LEVEL, file, mtime=0) as packed:
                     packed.writelines(_joined(lines))
             else:
@@ -81,7 +66,7 @@ def write_graph_file(path: Path, lines: Iterable[bytes]) -> None:
 
 
 def _joined(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """The same bytes in larger pieces, for each costs gzip some time."""
+    """Join lines into larger chunks, because each write to gzip has a cost."""
     pieces: list[bytes] = []
     size = 0
     for line in lines:

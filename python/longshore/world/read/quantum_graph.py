@@ -1,4 +1,4 @@
-"""Turns a file with a quantum graph into plain records; the one door to the packages of LSST, imported only here."""
+"""Reader of quantum graph files into plain records; the only module that imports the LSST packages."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from longshore.graph.formats.quantum_graph import LabelQuanta, QuantumGraphRecor
 from longshore.origin import Origin
 
 SUFFIXES: Final = (".qg", ".qgraph")
-"""How the names of files with quantum graphs end: in the format of today, and in the older one."""
+"""Suffixes of quantum graph files: of today's format, and of the older one."""
 EXTRA: Final = "longshore[lsst]"
 _PACKAGE: Final = "lsst-pipe-base"
 _AGAIN: Final = "Make it again, or copy it once more."
@@ -22,30 +22,17 @@ _CONVERT: Final = "'pipetask update-graph-run OLD.qgraph OUTPUT_RUN NEW.qg' make
 
 
 class _Header(msgspec.Struct):
-    """The beginning of a graph's file, as far as it tells whether the rest can be read."""
+    """Header of a graph file: the fields that decide whether the rest is readable."""
 
     version: int = 0
     graph_type: str = ""
 
 
 def read_quantum_graph(path: Path, origin: Origin | None = None) -> QuantumGraphRecord:
-    """Read labels, data IDs and edges of a quantum graph; no task is imported for a file in today's format.
+    """Read labels, data IDs and edges of a quantum graph; a file in today's format needs no imports of tasks.
 
-    Parameters
-    ----------
-    path
-        The file.
-    origin
-        Where it was named.
-
-    Raises
-    ------
-    FilesError
-        It cannot be read.
-    GraphError
-        It is no quantum graph, one of another version, or damaged.
-    PreparationError
-        The packages that read it are not installed.
+    Raises `FilesError` when the file is unreadable, `GraphError` when it is no quantum graph, of another version, or
+    damaged, and `PreparationError` when the packages that read it are not installed.
     """
     suffix = path.suffix
     if suffix not in SUFFIXES:
@@ -75,14 +62,14 @@ def _read(path: Path, start: bytes, origin: Origin | None) -> QuantumGraphRecord
         with PredictedQuantumGraph.open(str(path), import_mode=TaskImportMode.DO_NOT_IMPORT) as reader:
             reader.read_thin_graph()
             return _record(reader)
-    except Exception as error:  # whatever those packages stumble over
+    except Exception as error:  # any error of those packages
         raise _damaged(path, error, origin) from error
 
 
 def _record(reader: Any) -> QuantumGraphRecord:
     thin = reader.components.thin_graph
     tasks = reader.pipeline_graph.tasks
-    # A UUID is spelled out once; edges name the same text.
+    # Convert each UUID to text once; edges share the same text object.
     spelled: dict[Any, str] = {}
     labels: dict[str, LabelQuanta] = {}
     for label, quanta in thin.quanta.items():
@@ -97,8 +84,8 @@ def _record(reader: Any) -> QuantumGraphRecord:
 
 
 def _check_header(path: Path, newest: int, origin: Origin | None) -> None:
-    """Refuse what the library would stumble over in words of its own."""
-    import zstandard  # comes with those packages
+    """Refuse files that the library would reject with an obscure message."""
+    import zstandard  # a dependency of those packages
 
     try:
         with zipfile.ZipFile(path) as archive:

@@ -1,4 +1,4 @@
-"""Finds and reads profiles of sites: of the command line, of users, systems and installed packages, and our own."""
+"""Search path and reader of site profiles: command line, user, system, installed packages, and Longshore's own."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _TOP = re.compile(rb"^(?P<key>[A-Za-z_]\w*)[ \t]*:(?=\s)", re.MULTILINE)
 
 
 class Place(StrEnum):
-    """Kinds of places where profiles lie, strongest first."""
+    """Kinds of folders with site profiles, strongest first."""
 
     GIVEN = "site path"
     USER = "user"
@@ -38,7 +38,7 @@ class Place(StrEnum):
 
 
 class SiteFile(msgspec.Struct, frozen=True, kw_only=True):
-    """A profile that was found and not yet read."""
+    """A profile's file that was found but not yet read."""
 
     name: str
     path: Path
@@ -46,12 +46,12 @@ class SiteFile(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def personal(self) -> bool:
-        """Whether a user, and not an operator, puts files there."""
+        """Whether the folder belongs to a user and not to an operator."""
         return self.place in {Place.GIVEN, Place.USER}
 
 
 class Head(msgspec.Struct, frozen=True, kw_only=True):
-    """The little of a profile that a list of all needs."""
+    """The part of a profile that a list of sites shows."""
 
     service: str = ""
     inherits: tuple[str, ...] = ()
@@ -60,14 +60,9 @@ class Head(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SitePath:
-    """The places in which profiles are looked for.
+    """Search path of site profiles.
 
-    Parameters
-    ----------
-    given
-        Directories of the option ``--site-path``, the first is the strongest.
-    env
-        Environment variables.
+    `given` holds the directories of ``--site-path``, strongest first; `env` the environment variables.
     """
 
     def __init__(self, given: Sequence[Path], env: Mapping[str, str]) -> None:
@@ -76,10 +71,10 @@ class SitePath:
         self._read: dict[Path, tuple[Node, tuple[FileRead, ...]]] = {}
         self._heads: dict[Path, Head] = {}
         self.files: dict[Path, FileRead] = {}
-        """Every file that was read and that no version of Longshore brings along, included ones too."""
+        """Every file that was read, includes too, except those that Longshore ships."""
 
     def folders(self) -> Iterator[tuple[Place, Path]]:
-        """The folders, strongest first."""
+        """Iterate over the folders, strongest first."""
         yield from ((Place.GIVEN, folder) for folder in self._given)
         yield Place.USER, user_folder(self._env) / "sites"
         yield from ((Place.SYSTEM, folder / "sites") for folder in system_folders(self._env))
@@ -88,7 +83,7 @@ class SitePath:
         yield from ((Place.PACKAGE, folder) for folder in _shipped_by(built_in(SERVICES).values()))
 
     def find(self, name: str) -> SiteFile | None:
-        """The strongest profile of a name; the packages that are installed are asked only if need be."""
+        """Find the strongest profile of a name; installed packages are searched only when needed."""
         if not name or "/" in name or "\0" in name or name.startswith("."):
             return None
         for place, folder in self.folders():
@@ -99,7 +94,7 @@ class SitePath:
 
     @cached_property
     def all(self) -> Mapping[str, SiteFile]:
-        """The strongest profile of each name, in the order of names; none is read."""
+        """Find the strongest profile of each name, sorted by name; reads none of them."""
         found: dict[str, SiteFile] = {}
         for place, folder in self.folders():
             for file in _listed(folder):
@@ -108,12 +103,9 @@ class SitePath:
         return dict(sorted(found.items()))
 
     def profile(self, file: SiteFile) -> SiteProfile:
-        """Read a profile, with what it includes; keys to delete are still marked, for they may be inherited.
+        """Read a profile and its includes; keys to delete are still marked, because they may be inherited.
 
-        Raises
-        ------
-        ConfigError
-            It cannot be read, or is no YAML.
+        Raises `ConfigError` when it is unreadable or no YAML.
         """
         if file.path not in self._read:
             loaded = load_layers(file.path, env=self._env, rank=LayerRank.SITE)
@@ -126,12 +118,9 @@ class SitePath:
         return SiteProfile(name=file.name, root=self._read[file.path][0], personal=file.personal)
 
     def hosts(self, file: SiteFile) -> tuple[str, ...]:
-        """The patterns of hosts in a profile; one that has none is hardly looked at.
+        """Read the host patterns of a profile; a profile without any is not parsed in full.
 
-        Raises
-        ------
-        ConfigError
-            The file cannot be read, or is no YAML.
+        Raises `ConfigError` when the file is unreadable or no YAML.
         """
         try:
             if b"hosts" not in file.path.read_bytes():
@@ -141,12 +130,9 @@ class SitePath:
         return self.head(file).hosts
 
     def head(self, file: SiteFile) -> Head:
-        """The head of a profile, for which no more of the file is understood than it takes.
+        """Read the head of a profile, parsing no more of the file than needed.
 
-        Raises
-        ------
-        ConfigError
-            The file cannot be read, or is no YAML.
+        Raises `ConfigError` when the file is unreadable or no YAML.
         """
         if file.path not in self._heads:
             try:
@@ -164,7 +150,7 @@ class SitePath:
         folders: list[Path] = []
         for _, plugin in sorted(registered(SITES).items()):
             try:
-                # Found, not imported: profiles are files, and the code beside them need not run.
+                # The package is located, not imported: profiles are files, and the code beside them need not run.
                 spec = find_spec(plugin.module)
             except (ImportError, ValueError, AttributeError) as error:
                 raise ConfigError(f"the sites of the package '{plugin.module}' are not there: {error}") from error
@@ -173,20 +159,20 @@ class SitePath:
 
 
 def _shipped_by(plugins: Iterable[Plugin]) -> tuple[Path, ...]:
-    """Where the packages of services ship profiles, each folder once."""
+    """Folders in which the packages of services ship profiles, without duplicates."""
     return tuple(dict.fromkeys(plugin.folder / "sites" for plugin in plugins if plugin.folder))
 
 
 def user_folder(env: Mapping[str, str]) -> Path:
-    """Where the configuration of this user lies."""
+    """Return the folder of this user's configuration."""
     folder = Path(env.get("XDG_CONFIG_HOME", ""))
     return (folder if folder.is_absolute() else Path(env.get("HOME") or "~").expanduser() / ".config") / "longshore"
 
 
 def system_folders(env: Mapping[str, str]) -> list[Path]:
-    """Where the configuration of this machine lies, strongest first."""
+    """List the folders of this machine's configuration, strongest first."""
     names = (env.get("XDG_CONFIG_DIRS") or "/etc/xdg").split(os.pathsep)
-    # The XDG base directory specification: what is not absolute is to be ignored.
+    # The XDG base directory specification ignores relative paths.
     return [Path(name) / "longshore" for name in names if name.startswith("/")]
 
 
@@ -201,7 +187,7 @@ _LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def _quickly(text: bytes) -> dict[str, YamlValue] | None:
-    """The keys of a head, understood without the rest of the file; ``None`` where it takes the whole file."""
+    """Parse only the head's keys; ``None`` when that needs the whole file."""
     tops = list(_TOP.finditer(text))
     if not tops or b"includeConfigs" in text or b"!include" in text:
         return None
@@ -210,7 +196,7 @@ def _quickly(text: bytes) -> dict[str, YamlValue] | None:
     try:
         given = yaml.load(b"".join(pieces) or b"{}", Loader=_LOADER)  # noqa: S506 - a safe loader
     except (yaml.YAMLError, ValueError):
-        # An anchor of another part, say.
+        # For example an alias whose anchor is in another part of the file.
         return None
     return given if isinstance(given, dict) else None
 
@@ -225,5 +211,5 @@ def _head(given: Mapping[str, YamlValue]) -> Head:
 
 
 def _texts(value: YamlValue) -> tuple[str, ...]:
-    """A list of texts, or one text."""
+    """Convert a text or a list of texts to a tuple."""
     return tuple(map(str, value)) if isinstance(value, list) else (value,) if isinstance(value, str) else ()

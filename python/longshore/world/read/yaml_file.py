@@ -1,4 +1,4 @@
-"""Turns YAML files, with all they include, into layers of configuration whose every value knows its line and column."""
+"""Reader of YAML files and their includes into configuration layers with the origin of every value."""
 
 from __future__ import annotations
 
@@ -25,12 +25,9 @@ _LARGEST_FILE: Final = 16 * 1024 * 1024
 
 
 class FileRead(msgspec.Struct, frozen=True):
-    """A file that took part in a configuration, as it was when it was read.
+    """A file that took part in a configuration, with its state when it was read.
 
-    Attributes
-    ----------
-    notes
-        What its author should know of the text itself; a key that is given twice is among it, as an error.
+    `notes` holds warnings about the text for its author; a duplicate key is among them, as an error.
     """
 
     path: Path
@@ -39,14 +36,10 @@ class FileRead(msgspec.Struct, frozen=True):
 
 
 class Loaded(msgspec.Struct, frozen=True):
-    """A file with all it includes.
+    """The layers of a file and its includes.
 
-    Attributes
-    ----------
-    layers
-        Weakest first: what is included, then the file itself. All have one rank.
-    files
-        Every file that was read, in the order of reading.
+    `layers` is ordered weakest first: includes, then the file itself, all of one rank. `files` lists every file that
+    was read, in reading order.
     """
 
     layers: tuple[Layer, ...]
@@ -54,48 +47,26 @@ class Loaded(msgspec.Struct, frozen=True):
 
 
 def read_yaml(path: Path, *, rank: LayerRank = LayerRank.FILE) -> Node:
-    """Read one file, and what it takes in by ``!include``; ``includeConfigs`` is left where it stands.
+    """Read one file and its ``!include`` files; ``includeConfigs`` stays unresolved.
 
-    Raises
-    ------
-    ConfigError
-        It cannot be read, is no YAML, or does not hold a map.
+    Raises `ConfigError` when it is unreadable, no YAML, or does not hold a map.
     """
     return _Reader(rank=rank, env={}, cwd=Path(), strict=True).root(path, None)
 
 
 def parse_yaml(text: str, name: str, *, rank: LayerRank = LayerRank.FILE) -> Node:
-    """The value that a text holds; an empty one is null.
-
-    Raises
-    ------
-    ConfigError
-        It is no YAML.
-    """
+    """Parse a text as YAML; an empty one becomes null. Raises `ConfigError` when it is no YAML."""
     return read_document(text, name, rank.label).node
 
 
 def load_layers(path: Path, *, env: Mapping[str, str], rank: LayerRank = LayerRank.FILE, cwd: Path = Path()) -> Loaded:
-    """Read a file and all it includes.
+    """Read a file and all its includes as layers.
 
-    A file's own values win over those it includes, and what is included later wins over what is included earlier. A key
-    that is given twice is no error here but a note of its file (see `FileRead`), so that all of them can be told.
+    A file's own values win over its includes, and later includes over earlier ones. Included files are looked up in
+    `cwd` first, then in the directory of the including file; `env` replaces variables in their names. A duplicate key
+    is a note of its file (see `FileRead`), no error, so that all of them can be reported.
 
-    Parameters
-    ----------
-    path
-        The file.
-    env
-        Environment variables, for names of included files.
-    rank
-        How strong the layers are.
-    cwd
-        Where included files are looked for first; then it is the directory of the file that includes them.
-
-    Raises
-    ------
-    ConfigError
-        A file cannot be read, is no YAML, does not hold a map, or includes itself.
+    Raises `ConfigError` when a file is unreadable, no YAML, holds no map, or includes itself.
     """
     reader = _Reader(rank=rank, env=env, cwd=cwd)
     layers = tuple(reader.layers(path, None, (), ()))
@@ -103,17 +74,13 @@ def load_layers(path: Path, *, env: Mapping[str, str], rank: LayerRank = LayerRa
 
 
 def set_layer(pairs: Iterable[str], *, name: str = "--set") -> Layer:
-    """The layer of ``KEY=VALUE`` pairs of the command line.
+    """Build the layer of ``KEY=VALUE`` pairs from the command line.
 
     A plain key goes under ``bps_cmdline``; one with dots (``site.local.queue``), or with a delimiter in front
-    (``.queue``, ``/site/local/queue``), to its place.
+    (``.queue``, ``/site/local/queue``), to its place. VALUE is parsed as YAML, except that no value means the empty
+    text. A later pair wins over an earlier one.
 
-    VALUE is read as YAML, except that nothing at all is the empty text. A later pair wins over an earlier one.
-
-    Raises
-    ------
-    UsageError
-        A pair cannot be understood.
+    Raises `UsageError` when a pair is malformed.
     """
     rank = LayerRank.COMMAND_LINE
     origin = Origin(name, layer=rank.label)
@@ -137,14 +104,11 @@ def set_layer(pairs: Iterable[str], *, name: str = "--set") -> Layer:
 
 
 def given_values(pairs: Iterable[str], *, name: str = "--var") -> dict[str, YamlValue]:
-    """Value per name of ``NAME=VALUE`` pairs of the command line, each read as `set_layer` reads it.
+    """Parse ``NAME=VALUE`` pairs from the command line; values are parsed as in `set_layer`.
 
-    Raises
-    ------
-    UsageError
-        A pair cannot be understood.
+    Raises `UsageError` when a pair is malformed.
     """
-    # In one section of their own, names are taken as they are.
+    # In a section of their own, names are not interpreted as paths.
     values = set_layer((f"/given/{pair}" for pair in pairs), name=name).root.value
     return plain_map(values.get("given") if isinstance(values, dict) else None)
 
@@ -153,14 +117,14 @@ def given_values(pairs: Iterable[str], *, name: str = "--var") -> dict[str, Yaml
 
 
 class _Directive(msgspec.Struct, frozen=True):
-    """An ``includeConfigs`` and the section it stands in."""
+    """An ``includeConfigs`` and its section."""
 
     section: tuple[str, ...]
     names: tuple[Node, ...]
 
 
 class _Reader:
-    """Reads files, each of them once, and finds the ones they include."""
+    """Reads each file once, and resolves its includes."""
 
     def __init__(self, *, rank: LayerRank, env: Mapping[str, str], cwd: Path, strict: bool = False) -> None:
         self.rank = rank
@@ -174,7 +138,7 @@ class _Reader:
         self._size = 0
 
     def root(self, path: Path, origin: Origin | None) -> Node:
-        """The map in a file."""
+        """Read the map in a file."""
         node = self._document(path, origin, 0).node
         if node.value is None:
             return Node({}, node.origin)
@@ -187,7 +151,7 @@ class _Reader:
         return node
 
     def _document(self, path: Path, origin: Origin | None, depth: int) -> Sized:
-        """What a file holds, given how deep in another it will stand."""
+        """Parse a file that is included at the nesting depth `depth`."""
         identity = _identity(path)
         if identity in self._reading:
             raise _ring([*self._reading, identity], origin)
@@ -225,7 +189,7 @@ class _Reader:
     def layers(
         self, path: Path, origin: Origin | None, section: tuple[str, ...], ring: tuple[Path, ...]
     ) -> Iterator[Layer]:
-        """Layers of a file that stands for a section, weakest first."""
+        """Read the layers of a file that is included in a section, weakest first."""
         identity = _identity(path)
         if identity in ring:
             raise _ring([*ring, identity], origin)
@@ -233,22 +197,21 @@ class _Reader:
             raise ConfigError(f"files include each other more than {DEEPEST} deep", origin=origin)
         directives: list[_Directive] = []
         own = _without_includes(self.root(path, origin), (), directives)
-        # The first directive of a file wins over the others, as in BPS, which works them off in this order and lets
-        # what is there already stay.
+        # The first directive of a file wins over the others: BPS handles them in this order and never overwrites.
         for directive in reversed(directives):
             for name in directive.names:
                 yield from self.layers(self._find(name), name.origin, section + directive.section, (*ring, identity))
         yield Layer(str(path), self.rank, respelled(_wrapped(own, section)))
 
     def _find(self, name: Node) -> Path:
-        """The file that an include names."""
+        """Find the file that an include names."""
         if not isinstance(name.value, str) or not name.value or "\0" in name.value:
             raise ConfigError(f"'{_INCLUDE_KEY}' must name a file or a list of files", origin=name.origin)
         self._includes += 1
         if self._includes > _MOST_INCLUDES:
             raise ConfigError(f"more than {_MOST_INCLUDES:,} files are included", origin=name.origin)
         wanted = Path(expand_env(name.value, self.env))
-        # `/` leaves an absolute path alone.
+        # `/` keeps an absolute path as it is.
         beside = Path(name.origin.file).parent / wanted
         candidates = [self.cwd / wanted, beside]
         try:
@@ -265,7 +228,7 @@ class _Reader:
         )
 
     def _taken_in(self, name: Node, depth: int) -> Sized:
-        """What stands in the file that ``!include`` names, which lies beside the file that says so."""
+        """Read the file of an ``!include``, relative to the file that contains it."""
         if not isinstance(name.value, str) or not name.value or "\0" in name.value:
             raise ConfigError("'!include' must name a file", origin=name.origin)
         self._includes += 1
@@ -276,8 +239,8 @@ class _Reader:
 
 
 def _identity(path: Path) -> Path:
-    """One path for all ways to spell it."""
-    # Not `Path.resolve`: until Python 3.13 that fails for links that lead in a ring.
+    """Return one canonical path for all spellings of it."""
+    # Not `Path.resolve`: until Python 3.13 that fails for circular links.
     return Path(os.path.realpath(path))
 
 
@@ -290,7 +253,7 @@ def _ring(files: list[Path], origin: Origin | None) -> ConfigError:
 
 
 def _without_includes(node: Node, section: tuple[str, ...], directives: list[_Directive]) -> Node:
-    """The map without ``includeConfigs`` at any level; what they name is added to the directives, in document order."""
+    """Remove ``includeConfigs`` at every level; append them to the directives, in document order."""
     if not isinstance(node.value, dict):
         return node
     kept: dict[str, Node] = {}
@@ -305,14 +268,14 @@ def _without_includes(node: Node, section: tuple[str, ...], directives: list[_Di
 
 
 def _wrapped(node: Node, section: Iterable[str]) -> Node:
-    """The value in the maps that lead to its section."""
+    """Nest a value in the maps that lead to its section."""
     for key in reversed(list(section)):
         node = Node({key: node}, node.origin)
     return node
 
 
 def _decoded(content: bytes, origin: Origin) -> str:
-    """A file's text."""
+    """Decode a file's text."""
     if content.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\0" in content[:4096]:
         raise ConfigError("the file is not UTF-8 text", origin=origin, hint="Save it as UTF-8.")
     try:

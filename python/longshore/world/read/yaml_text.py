@@ -1,4 +1,4 @@
-"""Turns the text of one YAML document into a tree of values with their lines and columns, and into nothing else."""
+"""YAML parser: one document's text becomes a tree of values with lines and columns."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from longshore.origin import Origin
 
 try:
     from yaml import CSafeLoader as _SafeLoader
-except ImportError:  # pragma: no cover - PyYAML built without libyaml reads the same, but slower
+except ImportError:  # pragma: no cover - PyYAML without libyaml reads the same, only slower
     from yaml import SafeLoader as _SafeLoader  # type: ignore[assignment]
 
 DEEPEST: Final = 100
 MOST_NODES: Final = 500_000
-"""Values of one document with its aliases written out: nine lines of aliases can stand for billions."""
+"""Maximum of values in a document with aliases expanded: nine lines of aliases can expand to billions."""
 
 _TAG: Final = "tag:yaml.org,2002:"
 _TRUE: Final = frozenset({"yes", "true", "on"})
@@ -33,7 +33,7 @@ _ODD_FLOATS: Final = {".inf": "inf", "+.inf": "inf", "-.inf": "-inf", ".nan": "n
 
 
 class Sized(msgspec.Struct, frozen=True, gc=False):
-    """A tree, the number of values in it (each counted as often as it stands there), and how deep it is."""
+    """A tree, its number of values (each alias counts as its expansion), and its depth."""
 
     node: Node
     size: int = 1
@@ -41,11 +41,11 @@ class Sized(msgspec.Struct, frozen=True, gc=False):
 
 
 Include: TypeAlias = Callable[[Node, int], Sized]
-"""What stands for ``!include``, given the name of the file and how deep the value is nested."""
+"""Resolves ``!include``: takes the node with the file's name and the nesting depth."""
 
 
 def refuse_include(name: Node, _depth: int) -> Sized:
-    """Let no file be included."""
+    """Refuse every ``!include``."""
     raise ConfigError("'!include' can only be used in a file", origin=name.origin)
 
 
@@ -58,28 +58,13 @@ def read_document(
     depth: int = 0,
     notes: list[Finding] | None = None,
 ) -> Sized:
-    """The tree of a document; null for an empty one.
+    """Parse a document into a tree; an empty one becomes null.
 
-    Parameters
-    ----------
-    text
-        The document.
-    name
-        What origins and errors call it.
-    layer
-        The layer of configuration that origins name.
-    include
-        What to do about ``!include``.
-    depth
-        How deep in other documents this one stands.
-    notes
-        Takes what a reader of the text should know, and keys that are given twice, of which the last then counts.
-        Without it such a key is an error.
+    `name` and `layer` go into origins and errors. `depth` is the document's own nesting depth in others. `notes`
+    collects warnings about the text, and duplicate keys, whose last value then counts; without `notes` a duplicate key
+    is an error.
 
-    Raises
-    ------
-    ConfigError
-        It is no YAML, has a key twice or a tag we do not know, or is too deep or too large.
+    Raises `ConfigError` when the text is no YAML, has a duplicate key or an unknown tag, or is too deep or too large.
     """
     place = Origin(name, 1, 1, layer)
     try:
@@ -99,11 +84,11 @@ def read_document(
 
 
 KeyPlaces: TypeAlias = dict[tuple[int, int, str], tuple[int, int]]
-"""Line and column of a key, by the line and column of its value and by its name; all count from 1."""
+"""Line and column of a key, by line and column of its value and its own name; all count from 1."""
 
 
 def key_places(text: str) -> KeyPlaces:
-    """Find where each key of a valid document begins; anchors, tags and comments may part it from its value."""
+    """Find the position of each key in a valid document; anchors, tags and comments may separate it from its value."""
     places: KeyPlaces = {}
     seen: set[int] = set()
     rest = [yaml.compose(text, Loader=_Loader)]
@@ -125,7 +110,7 @@ def key_places(text: str) -> KeyPlaces:
 
 
 class _TooMuchError(Exception):
-    """The document is deeper or larger than anyone needs."""
+    """The document is deeper or larger than allowed."""
 
     def __init__(self, message: str, mark: yaml.Mark) -> None:
         super().__init__(message)
@@ -133,7 +118,7 @@ class _TooMuchError(Exception):
 
 
 class _Loader(_SafeLoader):
-    """Composes nodes and stops where there are too many; the composer itself is recursive and has no limit."""
+    """Loader that limits size and depth; PyYAML's composer is recursive and has no limit."""
 
     depth = 0
     count = 0
@@ -151,7 +136,7 @@ class _Loader(_SafeLoader):
 
 
 class _Builder:
-    """Builds our nodes from PyYAML's."""
+    """Converts PyYAML's nodes to ours."""
 
     def __init__(self, name: str, layer: str, include: Include, notes: list[Finding] | None) -> None:
         self.name = name
@@ -162,21 +147,21 @@ class _Builder:
         self._under_way: set[int] = set()
 
     def origin(self, node: yaml.Node) -> Origin:
-        """Where a node begins."""
+        """Return the position of a node."""
         return Origin(self.name, node.start_mark.line + 1, node.start_mark.column + 1, self.layer)
 
     def build(self, node: yaml.Node, depth: int) -> Sized:
-        """The tree of a node."""
+        """Build the tree of a node."""
         if node.tag == "!include":
             name = Node(node.value if isinstance(node, yaml.ScalarNode) else None, self.origin(node))
-            # A file counts as a level even where it brings none along, so that no chain of files is too long for us.
+            # An included file counts as a level even when it adds none, which bounds chains of includes.
             return self._not_too_deep(self.include(name, depth + 1), node, depth)
         if isinstance(node, yaml.ScalarNode):
             value = self._scalar(node)
             if self.notes is not None and not node.style and (trap := trap_of(node.value, value)):
                 self.notes.append(msgspec.structs.replace(trap, origin=self.origin(node)))
             return Sized(Node(value, self.origin(node)))
-        # An alias is the very node it stands for, so each is built once, but counted as often as it is used.
+        # PyYAML reuses the node for each alias: it is built once, but counted at each use.
         if id(node) in self._done:
             return self._not_too_deep(self._done[id(node)], node, depth)
         if id(node) in self._under_way:
@@ -216,7 +201,7 @@ class _Builder:
                 continue
             if not isinstance(key, yaml.ScalarNode):
                 raise ConfigError("a key must be text, not a list or map", origin=self.origin(key))
-            # The text as written: `no: 1` and `010: 1` have the keys 'no' and '010'.
+            # Keys are the text as written: `no: 1` and `010: 1` have the keys 'no' and '010'.
             name = key.value
             if name in first:
                 self._given_twice(key, first[name])
@@ -233,13 +218,13 @@ class _Builder:
         self.notes.append(Finding(message=message, origin=self.origin(key), hint=hint))
 
     def _merged_in(self, sources: list[yaml.Node], own: dict[str, Sized], depth: int) -> dict[str, Sized]:
-        """The map with what ``<<`` names under it; of several maps there, the first wins."""
+        """Merge the maps listed under ``<<``; among several maps, the first wins."""
         below: dict[str, Sized] = {}
         for source in reversed(sources):
             built = self.build(source, depth + 1)
             if not isinstance(built.node.value, dict):
                 raise ConfigError("'<<' can only take in maps", origin=self.origin(source))
-            # How large and deep each part of an alias is was not kept; what the whole is, is on the safe side.
+            # Size and depth of the parts of an alias are not kept; those of the whole are a safe upper bound.
             below |= {name: Sized(item, built.size, built.height) for name, item in built.node.value.items()}
         return below | own
 
@@ -276,13 +261,13 @@ class _Builder:
 
 
 def _whole(node: Node, items: Collection[Sized]) -> Sized:
-    """A list or map, given what is in it."""
+    """Make a list or map with the size and depth of its items."""
     height = 1 + max((item.height for item in items), default=0)
     return Sized(node, 1 + sum(item.size for item in items), height)
 
 
 def _integer(text: str) -> int | str:
-    """A whole number by YAML 1.1, except that ``12:30:45`` stays the time that was meant, not 45045."""
+    """Parse an integer by YAML 1.1, except that ``12:30:45`` stays the time it means, not 45045."""
     digits = text.replace("_", "")
     if ":" in digits:
         return text
@@ -297,7 +282,7 @@ def _integer(text: str) -> int | str:
 
 
 def _number(text: str) -> float | str:
-    """A number by YAML 1.1, except that ``1:30.5`` stays as it is."""
+    """Parse a number by YAML 1.1, except that ``1:30.5`` stays text."""
     digits = text.replace("_", "").lower()
     return text if ":" in digits else float(_ODD_FLOATS.get(digits, digits))
 
@@ -306,7 +291,7 @@ def _syntax_error(error: yaml.MarkedYAMLError, text: str, place: Origin) -> Conf
     mark = error.problem_mark or error.context_mark
     problem = (error.problem or "it has an error")[:200]
     said = f"this is not YAML: {problem}" + (f" ({error.context[:100]})" if error.context else "")
-    # Lines as libyaml counts them, not as Python's splitlines does. It puts the end of a text a line behind the last.
+    # Counts lines as libyaml does, unlike Python's splitlines. libyaml reports the end of a text one line too late.
     lines = re.split("\r\n|[\r\n\x85\u2028\u2029]", text)
     at, column = (mark.line, mark.column) if mark else (0, 0)
     if at >= len(lines):

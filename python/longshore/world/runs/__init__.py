@@ -1,1 +1,1 @@
-"""Run directories, and what the user's state directory holds of runs."""
+"""Run directories, and the user's state directory: the registry, claims and label histories."""

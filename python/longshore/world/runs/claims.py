@@ -1,7 +1,7 @@
-"""What the runs of one user on one host claim of it: a small file per run, locked as long as its engine lives.
+"""Claims of one user's runs on this host: a small file per run, locked while its engine lives.
 
-A free lock is a dead claim. A run whose engine is gone and whose keeper still waits for jobs keeps what these hold: the
-keeper's file is locked as well.
+A claim without a lock is dead. A run whose engine is gone and whose keeper still waits for jobs keeps the resources of
+these jobs: the keeper's file is locked as well.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ _SUFFIX: Final = ".claim"
 _TABLE: Final = "lock"
 _BLOCK: Final = 4096
 _LOOK_S: Final = 1.0
-"""How long another run may look at a claim, which locks it."""
+"""Seconds another run may hold the lock while it reads a claim."""
 STALE_S: Final = 60.0
-"""Age from which the claim of an engine that lives counts for no more than its jobs: it is stopped."""
+"""Age after which a live engine's claim counts only its jobs: the engine is suspended."""
 
 
 class ClaimUnreadableError(OSError):
-    """Somebody claims what cannot be told."""
+    """A claim exists that cannot be read."""
 
 
 _encode = msgspec.json.Encoder().encode
@@ -37,29 +37,19 @@ _decode = msgspec.json.Decoder(Claim).decode
 
 
 def claims_folder() -> Path:
-    """The folder of the claims on this host."""
+    """Return the folder of claims on this host."""
     return state_folder() / "claims" / file_name(host_name())
 
 
 def limits_folder() -> Path:
-    """The folder of the claims of limits, which count the jobs that engines of this host have running anywhere."""
+    """Return the folder of claims on limits, which count the jobs of this host's engines wherever they run."""
     return claims_folder().parent / "limits" / claims_folder().name
 
 
 class ClaimFile:
-    """The claim of one run, for its engine to hold.
+    """The claim of one run, locked by its engine.
 
-    Parameters
-    ----------
-    folder
-        The folder of all claims.
-    run
-        The run's mark.
-
-    Raises
-    ------
-    OSError
-        It cannot be made, or (as `BlockingIOError`) another engine of the run holds it.
+    Raises `BlockingIOError` when another engine of the run holds it, and `OSError` when it cannot be created.
     """
 
     def __init__(self, folder: Path, run: str) -> None:
@@ -69,56 +59,32 @@ class ClaimFile:
         self._length = os.fstat(self._lock.file).st_size
 
     def write(self, claim: Claim) -> None:
-        """Replace what is claimed.
-
-        Raises
-        ------
-        OSError
-            The disk is full, say.
-        """
+        """Replace the content of the claim; raises `OSError` when the disk is full, for example."""
         text = _encode(claim)
-        # In one piece, and never shorter than before: whoever reads it meanwhile finds one claim or the other.
+        # One write, never shorter than the last: a concurrent reader sees the old claim or the new.
         self._length = max(self._length, -(-len(text) // _BLOCK) * _BLOCK)
         os.pwrite(self._lock.file, text.ljust(self._length), 0)
 
     def release(self) -> None:
-        """Claim nothing any more."""
+        """Remove the claim."""
         try:
             self.path.unlink(missing_ok=True)
         except OSError:
-            # The lock is what counts, and that goes with the file.
+            # Only the lock counts, and it ends when the file is closed.
             pass
         finally:
             self._lock.release()
 
 
 def lock_claims(folder: Path) -> Lock:
-    """Keep all others from claiming anything.
-
-    Raises
-    ------
-    BlockingIOError
-        Another run does that now.
-    """
+    """Lock the folder so that no other run changes its claim; raises `BlockingIOError` while another run does."""
     return take_lock(folder / _TABLE)
 
 
 def other_claims(folder: Path, own: str, *, now: float) -> list[Claim]:
-    """The claims of other runs that count; dead ones are removed.
+    """Read the valid claims of other runs, and remove dead ones.
 
-    Parameters
-    ----------
-    folder
-        The folder of all claims.
-    own
-        Mark of the run that asks.
-    now
-        What the host's clock shows that never jumps.
-
-    Raises
-    ------
-    OSError
-        They cannot be read.
+    `own` is the mark of the asking run, `now` the host's monotonic clock. Raises `OSError` when claims are unreadable.
     """
     mine = f"{file_name(own)}{_SUFFIX}"
     names = [name for name in sorted(os.listdir(folder)) if name.endswith(_SUFFIX) and name != mine]
@@ -132,7 +98,7 @@ def _counting(path: Path, now: float) -> Claim | None:
     except FileNotFoundError:
         return None
     except BlockingIOError:
-        # One that is empty has just been made, and claims nothing yet.
+        # An empty file is new and claims nothing yet.
         claim = _decoded(text, path) if text else None
         return claim and msgspec.structs.replace(claim, alive=abs(now - claim.at) < STALE_S)
     with lock:

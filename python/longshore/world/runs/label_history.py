@@ -1,6 +1,6 @@
-"""Keeps what successes took in the user's state directory: one small file per label, folded in under a lock.
+"""Resource histories of successful attempts: one small file per label in the state directory, updated under a lock.
 
-A history can be deleted at any time. Nothing depends on one, so what cannot be read or written is done without.
+A history can be deleted at any time, and no run depends on one: histories that cannot be read or written are skipped.
 """
 
 from __future__ import annotations
@@ -23,36 +23,33 @@ _LOCK: Final = "lock"
 
 
 class BusyError(OSError):
-    """Somebody else is writing the same history right now."""
+    """Another process is writing the same history."""
 
 
 def history_folder(identity: str) -> Path:
-    """The folder of a payload's histories, named so that people recognize it."""
+    """Return the folder of a payload's histories, with a name that people recognize."""
     plain = re.sub(r"[^\w.-]+", "_", identity).strip("_.")[-60:]
     return state_folder() / "history" / f"{plain}-{sha256(identity.encode()).hexdigest()[:10]}"
 
 
 def read_history(identity: str, labels: Iterable[str]) -> dict[str, LabelHistory]:
-    """What is remembered, per label of which anything is."""
+    """Read the stored history of each label; labels without any are left out."""
     folder = history_folder(identity)
     found = {label: _read(_path(folder, label)) for label in labels}
     return {label: history for label, history in found.items() if history is not None and history.label == label}
 
 
 def add_to_history(identity: str, successes: Sequence[Success]) -> None:
-    """Fold successes in, oldest first.
+    """Add successes to the histories, oldest first.
 
-    Raises
-    ------
-    OSError
-        It cannot be written (as `BusyError`, because somebody else is writing it).
+    Raises `BusyError` when another process is writing, and `OSError` when writing fails.
     """
     folder = history_folder(identity)
     folder.mkdir(parents=True, exist_ok=True)
     by_label: dict[str, list[Success]] = {}
     for success in successes:
         by_label.setdefault(success.label, []).append(success)
-    # Never waited for: whoever holds it may be stopped, and a run does not stop for its history.
+    # Never waits: the holder may be suspended, and a run does not stop for its history.
     try:
         lock = take_lock(folder / _LOCK)
     except BlockingIOError:

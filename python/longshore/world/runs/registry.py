@@ -1,4 +1,4 @@
-"""Where the user's runs are: one small file per run in the user's state directory, which can be deleted and rebuilt."""
+"""Registry of the user's runs: one small file per run in the state directory; can be deleted and rebuilt."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from longshore.world.files.atomic import create_file, write_atomically
 
 _LETTERS: Final = "abcdefghjkmnpqrstvwxyz"
 _SIGNS: Final = "0123456789" + _LETTERS
-"""Signs of an id, in the order in which text sorts, without i, l, o and u, which are easily misread (Crockford)."""
+"""Digits of an id, in sort order, without i, l, o and u, which are easily misread (Crockford's base 32)."""
 _EPOCH: Final = 1_735_689_600
-"""2025-01-01, where ids begin."""
+"""2025-01-01, the start of the ids' time scale."""
 LAST: Final = "@last"
-"""The name of the run that was submitted last."""
+"""Reference to the last submitted run."""
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What the registry knows of a run."""
+    """A registry entry: id, directory, ids at the workload manager, and result of a run."""
 
     id: str
     path: str
@@ -35,15 +35,15 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     service: str
     created_at: float
     report: RunReport | None = None
-    """How the run ended, if it has: read here, its directory need not be."""
+    """The final report of a finished run, so that its directory need not be read."""
     others: tuple[str, ...] = ()
-    """Ids that its workload manager gave it."""
+    """The workload manager's ids of the run."""
     stamp: int = 0
-    """The state of its journal when that was written down; another one means that the run was taken up again."""
+    """Stamp of the journal when the report was stored; another stamp means that the run was restarted or resumed."""
 
     @classmethod
     def of(cls, card: RunCard, path: str) -> Entry:
-        """The entry of a run, by its card and its directory."""
+        """Make an entry from a run's card and directory."""
         return cls(
             id=card.id,
             path=path,
@@ -55,16 +55,10 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Known(msgspec.Struct, frozen=True, kw_only=True):
-    """What the registry holds.
+    """The content of the registry.
 
-    Attributes
-    ----------
-    entries
-        The runs, oldest first.
-    torn
-        Ids of the runs whose files cannot be read, oldest first; those only reserved are none.
-    problem
-        Why it is not known what there is; empty where it is.
+    `entries` are ordered oldest first. `torn` lists the ids whose files are unreadable, oldest first, without ids that
+    are only reserved. `problem` says why the registry could not be read; empty when it could.
     """
 
     entries: tuple[Entry, ...]
@@ -73,15 +67,15 @@ class Known(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def state_folder() -> Path:
-    """The folder of what Longshore remembers for this user (``XDG_STATE_HOME``)."""
+    """Return the folder of Longshore's state for this user (``XDG_STATE_HOME``)."""
     given = os.environ.get("XDG_STATE_HOME", "")
-    # The specification says that a relative path is to be ignored.
+    # The specification ignores relative paths.
     base = Path(given) if given.startswith("/") else Path("~/.local/state").expanduser()
     return base / "longshore"
 
 
 def run_id(seconds: float) -> str:
-    """The id of a run that begins at that moment: six signs, a letter first, later ones sorting behind earlier ones."""
+    """Make the id of a run that begins at a time: six characters, a letter first, sorted by time."""
     rest = max(0, int(seconds) - _EPOCH)
     signs = ""
     for _ in range(5):
@@ -91,9 +85,9 @@ def run_id(seconds: float) -> str:
 
 
 def reserve_id(now: float) -> tuple[str, float]:
-    """An id that no run of this user has, and the moment it stands for: of two runs of one second, the second's next.
+    """Reserve an unused id; return it with its time: of two runs in one second, the later gets the next second.
 
-    A state directory that cannot be written costs the run its entry, not its life: it is then named by its path.
+    When the state directory is not writable, the run is not registered but goes on; its path then names it.
     """
     folder = state_folder() / "runs"
     moment = now
@@ -111,44 +105,41 @@ def reserve_id(now: float) -> tuple[str, float]:
 
 
 def register(entry: Entry) -> bool:
-    """Write a run's file; return whether that was possible."""
+    """Write a run's entry; return whether that was possible."""
     path = state_folder() / "runs" / f"{entry.id}.json"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, msgspec.json.encode(entry) + b"\n")
     except OSError:
-        # What was reserved goes too: a full disk lets us make names, but nothing under them.
+        # Removes the reservation too: a full disk allows new names, but no content.
         forget(entry.id)
         return False
     return True
 
 
 def remember(entry: Entry) -> None:
-    """Write how a run ended into its file; what cannot be written will be found out again."""
+    """Store a run's result in its entry; if that fails, the result is computed again later."""
     path = state_folder() / "runs" / f"{entry.id}.json"
     with suppress(OSError, UnicodeEncodeError):
         write_atomically(path, msgspec.json.encode(entry) + b"\n")
 
 
 def stamp_of(root: str) -> int:
-    """A number that changes when a run is taken up again: every life of its engine adds a file to its journal.
+    """Return a number that changes at each restart or resume: every life of the engine adds a file to the journal.
 
-    Raises
-    ------
-    OSError
-        There is no such journal, or it cannot be looked at.
+    Raises `OSError` when the journal is missing or unreadable.
     """
-    about = os.stat(f"{root}/journal")  # noqa: PTH116 - a thousand of them are looked at
+    about = os.stat(f"{root}/journal")  # noqa: PTH116 - a thousand of them are read
     return about.st_mtime_ns ^ about.st_ino
 
 
 def is_known(run: str) -> bool:
-    """Whether there is a file for that id, torn or not."""
+    """Whether the registry has a file for an id, readable or not."""
     return bool(run) and "/" not in run and "\0" not in run and os.path.lexists(state_folder() / "runs" / f"{run}.json")
 
 
 def entry_of(run: str) -> Entry | None:
-    """What the registry knows of a run; ``None`` where that is nothing."""
+    """Read a run's entry; ``None`` when there is none that can be read."""
     if not run or "/" in run:
         # A path is no id, and must not lead out of the folder.
         return None
@@ -156,23 +147,23 @@ def entry_of(run: str) -> Entry | None:
 
 
 def path_of(run: str) -> str | None:
-    """The path under which the registry knows a run; ``None`` where it does not."""
+    """Return a run's path by the registry; ``None`` for an unknown run."""
     entry = entry_of(run)
     return entry.path if entry else None
 
 
 def forget(run: str) -> None:
-    """Remove a run's file."""
+    """Remove a run's entry."""
     _remove(state_folder() / "runs" / f"{run}.json")
 
 
 def entries() -> Iterator[Entry]:
-    """All runs that are known, oldest first."""
+    """Iterate over all registered runs, oldest first."""
     return iter(known_runs().entries)
 
 
 def known_runs() -> Known:
-    """All that the registry holds, each file read once."""
+    """Read the whole registry, each file once."""
     folder = state_folder() / "runs"
     found: list[Entry] = []
     torn = []
@@ -189,22 +180,14 @@ def known_runs() -> Known:
 
 
 def find_run(reference: str) -> RunPaths:
-    """The directory of a run.
+    """Find the directory of a run by its id, a unique prefix of the id, a path, or ``@last``.
 
-    Parameters
-    ----------
-    reference
-        An id, the unique beginning of one, a path, or ``@last``.
-
-    Raises
-    ------
-    RunNotFoundError
-        Nothing, or more than one run, is meant by it.
+    Raises `RunNotFoundError` when no run, or more than one, matches.
     """
     exact = _read(state_folder() / "runs" / f"{reference}.json") if reference.isalnum() else None
     if exact:
         return RunPaths(Path(exact.path))
-    # `os.path`, unlike `Path`, has an answer for names that are too long and for links that go round in a circle.
+    # `os.path`, unlike `Path`, gives an answer for names that are too long and for circular links.
     if "/" in reference or (reference and os.path.isdir(reference)):  # noqa: PTH112
         return RunPaths(Path(os.path.realpath(reference)))
     known = list(entries())
@@ -213,7 +196,7 @@ def find_run(reference: str) -> RunPaths:
             return RunPaths(Path(max(known, key=lambda entry: (entry.created_at, entry.id)).path))
         raise RunNotFoundError("there is no last run: none is known to this user", hint=_HINT)
     if theirs := [entry for entry in known if reference in entry.others or f"{reference}.0" in entry.others]:
-        # A workload manager that was set up anew counts from the beginning again.
+        # A workload manager that was reinstalled counts its ids from the beginning again.
         return RunPaths(Path(max(theirs, key=lambda entry: (entry.created_at, entry.id)).path))
     fitting = [entry for entry in known if reference and entry.id.startswith(reference)]
     if len(fitting) == 1:
@@ -232,7 +215,7 @@ _HINT: Final = "A run is named by its id, the beginning of its id, the path of i
 
 
 def _listing(folder: Path) -> tuple[list[str], str]:
-    """Names of the files, and why they are not known."""
+    """List the names of the registry's files, and the reason when that fails."""
     try:
         names = os.listdir(folder)
     except (FileNotFoundError, NotADirectoryError):
@@ -255,7 +238,7 @@ def _read(path: Path) -> Entry | None:
 
 def _text(path: str) -> bytes | None:
     try:
-        # Not `Path`: a thousand of them are read.
+        # `Path` is too slow for a thousand files.
         with open(path, "rb") as file:  # noqa: PTH123
             return file.read()
     except (OSError, ValueError):
@@ -266,5 +249,5 @@ def _entry(text: bytes | None) -> Entry | None:
     try:
         return _decode(text) if text else None
     except (msgspec.MsgspecError, UnicodeDecodeError, ValueError):
-        # Reserved and not yet written, or damaged: the run directory itself still is the truth.
+        # Only reserved, or damaged: the run directory itself remains authoritative.
         return None

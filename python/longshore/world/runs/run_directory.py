@@ -1,4 +1,4 @@
-"""Makes, writes and reads run directories; what is half made never gets the run directory's name."""
+"""Creation, writing and reading of run directories; an incomplete one never gets the final name."""
 
 from __future__ import annotations
 
@@ -32,12 +32,9 @@ _Record = TypeVar("_Record")
 
 
 def new_folder(target: Path) -> None:
-    """Make the folder of a run before anything else of it, for what takes long to make and is to stay in any case.
+    """Create a run's folder early, for files that take long to make and must survive a failure.
 
-    Raises
-    ------
-    FilesError
-        Something of that name is there already, or it cannot be made.
+    Raises `FilesError` when the name is taken, or the folder cannot be created.
     """
     _refuse_if_there(target)
     made = _first_missing(target.parent)
@@ -50,21 +47,10 @@ def new_folder(target: Path) -> None:
 
 @contextmanager
 def add_to_new_folder(target: Path, names: Collection[str], *, there: bool) -> Iterator[None]:
-    """Let the body write files into the folder of a run that is not prepared, and leave none behind if that fails.
+    """Write files into the folder of a run not yet prepared; removes them if the body fails.
 
-    Parameters
-    ----------
-    target
-        The folder.
-    names
-        Names of the files.
-    there
-        Whether there is such a `new_folder` already; else it is made.
-
-    Raises
-    ------
-    FilesError
-        Something of that name is there already, or it cannot be written.
+    `there` says that the `new_folder` exists; otherwise it is created. Raises `FilesError` when a file exists already
+    or cannot be written.
     """
     missing = _first_missing(target.parent)
     if not there:
@@ -84,19 +70,10 @@ def add_to_new_folder(target: Path, names: Collection[str], *, there: bool) -> I
 
 @contextmanager
 def new_run_directory(target: Path, *, made: Collection[str] = ()) -> Iterator[RunPaths]:
-    """Make a run directory: the body fills a draft, which gets its name if the body ends well, and vanishes if not.
+    """Create a run directory: the body fills a draft, which is renamed on success and removed on failure.
 
-    Parameters
-    ----------
-    target
-        The directory.
-    made
-        Names of files that are in a `new_folder` of its name, and stay whatever happens.
-
-    Raises
-    ------
-    FilesError
-        Something of that name is there already, or the directory cannot be written, or the disk is full.
+    `made` names files that are already in a `new_folder` of that name; they stay in any case. Raises `FilesError` when
+    the name is taken, the directory cannot be written, or the disk is full.
     """
     if not made:
         _refuse_if_there(target)
@@ -130,11 +107,11 @@ def new_run_directory(target: Path, *, made: Collection[str] = ()) -> Iterator[R
 
 
 def remove_run_directory(run: RunPaths, *, made: Collection[str] = ()) -> None:
-    """Remove a run directory that was prepared and never handed over, but for what was made before the rest of it."""
+    """Remove a run directory that was prepared but never submitted, except the files in `made`."""
     if not made:
         shutil.rmtree(run.root, ignore_errors=True)
         return
-    # Without its card it is no run any more, however little of the rest can be removed.
+    # The card goes first: without it this is no run, even if the rest cannot be removed.
     for path in sorted(run.root.iterdir(), key=lambda path: path != run.card):
         if path.name in made:
             continue
@@ -145,7 +122,7 @@ def remove_run_directory(run: RunPaths, *, made: Collection[str] = ()) -> None:
 
 
 def write_rendered(run: RunPaths, files: Iterable[RenderedFile]) -> int:
-    """Write what a service rendered, a piece at a time; return how many files that were."""
+    """Write a service's rendered files, chunk by chunk; return their number."""
     count = 0
     for rendered in files:
         path = run.root / rendered.path
@@ -157,19 +134,15 @@ def write_rendered(run: RunPaths, files: Iterable[RenderedFile]) -> int:
 
 
 def write_card(run: RunPaths, card: RunCard) -> None:
-    """Write ``run.json``, whole or not at all."""
+    """Write ``run.json`` atomically."""
     write_atomically(run.card, msgspec.json.format(msgspec.json.encode(card), indent=2) + b"\n")
 
 
 def read_card(run: RunPaths) -> RunCard:
     """Read ``run.json``.
 
-    Raises
-    ------
-    RunNotFoundError
-        The directory is none of a run.
-    RunUnreadableError
-        It cannot be read, or is of a newer format.
+    Raises `RunNotFoundError` when the directory holds no run, and `RunUnreadableError` when the file is unreadable or
+    of a newer format.
     """
     try:
         text = run.card.read_bytes()
@@ -190,17 +163,14 @@ def read_card(run: RunPaths) -> RunCard:
 
 
 def write_made_from(run: RunPaths, made: MadeFrom) -> None:
-    """Write ``made-from.json``, whole or not at all."""
+    """Write ``made-from.json`` atomically."""
     write_atomically(run.made_from, msgspec.json.format(msgspec.json.encode(made), indent=1) + b"\n")
 
 
 def read_made_from(run: RunPaths) -> MadeFrom | None:
-    """Read ``made-from.json``; ``None`` where there is none.
+    """Read ``made-from.json``; ``None`` when it is missing.
 
-    Raises
-    ------
-    RunUnreadableError
-        It cannot be read, or is of a newer format.
+    Raises `RunUnreadableError` when it is unreadable or of a newer format.
     """
     try:
         text = run.made_from.read_bytes()
@@ -218,38 +188,38 @@ def read_made_from(run: RunPaths) -> MadeFrom | None:
 
 
 def note_submitting(run: RunPaths, started: Started) -> None:
-    """Write ``submitting.json`` before a run is handed over."""
+    """Write ``submitting.json`` before a run is submitted."""
     write_atomically(run.submitting, msgspec.json.encode(started) + b"\n")
 
 
 def read_submitting(run: RunPaths) -> Started | None:
-    """Read ``submitting.json``; ``None`` where nobody began to hand the run over, or that is done."""
+    """Read ``submitting.json``; ``None`` when no submission has begun, or the submission is complete."""
     try:
         return msgspec.json.decode(run.submitting.read_bytes(), type=Started)
     except FileNotFoundError:
         return None
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
-        # Somebody did, whoever it was.
+        # A submission has begun, by an unknown process.
         return Started(at=0.0, user="", host="")
 
 
 def write_snapshot(run: RunPaths, snapshot: Snapshot) -> None:
-    """Write ``status.json``, whole or not at all."""
+    """Write ``status.json`` atomically."""
     write_atomically(run.status, msgspec.json.encode(snapshot))
 
 
 def read_snapshot(run: RunPaths) -> Snapshot | None:
-    """Read ``status.json``; ``None`` when there is none, or none that can be read."""
+    """Read ``status.json``; ``None`` when it is missing or unreadable."""
     return read_record(run.status, Snapshot)
 
 
 def write_waiting(run: RunPaths, waiting: WaitReasons) -> None:
-    """Write why jobs wait at the workload manager, whole or not at all; anybody may delete it."""
+    """Write why jobs wait at the workload manager, atomically; the file is a cache that users may delete."""
     write_cached(run, "waiting.json", msgspec.json.encode(waiting))
 
 
 def read_waiting(run: RunPaths) -> WaitReasons:
-    """Read why jobs wait at the workload manager; nothing where nobody said, or where it cannot be read."""
+    """Read why jobs wait at the workload manager; empty when the file is missing or unreadable."""
     try:
         return msgspec.json.decode(read_cached(run, "waiting.json"), type=WaitReasons)
     except (msgspec.MsgspecError, UnicodeDecodeError):
@@ -257,13 +227,13 @@ def read_waiting(run: RunPaths) -> WaitReasons:
 
 
 def write_cached(run: RunPaths, name: str, text: bytes) -> None:
-    """Write a file that anybody may delete, whole or not at all."""
+    """Write a cache file atomically; users may delete it."""
     run.cache.mkdir(exist_ok=True)
     write_atomically(run.cache / name, text)
 
 
 def read_cached(run: RunPaths, name: str) -> bytes:
-    """Read such a file; nothing where there is none, or none that can be read."""
+    """Read a cache file; empty when it is missing or unreadable."""
     try:
         return (run.cache / name).read_bytes()
     except OSError:
@@ -295,24 +265,24 @@ def _refuse_if_there(target: Path) -> None:
 
 def _cannot_write(target: Path, error: OSError) -> FilesError:
     named, where = _short(str(target)), str(error.filename or target)
-    # The draft is our own affair, and what cannot be done with it cannot be done with the directory.
+    # The message names the directory, because users do not know its draft.
     below = "" if where == str(target) or f"/.{target.name[:200]}." in where else f"'{_short(where)}': "
     hint = "Choose another place with 'submitPath'."
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         hint = f"Make room on that disk, or choose another place with 'submitPath'. '{named}' was not made."
-    # What is there where a folder is to be made may be something else.
+    # A file, for example, may be where a folder is to be created.
     why = "Not a directory" if below and isinstance(error, FileExistsError) else error.strerror or error
     return FilesError(f"cannot write the run directory '{named}': {below}{why}", hint=hint)
 
 
 def _short(path: str) -> str:
-    """A path as a message can bear it."""
+    """Shorten a path for a message."""
     return path if len(path) <= _LONGEST_SHOWN else f"{path[: _LONGEST_SHOWN // 2]}...{path[-_LONGEST_SHOWN // 2 :]}"
 
 
 def _first_missing(folder: Path) -> Path | None:
     missing = None
-    # `os.path.exists`, unlike `Path.exists`, takes a name that is too long, or a folder that is closed to us, for a no.
+    # `os.path.exists`, unlike `Path.exists`, is false for a name that is too long or in a folder closed to us.
     while not os.path.exists(folder) and folder != folder.parent:  # noqa: PTH110
         missing, folder = folder, folder.parent
     return missing
@@ -324,12 +294,12 @@ def _move(names: Iterable[str], source: Path, target: Path) -> None:
 
 
 def _remove_empty(first: Path | None, last: Path) -> None:
-    """Remove the folders made on the way to a run directory, as far as nobody else has put anything in."""
+    """Remove the folders created above a run directory that are still empty."""
     if first is None:
         return
     for folder in (last, *last.parents):
-        # One that is not empty stays, and so do those above it. One that was never made, for want of space or for its
-        # name, is passed over: the ones above it may have been.
+        # Folders that are not empty stay, and so do those above them. A folder that was never created, for want of
+        # space or because of its name, is skipped: those above it may exist.
         with suppress(OSError):
             folder.rmdir()
         if folder == first:
