@@ -1,4 +1,4 @@
-"""Talks to keepers: starts one per life of the engine, sends it orders, and reads what all keepers of the run wrote."""
+"""Client of the keepers: starts one per life of the engine, sends it commands, and reads the records of all."""
 
 from __future__ import annotations
 
@@ -33,30 +33,23 @@ from longshore.world.host import descendants, host_name, is_same_process, proces
 
 _RUN_MARK: Final = "LONGSHORE_JOB_RUN_MARK"
 _JOB_MARK: Final = "LONGSHORE_JOB_INDEX"
-"""Variables by which every process of a run, and of an attempt, is known again."""
+"""Environment variables that identify every process of a run and of an attempt."""
 _SWEEPS: Final = 20
-"""How often processes that are being made are looked for again."""
+"""Maximum number of repeated searches, because processes may start others meanwhile."""
 _DRAIN_S: Final = 20.0
-"""How long a keeper that lost its engine may take to read the orders that were already sent."""
+"""Seconds a keeper that lost its engine may take to read commands already sent."""
 _BEGIN_S: Final = 30.0
-"""How long a keeper may take to begin."""
+"""Seconds a keeper may take to start."""
 _END_S: Final = 2.0
-"""How long a keeper may take to end when there is nothing left for it to do."""
+"""Seconds a keeper may take to end when it has nothing left to do."""
 
 
 class LocalClient:
-    """The keepers of one run, as the engine of one life sees them.
+    """The keepers of one run, for the engine of one life.
 
-    Parameters
-    ----------
-    run
-        The run directory.
-    life
-        Number of the engine's life; a keeper's file is named by it.
-    rule
-        Which variables of the engine's environment jobs inherit; see `select_inherited`.
-    scratch
-        Where attempts get their temporary directories; ``None`` is where this machine has such.
+    `life` numbers the engine's life and names its keeper's file. `rule` selects the variables that jobs inherit; see
+    `select_inherited`. `scratch` is the folder of the attempts' temporary directories; ``None`` is the machine's
+    default.
     """
 
     def __init__(self, run: RunPaths, life: int, *, rule: InheritRule = "all", scratch: str | None = None) -> None:
@@ -69,7 +62,7 @@ class LocalClient:
         run.keeper.mkdir(exist_ok=True)
         self._files = keeper_files(run.keeper)
         self._seen = set(self._files)
-        """Names of the files that were looked into at any time."""
+        """Names of all files ever read."""
         self._keeper: subprocess.Popen[bytes] | None = None
         self._own: KeeperFile | None = None
         self._own_path: Path | None = None
@@ -77,37 +70,34 @@ class LocalClient:
         """When an attempt that was asked to end is killed, on the monotonic clock."""
         self._orphans = Orphans(lambda attempt: self._kill_marked({attempt}))
         self._drained_by = 0.0
-        """Until when keepers that lost their engine are waited for, on the monotonic clock."""
+        """Until when to wait for keepers that lost their engine, on the monotonic clock."""
         self._events: list[MemberEvent] = []
         self._never: list[Attempt] = []
         self._lane_of: dict[Attempt, str] = {}
-        """Lane of every attempt that was sent into one and is not over."""
+        """Lane of every live attempt that was sent to one."""
         self._shared: list[Mapping[str, str]] = []
         self._number_of: dict[int, int] = {}
-        """Number by which a keeper knows an environment, per identity of its mapping."""
+        """Keeper's number of an environment, by the identity of its mapping."""
         self._told = 0
-        """How many of them the keeper was told."""
+        """Number of environments sent to the keeper so far."""
         self.again: set[str] = set()
-        """Batches of which members were not started after all, for a reason that will pass."""
+        """Batches with members that were not started for a temporary reason."""
         self.busy = ""
-        """That reason."""
+        """The latest temporary reason."""
         orphans_come_home()
 
     def environment(self, shared: Mapping[str, str]) -> int:
-        """The number under which attempts may refer to an environment on top of the inherited one."""
+        """Return the number by which attempts refer to an environment on top of the inherited one."""
         if id(shared) not in self._number_of:
-            # Kept, so that nothing else can have its identity.
+            # Kept alive, so that no other mapping can have its identity.
             self._shared.append(shared)
             self._number_of[id(shared)] = len(self._shared)
         return self._number_of[id(shared)]
 
     def start(self, tag: str, members: Sequence[MemberOrder], *, lane: str | None = None, slots: int = 0) -> None:
-        """Order a keeper to start attempts, at once or as their lane has slots.
+        """Order the keeper to start attempts, at once or as their lane has slots.
 
-        Raises
-        ------
-        OSError
-            No keeper can be started.
+        Raises `OSError` when no keeper can be started.
         """
         for again in (True, False):
             order: RunOrder = {"o": "run", "b": tag, "m": members}
@@ -121,7 +111,7 @@ class LocalClient:
                 if lane is not None:
                     self._lane_of |= dict.fromkeys(attempts, lane)
             except BrokenPipeError:
-                # It was killed. What it did not get it will never start; what it got is settled by `poll`.
+                # The keeper was killed. Attempts it did not receive never start; `poll` settles the others.
                 if not again:
                     raise
                 self._forget_keeper()
@@ -129,12 +119,12 @@ class LocalClient:
                 return
 
     def _count_elsewhere(self, lane: str) -> int:
-        """How many slots of a lane are taken by what another keeper started, which this one cannot know of."""
+        """Count a lane's slots taken by attempts of other keepers, which this keeper cannot know."""
         others = (file for file in self._files.values() if file is not self._own or self._keeper is None)
         return sum(self._lane_of.get(attempt) == lane for file in others for attempt in file.attempts())
 
     def poll(self) -> tuple[list[MemberEvent], list[Attempt]]:
-        """All that is new in the files of all keepers, and the members that died with their keeper's orders."""
+        """Read new records of all keepers; return events, and members lost with their keeper's commands."""
         self._kill_doomed()
         self._collect()
         events, self._events = self._events, []
@@ -143,7 +133,7 @@ class LocalClient:
 
     def _collect(self) -> None:
         for name, file in list(self._files.items()):
-            # Asked before the file is read: one that ends in between has written its last record by then.
+            # Checked before the file is read: a keeper that ends in between has written its last record by then.
             lives = file.keeper_lives() or file is self._own_and_alive()
             self._events.extend(self._events_of(file))
             if not lives:
@@ -159,19 +149,19 @@ class LocalClient:
         self._orphans.look()
 
     def find(self, tags: Iterable[str]) -> dict[str, frozenset[Attempt]] | None:
-        """Members per tag that reached a keeper; ``None`` while one that lost its engine still reads its orders."""
+        """Find the members per tag that reached a keeper; ``None`` while an orphaned keeper still reads commands."""
         wanted = set(tags)
-        # Waited for once: an engine that is suspended elsewhere may hold a keeper for as long as it likes.
+        # Waited for once: an engine suspended elsewhere may keep its keeper busy without limit.
         self._drained_by = deadline = self._drained_by or time.monotonic() + _DRAIN_S
         while True:
             found = keeper_files(self._run.keeper)
-            # One may have begun since: its engine was thought dead, and was not.
+            # A keeper may have started since, of an engine that was wrongly thought dead.
             self._files |= {name: KeeperFile(file.path) for name, file in found.items() if name not in self._seen}
             self._seen |= found.keys()
             files = found.values()
-            # Asked before the files are read, as in `_collect`.
+            # Checked before the files are read, as in `_collect`.
             reading = {file.path for file in files if file.keeper_lives()} - {self._own_path}
-            # What this engine sent to its own keeper is as good as taken; should that keeper die, `poll` says never.
+            # Commands sent to our own keeper count as received; if it dies, `poll` reports them as never started.
             own = self._own_and_alive()
             taken: dict[str, set[Attempt]] = {}
             for member, tag in own.sent.items() if own else ():
@@ -187,8 +177,8 @@ class LocalClient:
             time.sleep(0.02)
 
     def end(self, attempts: Iterable[Attempt], *, grace_s: float) -> int:
-        """Ask attempts to end, and kill them when the grace is over; return how many there are."""
-        # What cannot be read for now, `poll` complains about; what was sent is known all the same.
+        """Ask attempts to end, and kill them when the grace is over; return their number."""
+        # `poll` reports files that are unreadable for now; the commands sent are known anyway.
         with suppress(OSError):
             self._collect()
         there = frozenset().union(*(file.attempts() for file in self._files.values()))
@@ -199,12 +189,12 @@ class LocalClient:
         return len(wanted)
 
     def sweep(self) -> list[int]:
-        """Kill what jobs of this run left behind, wherever it went; return the numbers of what was found."""
+        """Kill the leftover processes of the run's jobs; return the ids of those found."""
         ended: dict[int, None] = {}
         for _ in range(_SWEEPS):
             found = {pid for pid, _ in processes_with(_RUN_MARK, self._mark)} - {os.getpid()}
             if self._keeper and self._own_and_alive():
-                # What has dropped its environment still is the keeper's, as whose child it ends up when it is orphaned.
+                # A process without its environment is still found: when orphaned, it becomes the keeper's child.
                 found.update(pid for pid in descendants(self._keeper.pid) if process_name(pid) != "rm")
             for pid in found:
                 signal_process(pid, signal.SIGKILL)
@@ -215,11 +205,11 @@ class LocalClient:
         return list(ended)
 
     def marks(self, job: int, attempt: int) -> dict[str, str]:
-        """The variables by which the processes of an attempt are known again."""
+        """Return the environment variables that identify an attempt's processes."""
         return {_RUN_MARK: self._mark, _JOB_MARK: f"{job}.{attempt}"}
 
     def wait(self, timeout_s: float) -> None:
-        """Return when the keeper has written something, or after a time."""
+        """Wait until the keeper has written something, or the timeout."""
         if self._events or self._never:
             return
         soonest = min(self._doomed.values(), default=float("inf")) - time.monotonic()
@@ -229,11 +219,11 @@ class LocalClient:
             return
         pipe = self._keeper.stdout.fileno()
         if select.select([pipe], [], [], timeout_s)[0] and not os.read(pipe, 65536):
-            # The keeper died; `poll` sees to what it ran.
+            # The keeper died; `poll` handles its attempts.
             self._forget_keeper()
 
     def close(self) -> None:
-        """Let the keeper go: it waits for what runs, and ends."""
+        """Disconnect from the keeper, which waits for its running attempts and ends."""
         if self._keeper:
             assert self._own is not None
             self._let_go(wait_s=0.0 if self._own.attempts() else _END_S)
@@ -281,7 +271,7 @@ class LocalClient:
         assert self._keeper.stdout is not None
         pipe = self._keeper.stdout.fileno()
         if not (select.select([pipe], [], [], _BEGIN_S)[0] and os.read(pipe, 65536)):
-            # Sent to one that ends at once, orders would come back as never started, for ever.
+            # A keeper that ends at once would report commands as never started, for ever.
             self._forget_keeper()
             Path(tmp).rmdir()
             raise OSError(f"it ended before it began; its words are in '{self._run.engine_log}'")
@@ -291,7 +281,7 @@ class LocalClient:
         self._write(encoded({"o": "env", "id": 0, "env": environment}) + b"\n")
 
     def _successor(self) -> tuple[str, str]:
-        """The file by which a keeper knows that another engine has begun, and whether it lies near."""
+        """Return the file that tells a keeper of a newer engine, and whether that file is on a local file system."""
         where = "near" if is_surely_local(self._run.root) else "far"
         return str(path_of(self._run.journal, self._life + 1)), where
 
@@ -301,7 +291,7 @@ class LocalClient:
         return self._own if self._keeper else None
 
     def _forget_keeper(self) -> None:
-        """Be done with a keeper that died, or does not begin."""
+        """Drop a keeper that died or does not start."""
         assert self._keeper is not None
         self._keeper.kill()
         self._let_go(wait_s=None)
@@ -314,7 +304,7 @@ class LocalClient:
         try:
             self._keeper.wait(wait_s)
         except subprocess.TimeoutExpired:
-            # It goes on without us, as it should; `Popen` would complain about that.
+            # The keeper is meant to go on without us; without this `Popen` would warn of it.
             self._keeper.returncode = 0
         self._keeper = None
 
@@ -324,7 +314,7 @@ class LocalClient:
             if isinstance(record, StartRecord):
                 yield started(record, host=self._host)
             elif isinstance(record, Never):
-                # Of an earlier life's keeper, `find` says it.
+                # `find` reports this for keepers of earlier lives.
                 if file is self._own:
                     self._never.extend(record.m)
                     self._spare(record.m)
@@ -339,12 +329,12 @@ class LocalClient:
         self.again |= file.given_up
         file.given_up = set()
         if cancelled:
-            # What a job sent away in a session of its own is not in its group, and ends with it all the same.
+            # A process the job started in a session of its own is not in its group, but must end with it.
             self._kill_marked(cancelled)
 
     def _settle(self, file: KeeperFile) -> Iterator[MemberEvent]:
-        """What became of the attempts of a keeper that is gone."""
-        # They may have been started in the last moment of the keeper, before that could be written down.
+        """Determine the outcome of the attempts of a dead keeper."""
+        # The keeper may have started some just before it died, without recording it.
         if file.unstarted and file.is_of_this_boot():
             self._kill_marked(file.unstarted)
         for job, number in sorted(file.unstarted):
@@ -360,14 +350,14 @@ class LocalClient:
                 yield outcome
 
     def _kill_marked(self, attempts: Collection[Attempt]) -> None:
-        """Kill every process of these attempts, known by what their environment says."""
+        """Kill every process of these attempts, identified by environment variables."""
         marks = {f"{job}.{number}" for job, number in attempts}
         for pid, environment in processes_with(_RUN_MARK, self._mark):
             if environment.get(_JOB_MARK) in marks:
                 signal_process(pid, signal.SIGKILL)
 
     def _spare(self, attempts: Iterable[Attempt]) -> None:
-        """Forget the end that was planned for attempts that are over."""
+        """Cancel the planned kill of attempts that are over."""
         for attempt in attempts:
             self._doomed.pop(attempt, None)
             self._lane_of.pop(attempt, None)
@@ -378,7 +368,7 @@ class LocalClient:
         if overdue:
             self._signal(overdue, signal.SIGKILL)
             for attempt in overdue:
-                # A process in the kernel's hands does not die at once: asked again in a second.
+                # A process in uninterruptible sleep does not die at once: it is signalled again after a second.
                 self._doomed[attempt] = now + 1.0
 
     def _signal(self, attempts: AbstractSet[Attempt], number: signal.Signals) -> None:
@@ -387,7 +377,7 @@ class LocalClient:
             try:
                 self._send(encoded({"o": "kill", "m": sorted(attempts), "sig": int(number)}) + b"\n")
             except BrokenPipeError:
-                # It died this very moment; its jobs are ended as those of any other keeper that is gone.
+                # The keeper died just now; its jobs are ended like those of any dead keeper.
                 self._forget_keeper()
                 ours = None
         for file in self._files.values():

@@ -1,4 +1,4 @@
-"""Turns the keeper's records into events."""
+"""Record types of the keeper, and their conversion to events."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from longshore.model.signals import signal_name
 
 _NOT_FOUND = 127
 _NOT_RUNNABLE = 126
-"""What a POSIX shell exits with when a program is not found, or cannot be executed (2.8.2)."""
+"""Exit status of a POSIX shell for a program that cannot be executed (2.8.2)."""
 
 
 PASSING: Final = frozenset(
@@ -24,7 +24,7 @@ PASSING: Final = frozenset(
         *(errno.EACCES, errno.EIO, errno.EROFS, errno.ESTALE, errno.ETIMEDOUT),
     }
 )
-"""Errors of a full disk, an exhausted machine, expired credentials, a file server that is away."""
+"""Temporary errors: a full disk, an exhausted machine, expired credentials, an unreachable file server."""
 _EXHAUSTED: Final = frozenset({errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE})
 
 
@@ -35,7 +35,7 @@ class KeeperBegan(msgspec.Struct, frozen=True, tag_field="r", tag="keeper"):
     host: str
     boot: str
     tmp: str
-    """Folder of the temporary directories of attempts."""
+    """Folder of the attempts' temporary directories."""
 
 
 class Got(msgspec.Struct, frozen=True, tag_field="r", tag="got"):
@@ -46,7 +46,7 @@ class Got(msgspec.Struct, frozen=True, tag_field="r", tag="got"):
 
 
 class Never(msgspec.Struct, frozen=True, tag_field="r", tag="never"):
-    """Attempts that waited in a lane, and will not be started."""
+    """Attempts that waited in a lane and will not be started."""
 
     m: tuple[tuple[int, int], ...]
 
@@ -60,7 +60,7 @@ class StartRecord(msgspec.Struct, frozen=True, tag_field="r", tag="start"):
     t: float
     up: float
     lim: LimitsOrder | None = None
-    """The limits it was ordered with, in the words of the keeper."""
+    """The limits in the command, in the keeper's format."""
     log: str = ""
 
 
@@ -80,33 +80,33 @@ class EndRecord(msgspec.Struct, frozen=True, gc=False, tag_field="r", tag="end")
     say: str | None = None
     tmp: str | None = None
     own: bool = False
-    """Whether it was its log or its temporary directory that could not be made."""
+    """Whether the failure was in creating its log or its temporary directory."""
 
     @property
     def passing(self) -> bool:
-        """Whether it was not started for a reason that will pass: a condition, and no fault of the job's."""
+        """Whether the start failed for a temporary reason, which is no fault of the job."""
         return self.s is None and (self.no in _EXHAUSTED or (self.own and self.no in PASSING))
 
 
 class Closed(msgspec.Struct, frozen=True, tag_field="r", tag="closed"):
-    """The keeper has read every order there ever was."""
+    """The keeper has read all commands; no more can come."""
 
 
 Record: TypeAlias = KeeperBegan | Got | Never | StartRecord | EndRecord | Closed
 _decoder: Final = msgspec.json.Decoder(Record)
 decode_record = _decoder.decode
-"""A record from its line."""
+"""Decode a record from its line."""
 decode_records = _decoder.decode_lines
-"""All records of a text."""
+"""Decode all records of a text."""
 
 
 def started(record: StartRecord, *, host: str) -> Started:
-    """The event of a start."""
+    """Convert a start record to an event."""
     return Started(j=record.j, a=record.a, host=host, at=record.t)
 
 
 def ended(record: EndRecord, *, host: str) -> Ended:
-    """The event of an end."""
+    """Convert an end record to an event."""
     if record.s is None:
         return Ended(
             j=record.j,
@@ -116,14 +116,14 @@ def ended(record: EndRecord, *, host: str) -> Ended:
             reason=record.err,
             host=host,
             end=record.t,
-            # A command that is none, or longer than the kernel takes, is the same next time.
+            # A command that is invalid, or too long for the kernel, fails the same next time.
             hopeless=record.no in (None, errno.E2BIG),
         )
     number = os.WTERMSIG(record.s) if os.WIFSIGNALED(record.s) else None
     code = os.waitstatus_to_exitcode(record.s) if number is None else None
     cause: Cause | None
     if record.why:
-        # It went beyond a limit.
+        # It exceeded a limit.
         cause, reason = Cause(record.why), record.say
     elif number is not None:
         cause, reason = Cause.SIGNAL, f"killed by {signal_name(number)}"

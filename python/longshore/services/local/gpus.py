@@ -1,4 +1,4 @@
-"""Finds out which GPUs this machine has, without starting a program."""
+"""Detection of this machine's GPUs from the environment and drivers' files, without starting a program."""
 
 from __future__ import annotations
 
@@ -11,22 +11,16 @@ from typing import Final
 from longshore.plan.allotted_resources import GPU_RESOURCES
 
 _NONE: Final = {"", "-1", "none", "void", "NoDevFiles"}
-"""What stands for no GPU at all in the variables of CUDA and containers."""
+"""Values of the variables of CUDA and of containers that mean no GPU."""
 
 
 def members_of(
     pool: Mapping[str, int | Iterable[str]], env: Mapping[str, str], *, root: Path = Path("/")
 ) -> dict[str, tuple[str, ...]]:
-    """The members of every resource whose members are told apart.
+    """Return the members of every resource whose members have names.
 
-    Parameters
-    ----------
-    pool
-        What the configuration names: an amount, or a list of members.
-    env
-        The environment, which may show some GPUs only.
-    root
-        Where ``/dev`` and ``/sys`` lie.
+    `pool` holds the configured amount or list of members per resource. `env` may restrict the visible GPUs. `root` is
+    the folder with ``/dev`` and ``/sys``.
     """
     members = {name: tuple(there) for name, there in pool.items() if not isinstance(there, int)}
     for name in GPU_RESOURCES:
@@ -40,7 +34,7 @@ def members_of(
 
 
 def detected_gpus(env: Mapping[str, str], *, root: Path = Path("/")) -> tuple[str, ...]:
-    """Names of the GPUs there are: what the environment shows, else what the drivers of NVIDIA and AMD say."""
+    """Name the GPUs: those the environment shows, else those of the drivers of NVIDIA and AMD."""
     seen = _shown(env)
     if seen is not None:
         return seen
@@ -49,14 +43,14 @@ def detected_gpus(env: Mapping[str, str], *, root: Path = Path("/")) -> tuple[st
 
 
 def _shown(env: Mapping[str, str]) -> tuple[str, ...] | None:
-    """The GPUs that the environment shows; ``None`` where it says nothing of them."""
+    """Return the GPUs that the environment shows; ``None`` where it does not restrict them."""
     for variable in ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"):
         if variable in env:
             words = [word.strip() for word in env[variable].split(",")]
-            # As CUDA does: what comes behind a word that is none does not count.
+            # As in CUDA: entries after an invalid one do not count.
             end = next((place for place, word in enumerate(words) if word in _NONE), len(words))
             names = tuple(dict.fromkeys(words[:end]))
-            # Beneath ROCR's variable, which jobs inherit, the others count anew.
+            # Below ROCR's variable, which jobs inherit, the other variables count from 0 again.
             return tuple(map(str, range(len(names)))) if variable.startswith("ROCR") else names
     return None
 

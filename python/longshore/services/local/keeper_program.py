@@ -1,4 +1,4 @@
-"""Puts the keeper's program where it runs, words its orders, and says what the jobs of a run are known by."""
+"""Installation of the keeper's program in a run directory, encoding of its commands, and the run's process mark."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from longshore.world.runs.run_directory import read_card
 
 
 def copy_whole(source: Path, target: Path) -> None:
-    """Copy a file, whole or not at all."""
+    """Copy a file atomically."""
     write_atomically(target, source.read_bytes())
 
 
 def mark_of(run: RunPaths) -> str:
-    """What is the run's own wherever its directory goes, where it has been given that."""
+    """Return the run's unique mark, which stays valid when its directory moves; without a card, its path."""
     try:
         return read_card(run).mark
     except RunNotFoundError:
@@ -29,16 +29,16 @@ def mark_of(run: RunPaths) -> str:
 
 
 def temporary_prefix() -> str:
-    """What the name of every temporary folder of this user's begins with."""
+    """Return the prefix of all of this user's temporary folders."""
     return f"longshore-{os.getuid()}-"
 
 
 def encoded(order: Order) -> bytes:
-    """An order as the keeper reads it."""
+    """Encode a command for the keeper."""
     try:
         return _encode(order)
     except UnicodeEncodeError:
-        # The environment, and what a job takes from it, may hold bytes that are no text.
+        # Environment variables may hold bytes that are not text.
         return json.dumps(order).encode()
 
 

@@ -1,4 +1,4 @@
-"""Reads what one keeper wrote, as it grows."""
+"""Incremental reader of a keeper's records."""
 
 from __future__ import annotations
 
@@ -29,32 +29,26 @@ Attempt: TypeAlias = tuple[int, int]
 
 
 class KeeperFile:
-    """What one keeper wrote, read as it grows.
-
-    Parameters
-    ----------
-    path
-        Its records.
-    """
+    """The records file of one keeper, read as it grows."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._file: int | None = None
         self._part = b""
-        """What was read of a record that was not whole yet."""
+        """An incomplete record at the end of the last read."""
         self.began: KeeperBegan | None = None
         self.sent: dict[Attempt, str] = {}
-        """Tag of the batch of every member that this engine ordered it to start, until it is about to."""
+        """Batch tag of every member this engine sent, until the keeper is about to start it."""
         self.unstarted: set[Attempt] = set()
         self.tags: dict[Attempt, str] = {}
-        """Batch of every attempt that it got, until it starts or cannot be."""
+        """Batch tag of every attempt the keeper received, until it starts or fails to."""
         self.given_up: set[str] = set()
-        """Batches of which members were not started after all, for a reason that will pass."""
+        """Batches with members that were not started for a temporary reason."""
         self.running: dict[Attempt, StartRecord] = {}
         self.closed = False
 
     def read(self) -> list[Record]:
-        """Records that are new since the last call."""
+        """Read the new records since the last call."""
         if self._file is None:
             try:
                 self._file = open_to_read(self.path)
@@ -65,7 +59,7 @@ class KeeperFile:
             while more := os.read(self._file, 1 << 20):
                 text += more
         except OSError:
-            # A file server that goes away amid it must not take along what it gave before.
+            # A file server that fails in the middle must not discard the records read before.
             self._part = bytes(text)
             raise
         end = text.rfind(b"\n") + 1
@@ -103,7 +97,7 @@ class KeeperFile:
             self.sent.pop(member, None)
 
     def close(self) -> None:
-        """Let the file go."""
+        """Close the file."""
         if self._file is not None:
             os.close(self._file)
             self._file = None
@@ -117,17 +111,17 @@ class KeeperFile:
         return is_locked(self.path)
 
     def is_of_this_boot(self) -> bool:
-        """Whether the machine has not been restarted since the keeper began."""
+        """Whether the keeper started since the machine's last boot."""
         return self.began is not None and self.began.boot == boot_id()
 
 
 def keeper_files(folder: Path) -> dict[str, KeeperFile]:
-    """What all keepers of a run wrote, by name, oldest first."""
+    """Find the records of all keepers of a run, by name, oldest first."""
     return {path.name: KeeperFile(path) for path in sorted(folder.glob("*.jsonl"))}
 
 
 def left_elsewhere(folder: Path) -> str:
-    """What may still live of keepers that ran on other hosts, in words; empty when they all came to their end."""
+    """Describe keepers on other hosts that may still live; empty when all of them ended."""
     left: dict[str, int] = {}
     for file in keeper_files(folder).values():
         file.read()
@@ -150,12 +144,12 @@ def _decoded_one_by_one(text: bytes) -> Iterator[Record]:
         try:
             yield decode_record(line)
         except (msgspec.MsgspecError, UnicodeDecodeError):
-            # A machine that lost its power can leave zeros in a file; what they hide is settled as lost.
+            # A power failure can leave zeros in a file; the attempts of unreadable records are settled as lost.
             continue
 
 
 def taken_of(file: KeeperFile, wanted: AbstractSet[str]) -> dict[str, set[Attempt]]:
-    """Members per tag that a keeper got and did not give up."""
+    """Return the members per tag that a keeper received and did not give up."""
     found: dict[str, set[Attempt]] = {}
     tags: dict[Attempt, str] = {}
     for record in file.read():

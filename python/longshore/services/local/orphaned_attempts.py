@@ -1,4 +1,4 @@
-"""Sees to attempts whose keeper was killed: holds them to their limits, and says how they end as far as is known."""
+"""Attempts whose keeper was killed: enforcement of their limits, and detection of their end."""
 
 from __future__ import annotations
 
@@ -25,26 +25,23 @@ from longshore.services.local.signals import signal_group
 from longshore.world.host import host_name, is_same_process
 
 _UNKNOWN: Final = 0
-"""A wait status that says nothing."""
+"""A wait status without information."""
 
 
 class Orphans:
     """The attempts that outlived their keeper on this machine.
 
-    Parameters
-    ----------
-    end_rest
-        Ends whatever an attempt has left behind, wherever it went.
+    `end_rest` kills every leftover process of an attempt.
     """
 
     def __init__(self, end_rest: Callable[[Attempt], None]) -> None:
         self._end_rest = end_rest
         self._host = host_name()
         self._watchdog: Watchdog | None = None
-        """Made for the first of them: most engines never see one."""
+        """Created for the first orphan: most engines never have one."""
 
     def outcome(self, start: StartRecord, file: KeeperFile) -> MemberEvent | None:
-        """How an attempt ended; ``None`` while it runs, and is held to its limits."""
+        """Return how an attempt ended; ``None`` while it runs, under its limits."""
         if not file.is_of_this_boot():
             host = file.began.host if file.began else self._host
             what = "the machine was restarted while it ran" if host == self._host else f"it ran on '{host}'"
@@ -52,8 +49,8 @@ class Orphans:
         if not is_same_process(start.pid, start.up, remains=True):
             return self._unseen(start, file)
         try:
-            # As reaper of orphans this process is now the parent, if it was the keeper's. Not yet reaped, the process
-            # keeps its number, so that what it leaves behind in its group can be ended without hitting a stranger.
+            # As reaper of orphans this process is now the parent, if it was the keeper's. Until it is reaped, the
+            # process keeps its id, so that leftovers in its group can be ended without hitting another process.
             there = os.waitid(os.P_PID, start.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         except ChildProcessError:
             if not is_same_process(start.pid, start.up):
@@ -67,12 +64,12 @@ class Orphans:
         return self._seen(start, file, status, usage.ru_utime + usage.ru_stime)
 
     def look(self) -> None:
-        """End those that go beyond their limits."""
+        """End attempts that exceed their limits."""
         if self._watchdog is not None:
             self._watchdog.look()
 
     def due(self) -> float:
-        """Seconds until the next look."""
+        """Seconds until the next check."""
         due = None if self._watchdog is None else self._watchdog.due()
         return float("inf") if due is None else due
 
@@ -84,7 +81,7 @@ class Orphans:
         return self._watchdog
 
     def _seen(self, start: StartRecord, file: KeeperFile, status: int, cpu_s: float) -> Ended:
-        """The end of one whose parent this process had become."""
+        """Return the end of an attempt whose parent this process became."""
         notes = self._watch(start).ended(start.pid, status, None)
         if kept := keep_folder(start, file, bad=bool(status or "why" in notes)):
             notes["tmp"] = kept
@@ -100,8 +97,8 @@ class Orphans:
         return ended(record, host=self._host)
 
     def _unseen(self, start: StartRecord, file: KeeperFile) -> MemberEvent:
-        """The end of one that ended as nobody's child: unknown, unless it was ended here."""
-        # Before it may be tried again, what it left behind has to end.
+        """Return the end of an attempt that no parent waited for: lost, unless it was ended here."""
+        # Leftover processes must end before another attempt may start.
         self._end_rest((start.j, start.a))
         keep_folder(start, file, bad=True)
         notes = self._watchdog.ended(start.pid, _UNKNOWN, None) if self._watchdog else {}
@@ -123,16 +120,16 @@ class Orphans:
 
 
 def folder_of(file: KeeperFile) -> Path | None:
-    """The folder of the temporary directories of a keeper's attempts, where it is ours to touch."""
+    """Return the folder of the attempts' temporary directories, if it is ours to change."""
     if file.began is None or file.began.host != host_name():
         return None
     folder = Path(file.began.tmp)
-    # Only what we name is removed, whatever a file that others may write says.
+    # Only names that we create are removed, because other users may be able to write the records.
     return folder if folder.name.startswith(temporary_prefix()) else None
 
 
 def keep_folder(start: StartRecord, file: KeeperFile, *, bad: bool) -> str | None:
-    """Put the temporary directory of an attempt out of the way where it is to be kept, and return where it is."""
+    """Move an attempt's temporary directory away if it is to be kept; return its new path."""
     wanted = (start.lim or {}).get("tmp")
     folder = folder_of(file)
     if folder is None or not (wanted == Keep.ALL or (wanted == Keep.FAILED and bad)):
@@ -145,7 +142,7 @@ def keep_folder(start: StartRecord, file: KeeperFile, *, bad: bool) -> str | Non
 
 
 def forget_folder(file: KeeperFile, attempt: Attempt | None = None) -> None:
-    """Remove what a keeper that is gone could not: the temporary directory of an attempt, or the folder of all."""
+    """Remove a dead keeper's temporary directories: that of an attempt, or the folder of all."""
     if (folder := folder_of(file)) is not None:
         shutil.rmtree(folder / f"{attempt[0]}.{attempt[1]}" if attempt else folder, ignore_errors=True)
 

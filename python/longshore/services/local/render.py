@@ -1,4 +1,4 @@
-"""Turns a workflow into the files with which its jobs can be run by hand, without Longshore."""
+"""Rendering of a workflow as a table and a script with which users run its jobs by hand, without Longshore."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _NAME: Final = "LONGSHORE_JOB_NAME"
 
 
 def by_hand(workflow: Workflow, ctx: Context) -> Iterator[RenderedFile]:
-    """The table of jobs, and a program that runs one of them."""
+    """Render the table of jobs, and the program that runs one of them."""
     yield RenderedFile(path=TABLE, chunks=lambda: table(workflow, ctx))
     yield RenderedFile.from_text(RUNNER, ctx.templates[RUNNER.name], mode=0o755)
     yield wrapper_file(ctx)
 
 
 def table(workflow: Workflow, ctx: Context) -> Iterator[str]:
-    """One line per job, as ``longshore-job`` reads it."""
+    """Render one line per job, as ``longshore-job`` reads it."""
     paths = {name: file.path for name, file in workflow.files.items()}
     run_dir = str(ctx.paths.root)
     folders = f"{run_dir.removesuffix('/')}/"
@@ -53,14 +53,10 @@ def table(workflow: Workflow, ctx: Context) -> Iterator[str]:
 
 
 class _Surroundings(NamedTuple):
-    """What jobs of the same settings have in common.
+    """The parts of the table that jobs of the same settings share.
 
-    Attributes
-    ----------
-    folder
-        Where they start.
-    around_name
-        The variables before and after the name of the job; ``None`` where others of them depend on the job.
+    `folder` is their working directory. `around_name` holds the variables before and after the one with the job's name;
+    ``None`` where other variables depend on the job too.
     """
 
     folder: str
@@ -76,11 +72,11 @@ def _surroundings(job: Job, run_dir: str) -> _Surroundings:
 
 
 def _around_name(job: Job, run_dir: str) -> tuple[str, str]:
-    """The variables of a job, as words for a shell, before and after the one with its name."""
+    """Return a job's variables as shell words: those before and those after the one with its name."""
     variables = job_variables(name=job.name, label=job.label, attempt=1, request=job.settings.request, run_dir=run_dir)
     threads = thread_variables(job.settings.request.cpus) if job.settings.limit_threads else {}
     environment = {**threads, **job.settings.environment, **job.environment}
-    # What is the job's own is known here; what it inherits is known where it runs.
+    # The job's own variables are known here; inherited ones are known where it runs.
     before = [shell_assignment(name, value, variables) for name, value in environment.items() if name not in variables]
     after = [shlex.quote(f"{name}={value}") for name, value in variables.items() if name != _NAME]
     return "".join(f"{_one_line(word)} " for word in before), "".join(f" {_one_line(word)}" for word in after)

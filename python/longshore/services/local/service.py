@@ -1,4 +1,4 @@
-"""The local service: keepers for the engine, this machine's resources as its pool."""
+"""Local service: keepers as executor of the engine, and this machine's resources as its pool."""
 
 from __future__ import annotations
 
@@ -46,21 +46,17 @@ if TYPE_CHECKING:
 
 
 _LOOK_AHEAD_S: Final = 0.05
-"""How long a short job may wait for its slot at the keeper, which then needs no answer from the engine to start it."""
+"""Seconds a short job may be queued at the keeper ahead of its slot, which saves waiting for the engine."""
 _WAIT_S: Final = 5.0
-"""Pause after one of them, in seconds."""
+"""Pause after a temporary failure, in seconds."""
 
 
 class LocalExecutor(Executor, ResourceProbe, NewsWait, ProcessCleanup, HostBound):
     """Starts jobs on this machine through a keeper.
 
-    Parameters
-    ----------
-    settings
-        ``pool``: amount, or names of members, per resource, where the configuration names any; ``limits``: those of the
-        site, of which only ``max_active`` means something here; ``signals`` and ``grace_s``: what a job that went
-        beyond its limits is sent, and the seconds before the next of them and before it is killed; ``inherit`` and
-        ``scratch``: see `LocalClient`.
+    `settings` has these keys: ``pool``, the amount or the members of each configured resource; ``limits`` of the site,
+    where only ``max_active`` has an effect here; ``signals`` and ``grace_s``, the signals sent to a job beyond its
+    limits, and the seconds before the next signal and before the kill; ``inherit`` and ``scratch``, see `LocalClient`.
     """
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
@@ -68,21 +64,21 @@ class LocalExecutor(Executor, ResourceProbe, NewsWait, ProcessCleanup, HostBound
         self.limits = Limits(
             max_batch=1, max_active=settings.get("limits", {}).get("max_active"), look_ahead_s=_LOOK_AHEAD_S
         )
-        # Where somebody says which GPUs there are, who asks for none gets none.
+        # Where the pool names GPUs, a job that requests none sees none.
         self._hidden = GPU_VARIABLES if any(name in settings.get("pool", {}) for name in GPU_RESOURCES) else ()
         self._client: LocalClient | None = None
         self._run: RunPaths | None = None
         self._polls = 0
 
     def open(self, run: RunPaths, life: int) -> None:
-        """Look for the keepers of earlier lives."""
+        """Find the keepers of earlier lives."""
         self._run = run
         self._client = LocalClient(
             run, life, rule=self._settings.get("inherit", "all"), scratch=self._settings.get("scratch")
         )
 
     def script(self, batch: Batch, ctx: Context) -> RenderedFile | None:
-        """Return nothing: the keeper takes its orders on a pipe."""
+        """Return nothing: the keeper takes its commands on a pipe."""
         return None
 
     def submit(self, batch: Batch) -> SubmitResult:
@@ -94,12 +90,12 @@ class LocalExecutor(Executor, ResourceProbe, NewsWait, ProcessCleanup, HostBound
             client.start(batch.tag, members, lane=batch.lane, slots=batch.slots)
         except OSError as error:
             why = f"the keeper cannot be started: {error.strerror or error}"
-            # What passes is waited for, and costs no attempt.
+            # A temporary failure is waited for, and costs no attempt.
             return Throttled(why, _WAIT_S) if error.errno in PASSING else Rejected(why)
         return Accepted(batch.tag)
 
     def _limits_of(self, limits: AttemptLimits) -> LimitsOrder:
-        """Limits in the words of the keeper."""
+        """Convert limits to the keeper's format."""
         order: LimitsOrder = {
             "tmp": limits.keep_tmp.value,
             "sig": self._settings.get("signals", [signal.SIGTERM]),
@@ -116,7 +112,7 @@ class LocalExecutor(Executor, ResourceProbe, NewsWait, ProcessCleanup, HostBound
         return order
 
     def _order_of(self, member: BatchMember, client: LocalClient, root: str) -> MemberOrder:
-        """What the keeper is told of an attempt: of its environment, only what others do not have alike."""
+        """Build the keeper's command for an attempt, with only the variables that are not shared."""
         shared = member.shared
         own = {name: value for name, value in member.environment.items() if shared.get(name) != value}
         own |= {name: "" for name in self._hidden if name not in member.environment}
@@ -144,7 +140,7 @@ class LocalExecutor(Executor, ResourceProbe, NewsWait, ProcessCleanup, HostBound
         return FindResult(taken)
 
     def poll(self, since: Mark) -> PollResult | Unreachable:
-        """Return what keepers have written since the last call; the first call of a life tells all there is."""
+        """Return the keepers' new records; the first call of a life returns all records."""
         self._polls += 1
         client = self._opened()[0]
         try:
@@ -160,11 +156,11 @@ class LocalExecutor(Executor, ResourceProbe, NewsWait, ProcessCleanup, HostBound
         return CancelOutcome(ended=self._opened()[0].end(attempts, grace_s=grace_s))
 
     def unseen_processes(self, run: RunPaths) -> str:
-        """Return on which host a keeper may still live, and how many jobs it may still run."""
+        """Return the host on which a keeper may still live, and how many jobs it may still run."""
         return left_elsewhere(run.keeper)
 
     def end_leftovers(self) -> CancelOutcome:
-        """Kill what jobs of the run left behind."""
+        """Kill leftover processes of the run's jobs."""
         return CancelOutcome(ended=len(self._opened()[0].sweep()))
 
     def probe(self) -> PingReport:
@@ -189,7 +185,7 @@ class LocalExecutor(Executor, ResourceProbe, NewsWait, ProcessCleanup, HostBound
         self._opened()[0].wait(timeout_s)
 
     def close(self) -> None:
-        """Let the keeper go."""
+        """Disconnect from the keeper."""
         if self._client:
             self._client.close()
 
@@ -226,14 +222,14 @@ class LocalService(EngineService):
         problems += _uncounted(workflow, capacity)
         judged: set[int] = set()
         for job in workflow:
-            # Jobs of one profile share their settings and so their fate.
+            # Jobs of one profile share their settings, so one check covers them.
             if id(job.settings) not in judged:
                 judged.add(id(job.settings))
                 problems += _misfits(f"job '{job.name}'", job.settings.request.amounts(), capacity, job=job.name)
         return problems
 
     def request_problems(self, request: Request, source: str, settings: Mapping[str, Any]) -> Iterator[Problem]:
-        """Return what of a request this machine can never grant."""
+        """Return the parts of a request that this machine can never grant."""
         capacity = LocalExecutor(settings).probe().capacity or {}
         hint = "Ask for no more than the run has: what 'resources' said when it was submitted, else this machine."
         for problem in _misfits(f"'{source}'", request.amounts(), capacity):
@@ -252,11 +248,11 @@ _UNHEEDED: Final = (
     "whenToMail",
     "abortReturnValue",
 )
-"""What a job can ask for that this service does not do."""
+"""Settings of a job that this service does not support."""
 
 
 def _uncounted(workflow: Workflow, capacity: Mapping[str, int]) -> Iterator[Problem]:
-    """What jobs ask for that is granted to all of them, because nobody said how much there is."""
+    """Warn of requested resources without a configured amount: every job gets them."""
     settings = (job.settings for job in workflow)
     if "disk" not in capacity and any(each.request.disk_b and "requestDisk" not in each.defaulted for each in settings):
         yield Problem(
@@ -267,11 +263,11 @@ def _uncounted(workflow: Workflow, capacity: Mapping[str, int]) -> Iterator[Prob
 
 
 _UNUSED: Final = ("partitions", "qos", "directives", "container")
-"""What a site can say that means nothing to one machine."""
+"""Settings of a site that have no meaning on a single machine."""
 
 
 def _unused(site: Site) -> Iterator[Problem]:
-    """What the site says in vain: a note, for its operator meant something by it."""
+    """Note the site's settings without effect, for its operator."""
     said = [f"'{key}'" for key in _UNUSED if site.settings.get(key)]
     if (site.settings.get("setup") or {}).get("submit"):
         said.append("'setup.submit'")
@@ -289,7 +285,7 @@ _KEYS: Final = {"cpus": "requestCpus", "memory": "requestMemory", "disk": "reque
 
 
 def capacity_of(pool: Mapping[str, int | Iterable[str]], identities: Mapping[str, tuple[str, ...]]) -> dict[str, int]:
-    """What jobs may take at once: what the configuration names, else this machine's processors, memory and GPUs."""
+    """Return the amounts jobs may use at once: as configured, else this machine's processors, memory and GPUs."""
     named = {name: there for name, there in pool.items() if isinstance(there, int)}
     members = {name: len(these) for name, these in identities.items()}
     return {"cpus": usable_cpus(), "memory": physical_memory()} | named | members

@@ -1,4 +1,4 @@
-"""Sends signals to processes and groups whose numbers were read from files, and that may be gone."""
+"""Sending of signals to processes and groups whose ids were read from files and may be stale."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import signal
 def signal_group(group: int, number: signal.Signals) -> None:
     """Send a signal to a process group.
 
-    The number comes from a file. To the kernel, group 1 is every process there is, and group 0 is our own: neither is
-    meant by anybody.
+    Ids come from a file and may be wrong. To the kernel, group 1 means every process, and group 0 our own: both are
+    ignored.
     """
     if group <= 1:
         return
@@ -21,7 +21,7 @@ def signal_group(group: int, number: signal.Signals) -> None:
 
 
 def signal_process(pid: int, number: signal.Signals) -> None:
-    """Send a signal to a process; 0 and 1 are no job's."""
+    """Send a signal to a process; ids 0 and 1 are ignored."""
     if pid <= 1:
         return
     try:
