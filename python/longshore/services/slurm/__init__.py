@@ -1,1 +1,1 @@
-"""Slurm as a workload manager under our own engine."""
+"""Slurm service: runs under Longshore's engine, or with dependencies kept by Slurm."""

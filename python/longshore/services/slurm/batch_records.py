@@ -1,4 +1,4 @@
-"""What the executor writes down of each batch, and what jobs leave for it: files of the run directory."""
+"""Batch records of the executor, and the files that jobs leave for it, in the run directory."""
 
 from __future__ import annotations
 
@@ -19,20 +19,10 @@ Attempt: TypeAlias = tuple[int, int]
 
 
 class BatchBook(msgspec.Struct, frozen=True, kw_only=True):
-    """A batch as it was handed over: ``batches/<tag>.json``.
+    """A submitted batch: ``batches/<tag>.json``.
 
-    Attributes
-    ----------
-    tag
-        The batch's tag, which is in the name of its job.
-    name
-        Name of the job in Slurm.
-    members
-        The attempts in the order of the array.
-    id
-        Slurm's id; ``None`` while nobody knows whether it has one.
-    at
-        When it was handed over, in seconds since the epoch.
+    `name` is the job's name in Slurm and contains `tag`. `members` are the attempts in array order. `id` is Slurm's id;
+    ``None`` while it is unknown whether the batch has one. `at` is the time of submission, in seconds since the epoch.
     """
 
     tag: str
@@ -40,60 +30,54 @@ class BatchBook(msgspec.Struct, frozen=True, kw_only=True):
     members: tuple[Attempt, ...]
     at: float
     memory_b: int | None = None
-    """What each member asked for."""
+    """Memory request of each member."""
     id: int | None = None
     may_appear_s: float = 120.0
-    """How long after it was handed over it may still appear, where nobody knows whether it was taken: twice Slurm's
-    longest wait for a message, unless the connection is known to be broken."""
+    """How long after submission the batch may still appear in the queue, while it is unknown whether Slurm took it:
+    twice Slurm's longest message timeout, unless the connection is known to be broken."""
     max_wait_s: float | None = None
-    """How long its members may wait; ``None`` for as long as it takes."""
+    """Longest wait of its members in the queue; ``None`` for no limit."""
     expired: tuple[int, ...] = ()
-    """Positions of members that waited longer, and that were therefore cancelled."""
+    """Positions of members that were cancelled because they waited longer."""
 
     def task(self, position: int) -> TaskId | None:
-        """Slurm's name of the member at a position."""
+        """Return Slurm's id of the member at a position."""
         if self.id is None:
             return None
         return TaskId(self.id, position if len(self.members) > 1 else None)
 
 
 class Books:
-    """The files of a run that the executor of a batch service keeps.
-
-    Parameters
-    ----------
-    run
-        The run directory.
-    """
+    """The batch records and job files of a run."""
 
     def __init__(self, run: RunPaths) -> None:
         self._run = run
 
     def files(self, tag: str) -> BatchFiles:
-        """The files of a batch."""
+        """Return the files of a batch."""
         return BatchFiles(self._run, tag)
 
     def write(self, book: BatchBook, members: Iterable[BatchMember] = ()) -> None:
-        """Write a batch down, whole or not at all, and the table of its members the first time."""
+        """Write a batch's record atomically, and its table of members the first time."""
         self._run.batches.mkdir(exist_ok=True)
         if members:
             self.files(book.tag).write_table(members)
         write_atomically(self._book(book.tag), msgspec.json.encode(book))
 
     def read(self, tag: str) -> BatchBook | None:
-        """What was written of a batch; ``None`` where nothing was."""
+        """Read a batch's record; ``None`` when there is none."""
         try:
             return msgspec.json.decode(self._book(tag).read_bytes(), type=BatchBook)
         except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
             return None
 
     def all(self) -> list[BatchBook]:
-        """Every batch with members of which the journal may not know all, oldest first."""
+        """List the batches with members whose end the journal may lack, oldest first."""
         books = (self.read(path.stem) for path in self._run.batches.glob("*.json"))
         return sorted(filter(None, books), key=lambda book: (book.at, book.tag))
 
     def forget(self, tag: str) -> None:
-        """Remove what nobody asks about any more once all members are over; the table stays, to be read by people."""
+        """Remove a batch's files once all its members are over; the table stays, for people to read."""
         self._book(tag).unlink(missing_ok=True)
         self.files(tag).remove_directory()
 

@@ -1,4 +1,4 @@
-"""Says what of a site's and of jobs' own words cannot be handed to Slurm, before anything is written; pure."""
+"""Checks of a site's and of jobs' Slurm settings before a run is written (pure functions)."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 OWN_MAP: Final = "slurm"
 """Key of the service's own map."""
 _OF_SITE: Final = ("slurm", "account", "qos", "directives", "partitions")
-"""What of a site's description the executor reads."""
+"""Keys of a site's description that the executor reads."""
 UNHEEDED: Final = ("accountingUser", "abortReturnValue")
-"""What a job can ask for that Slurm has no word for."""
+"""Settings of a job without an equivalent in Slurm."""
 _KEYS: Final = {"cpus": "requestCpus", "memory": "requestMemory"}
 
 
 def of_the_site(ctx: Context) -> Iterator[Problem]:
-    """What of the site's own map cannot be understood, or is of no use."""
+    """Find invalid or useless settings in the site's own map."""
     slurm = ctx.site.settings.get("slurm") or {}
     try:
         check_names(slurm)
@@ -62,7 +62,7 @@ def of_the_site(ctx: Context) -> Iterator[Problem]:
 
 
 def needs_engine(workflow: Workflow, ctx: Context) -> Iterator[Problem]:
-    """What of a workflow only an engine can obey, where the whole graph is to be handed to Slurm."""
+    """Find parts of a workflow that need an engine, when the site hands whole graphs to Slurm."""
     if workflow.orderings and wants_native(ctx.site.settings):
         words = ", ".join(f"'{ordering.name}'" for ordering in workflow.orderings)
         yield Problem(
@@ -73,7 +73,7 @@ def needs_engine(workflow: Workflow, ctx: Context) -> Iterator[Problem]:
 
 
 def unfit(workflow: Workflow, ctx: Context) -> Iterator[Problem]:
-    """What of the jobs' own maps cannot be written into a script: each is tried once, beforehand."""
+    """Find jobs' settings that cannot be written into a script, by rendering one for each distinct map."""
     settings = {**ctx.settings.get("executor", {}), **of_site(ctx)}
     template = ctx.templates[TEMPLATE.name.removesuffix(".j2")]
     judged: set[int] = set()
@@ -104,7 +104,7 @@ def unfit(workflow: Workflow, ctx: Context) -> Iterator[Problem]:
 
 
 def _of_another_cluster(own: Mapping[str, Any], site: Site) -> str:
-    """Why jobs cannot be handed over with the others, if they are to go elsewhere."""
+    """Explain why jobs for another cluster cannot be submitted with the others; empty when they can."""
     ours = site.settings.get("slurm") or {}
     for name in ("clusters", "config"):
         if (wanted := own.get(name, ours.get(name))) != ours.get(name):
@@ -113,10 +113,10 @@ def _of_another_cluster(own: Mapping[str, Any], site: Site) -> str:
 
 
 def too_large(workflow: Workflow, capacity: Mapping[str, int]) -> Iterator[Problem]:
-    """Requests that no node can hold: Slurm would refuse some of them, and let others wait for ever."""
+    """Find requests that no node can hold: Slurm would refuse some, and let others wait for ever."""
     judged: set[int] = set()
     for job in workflow:
-        # Jobs of one profile share their settings and so their fate.
+        # Jobs of one profile share their settings, so one check covers them.
         if id(job.settings) in judged:
             continue
         judged.add(id(job.settings))
@@ -135,7 +135,7 @@ def too_large(workflow: Workflow, capacity: Mapping[str, int]) -> Iterator[Probl
 
 
 def of_site(ctx: Context) -> dict[str, Any]:
-    """What the executor has to know of the site."""
+    """Collect the site's settings for the executor."""
     said = ctx.site.settings
     found = {name: said[name] for name in _OF_SITE if said.get(name)}
     if lines := (said.get("setup") or {}).get("submit"):

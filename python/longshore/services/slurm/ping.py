@@ -1,4 +1,4 @@
-"""Asks a cluster whether runs of a site could be handed to it, and what would be known of them; submits nothing."""
+"""Ping of a Slurm cluster: can runs of a site be submitted, and which status sources work; submits nothing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from longshore.world.host import user_name
 from longshore.world.processes.shell import Answer
 
 PATIENCE_S: Final = 30.0
-"""Seconds that all questions together may take."""
+"""Time limit of all queries together, in seconds."""
 _EACH_S: Final = 10.0
 
 LOST: Final = {
@@ -29,7 +29,7 @@ LOST: Final = {
 
 
 class _Ask:
-    """Asks while there is time."""
+    """Runs queries within the time limit."""
 
     def __init__(self, client: SlurmClient, clock: Callable[[], float]) -> None:
         self._client = client
@@ -46,16 +46,9 @@ class _Ask:
 def ping(
     client: SlurmClient, settings: Mapping[str, Any], *, clock: Callable[[], float] = time.monotonic
 ) -> PingReport:
-    """What the cluster says of itself, and of the partitions, account and QOS that a site names.
+    """Report on the cluster, and on the partitions, account and QOS of a site.
 
-    Parameters
-    ----------
-    client
-        Talks to it.
-    settings
-        Settings of the executor, and the ``queue`` that jobs are sent to by default.
-    clock
-        Tells how much of the time is left.
+    `settings` are the executor's, with ``queue``, the default destination of jobs.
     """
     ask = _Ask(client, clock)
     told = ask("scontrol", "show", "config")
@@ -85,7 +78,7 @@ def ping(
 
 
 def wanted_of(settings: Mapping[str, Any]) -> Wanted:
-    """What a site names, wherever it does."""
+    """Collect the names of partitions, account and QOS from all of a site's settings."""
     slurm = spelled(settings.get("slurm") or {})
     rows = settings.get("partitions") or ()
     named = [*(row["name"] for row in rows), settings.get("queue"), *_listed(slurm.get("partition"))]
@@ -102,7 +95,7 @@ def _listed(value: Any) -> list[str]:
 
 
 def _versions(facts: ClusterFacts, programs: Answer) -> str:
-    """The version of the controller, and that of the programs here where it is another."""
+    """Return the version of the controller, and that of the local programs when it differs."""
     here = programs.out.split()[-1:] if programs.ok else []
     if not here:
         return f"{facts.version}, of the programs here unknown: {programs.why}"
@@ -110,7 +103,7 @@ def _versions(facts: ClusterFacts, programs: Answer) -> str:
 
 
 def _membership(ask: _Ask, wanted: Wanted, facts: ClusterFacts, details: dict[str, str]) -> list[str]:
-    """What is wrong with the account and QOS that the site names, as far as the cluster keeps accounts."""
+    """Find errors in the site's account and QOS, if the cluster keeps accounts."""
     if not facts.accounting:
         named = [f"account '{wanted.account}'"] if wanted.account else []
         named += [f"QOS '{name}'" for name in wanted.qos]
@@ -129,12 +122,12 @@ def _membership(ask: _Ask, wanted: Wanted, facts: ClusterFacts, details: dict[st
     )
     details["qos"] = (", ".join(sorted(qualities)) or "none") if kinds.ok else f"unknown: {kinds.why}"
     details["limits"] = site_checks.shown_limits(facts, wanted, mine, qualities)
-    # Nothing follows from an answer that was not given.
+    # A missing answer proves no error.
     return list(site_checks.wrong_membership(wanted, mine, qualities)) if rows.ok else []
 
 
 def _sources(ask: _Ask, facts: ClusterFacts) -> dict[str, str]:
-    """Which of the sources of what happened to jobs work here, in the order in which they are believed."""
+    """Find out which status sources work here, in order of precedence."""
     queue = ask("squeue", "--noheader", f"--user={user_name()}", "--format=%i")
     book = (
         ask("sacct", "--noheader", "--allocations", "--starttime=now", "--format=JobID")

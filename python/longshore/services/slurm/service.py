@@ -1,4 +1,4 @@
-"""The Slurm service: our own engine over `SlurmExecutor`, with what a site says of its cluster as settings."""
+"""Slurm service: Longshore's engine with `SlurmExecutor`, or the whole graph as native Slurm dependencies."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class SlurmService(EngineService, Recoverable, PartialJournal, LauncherLine, Bac
         return launcher_line(settings.get("launcher"), component_count(settings))
 
     def check(self, workflow: Workflow, ctx: Context) -> list[Problem]:
-        """Return what of the site's and the jobs' own maps cannot be understood."""
+        """Return the site's and the jobs' settings that are invalid."""
         problems = list(of_the_site(ctx))
         if not any(problem.fatal for problem in problems):
             problems += unfit(workflow, ctx)
@@ -95,17 +95,20 @@ class SlurmService(EngineService, Recoverable, PartialJournal, LauncherLine, Bac
     # -------------------------------------------------------------------------------------------- an engine as a job
 
     def start_engine(self, run: RunPaths, by: str) -> str:
-        """Start an engine here, or have Slurm start it, or hand the whole graph to Slurm, as the site wishes."""
+        """Start an engine here or as a Slurm job, or submit the whole graph to Slurm, as the site's settings say."""
         settings = engine_settings.read(run).executor
         if by == "submit" and wants_native(settings):
             return Native(run, _client(settings), settings).submit(engine_command(run))
-        # What is to be ended is not to wait in a queue for somebody who ends it.
+        # A run that is being cancelled must not wait in a queue for an engine.
         if by == "cancel" or not wants_job(settings):
             return super().start_engine(run, by)
         return EngineJob(run, _client(settings)).start(settings, by, engine_command(run))
 
     def recover(self, run: RunPaths) -> Submission | None:
-        """Go on where somebody was killed amid handing a whole graph to Slurm; an engine says itself what it does."""
+        """Continue an interrupted submission of a whole graph; ``None`` when there is nothing to continue.
+
+        A run with an engine needs no recovery: the engine reports its own state.
+        """
         settings = engine_settings.read(run).executor
         card = read_card(run)
         if card.submissions or not wants_native(settings):
@@ -116,7 +119,7 @@ class SlurmService(EngineService, Recoverable, PartialJournal, LauncherLine, Bac
         return Submission(id=card.id, by="submit", at=time.time(), user=user_name(), host=host_name(), notes=(said,))
 
     def is_alive(self, run: RunPaths) -> bool | Unreachable:
-        """Return whether an engine gives signs of life, or is a job that Slurm has in its queue."""
+        """Return whether an engine shows signs of life, or is a job in Slurm's queue."""
         if native := self._native(run):
             try:
                 return native.phase() is not Phase.OVER
@@ -126,13 +129,13 @@ class SlurmService(EngineService, Recoverable, PartialJournal, LauncherLine, Bac
         if found:
             return found
         job = self._engine_job(run)
-        # A job of which Slurm says nothing for now may well be there.
+        # UNKNOWN: Slurm gives no answer for now, and the job may exist.
         return job is not None and job.phase() in (Phase.WAITING, Phase.RUNNING, Phase.UNKNOWN)
 
     def cancel(self, run: RunPaths, selection: JobSelection) -> CancelOutcome:
-        """Cancel; an engine that waits in the queue does not take the order, and is replaced by one that does."""
+        """Cancel; an engine still queued cannot take the request, and is replaced by one that can."""
         if read_submitting(run) is not None:
-            # Of a graph that was not handed over to its end, some may wait in the queue.
+            # Jobs of an incomplete submission may be in the queue.
             with lock_folder(run.root):
                 self.recover(run)
         if native := self._native(run):
@@ -148,7 +151,7 @@ class SlurmService(EngineService, Recoverable, PartialJournal, LauncherLine, Bac
         return super().cancel(run, selection)
 
     def resume(self, run: RunPaths, *, take_over: bool = False, force: bool = False) -> Submission | None:
-        """Take the run up; the job of an engine that is taken over from is ended first."""
+        """Resume the run; when an engine is taken over from, its job is ended first."""
         if native := self._native(run):
             return self._collected(run, native)
         job = self._engine_job(run)
@@ -157,7 +160,7 @@ class SlurmService(EngineService, Recoverable, PartialJournal, LauncherLine, Bac
         return super().resume(run, take_over=take_over, force=force)
 
     def _collected(self, run: RunPaths, native: Native) -> Submission | None:
-        """Do what the job that comes last was to do."""
+        """Do the work of the collector job."""
         if native.collect() is None:
             raise SubmissionRefusedError(
                 f"'{run.root}' is RUNNING: Slurm has jobs of it", hint="Wait for it, or cancel the run first."
@@ -165,13 +168,13 @@ class SlurmService(EngineService, Recoverable, PartialJournal, LauncherLine, Bac
         return None
 
     def restart(self, run: RunPaths, changes: RestartChanges) -> Submission:
-        """Run again what did not succeed, under an engine: Slurm starts nothing twice."""
+        """Run the jobs that did not succeed again, under an engine: Slurm itself starts no job twice."""
         if native := self._native(run):
             self._collected(run, native)
         return super().restart(run, changes)
 
     def steer(self, run: RunPaths, intervention: Intervention) -> bool:
-        """Steer; a run without an engine cannot be."""
+        """Steer a live run; refused for a run without an engine."""
         if self._native(run):
             raise SubmissionRefusedError(
                 f"a run with 'mode: native' has no engine that could {intervention.act} anything",
@@ -180,11 +183,11 @@ class SlurmService(EngineService, Recoverable, PartialJournal, LauncherLine, Bac
         return super().steer(run, intervention)
 
     def journal_is_complete(self, run: RunPaths) -> bool:
-        """Return whether an engine writes the journal, or somebody has written it at the end of a run without one."""
+        """Return whether the journal is complete: an engine writes it, or a run without one was collected."""
         return self._native(run) is None
 
     def events(self, run: RunPaths, mark: Mark = "") -> tuple[Iterator[Event], Mark] | Unreachable:
-        """Return what happened; of a run without an engine, what can be seen of it."""
+        """Return the events; for a run without an engine, those derived from Slurm's answers."""
         native = self._native(run)
         if native is None:
             if mark.startswith(_SEEN):
@@ -193,7 +196,7 @@ class SlurmService(EngineService, Recoverable, PartialJournal, LauncherLine, Bac
         try:
             told = native.events()
         except FileNotFoundError:
-            # The job that comes last has just written the journal.
+            # The collector job has just written the journal.
             return self.events(run, mark)
         if isinstance(told, Unreachable):
             return told
@@ -205,7 +208,7 @@ class SlurmService(EngineService, Recoverable, PartialJournal, LauncherLine, Bac
         return iter(told[before:]), f"{_SEEN}{len(lines)}:{_digest(lines)}"
 
     def drive(self, run: RunPaths, by: str, *, clock: Clock | None = None) -> JobState:
-        """Be the engine, or, of a run without one, write down what became of it."""
+        """Run the engine; for a run without one, collect the outcome into the journal."""
         native = self._native(run)
         if native is None:
             return super().drive(run, by, clock=clock)
@@ -214,7 +217,7 @@ class SlurmService(EngineService, Recoverable, PartialJournal, LauncherLine, Bac
         return last.state if last else JobState.RUNNING
 
     def _native(self, run: RunPaths) -> Native | None:
-        """The run, as long as Slurm runs it by itself and its journal does not know how it ended."""
+        """The run's native graph; ``None`` with an engine, or once the journal records the run's end."""
         try:
             settings = engine_settings.read(run).executor
         except RunUnreadableError:
@@ -230,13 +233,13 @@ class SlurmService(EngineService, Recoverable, PartialJournal, LauncherLine, Bac
         return EngineJob(run, _client(settings)) if wants_job(settings) else None
 
     def ping(self, ctx: Context) -> PingReport:
-        """Return what the cluster says of itself and of what the site names; submits nothing."""
+        """Return what the cluster reports on itself and on the site's settings; submits nothing."""
         settings = {**ctx.settings.get("executor", {}), **of_site(ctx), "queue": ctx.site.settings.get("queue")}
         return ping(_client(settings), settings)
 
 
 _SEEN: Final = "seen:"
-"""Begins marks of what is no journal."""
+"""Prefix of marks that are no positions in a journal."""
 
 
 def _digest(lines: list[bytes]) -> str:

@@ -1,4 +1,4 @@
-"""Turns what a cluster says of partitions, accounts and QOS into what is wrong with those that a site names; pure."""
+"""Parsers of Slurm's partitions, accounts and QOS, and checks of a site's settings against them (pure functions)."""
 
 from __future__ import annotations
 
@@ -14,16 +14,10 @@ _ALL: Final = frozenset({"ALL", "(null)", "N/A", ""})
 
 
 class Partition(msgspec.Struct, frozen=True, kw_only=True):
-    """A partition as ``scontrol show partition`` has it.
+    """A partition from ``scontrol show partition``.
 
-    Attributes
-    ----------
-    state
-        ``UP`` where jobs are taken and run.
-    limit
-        Longest time of its jobs.
-    accounts, qos
-        Who may use it; empty is anybody.
+    `state` is ``UP`` where jobs are accepted and run; `limit` is the longest run time. Empty `accounts` or `qos` allow
+    all.
     """
 
     name: str
@@ -36,7 +30,7 @@ class Partition(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Association(msgspec.Struct, frozen=True, kw_only=True):
-    """An account that a user may charge, with the QOS allowed there and the limits that are set."""
+    """An account that a user may charge, with its allowed QOS and its limits."""
 
     account: str
     qos: frozenset[str]
@@ -46,7 +40,7 @@ class Association(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Qos(msgspec.Struct, frozen=True, kw_only=True):
-    """A quality of service, with the limits that are set."""
+    """A quality of service with its limits."""
 
     name: str
     max_jobs: str = ""
@@ -55,7 +49,7 @@ class Qos(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """What a site names."""
+    """Names of partitions, account and QOS in a site's settings."""
 
     partitions: tuple[str, ...] = ()
     account: str = ""
@@ -63,7 +57,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def partitions(text: str) -> dict[str, Partition]:
-    """Read ``scontrol --oneliner show partition``."""
+    """Parse ``scontrol --oneliner show partition``."""
     found = {}
     for line in text.splitlines():
         said = dict(word.partition("=")[::2] for word in line.split())
@@ -89,7 +83,7 @@ QOS_FIELDS: Final = "name,maxjobsperuser,maxsubmitjobsperuser,maxwall"
 
 
 def associations(text: str) -> list[Association]:
-    """Read ``sacctmgr show associations`` with `ASSOCIATION_FIELDS`."""
+    """Parse ``sacctmgr show associations`` with `ASSOCIATION_FIELDS`."""
     rows = (line.split("|") for line in text.splitlines())
     return [
         Association(
@@ -105,7 +99,7 @@ def associations(text: str) -> list[Association]:
 
 
 def qualities(text: str) -> dict[str, Qos]:
-    """Read ``sacctmgr show qos`` with `QOS_FIELDS`."""
+    """Parse ``sacctmgr show qos`` with `QOS_FIELDS`."""
     rows = (line.split("|") for line in text.splitlines())
     return {
         row[0]: Qos(name=row[0], max_jobs=row[1], max_submitted=row[2], max_time=row[3])
@@ -115,7 +109,7 @@ def qualities(text: str) -> dict[str, Qos]:
 
 
 def wrong_partitions(wanted: Wanted, there: Mapping[str, Partition]) -> Iterator[str]:
-    """What is wrong with the partitions that a site names."""
+    """Find errors in the site's partitions."""
     for name in wanted.partitions:
         if name not in there:
             yield f"there is no partition '{name}'"
@@ -131,7 +125,7 @@ def wrong_partitions(wanted: Wanted, there: Mapping[str, Partition]) -> Iterator
 
 
 def wrong_membership(wanted: Wanted, mine: Sequence[Association], there: Mapping[str, Qos]) -> Iterator[str]:
-    """What is wrong with the account and the QOS that a site names, for this user."""
+    """Find errors in the site's account and QOS for this user."""
     if wanted.account and wanted.account not in {each.account for each in mine}:
         yield f"this user may not charge the account '{wanted.account}'"
     of_account = [each for each in mine if wanted.account in ("", each.account)]
@@ -144,7 +138,7 @@ def wrong_membership(wanted: Wanted, mine: Sequence[Association], there: Mapping
 
 
 def shown_partitions(there: Iterable[Partition]) -> str:
-    """The partitions in a line."""
+    """List the partitions in a line."""
     return "; ".join(
         f"{each.name}{' (default)' if each.default else ''}: {each.state.lower()}, {each.nodes} nodes, "
         + ("any time" if each.limit == "UNLIMITED" else f"at most {each.limit}")
@@ -153,7 +147,7 @@ def shown_partitions(there: Iterable[Partition]) -> str:
 
 
 def shown_limits(facts: ClusterFacts, wanted: Wanted, mine: Iterable[Association], there: Mapping[str, Qos]) -> str:
-    """The limits that were found, in a line."""
+    """List the limits in a line."""
     found = []
     if facts.max_array:
         found.append(f"arrays of {facts.max_array - 1}")
@@ -181,7 +175,7 @@ def _set(who: str, jobs: str, submitted: str, time: str) -> list[str]:
 
 
 def capacity(text: str) -> dict[str, int] | None:
-    """The largest node there is as what one job can have, of ``sinfo --format=%c|%m``."""
+    """Return the size of the largest node, the most one job can have, from ``sinfo --format=%c|%m``."""
     cpus = memory = 0
     for line in text.splitlines():
         number, _, megabytes = line.strip().partition("|")

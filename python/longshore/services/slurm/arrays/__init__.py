@@ -1,1 +1,1 @@
-"""Batches as job arrays: submitted, watched, judged."""
+"""Batches as Slurm job arrays: submission, monitoring, and classification of ended attempts."""

@@ -1,4 +1,4 @@
-"""Asks Slurm how attempts ended that did not end well, or left no record, and says so only where it is certain."""
+"""Queries of Slurm for attempts that failed or left no record, answered only when the outcome is certain."""
 
 from __future__ import annotations
 
@@ -25,24 +25,20 @@ from longshore.world.processes.background_call import Aside
 LOG: Final = logging.getLogger("longshore.slurm")
 
 _WRITES_S: Final = 1.0
-"""How long the cluster is given to write an end down before accounting is asked for it."""
+"""Seconds the cluster is given to record an end before accounting is queried."""
 _LAG_S: Final = 10.0
-"""How far accounting may be behind the queue."""
+"""Seconds accounting may lag behind the queue."""
 _MOMENT_S: Final = 0.5
-"""How long an answer is waited for before the engine goes on."""
+"""Seconds to wait for an answer before the engine goes on."""
 _OUTPUT_B: Final = 1 << 18
-"""How much of what Slurm wrote about a batch is searched, from its end."""
+"""Bytes searched at the end of Slurm's output of a batch."""
 
 
 class _Said(msgspec.Struct, frozen=True):
-    """What Slurm says of tasks that are over.
+    """Slurm's answers about tasks that are over.
 
-    Attributes
-    ----------
-    accounts
-        Accounting's rows.
-    shown
-        The controller's word for those of which it was asked; ``None`` where it knows them no more.
+    `accounts` are accounting's rows. `shown` is the controller's answer about individual tasks; ``None`` for those it
+    no longer has.
     """
 
     accounts: Mapping[TaskId, AccountRow] | Unreachable
@@ -50,20 +46,10 @@ class _Said(msgspec.Struct, frozen=True):
 
 
 class Ends:
-    """Says how attempts ended.
+    """Determines how attempts ended.
 
-    Parameters
-    ----------
-    client
-        Talks to Slurm.
-    books
-        What was written down of batches.
-    facts
-        What is known of the cluster.
-    pace
-        How often the cluster is asked, and whether it answers.
-    gathers
-        Whether accounting is asked about successes.
+    `facts` are those of the cluster. `pace` says when it is queried and whether it answers. `gathers` says whether
+    accounting is queried for successes too.
     """
 
     def __init__(
@@ -76,12 +62,12 @@ class Ends:
         self.gathers = gathers and self._accounting
         self._asked_at = -1e9
         self._asking: Aside[_Said] = Aside()
-        """What Slurm is asked of ends: accounting that is busy may take a minute to answer."""
+        """The background query about ends: busy accounting may take a minute to answer."""
         self._asked: list[Attempt] = []
 
     def of(self, members: list[Watched], now: float) -> Iterator[Ended | Lost]:
-        """The ends of attempts that are over, of those of which Slurm says by now how they ended."""
-        # What ended a moment ago is not in accounting yet, and asking twice is worse than asking late.
+        """Return the ends of those attempts whose outcome is certain by now."""
+        # A fresh end is not in accounting yet, and asking twice is worse than asking late.
         due = [member for member in members if not self._accounting or now - member.wanted_at >= _WRITES_S]
         if due and not self._asking.busy and now - self._asked_at >= self._pace.floor_s:
             self._asked_at, self._asked = now, [member.attempt for member in due]
@@ -93,7 +79,7 @@ class Ends:
                     yield end
 
     def _of_one(self, member: Watched, said: _Said, now: float) -> Ended | Lost | None:
-        """How one ended; ``None`` while that is not certain."""
+        """Determine how an attempt ended; ``None`` while that is uncertain."""
         accounts = said.accounts
         silent = isinstance(accounts, Unreachable)
         account = None if isinstance(accounts, Unreachable) or not member.task else accounts.get(member.task)
@@ -102,17 +88,17 @@ class Ends:
         if account is not None and self._is_half(account) and now - member.wanted_at < _LAG_S:
             return None
         if member.succeeded and account is None:
-            # Nothing is kept waiting for accounting that is not there.
+            # Without accounting there is nothing to wait for.
             waits = self._accounting and not silent and now - member.wanted_at < _LAG_S
             return None if waits else self._end(member, "", None)
         state = member.row.state if member.row and member.said_over else ""
         if member.record is None and account is None:
-            # What was not asked, because it had a record then, is asked the next time.
+            # An attempt that had a record, and so was not queried, is queried next time.
             shown = said.shown.get(member.task, Unreachable(why="")) if member.task else None
             if isinstance(shown, Unreachable):
                 return None
             if shown is None:
-                # Accounting may lag behind; what nobody knows anything of is waited for, and then lost.
+                # Accounting may lag behind; an attempt without any trace is waited for, and then lost.
                 late = now - (member.wanted_at or now) > GRACE_S and not silent
                 return self._lost(member) if late else None
             account, state = shown, shown.state
@@ -121,7 +107,7 @@ class Ends:
         return self._end(member, state, account)
 
     def _is_half(self, account: AccountRow) -> bool:
-        """Whether accounting has the end of a task and not yet its beginning: the two are written apart."""
+        """Whether accounting has a task's end but not yet its start: Slurm writes them separately."""
         return self.gathers and bool(account.gathered) and "WorkDir" not in account.gathered
 
     def _lost(self, member: Watched) -> Lost:
@@ -142,7 +128,7 @@ class Ends:
         return _waited_too_long(end, member) if member.expired and member.record is None else end
 
     def _ask(self, wanted: list[tuple[TaskId | None, bool]]) -> _Said:
-        """What accounting says of tasks, and the controller of those that left no record and that accounting lacks."""
+        """Query accounting for tasks, and the controller for those without a record or accounting."""
         accounts = self._accounts([task for task, _ in wanted if task])
         shown: dict[TaskId, AccountRow | Unreachable | None] = {}
         for task, silent in wanted:
@@ -150,7 +136,7 @@ class Ends:
             if task and silent and (account is None or phase_of(account.state) is not Phase.OVER):
                 found = shown[task] = self._shown(task)
                 if isinstance(found, Unreachable):
-                    # Who does not answer for one does not answer for the others.
+                    # When one query gets no answer, the others get none either.
                     break
         return _Said(accounts, shown)
 
@@ -163,7 +149,7 @@ class Ends:
         return told
 
     def _shown(self, task: TaskId) -> AccountRow | Unreachable | None:
-        """What the controller still knows of a task."""
+        """Query the controller for a task."""
         if self._pace.silence:
             return Unreachable(why=self._pace.silence)
         fields = self._client.shown(task)
@@ -173,7 +159,7 @@ class Ends:
 
 
 def _waited_too_long(end: Ended, member: Watched) -> Ended:
-    """A cancellation as what it was: the end of a wait that was longer than allowed."""
+    """Turn a cancellation into what it was: the end of a wait beyond its limit."""
     if end.cause is not Cause.CANCELLED:
         return end
     reason = f"it waited longer than the {member.book.max_wait_s:.0f} s of 'maxpendtime'"
@@ -183,7 +169,7 @@ def _waited_too_long(end: Ended, member: Watched) -> Ended:
 
 
 def _tail(path: Path) -> str:
-    """The end of what Slurm wrote about a batch."""
+    """Read the end of Slurm's output of a batch."""
     try:
         with path.open("rb") as file:
             file.seek(0, 2)

@@ -1,6 +1,6 @@
-"""Drives Slurm for the engine: arrays go in, one query an interval and the jobs' own records come back as events.
+"""Slurm executor: submits batches as job arrays, and turns queue queries and end records into events.
 
-What is handed over is in `handing`, what is watched in `watch`, how attempts ended in `ends`; here they are joined.
+It joins `submit` (submission), `watch` (monitoring) and `ended_attempts` (how attempts ended).
 """
 
 from __future__ import annotations
@@ -45,15 +45,15 @@ LOG: Final = logging.getLogger("longshore.slurm")
 _MAX_BATCH: Final = 1000
 _MAX_WAITING_ALIKE: Final = 1000
 _LOOK_S: Final = 0.5
-"""Least time between two looks at the records that jobs leave."""
+"""Least time between two reads of the jobs' records."""
 _MOMENT_S: Final = 0.1
-"""How long an answer of the queue is waited for before it is left to come."""
+"""Seconds to wait for squeue's answer before it is left to the background."""
 _CANCEL_S: Final = 2.0
-"""How long scancel is waited for before the engine goes on."""
+"""Seconds to wait for scancel before the engine goes on."""
 
 
 class _Open(msgspec.Struct, frozen=True):
-    """What there is while a run is served."""
+    """Parts of an executor that is serving a run."""
 
     books: Books
     watch: Watch
@@ -63,16 +63,12 @@ class _Open(msgspec.Struct, frozen=True):
 
 
 class SlurmExecutor(Executor, ResourceProbe, SubmitWindow, BatchSizing, Reprioritisable, EndRetention):
-    """Hands batches to Slurm.
+    """Submits batches to Slurm.
 
-    Parameters
-    ----------
-    settings
-        ``slurm``: the service's own map; ``limits``: those of the site, by the fields of
-        `longshore.contract.executor.Limits`; ``setup``: lines before Slurm's programs; ``directives``: raw options of
-        the site; ``inherit``: which variables jobs inherit; ``account``, ``qos``, ``partitions``: where nobody says.
-    client
-        Talks to Slurm; made from the settings where it is not given.
+    `settings` has these keys: ``slurm``, the service's own map; ``limits`` of the site, by the fields of
+    `longshore.contract.executor.Limits`; ``setup``, lines of shell before Slurm's programs; ``directives``, raw options
+    of the site; ``inherit``, the variables that jobs inherit; ``account``, ``qos`` and ``partitions``, the defaults.
+    Without `client` one is made from the settings.
     """
 
     def __init__(self, settings: Mapping[str, Any], *, client: SlurmClient | None = None) -> None:
@@ -88,7 +84,7 @@ class SlurmExecutor(Executor, ResourceProbe, SubmitWindow, BatchSizing, Repriori
         self._pace = pace_of(slurm, self.limits.poll_floor_s)
         self._gathers = slurm.get("gather") is not False
         self._asking: Aside[Told | None] = Aside()
-        """What is asked of the queue: a controller that is down takes half a minute to say nothing."""
+        """The background query of the queue: a controller that is down takes half a minute to fail."""
         self._orders = Orders()
         self._open: _Open | None = None
         self._looked_at = -1e9
@@ -97,7 +93,7 @@ class SlurmExecutor(Executor, ResourceProbe, SubmitWindow, BatchSizing, Repriori
     # ------------------------------------------------------------------------------------------------------- begin
 
     def open(self, run: RunPaths, life: int) -> None:
-        """Read what earlier lives handed over."""
+        """Read the batches of earlier lives."""
         told = self._client.facts()
         facts = told if isinstance(told, ClusterFacts) else None
         if facts and facts.max_array and facts.max_array - 1 < self.limits.max_batch:
@@ -122,7 +118,7 @@ class SlurmExecutor(Executor, ResourceProbe, SubmitWindow, BatchSizing, Repriori
             ends=Ends(self._client, books, facts, pace=self._pace, gathers=self._gathers),
         )
         for book in books.all():
-            # One without an id waits for somebody to look it up.
+            # A batch without an id waits until it is looked up.
             if book.id is not None:
                 watch.follow(book, 0.0)
         if self._client.scrubbed:
@@ -142,15 +138,15 @@ class SlurmExecutor(Executor, ResourceProbe, SubmitWindow, BatchSizing, Repriori
         return RenderedFile.from_text(PurePosixPath("batches", f"{batch.tag}.sh"), text)
 
     def max_batch_for(self, settings: Mapping[str, Any]) -> int:
-        """Return 1 for heterogeneous jobs, which Slurm does not take as arrays."""
+        """Return 1 for heterogeneous jobs, which Slurm does not accept as arrays."""
         try:
             return 1 if is_heterogeneous(self._settings, settings) else self.limits.max_batch
         except ConfigError:
-            # It is told when the batch is handed over.
+            # `submit` reports the error.
             return self.limits.max_batch
 
     def submit(self, batch: Batch) -> SubmitResult:
-        """Hand a batch over as one array."""
+        """Submit a batch as one array."""
         handing = self._served.handing
         answer = handing.submit(batch)
         if handing.max_batch != self.limits.max_batch:
@@ -158,13 +154,13 @@ class SlurmExecutor(Executor, ResourceProbe, SubmitWindow, BatchSizing, Repriori
         return answer
 
     def free_submissions(self) -> int | None:
-        """Return how many batches may be handed over at this moment."""
+        """Return how many batches may be submitted now."""
         return self._served.handing.openings()
 
     def reprioritise(self, urgencies: Mapping[str, Urgency]) -> None:
-        """Have waiting batches started in another order, where the site lets us say so."""
+        """Change the order of waiting batches, where the site allows it."""
         if values := self._served.handing.renice(urgencies):
-            # Nothing hangs on it: it is not done again.
+            # Not retried: nothing depends on it.
             self._orders.give(Order(partial(self._renice, values), lambda: bool(values)))
             self._orders.turn(since_boot())
 
@@ -172,13 +168,13 @@ class SlurmExecutor(Executor, ResourceProbe, SubmitWindow, BatchSizing, Repriori
         self._client.renice(values)
 
     def find(self, tags: Iterable[str]) -> FindResult | Unreachable:
-        """Look batches up: in what was written down, else by name in the queue and in accounting."""
+        """Look up batches in the batch records, else by name in the queue and in accounting."""
         return self._served.handing.find(tags)
 
     # -------------------------------------------------------------------------------------------------------- poll
 
     def poll(self, since: Mark) -> PollResult | Unreachable:
-        """Return what is new: from the jobs' own records at each look, from Slurm once an interval."""
+        """Return new events: from the jobs' own records at each call, from Slurm once an interval."""
         watch = self._served.watch
         self._polls += 1
         self._orders.turn(since_boot())
@@ -198,7 +194,7 @@ class SlurmExecutor(Executor, ResourceProbe, SubmitWindow, BatchSizing, Repriori
         return PollResult(events=events, mark=str(self._polls), note=note, waiting=waiting)
 
     def _ask(self, events: list[MemberEvent], now: float) -> str:
-        """Have the queue asked when that is due, and hear what it says; why there was no answer, if there was none."""
+        """Query the queue when that is due, and process its answer; return why there was no answer, else nothing."""
         pace = self._pace
         if not self._asking.busy and (self._served.watch.members or pace.silence) and pace.due(now):
             self._asking.ask(
@@ -209,7 +205,7 @@ class SlurmExecutor(Executor, ResourceProbe, SubmitWindow, BatchSizing, Repriori
                     floor_s=pace.floor_s,
                 )
             )
-        # A cluster that is well answers in a few milliseconds, and then nobody need come back for it.
+        # A healthy cluster answers in a few milliseconds; waiting that long avoids a second call.
         for told in self._asking.take(timeout_s=_MOMENT_S):
             if told is not None:
                 return self._hear(told, events)
@@ -225,7 +221,7 @@ class SlurmExecutor(Executor, ResourceProbe, SubmitWindow, BatchSizing, Repriori
             return ""
         pace.answered(told.asked_at)
         events += watch.from_queue(told)
-        # What is over in the queue has left its record by now, and that knows more.
+        # A job that is over in the queue has left its record by now, which holds more.
         events += watch.from_records()
         if late := watch.expire(time.time()):
             LOG.info("%d jobs waited longer than 'maxpendtime' lets them, and are cancelled", len(late))
@@ -239,7 +235,7 @@ class SlurmExecutor(Executor, ResourceProbe, SubmitWindow, BatchSizing, Repriori
         return ""
 
     def _conclude(self) -> list[MemberEvent]:
-        """The ends that are certain by now."""
+        """Return the ends that are certain by now."""
         served, now = self._served, since_boot()
         over = served.watch.over_by(now, gathers=served.ends.gathers)
         ends: list[Ended | Lost] = [ended(member.attempt, record=member.record) for member in over.told]
@@ -249,7 +245,7 @@ class SlurmExecutor(Executor, ResourceProbe, SubmitWindow, BatchSizing, Repriori
     # --------------------------------------------------------------------------------------------------------- end
 
     def cancel(self, attempts: Iterable[Attempt], *, grace_s: float) -> CancelOutcome:
-        """Have Slurm end attempts: it sends TERM, and KILL after its own KillWait."""
+        """Cancel attempts: Slurm sends TERM, and KILL after its own KillWait."""
         watch = self._served.watch
         wanted = [attempt for attempt in attempts if attempt in watch.members]
         tasks = watch.tasks_of(wanted)
@@ -259,16 +255,16 @@ class SlurmExecutor(Executor, ResourceProbe, SubmitWindow, BatchSizing, Repriori
             self._orders.turn(since_boot(), timeout_s=_CANCEL_S)
         self._pace.want(since_boot())
         if self._orders.has(order):
-            # It is run again until they are gone.
+            # Repeated until they are gone.
             return CancelOutcome(ended=0, alive=(f"{len(wanted)} jobs, of which scancel has not taken the order yet",))
         return CancelOutcome(ended=len(wanted))
 
     def discard_ends(self, attempts: Iterable[Attempt]) -> None:
-        """Remove what was kept for the sake of ends that the journal knows."""
+        """Remove the files of ends that the journal has."""
         self._served.watch.settled(attempts)
 
     def probe(self) -> PingReport:
-        """Return what the controller says of its cluster."""
+        """Return facts of the cluster from its controller."""
         facts = self._client.facts()
         if isinstance(facts, Unreachable):
             return PingReport(service="slurm", ok=False, message=facts.why)
@@ -276,4 +272,4 @@ class SlurmExecutor(Executor, ResourceProbe, SubmitWindow, BatchSizing, Repriori
         return PingReport(service="slurm", ok=True, message="the controller answers", details=details)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: no resources are held."""

@@ -1,4 +1,4 @@
-"""Joins what a job's own record, the queue and accounting say of an attempt into how it ended; pure."""
+"""Classification of an attempt's end from the job's own record, the queue and accounting (pure functions)."""
 
 from __future__ import annotations
 
@@ -16,21 +16,16 @@ from longshore.services.slurm.commands.states import CAUSES, first_word
 
 _SIGKILL: Final = int(signal.SIGKILL)
 _NEARLY: Final = 0.95
-"""Part of the request above which a killed job most likely ran out of memory."""
+"""Share of the memory request above which a killed job most likely ran out of memory."""
 
 _TOO_MUCH: Final = re.compile(r"exceeded memory limit|oom[-_ ]?kill", re.IGNORECASE)
 _STEP: Final = re.compile(r"StepId=(\d+)\b")
 
 
 def said_out_of_memory(words: str, raw: str) -> bool:
-    """Whether Slurm wrote into a batch's output that it ended a task for its memory.
+    """Whether Slurm's messages in a batch's output report that a task ran out of memory.
 
-    Parameters
-    ----------
-    words
-        The output, which all tasks of the batch share.
-    raw
-        The task's own id in Slurm's messages.
+    `words` is the output, which all tasks of the batch share; `raw` is the task's own id in Slurm's messages.
     """
     lines = (line for line in words.splitlines() if _TOO_MUCH.search(line))
     return bool(raw) and any(found[1] == raw for line in lines for found in _STEP.finditer(line))
@@ -45,22 +40,10 @@ def ended(
     memory_b: int | None = None,
     out_of_memory: bool = False,
 ) -> Ended:
-    """How an attempt ended.
+    """Classify how an attempt ended.
 
-    Parameters
-    ----------
-    attempt
-        Job and number.
-    record
-        What the job left; ``None`` where it left nothing.
-    state
-        The scheduler's word for its state; empty where it said nothing.
-    account
-        What accounting knows.
-    memory_b
-        Bytes it asked for.
-    out_of_memory
-        Whether Slurm said in words that it took too much memory.
+    `record` is ``None`` when the job left none. `state` is the scheduler's; empty when it gave none. `account` is the
+    row of accounting. `memory_b` is the request. `out_of_memory` says that Slurm's messages report too much memory.
     """
     said = (account.said if account else "") or state
     word = first_word(said)
@@ -94,11 +77,11 @@ def ended(
 
 
 _OVERRULES: Final = frozenset({Cause.WALLTIME, Cause.OOM})
-"""What Slurm may say of a job that itself ended well: it caught the signal, and its time was over nevertheless."""
+"""Slurm's causes that override a job's own success: it caught the signal, but its time was over."""
 
 
 def _status(record: EndRecord | None, account: AccountRow | None) -> tuple[int | None, int | None]:
-    """Exit code, and signal if it was one."""
+    """Return the exit code, and the signal if there was one."""
     if record is not None and not record.refused:
         return record.status, signal_in(record.status)
     if account is not None:

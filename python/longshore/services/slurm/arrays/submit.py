@@ -1,4 +1,4 @@
-"""Hands batches over, each at most once: what is not answered is looked up before anything else is done with it."""
+"""Submission of batches, each at most once: an unanswered submission is looked up before any retry."""
 
 from __future__ import annotations
 
@@ -48,35 +48,21 @@ _Number: TypeAlias = int | Unreachable | None
 LOG: Final = logging.getLogger("longshore.slurm")
 
 _BROKEN_S: Final = 15.0
-"""How long a batch may take to appear whose connection broke: what was read of it before is there or is not."""
+"""Seconds a batch may take to appear after a broken connection: what Slurm received is there by then or never."""
 _BACK_OFF_S: Final = 2.0
 _MOST_BACK_OFF_S: Final = 60.0
-"""Pause after a batch that was not taken: twice as long each time, up to this."""
+"""Longest pause after a refused batch; the pause doubles each time."""
 _SMALLER_S: Final = 1.0
 """Pause before a smaller batch is tried where a larger one was too large."""
 _MOMENT_S: Final = 1.0
-"""How long sbatch is waited for before the engine goes on; what it says later is taken when it is looked up."""
+"""Seconds to wait for sbatch before the engine goes on; a later reply is read when the batch is looked up."""
 
 
 class Handing:
-    """Hands the batches of one run over.
+    """Submits the batches of one run.
 
-    Parameters
-    ----------
-    client
-        Talks to Slurm.
-    scripts
-        Writes what is handed over.
-    books
-        Keeps what was handed over.
-    watch
-        Watches it from there on.
-    pace
-        How often the queue is asked.
-    facts
-        What is known of the cluster.
-    limits
-        Those of the site: how often is submitted, and how large a batch may be.
+    `scripts` writes their scripts, `books` records them, `watch` monitors them. `pace` schedules the queue's queries.
+    `facts` are those of the cluster. `limits` are the site's: submission rate and batch size.
     """
 
     def __init__(
@@ -99,26 +85,26 @@ class Handing:
         self._turns = client.turns(limits.submit_per_s) if limits.submit_per_s else None
         self._largest = limits.max_batch
         self.max_batch = limits.max_batch
-        """Members of a batch: fewer than the site allows while Slurm takes no more."""
+        """Members of a batch: fewer than the site allows while Slurm refuses larger ones."""
         self._back_off_s = _BACK_OFF_S
         self._stops_run = scripts.stops_run
         self._asked: dict[str, float] = {}
-        """Since when a batch is looked up, in seconds since boot."""
+        """Since when a batch is being looked up, in seconds since boot."""
         self._handing_over: Aside[Answer] = Aside()
         self._handed: BatchBook | None = None
-        """The batch of which sbatch was told last."""
+        """The batch of the latest call of sbatch."""
         self._looking_up: Aside[tuple[str, _Number]] = Aside()
 
     def openings(self) -> int | None:
-        """How many batches may be handed over at this moment; ``None`` for any number."""
+        """Number of batches that may be submitted now; ``None`` for any number."""
         if self._handing_over.busy:
             return 0
         return self._turns.free() if self._turns else None
 
     def submit(self, batch: Batch) -> SubmitResult:
-        """Hand a batch over as one array."""
+        """Submit a batch as one array."""
         if self._pace.silence:
-            # Asking once more, and for half a minute, would keep the engine from all else.
+            # Another query, of up to half a minute, would block the engine.
             return Throttled(f"the workload manager does not answer: {self._pace.silence}", _BACK_OFF_S)
         if self._handing_over.busy and self._handed:
             return Throttled(f"sbatch has not answered yet for the batch '{self._handed.tag}'", _MOMENT_S)
@@ -146,7 +132,7 @@ class Handing:
         return answer or Unsure(f"sbatch has not answered yet for the batch '{book.tag}'")
 
     def _hear(self, book: BatchBook, *, timeout_s: float = 0.0) -> SubmitResult | None:
-        """What sbatch says of the batch that it was told of last, once it says something."""
+        """Return sbatch's result for the latest batch; ``None`` while there is none."""
         for answer in self._handing_over.take(timeout_s=timeout_s):
             return self._judge(book, answer)
         return None
@@ -163,14 +149,14 @@ class Handing:
         match verdict(answer.err or answer.out):
             case Verdict.UNSURE:
                 if connection_broke(answer.err or answer.out):
-                    # Where that cannot be written down, it is only waited for longer.
+                    # If that cannot be recorded, the batch is only waited for longer.
                     with suppress(OSError):
                         self._books.write(msgspec.structs.replace(book, may_appear_s=_BROKEN_S))
                 return Unsure(answer.why)
             case Verdict.THROTTLED:
                 self._books.forget(book.tag)
                 if takes_fewer(answer.err or answer.out) and len(book.members) > 1:
-                    # Of an array, either all is taken or nothing: a part of it may fit under the limit.
+                    # Slurm accepts an array as a whole or not at all: a smaller one may fit under the limit.
                     self.max_batch = len(book.members) // 2
                     return Throttled(f"Slurm takes no more at once: {answer.why}", _SMALLER_S)
                 pause_s, self._back_off_s = self._back_off_s, min(2 * self._back_off_s, _MOST_BACK_OFF_S)
@@ -191,7 +177,7 @@ class Handing:
             LOG.warning("the id %s of batch '%s' cannot be written down: %s", number, book.tag, error.strerror)
 
     def renice(self, urgencies: Mapping[str, Urgency]) -> dict[int, int]:
-        """The nice values of batches that wait, by how urgent they became."""
+        """Return new nice values of waiting batches whose urgency changed."""
         values: dict[int, int] = {}
         for tag, urgency in sorted(urgencies.items()):
             nice = None if self._scripts.has_own_nice else self._scripts.nice(urgency)
@@ -201,7 +187,7 @@ class Handing:
         return values
 
     def find(self, tags: Iterable[str]) -> FindResult | Unreachable:
-        """Look batches up: in what was written down, else by name in the queue and in accounting."""
+        """Look up batches in the batch records, else by name in the queue and in accounting."""
         taken: dict[str, frozenset[Attempt]] = {}
         late: dict[str, Rejected | Throttled] = {}
         for tag in tags:
@@ -227,11 +213,11 @@ class Handing:
         return FindResult(taken, late)
 
     def _look_up(self, book: BatchBook) -> _Number:
-        """Slurm's id of a batch whose submission was never answered."""
+        """Find Slurm's id of a batch whose submission was never answered."""
         if self._pace.silence:
             return Unreachable(why=self._pace.silence)
         if not self._looking_up.busy:
-            # Only a question put after sbatch had its time knows of what sbatch did.
+            # Only a query begun after sbatch's time limit includes the result of sbatch.
             self._asked.setdefault(book.tag, since_boot())
             self._looking_up.ask(lambda: (book.tag, self._searched(book)))
         for tag, number in self._looking_up.take(timeout_s=_MOMENT_S):
@@ -240,7 +226,7 @@ class Handing:
         return Unreachable(why=f"'{book.name}' is being looked up, for sbatch did not answer")
 
     def _searched(self, book: BatchBook) -> _Number:
-        """Slurm's id of a batch, by its name."""
+        """Find Slurm's id of a batch by its name."""
         told = self._client.queue(
             max_age_s=self._pace.floor_s, not_before=self._asked[book.tag], floor_s=self._pace.floor_s
         )

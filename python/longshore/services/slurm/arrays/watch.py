@@ -1,4 +1,4 @@
-"""Watches what was handed over, through the jobs' own records and the queue, and says which attempts are over."""
+"""Monitoring of submitted batches through the jobs' own records and the queue; finds attempts that are over."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from longshore.world.processes.shared_answers import Told
 LOG: Final = logging.getLogger("longshore.slurm")
 
 _SETTLE_S: Final = 3.0
-"""A query begun so soon after a batch was handed over may not know it yet."""
+"""Seconds after a batch's submission in which a query may not include it yet."""
 NOT_SAID: Final = "no reason yet"
-"""What is said of those that the scheduler has not come to."""
+"""Wait reason of jobs that the scheduler has not considered yet."""
 GRACE_S: Final = 60.0
-"""How long what is gone from the queue, and of which nothing else is known, is looked for."""
+"""Seconds to search for an attempt that is gone from the queue without any other trace."""
 
 
 class Watched:
-    """What is known of one attempt that is not over."""
+    """State of one attempt that is not over."""
 
     __slots__ = (
         "attempt", "book", "expired", "gone", "gone_at", "handed_at", "position", "record", "row", "started", "task",
@@ -48,38 +48,33 @@ class Watched:
         self.row: QueueRow | None = None
         """The newest row of the queue."""
         self.gone = 0
-        """How many answers in a row did not know it."""
+        """Number of consecutive answers without it."""
         self.gone_at = 0.0
         self.wanted_at = 0.0
-        """When its end was first known of, while the scheduler's word for it is waited for."""
+        """When its end was first seen, while the scheduler's state is awaited."""
 
     @property
     def said_over(self) -> bool:
-        """Whether the queue calls it over."""
+        """Whether the queue reports it as over."""
         return self.row is not None and phase_of(self.row.state) is Phase.OVER
 
     @property
     def waits(self) -> bool:
-        """Whether it has not started, as far as is known."""
+        """Whether it has not started, by present knowledge."""
         if self.started or self.record is not None:
             return False
         return self.row is None or phase_of(self.row.state) is Phase.WAITING
 
     @property
     def succeeded(self) -> bool:
-        """Whether it says itself that it ended well."""
+        """Whether its own record reports success."""
         return self.record is not None and self.record.status == 0 and not self.record.refused
 
 
 class Over(msgspec.Struct, frozen=True):
     """Attempts that are over.
 
-    Attributes
-    ----------
-    told
-        Those of which all is known that will be.
-    asked
-        Those of which Slurm is to say how they ended.
+    `told` are those with complete information. `asked` are those whose end Slurm must be queried for.
     """
 
     told: list[Watched]
@@ -87,38 +82,30 @@ class Over(msgspec.Struct, frozen=True):
 
 
 class Watch:
-    """The attempts that are not over.
-
-    Parameters
-    ----------
-    books
-        What was written down of them.
-    pace
-        How often the queue is asked.
-    """
+    """The attempts that are not over, found in batch records (`books`); `pace` schedules the queue's queries."""
 
     def __init__(self, books: Books, pace: Pace) -> None:
         self._books = books
         self._pace = pace
         self.members: dict[Attempt, Watched] = {}
         self._silent: dict[str, dict[Attempt, Watched]] = {}
-        """Those of them, per batch, that have left no record yet."""
+        """Attempts per batch without a record so far."""
         self._ending: dict[Attempt, Watched] = {}
-        """Those of which something says that they are over: of ten thousand that wait, none is looked at for that."""
+        """Attempts that seem over, so that ten thousand waiting ones need no check."""
         self.over: dict[Attempt, BatchBook] = {}
-        """What has ended, and the engine has not settled yet."""
+        """Attempts that ended, and are not yet settled by the engine."""
         self.waiting: WaitReasons | None = None
-        """Why those wait that wait, as of the newest answer; ``None`` once it was taken."""
+        """Wait reasons by the newest answer; ``None`` once they were taken."""
 
     def follow(self, book: BatchBook, handed_at: float) -> None:
-        """Watch the members of a batch that has an id, from a moment (seconds since boot) on."""
+        """Watch the members of a batch with an id, from a moment (seconds since boot) on."""
         for position, attempt in enumerate(book.members):
             if attempt not in self.members:
                 self.members[attempt] = member = Watched(attempt, book, position, handed_at)
                 self._silent.setdefault(book.tag, {})[attempt] = member
 
     def from_records(self) -> Iterator[MemberEvent]:
-        """What jobs wrote down."""
+        """Read the jobs' own records."""
         for tag, wanted in list(self._silent.items()):
             records, begun = self._books.files(tag).read_ends(wanted)
             for attempt in sorted(begun | records.keys()):
@@ -138,14 +125,14 @@ class Watch:
                     self._speaks(member)
 
     def _speaks(self, member: Watched) -> None:
-        """Look for the record of a member no longer."""
+        """Stop looking for the record of a member."""
         silent = self._silent.get(member.book.tag, {})
         silent.pop(member.attempt, None)
         if not silent:
             self._silent.pop(member.book.tag, None)
 
     def from_queue(self, told: Told) -> Iterator[MemberEvent]:
-        """What an answer of the queue says."""
+        """Process an answer of the queue."""
         by_task = {row.id: row for row in queue_rows(told.text or "")}
         reasons: dict[str, list[int]] = {}
         for attempt, member in self.members.items():
@@ -175,7 +162,7 @@ class Watch:
         )
 
     def tasks_of(self, attempts: Iterable[Attempt]) -> list[TaskId]:
-        """What Slurm calls some attempts: whole batches where none of them is left out."""
+        """Return Slurm's ids of attempts: one id for a batch if all its members are included."""
         tasks: list[TaskId] = []
         by_tag: dict[str, list[Watched]] = {}
         for attempt in attempts:
@@ -190,7 +177,7 @@ class Watch:
         return tasks
 
     def expire(self, now: float) -> list[Watched]:
-        """Those that by now (seconds since the epoch) have waited longer than they may, each once."""
+        """Return the attempts that exceeded their longest wait at `now` (seconds since the epoch), each only once."""
         late = [
             member
             for member in self.members.values()
@@ -204,7 +191,7 @@ class Watch:
             member.expired = True
             by_tag.setdefault(member.book.tag, []).append(member)
         for tag, these in by_tag.items():
-            # Another life must not take this for what somebody else did.
+            # Recorded, so that another life does not take it for a user's cancellation.
             known = self._books.read(tag) or these[0].book
             positions = tuple(sorted({*known.expired, *(member.position for member in these)}))
             try:
@@ -214,14 +201,9 @@ class Watch:
         return late
 
     def over_by(self, now: float, *, gathers: bool) -> Over:
-        """The attempts that are over at this moment (seconds since boot), as far as is certain.
+        """Return the attempts that are certainly over at a moment `now` (seconds since boot).
 
-        Parameters
-        ----------
-        now
-            This moment.
-        gathers
-            Whether Slurm is asked about those as well that say themselves that they ended well.
+        With `gathers`, Slurm is also queried for attempts whose own records report success.
         """
         told: list[Watched] = []
         asked: list[Watched] = []
@@ -231,7 +213,7 @@ class Watch:
                 told.append(member)
             elif member.record is not None or gone:
                 if not member.wanted_at:
-                    # How it ended is asked of Slurm, and of nothing that Slurm said before.
+                    # Its end is queried again; Slurm's earlier answers do not count.
                     member.wanted_at = now
                     if not member.succeeded:
                         self._pace.want(now)
@@ -240,19 +222,19 @@ class Watch:
         return Over(told, asked)
 
     def leave(self, ends: Iterable[Ended | Lost]) -> Iterator[MemberEvent]:
-        """Watch these no longer; their ends are told, each after its start."""
+        """Stop watching these attempts; return their ends, each after its start."""
         for end in ends:
             member = self.members.pop((end.j, end.a))
             self._ending.pop(member.attempt, None)
             self._speaks(member)
             self.over[member.attempt] = member.book
             if not member.started and isinstance(end, Ended) and (end.exit is not None or end.signal is not None):
-                # It was over before anybody saw it run.
+                # It was over before it was seen running.
                 yield Started(j=end.j, a=end.a, host=end.host, at=end.start)
             yield end
 
     def settled(self, attempts: Iterable[Attempt]) -> None:
-        """Remove what was kept for the sake of ends that the journal knows."""
+        """Remove the files of ends that the journal has."""
         tags = set()
         for attempt in attempts:
             book = self.over.pop(attempt, None)
@@ -260,7 +242,7 @@ class Watch:
                 self._books.files(book.tag).remove_end(attempt)
                 tags.add(book.tag)
         if tags:
-            # Somebody who watches ten thousand does not look at all of them for each that ends.
+            # Indexed by batch, so that an end among ten thousand attempts does not search all of them.
             left = tags & {book.tag for book in self.over.values()}
             for member in self.members.values():
                 if tags <= left:

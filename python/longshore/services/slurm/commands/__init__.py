@@ -1,1 +1,1 @@
-"""Slurm's programs, and what they print."""
+"""Slurm's programs: client, output parsers, job states, poll intervals and pending commands."""

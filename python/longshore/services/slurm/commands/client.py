@@ -1,4 +1,4 @@
-"""Talks to Slurm through its programs; nobody else in here does."""
+"""Client of Slurm's programs (sbatch, squeue, sacct, scontrol, scancel); the only module that runs them."""
 
 from __future__ import annotations
 
@@ -25,31 +25,24 @@ LOG: Final = logging.getLogger("longshore.slurm")
 
 _OURS: Final = re.compile(r"(SLURM|SBATCH|SQUEUE|SACCT|SCANCEL|SALLOC|SRUN|SINFO|PMI|PMIX)_?\w*")
 _KEPT: Final = frozenset({"SLURM_CONF"})
-"""What of the environment of an enclosing job or of a user's habits may reach Slurm's programs."""
+"""Variables of an enclosing job or of the user's settings that still reach Slurm's programs."""
 NEEDED: Final = frozenset({"PATH", "SLURM_CONF"})
-"""What sbatch is given of the environment, and jobs inherit with it, whatever a site says of that."""
+"""Variables that sbatch always gets and jobs therefore inherit, whatever the site's rule."""
 _ASK_S: Final = 60.0
 _SUBMIT_S: Final = 90.0
-"""Longer than Slurm's own MessageTimeout, so that a late reply is still a reply."""
+"""Longer than Slurm's own MessageTimeout, so that a late reply is still read."""
 _IDS_A_CALL: Final = 400
-"""Ids on one command line: few enough for any limit of the kernel's, or of a site's wrapper."""
+"""Ids on one command line: few enough for limits of the kernel or of a site's wrapper."""
 _TASKS_A_CALL: Final = 100
-"""Tasks of one array that are asked for by themselves; of more, the whole array is asked for."""
+"""Tasks of one array that are queried individually; beyond that, the whole array is queried."""
 
 
 class SlurmClient:
-    """Slurm's programs, for one cluster.
+    """Slurm's programs for one cluster.
 
-    Parameters
-    ----------
-    settings
-        The service's own map; ``config`` and ``clusters`` of it are used here.
-    shell
-        Runs programs.
-    setup
-        Lines of shell that run before each program, such as ``module load slurm``.
-    inherit
-        Which variables jobs inherit; see `longshore.sites.inherited_environment.select_inherited`.
+    `settings` is the service's own map; ``config`` and ``clusters`` are used here. `setup` holds lines of shell that
+    run before each program, such as ``module load slurm``. `inherit` selects the variables that jobs inherit; see
+    `longshore.sites.inherited_environment.select_inherited`.
     """
 
     def __init__(
@@ -67,22 +60,22 @@ class SlurmClient:
         if settings.get("config"):
             self._env["SLURM_CONF"] = str(settings["config"])
         self._kept: tuple[str, ...] | None = None
-        """Fields of accounting that are kept, of those that this version has; ``None`` until it was asked."""
+        """Fields of sacct to store that this version has; ``None`` before the first query."""
         names, _ = select_inherited(self._env, inherit)
-        # Without these two, sbatch would not even be found, or find its cluster.
+        # Without these two, sbatch would not be found, or would not find its cluster.
         self._to_submit = {name: self._env[name] for name in self._env if name in names or name in NEEDED}
         self.calls: dict[str, int] = {}
-        """How often each program was run."""
+        """Number of calls per program."""
 
     @property
     def scrubbed(self) -> list[str]:
-        """Names of the variables that are kept from Slurm's programs."""
+        """Names of the variables that Slurm's programs do not get."""
         return sorted(os.environ.keys() - self._env.keys())
 
     # ------------------------------------------------------------------------------------------------------ submit
 
     def submit(self, script: str, *options: str) -> Answer:
-        """Hand a script over on the standard input of ``sbatch``, with options beside those that are in it."""
+        """Submit a script on the standard input of ``sbatch``, with options beside those in the script."""
         words = ["sbatch", "--parsable"]
         if self._clusters:
             words.append(f"--clusters={self._clusters}")
@@ -91,7 +84,7 @@ class SlurmClient:
     # --------------------------------------------------------------------------------------------------------- ask
 
     def queue(self, *, max_age_s: float, not_before: float = 0.0, floor_s: float = 0.0) -> Told | None:
-        """What squeue says of all jobs of this user, asked by one process of this host for all; see `newest`."""
+        """Return squeue's output for all jobs of this user, shared by all processes of this host; see `newest`."""
         return newest(
             self._queue_path, max_age_s=max_age_s, ask=self._ask_queue, not_before=not_before, floor_s=floor_s
         )
@@ -106,17 +99,17 @@ class SlurmClient:
         return state_folder() / "newest" / f"squeue-{self._which}.json"
 
     def turns(self, per_s: float) -> Turns:
-        """The turns at sbatch of all processes of this user on this host."""
+        """Return the rate limit on sbatch for all processes of this user on this host."""
         return Turns(state_folder() / "newest" / f"sbatch-{self._which}.turns", per_s)
 
     @property
     def _which(self) -> str:
-        """One name per cluster, however a site's programs are told of it."""
+        """Return one name per cluster, independent of how a site selects it."""
         which = f"{self._env.get('SLURM_CONF', '')}\0{self._clusters or ''}\0{user_name()}"
         return sha256(which.encode()).hexdigest()[:16]
 
     def accounts(self, tasks: Iterable[TaskId]) -> dict[TaskId, AccountRow] | Unreachable:
-        """What accounting says of tasks: what outcomes are made from, and the fields that are kept."""
+        """Query sacct for tasks: fields that decide outcomes, and fields to store."""
         rows: dict[TaskId, AccountRow] = {}
         if self._kept is None:
             told = self._run(["sacct", "--helpformat"], timeout_s=_ASK_S / 4)
@@ -130,7 +123,7 @@ class SlurmClient:
         return rows
 
     def accounts_named(self, name: str, *, since: str) -> dict[TaskId, AccountRow] | Unreachable:
-        """What accounting says of the jobs of a name that were there since a moment (local time, ISO-8601)."""
+        """Query sacct for jobs of a name that existed since a moment (local time, ISO-8601)."""
         words = self._sacct_words(parse.ACCOUNT_FIELDS)
         answer = self._run([*words, f"--name={name}", f"--starttime={since}", f"--user={user_name()}"])
         return parse.account_rows(answer.out) if answer.ok else Unreachable(why=answer.why)
@@ -146,15 +139,15 @@ class SlurmClient:
         ]
 
     def shown(self, task: TaskId) -> dict[str, str] | Unreachable | None:
-        """What ``scontrol show job`` says of a task; ``None`` when the controller knows it no more."""
+        """Query ``scontrol show job`` for a task; ``None`` when the controller no longer has it."""
         answer = self._run(["scontrol", *self._of_cluster, "--oneliner", "show", "job", str(task)])
         if answer.ok:
-            # A heterogeneous job has a line for each component, the one that counts first.
+            # A heterogeneous job has a line for each component; the first one counts.
             return dict(_pairs(answer.out.strip().partition("\n")[0]))
         return None if "Invalid job id" in answer.err else Unreachable(why=answer.why)
 
     def facts(self) -> ClusterFacts | Unreachable:
-        """What the controller says of its cluster."""
+        """Query the controller for facts of its cluster."""
         answer = self._run(["scontrol", *self._of_cluster, "show", "config"], timeout_s=_ASK_S / 4)
         if not answer.ok:
             return Unreachable(why=answer.why)
@@ -162,14 +155,14 @@ class SlurmClient:
         return parse.with_licences(parse.cluster_facts(answer.out), known.out if known.ok else "")
 
     def ask(self, words: Sequence[str], *, timeout_s: float, of_cluster: bool = True) -> Answer:
-        """Ask anything else, of the cluster or of the installation."""
+        """Run any other query, of the cluster or of the installation."""
         program, *rest = words
         return self._run([program, *(self._of_cluster if of_cluster else ()), *rest], timeout_s=timeout_s)
 
     # --------------------------------------------------------------------------------------------------------- act
 
     def cancel(self, tasks: Iterable[TaskId]) -> Answer | None:
-        """Have tasks ended; returns the first answer that was none, or ``None``."""
+        """Cancel tasks; return the first failed call, or ``None``."""
         for some in _chunks([str(task) for task in tasks]):
             answer = self._run(["scancel", *self._of_cluster, *some])
             if not answer.ok:
@@ -177,11 +170,11 @@ class SlurmClient:
         return None
 
     def cancel_named(self, name: str) -> Answer:
-        """Have all jobs of a name ended."""
+        """Cancel all jobs of a name."""
         return self._run(["scancel", *self._of_cluster, f"--name={name}", f"--user={user_name()}"])
 
     def release(self, jobs: Iterable[int]) -> Answer | None:
-        """Let jobs go that are held; returns the first answer that was none, or ``None``."""
+        """Release held jobs; return the first failed call, or ``None``."""
         for some in _chunks([str(job) for job in jobs]):
             answer = self._run(["scontrol", *self._of_cluster, "release", ",".join(some)])
             if not answer.ok:
@@ -189,13 +182,13 @@ class SlurmClient:
         return None
 
     def renice(self, values: Mapping[int, int]) -> Answer:
-        """Change the nice value of jobs that wait, all in one call; those that are gone are passed over."""
-        # scontrol takes commands on its input, and goes on after one that failed.
+        """Change the nice value of waiting jobs in one call; ignores jobs that are gone."""
+        # scontrol reads commands from its input, and continues after a failed one.
         lines = "".join(f"update JobId={job} Nice={nice}\n" for job, nice in values.items())
         return self._run(["scontrol", *self._of_cluster], stdin=lines)
 
     def cancel_waiting(self, tasks: Iterable[TaskId]) -> Answer | None:
-        """Have those of some tasks ended that have not started; returns the first answer that was none, or ``None``."""
+        """Cancel those tasks that have not started; return the first failed call, or ``None``."""
         for some in _chunks([str(task) for task in tasks]):
             answer = self._run(["scancel", *self._of_cluster, "--state=PENDING", *some])
             if not answer.ok:
@@ -222,12 +215,12 @@ class SlurmClient:
 
 
 def scrubbed(environment: Mapping[str, str]) -> dict[str, str]:
-    """An environment without what an enclosing job, or a user's habits, would tell Slurm's programs."""
+    """Remove variables of an enclosing job or of a user's settings that would affect Slurm's programs."""
     return {name: value for name, value in environment.items() if name in _KEPT or not _OURS.fullmatch(name)}
 
 
 def _pairs(line: str) -> Iterable[tuple[str, str]]:
-    """NAME=VALUE pairs of a line of scontrol; a value may hold blanks, a name cannot."""
+    """Split a line of scontrol into NAME=VALUE pairs; a value may contain blanks, a name cannot."""
     for found in re.finditer(
         r"(?:^|\s)([A-Za-z][\w:/.&*]*)=((?:(?!\s[A-Za-z][\w:/.&*]*=).)*)", line.strip(), re.DOTALL
     ):
@@ -235,7 +228,7 @@ def _pairs(line: str) -> Iterable[tuple[str, str]]:
 
 
 def _names_of(tasks: Iterable[TaskId]) -> list[str]:
-    """What to call tasks in a question: by themselves, or by their array where these are many of it."""
+    """Name tasks for a query: individually, or by their array when it has many of them."""
     by_job: dict[int, list[TaskId]] = {}
     for task in tasks:
         by_job.setdefault(task.job, []).append(task)

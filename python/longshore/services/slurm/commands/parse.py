@@ -1,4 +1,4 @@
-"""Turns what Slurm's programs print into records."""
+"""Parsers of the output of sbatch, squeue, sacct and scontrol into records."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import msgspec
 from longshore.services.slurm.commands.states import first_word
 
 SEPARATOR: Final = "\x1f"
-"""Between the fields of sacct: a sign that no name of a job has in it."""
+"""Separator of sacct's fields: a character that no job name contains."""
 
 QUEUE_FORMAT: Final = "%i|%A|%T|%r|%S|%N|%j"
 """Fields of squeue (`queue_rows`): id, own id, state, reason, start, nodes, and the name, which may be anything."""
@@ -32,7 +32,7 @@ ACCOUNT_FIELDS: Final = (
     "NodeList",
     "Reason",
 )
-"""Fields of sacct that outcomes are made from (`account_rows`)."""
+"""Fields of sacct that decide outcomes (`account_rows`)."""
 
 GATHERED_FIELDS: Final = (
     "Account",
@@ -58,11 +58,11 @@ GATHERED_FIELDS: Final = (
     "User",
     "WorkDir",
 )
-"""Fields of sacct that are kept with an attempt; those of buildtest's page on batch schedulers."""
+"""Fields of sacct that are stored with an attempt; those of buildtest's page on batch schedulers."""
 
 
 class TaskId(msgspec.Struct, frozen=True):
-    """What Slurm calls one attempt: the id of the job, and the index within its array; ``None`` for a single job."""
+    """Slurm's id of an attempt: job id and index in its array; ``None`` for a single job."""
 
     job: int
     index: int | None = None
@@ -75,7 +75,7 @@ _REPLY: Final = re.compile(r"^(?:Submitted batch job )?([0-9]+)(?:;(\S+)| on clu
 
 
 def submitted_id(reply: str) -> tuple[int, str | None] | None:
-    """Job id and cluster of what ``sbatch`` replied, whatever a site's wrapper prints around it; ``None`` for none."""
+    """Parse job id and cluster from ``sbatch``'s reply, ignoring a site's extra lines; ``None`` without an id."""
     for line in reversed(reply.splitlines()):
         if found := _REPLY.match(line.strip()):
             return int(found[1]), found[2] or found[3]
@@ -83,14 +83,14 @@ def submitted_id(reply: str) -> tuple[int, str | None] | None:
 
 
 class Verdict(StrEnum):
-    """What a failed ``sbatch`` means."""
+    """Meaning of a failed ``sbatch``."""
 
     REFUSED = "refused"
-    """For good: the same request will be refused again."""
+    """Permanent: the same request will be refused again."""
     THROTTLED = "throttled"
-    """Not now: nothing was taken, and asking again later helps."""
+    """Temporary: the job was not accepted, and a later submission may be."""
     UNSURE = "unsure"
-    """It may have been taken."""
+    """Unknown whether the job was accepted."""
 
 
 _NOT_NOW: Final = re.compile(
@@ -115,12 +115,12 @@ _BROKEN: Final = re.compile(r"Connection reset|Transport endpoint|Zero Bytes wer
 
 
 def connection_broke(said: str) -> bool:
-    """Whether what is not known is so because a connection broke, and not because somebody is slow."""
+    """Whether the outcome is unknown because a connection broke, rather than a slow reply."""
     return bool(_BROKEN.search(said)) and "timed out" not in said.lower()
 
 
 def verdict(said: str) -> Verdict:
-    """What to make of the words of an ``sbatch`` that did not reply with an id."""
+    """Classify the error message of an ``sbatch`` that returned no id."""
     if _PERHAPS.search(said):
         return Verdict.UNSURE
     return Verdict.THROTTLED if _NOT_NOW.search(said) else Verdict.REFUSED
@@ -137,21 +137,21 @@ _FOR_GOOD: Final = re.compile(
 
 
 def refused_for_good(said: str) -> bool:
-    """Whether what was refused would be refused again: it names what is not there, or more than there is."""
+    """Whether the refusal is permanent: the request names unknown things, or exceeds what exists."""
     return bool(_FOR_GOOD.search(said))
 
 
 def takes_fewer(said: str) -> bool:
-    """Whether a batch was not taken because of how many tasks it has beside those that are there."""
+    """Whether a batch was refused because its tasks and the queued ones exceed a limit."""
     return bool(_TOO_MANY.search(said))
 
 
 class QueueRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One task of a job, as squeue shows it."""
+    """One task of a job in squeue's output."""
 
     id: TaskId
     raw: str
-    """What Slurm calls it in its own messages: a task that has started has an id of its own."""
+    """Slurm's id in its own messages: a task that has started has an id of its own."""
     state: str
     reason: str
     started_at: float | None
@@ -165,7 +165,7 @@ _MOST_TASKS: Final = 4_000_001
 
 
 def queue_rows(text: str) -> Iterator[QueueRow]:
-    """The rows of ``squeue --noheader --format`` `QUEUE_FORMAT`; tasks that share a row get one each."""
+    """Parse ``squeue --noheader --format`` `QUEUE_FORMAT`; tasks that share a row get one row each."""
     for line in text.splitlines():
         fields = line.split("|", 6)
         if len(fields) != 7:
@@ -184,8 +184,8 @@ def queue_rows(text: str) -> Iterator[QueueRow]:
 
 
 def task_ids(text: str) -> Iterator[TaskId]:
-    """The tasks that ``29``, ``29_3`` or ``29_[0-2,5-9:2%3]`` stands for."""
-    # Of a heterogeneous job, the first component is where its script runs: 12+0, 12+1.
+    """Expand ``29``, ``29_3`` or ``29_[0-2,5-9:2%3]`` to task ids."""
+    # The script of a heterogeneous job runs in its first component: 12+0, 12+1.
     job, underscore, rest = text.strip().removesuffix("+0").partition("_")
     if not job.isdecimal():
         return
@@ -201,7 +201,7 @@ def task_ids(text: str) -> Iterator[TaskId]:
 
 
 class AccountRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What accounting knows of one task: its own line, with the peak of its steps."""
+    """Accounting of one task: its own line of sacct, with the peak of its steps."""
 
     id: TaskId
     raw: str = ""
@@ -218,19 +218,19 @@ class AccountRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     node: str = ""
     reason: str = ""
     queue_s: float | None = None
-    """Seconds between its submission and its start, on the scheduler's clock."""
+    """Seconds from submission to start, on the scheduler's clock."""
     gathered: Mapping[str, str] = msgspec.field(default_factory=dict)
-    """Fields that are kept as they are."""
+    """Fields that are stored as they are."""
 
 
 def kept_fields(helpformat: str) -> tuple[str, ...]:
-    """Those of `GATHERED_FIELDS` that ``sacct --helpformat`` names: of others, it refuses the whole question."""
+    """Return the `GATHERED_FIELDS` in ``sacct --helpformat``: sacct refuses a query with an unknown field."""
     there = {word.lower() for word in helpformat.split()}
     return tuple(name for name in GATHERED_FIELDS if name.lower() in there)
 
 
 def full_rows(text: str, kept: Sequence[str] = GATHERED_FIELDS) -> dict[TaskId, AccountRow]:
-    """The tasks in the output of sacct with `ACCOUNT_FIELDS` and, after them, fields that are kept as they are."""
+    """Parse sacct's output with `ACCOUNT_FIELDS`, followed by fields that are stored as they are."""
     own: list[str] = []
     gathered: dict[TaskId, dict[str, str]] = {}
     for line in text.splitlines():
@@ -251,9 +251,9 @@ def full_rows(text: str, kept: Sequence[str] = GATHERED_FIELDS) -> dict[TaskId, 
 
 
 def account_rows(text: str) -> dict[TaskId, AccountRow]:
-    """The tasks in the output of ``sacct --parsable2 --delimiter`` `SEPARATOR` ``--format`` `ACCOUNT_FIELDS`.
+    """Parse the output of ``sacct --parsable2 --delimiter`` `SEPARATOR` ``--format`` `ACCOUNT_FIELDS`.
 
-    Only the lines of steps know the memory that was used, and only those of jobs how a job ended.
+    Only lines of steps hold the memory used, and only lines of jobs how a job ended.
     """
     rows: dict[TaskId, AccountRow] = {}
     peaks: dict[TaskId, int] = {}
@@ -294,7 +294,7 @@ def account_rows(text: str) -> dict[TaskId, AccountRow]:
 
 
 def shown_row(task: TaskId, fields: Mapping[str, str]) -> AccountRow:
-    """What the fields of ``scontrol show job`` tell of a task that is over."""
+    """Convert the fields of ``scontrol show job`` for a task that is over."""
     code, number = exit_pair(fields.get("ExitCode", ""))
     return AccountRow(
         id=task,
@@ -318,7 +318,7 @@ def _between(submitted: str, started: str) -> float | None:
 
 
 def exit_pair(text: str) -> tuple[int, int]:
-    """Exit code and signal of ``3:0`` or ``0:9``."""
+    """Parse exit code and signal from ``3:0`` or ``0:9``."""
     code, _, number = text.partition(":")
     return int(code) if code.isdecimal() else 0, int(number) if number.isdecimal() else 0
 
@@ -328,7 +328,7 @@ _AMOUNT: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)([KMGTPE]?)[nc]?")
 
 
 def amount(text: str) -> int | None:
-    """Bytes of ``113561K``, ``1.50G`` or, of old versions, ``50Mn``; ``None`` where there is no amount."""
+    """Parse bytes from ``113561K``, ``1.50G`` or, in old versions, ``50Mn``; ``None`` for no amount."""
     found = _AMOUNT.fullmatch(text.strip())
     return round(float(found[1]) * 1024 ** _POWERS[found[2]]) if found else None
 
@@ -337,7 +337,7 @@ _LENGTH: Final = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+(?:\.\d+)?)")
 
 
 def seconds(text: str) -> float | None:
-    """Seconds of ``1-02:03:04``, ``00:00:07`` or ``00:01.250``; ``None`` where there is no such time."""
+    """Parse seconds from ``1-02:03:04``, ``00:00:07`` or ``00:01.250``; ``None`` for no such time."""
     found = _LENGTH.fullmatch(text.strip())
     if not found:
         return None
@@ -346,7 +346,7 @@ def seconds(text: str) -> float | None:
 
 
 def moment(text: str) -> float | None:
-    """Seconds since the epoch of ``2026-11-20T14:06:30``, which is local time; ``None`` for ``Unknown`` or ``N/A``."""
+    """Parse local time ``2026-11-20T14:06:30`` to seconds since the epoch; ``None`` for ``Unknown`` or ``N/A``."""
     try:
         return datetime.fromisoformat(text.strip()).timestamp()
     except (ValueError, OverflowError, OSError):
@@ -354,7 +354,7 @@ def moment(text: str) -> float | None:
 
 
 class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What ``scontrol show config`` tells of a cluster."""
+    """Facts of a cluster from ``scontrol show config``."""
 
     version: str = ""
     name: str = ""
@@ -368,7 +368,7 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def cluster_facts(text: str) -> ClusterFacts:
-    """Read ``scontrol show config``."""
+    """Parse ``scontrol show config``."""
     values: dict[str, str] = {}
     for line in text.splitlines():
         name, equals, value = line.partition("=")
@@ -392,7 +392,7 @@ def cluster_facts(text: str) -> ClusterFacts:
 
 
 def with_licences(facts: ClusterFacts, text: str) -> ClusterFacts:
-    """The facts with the licences in ``scontrol --oneliner show licenses``, which also knows those kept elsewhere."""
+    """Add the licences from ``scontrol --oneliner show licenses``, which also lists remote ones."""
     more = re.findall(r"LicenseName=([^\s@]+)", text)
     return msgspec.structs.replace(facts, licences=tuple(dict.fromkeys([*facts.licences, *more])))
 

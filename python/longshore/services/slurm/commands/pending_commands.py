@@ -1,4 +1,4 @@
-"""Has orders to Slurm carried out one after another while the engine goes on, each until it is taken or not wanted."""
+"""Queue of commands to Slurm that run in the background, each retried until it succeeds or is not wanted."""
 
 from __future__ import annotations
 
@@ -14,18 +14,14 @@ from longshore.world.processes.shell import Answer
 LOG: Final = logging.getLogger("longshore.slurm")
 
 _AGAIN_S: Final = 10.0
-"""Pause after an order that was not taken."""
+"""Pause after a failed command."""
 
 
 class Order(msgspec.Struct, frozen=True):
-    """Something that Slurm is to do.
+    """A command to Slurm.
 
-    Attributes
-    ----------
-    act
-        Has it done; returns the answer that was none, or ``None``.
-    wanted
-        Whether it is to be done still, or once more where it was not taken.
+    `act` runs it and returns the failed answer, or ``None``. `wanted` says whether the command, or its retry, is still
+    needed.
     """
 
     act: Callable[[], Answer | None]
@@ -33,7 +29,7 @@ class Order(msgspec.Struct, frozen=True):
 
 
 class Orders:
-    """The orders that are left."""
+    """The pending commands."""
 
     def __init__(self) -> None:
         self._left: list[Order] = []
@@ -42,19 +38,11 @@ class Orders:
         self._again_at = 0.0
 
     def give(self, order: Order, *, first: bool = False) -> None:
-        """Take an order, which comes before all others where it is urgent."""
+        """Add a command; an urgent one goes first."""
         self._left.insert(0 if first else len(self._left), order)
 
     def turn(self, now: float, *, timeout_s: float = 0.0) -> None:
-        """Go on with them.
-
-        Parameters
-        ----------
-        now
-            This moment, in seconds since boot.
-        timeout_s
-            How long an answer is waited for.
-        """
+        """Make progress, at a moment `now` (seconds since boot); waits for an answer up to `timeout_s`."""
         self._begin(now)
         for failed in self._acting.take(timeout_s=timeout_s):
             order, self._under_way = self._under_way, None
@@ -65,7 +53,7 @@ class Orders:
         self._begin(now)
 
     def has(self, order: Order) -> bool:
-        """Whether an order is not carried out yet."""
+        """Whether a command is still pending."""
         return order is self._under_way or any(each is order for each in self._left)
 
     def _begin(self, now: float) -> None:

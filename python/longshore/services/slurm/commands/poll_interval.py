@@ -1,4 +1,4 @@
-"""How often a cluster is asked: often while there is news, ever less often while there is none; never below a floor."""
+"""Poll interval of a cluster: short while there is news, growing while there is none, never below a floor."""
 
 from __future__ import annotations
 
@@ -11,50 +11,42 @@ from longshore.errors import ConfigError
 FLOOR_S: Final = 2.0
 CEILING_S: Final = 60.0
 _SLOWER: Final = 1.5
-"""By how much the interval grows with each answer that says nothing new."""
+"""Factor by which the interval grows with each answer without news."""
 
 _SILENT_S: Final = 15.0
-"""Longest interval while nobody answers, so that it is soon known when somebody does again."""
+"""Longest interval while the controller does not answer, so that its return is noticed soon."""
 
 
 class Pace:
-    """When the queue is asked next, in seconds since boot.
-
-    Parameters
-    ----------
-    floor_s
-        Least time between two questions.
-    ceiling_s
-        The most.
-    """
+    """Schedule of queue queries; `floor_s` and `ceiling_s` bound the interval, times are seconds since boot."""
 
     def __init__(self, floor_s: float = FLOOR_S, ceiling_s: float = CEILING_S) -> None:
         self.floor_s = floor_s
         self.ceiling_s = max(ceiling_s, floor_s)
         self.interval_s = floor_s
         self.asked_at = -1e9
-        """When the newest answer was asked for."""
+        """When the newest answer was requested."""
         self.wanted_since = 0.0
-        """A question put before this moment does not answer what we want to know now."""
+        """Answers to queries before this moment are too old."""
         self.silence = ""
-        """Why the newest question was not answered; meanwhile, nothing else is asked of the controller either."""
+        """Why the newest query failed; until it is cleared, the controller gets no other queries."""
 
     def due(self, now: float) -> bool:
-        """Whether it is time to ask."""
+        """Whether the next query is due."""
         return now - self.asked_at >= self.interval_s
 
     def hurry(self) -> None:
-        """Ask as often as may be: something happens."""
+        """Use the shortest interval, because something happens."""
         if not self.silence:
             self.interval_s = self.floor_s
 
     def want(self, now: float) -> None:
-        """Ask as soon as may be, and take no answer to what was asked before now."""
+        """Query as soon as allowed, and reject answers to earlier queries."""
         self.wanted_since = max(self.wanted_since, now)
         self.hurry()
 
     def answered(self, asked_at: float) -> None:
-        """Take note of an answer."""
+        """Record an answer."""
         if self.silence:
             self.interval_s = self.floor_s
         self.silence = ""
@@ -62,26 +54,16 @@ class Pace:
         self.interval_s = min(self.interval_s * _SLOWER, self.ceiling_s)
 
     def silent(self, now: float, why: str) -> None:
-        """Take note that there was no answer: it is asked again at leisure, for nothing follows from silence."""
+        """Record a failed query: the interval grows, because silence says nothing about jobs."""
         self.silence = why
         self.asked_at = now
         self.interval_s = min(self.interval_s * _SLOWER, max(_SILENT_S, self.floor_s), self.ceiling_s)
 
 
 def pace_of(slurm: Mapping[str, Any], floor_s: float = 0.0) -> Pace:
-    """The pace that a site's map asks for.
+    """Make the schedule from a site's map (``pollInterval``, ``pollCeiling``), never below the site's floor.
 
-    Parameters
-    ----------
-    slurm
-        The map: ``pollInterval`` and ``pollCeiling``.
-    floor_s
-        Below what the site lets nobody go.
-
-    Raises
-    ------
-    ConfigError
-        One of them is no time.
+    Raises `ConfigError` when a value is no time.
     """
     least = _seconds(slurm, "pollInterval", FLOOR_S)
     most = _seconds(slurm, "pollCeiling", CEILING_S)

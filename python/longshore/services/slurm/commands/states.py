@@ -1,4 +1,4 @@
-"""The words Slurm has for the state of a job, and what each means for an attempt."""
+"""Slurm's job states, and the phase and cause each means for an attempt."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from longshore.model.run.state import Cause
 
 
 class Phase(StrEnum):
-    """Where an attempt is in its life, as far as Slurm says."""
+    """Phase of an attempt by Slurm's state."""
 
     WAITING = "waiting"
     RUNNING = "running"
     OVER = "over"
     UNKNOWN = "unknown"
-    """A word we do not know: shown, warned of, and asked about again."""
+    """An unknown state: shown, warned of, and queried again."""
 
 
 _WAITING = "PENDING CONFIGURING REQUEUED REQUEUE_FED REQUEUE_HOLD RESV_DEL_HOLD SPECIAL_EXIT SUSPENDED STOPPED"
@@ -50,17 +50,17 @@ CAUSES: Mapping[str, Cause | None] = MappingProxyType(
         "CANCELLED": Cause.CANCELLED,
     }
 )
-"""Why an attempt ended badly, per state that ends one; ``None`` for a success."""
+"""Cause of failure per final state; ``None`` for a success."""
 
 HELD_REASONS = frozenset({"JobHeldUser", "JobHeldAdmin", "JobHoldMaxRequeue", "launch_failed_requeued_held"})
-"""Reasons to wait that only a person takes away."""
+"""Wait reasons that only a person can clear."""
 
 
 def first_word(state: str) -> str:
-    """A state without what stands behind it, such as who cancelled (``CANCELLED by 1000``), or the ``+`` of sacct."""
+    """Strip the suffix of a state, such as the user in ``CANCELLED by 1000``, or the ``+`` of sacct."""
     return state.split(" ", 1)[0].rstrip("+")
 
 
 def phase_of(state: str) -> Phase:
-    """The phase that a state means."""
+    """Return the phase of a state."""
     return PHASES.get(first_word(state), Phase.UNKNOWN)

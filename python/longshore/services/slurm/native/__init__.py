@@ -1,1 +1,1 @@
-"""Runs whose dependencies Slurm itself keeps."""
+"""Native Slurm runs (Slurm keeps the dependencies), and the engine as a Slurm job."""

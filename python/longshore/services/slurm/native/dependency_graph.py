@@ -1,6 +1,6 @@
-"""Hands a whole graph to Slurm with dependencies between its jobs, and tells afterwards what became of them.
+"""Native Slurm run: submits the whole graph with job dependencies, and collects the outcome afterwards.
 
-No engine lives in between: whoever reads asks Slurm and the jobs' own records. A last job writes it into the journal.
+No engine runs meanwhile: readers query Slurm and the jobs' own records. A last job, the collector, writes the journal.
 """
 
 from __future__ import annotations
@@ -46,12 +46,9 @@ _MOST: Final = 1000
 
 
 def wants_native(settings: Mapping[str, Any]) -> bool:
-    """Whether runs with these settings of their executor have no engine.
+    """Whether runs with these executor settings have no engine.
 
-    Raises
-    ------
-    ConfigError
-        What is said of it is wrong.
+    Raises `ConfigError` when the setting is invalid.
     """
     slurm = settings.get("slurm") or {}
     if choice(slurm, "mode", "engine", "native") == "engine":
@@ -62,17 +59,7 @@ def wants_native(settings: Mapping[str, Any]) -> bool:
 
 
 class Native:
-    """A run that Slurm runs by itself.
-
-    Parameters
-    ----------
-    run
-        The run directory.
-    client
-        Talks to Slurm.
-    settings
-        Settings of the executor.
-    """
+    """A run without an engine, whose dependencies Slurm keeps."""
 
     def __init__(self, run: RunPaths, client: SlurmClient, settings: Mapping[str, Any]) -> None:
         self._run = run
@@ -82,23 +69,16 @@ class Native:
 
     @property
     def is_open(self) -> bool:
-        """Whether the journal does not know yet what became of the run."""
+        """Whether the journal lacks the run's end."""
         return (self._run.root / _BOOK).exists()
 
     # ------------------------------------------------------------------------------------------------------ submit
 
     def submit(self, command: Sequence[str]) -> str:
-        """Hand everything over, and say so in words.
+        """Submit all jobs; return a line that reports it.
 
-        Parameters
-        ----------
-        command
-            What is to write the journal when all is over, without ``--by``.
-
-        Raises
-        ------
-        SubmissionRefusedError
-            Something was not taken; nothing is left.
+        `command` collects the outcome into the journal when all jobs are over; ``--by`` is added. Raises
+        `SubmissionRefusedError` when Slurm refuses any part; all jobs are then removed.
         """
         told = self._client.facts()
         if isinstance(told, Unreachable):
@@ -120,15 +100,10 @@ class Native:
         return f"{len(jobs)} jobs are in {len(taken) - 1} arrays or jobs of Slurm's; job {collector} comes last"
 
     def recover(self) -> str | None:
-        """Go on where somebody was killed amid handing it over, and say so; ``None`` where it is as never begun.
+        """Continue an interrupted submission and report it; ``None`` when the run is as if never submitted.
 
-        Nothing of it can have run before the first jobs were let go, and that comes last. Until all else is written
-        down, what is in the queue is removed.
-
-        Raises
-        ------
-        UnreachableError
-            Slurm does not answer.
+        No job can have run before the roots were released, which is the last step. Until everything else is recorded,
+        the queued jobs are removed. Raises `UnreachableError` when Slurm does not answer.
         """
         if (self._run.root / _COLLECTED).exists():
             return "Slurm has run it to its end"
@@ -136,7 +111,7 @@ class Native:
             book = self._book()
         except FileNotFoundError:
             mark = read_card(self._run).mark
-            # What comes last waits for the end of all others, however they end: it goes first.
+            # The collector runs after the end of all others, however they end: it is removed first.
             names = [_collector_name(mark), *(book.name for book in reversed(self._books.all()))]
             failed = next((answer for answer in map(self._client.cancel_named, names) if not answer.ok), None)
             if failed is not None:
@@ -159,7 +134,7 @@ class Native:
             raise SubmissionRefusedError(f"Slurm does not let the first jobs go: {failed.why}")
 
     def _hand_over(self, jobs: JobTable, facts: ClusterFacts, taken: list[int]) -> list[int]:
-        """Hand all batches over; returns the ids of those that wait for nothing, which are held."""
+        """Submit all batches; return the ids of the roots, which are held."""
         scripts = Scripts(self._run, self._settings, facts)
         mark = read_card(self._run).mark
         builder = MemberBuilder(jobs)
@@ -212,13 +187,13 @@ class Native:
         answer = self._client.submit(script, *options)
         found = submitted_id(answer.out) if answer.ok else None
         if found is None:
-            # Whether it was taken or not: nothing of it is to be left.
+            # Whether it was accepted or not, none of it may be left.
             self._client.cancel_named(name)
             raise SubmissionRefusedError(f"Slurm does not take {what}: {answer.why}")
         return found[0]
 
     def _collect_later(self, taken: Sequence[int], command: Sequence[str]) -> int:
-        """Hand over the job that writes the journal when all others are over."""
+        """Submit the collector: the job that writes the journal when all others are over."""
         mark = f"{read_card(self._run).mark}-collect"
         template = (self._run.root / engine_job.TEMPLATE).read_text("utf-8")
         try:
@@ -233,7 +208,7 @@ class Native:
     # -------------------------------------------------------------------------------------------------------- read
 
     def events(self) -> list[Event] | Unreachable:
-        """All that is known to have happened, the end included once nothing can move any more."""
+        """Return all events known so far, the run's end included once it is final."""
         book = self._book()
         jobs = JobTable(self._run, "parents")
         seen = NativeLook(self._run, self._client, book).seen([jobs.settings(job).request for job in range(len(jobs))])
@@ -252,7 +227,7 @@ class Native:
         ]
 
     def phase(self) -> Phase:
-        """Whether anything of the run is still in the queue; ``UNKNOWN`` where nobody can say."""
+        """Return the phase of the run's jobs in the queue; ``UNKNOWN`` when Slurm does not answer."""
         rows = NativeLook(self._run, self._client, self._book()).queue()
         if isinstance(rows, Unreachable):
             return Phase.UNKNOWN
@@ -263,12 +238,9 @@ class Native:
     # --------------------------------------------------------------------------------------------------------- end
 
     def collect(self) -> Finished | None:
-        """Write what became of the run into its journal, once and for all; ``None`` while something can still move.
+        """Write the run's outcome into its journal, once; ``None`` while jobs may still change.
 
-        Raises
-        ------
-        SubmissionRefusedError
-            Slurm does not answer.
+        Raises `SubmissionRefusedError` when Slurm does not answer.
         """
         events = self.events()
         if isinstance(events, Unreachable):
@@ -276,7 +248,7 @@ class Native:
         last = events[-1]
         if not isinstance(last, Finished):
             return None
-        # One that died amid this may have written some of it.
+        # An earlier collector that died may have written a part.
         known = {_name_of(event) for event in read_events(self._run.journal)}
         number, seal = next_life(self._run.journal)
         journal = Journal(self._run.journal, self._life(number, "resume"))
@@ -292,12 +264,9 @@ class Native:
         return last
 
     def cancel(self, *, final_too: bool) -> int:
-        """End all that is left; returns how many jobs that were.
+        """Cancel all remaining jobs; return their number.
 
-        Raises
-        ------
-        SubmissionRefusedError
-            Slurm does not take the order.
+        Raises `SubmissionRefusedError` when Slurm does not accept the command.
         """
         books = self._books.all()
         rows = NativeLook(self._run, self._client, self._book()).queue()
@@ -349,7 +318,7 @@ def _collector_name(mark: str) -> str:
 
 
 def _groups(jobs: JobTable, alone: Callable[[Mapping[str, Any]], bool], most: int) -> Iterator[list[int]]:
-    """Jobs that can go as one array, in the order in which these are handed over."""
+    """Group jobs into arrays, in the order of submission."""
     last = len(jobs) - 1 if jobs.header.final else -1
     keys = [(jobs.profile_of[job], tuple(sorted(parents))) for job, parents in enumerate(jobs.parents)]
     only = [job != last and not alone(jobs.settings(job).own) for job in range(len(jobs))]
@@ -357,5 +326,5 @@ def _groups(jobs: JobTable, alone: Callable[[Mapping[str, Any]], bool], most: in
 
 
 def _name_of(event: Event) -> tuple[object, ...]:
-    """What tells an event of a native run from any other of it."""
+    """Key that identifies an event within a native run."""
     return (type(event).__name__, getattr(event, "j", None), getattr(event, "b", None))

@@ -1,4 +1,4 @@
-"""Has the engine of a run live in the cluster: as a small job, requeued when its node fails or its time is over."""
+"""The engine as a Slurm job: a small job, requeued when its node fails or its time limit ends."""
 
 from __future__ import annotations
 
@@ -30,25 +30,25 @@ from longshore.world.runs.run_directory import read_card, read_snapshot
 TEMPLATE: Final = PurePosixPath("wms", "engine.sh.j2")
 _BOOK: Final = PurePosixPath("wms", "engine-job.json")
 _MEMORY_B: Final = 1024 * MIB
-"""A run of a million jobs takes about so much."""
+"""Memory for a run of about a million jobs."""
 _WARNING_S: Final = 120
-"""Before its time is over; Slurm may send the signal up to a minute early (sbatch(1): --signal)."""
+"""Seconds before the time limit; Slurm may send the signal up to a minute early (sbatch(1): --signal)."""
 _SOON_S: Final = 15.0
-"""How long a submission waits for its engine to begin, which may have to wait for a processor for hours."""
+"""Seconds a submission waits for its engine to start; the job itself may be queued for hours."""
 _LOOK_S: Final = 0.5
 _OLD_S: Final = 5.0
-"""Age up to which an answer about the queue tells whether the engine is there."""
+"""Age up to which an answer of the queue shows whether the engine is there."""
 
 
 class _Book(msgspec.Struct, frozen=True):
-    """What is known of the job."""
+    """Record of the engine's job."""
 
     id: int
     at: float
 
 
 def wants_job(settings: Mapping[str, Any]) -> bool:
-    """Whether the engine of a run with these settings of its executor is a job; raises where that is said wrongly."""
+    """Whether the engine of a run with these executor settings is a job; raises `ConfigError` for invalid ones."""
     slurm = settings.get("slurm") or {}
     if choice(slurm, "engineAs", "process", "job") == "process":
         return False
@@ -57,12 +57,9 @@ def wants_job(settings: Mapping[str, Any]) -> bool:
 
 
 def engine_request(slurm: Mapping[str, Any]) -> tuple[Request, dict[str, Any]]:
-    """What the engine asks for: ``time``, and the service's own words.
+    """Return the engine's request (``time``) and its Slurm settings.
 
-    Raises
-    ------
-    ConfigError
-        It cannot be understood.
+    Raises `ConfigError` when they are invalid.
     """
     own = slurm.get("engineJob") or {}
     if not isinstance(own, Mapping):
@@ -78,27 +75,10 @@ def engine_request(slurm: Mapping[str, Any]) -> tuple[Request, dict[str, Any]]:
 def engine_script(
     run: RunPaths, settings: Mapping[str, Any], template: str, *, mark: str, by: str, command: Sequence[str]
 ) -> str:
-    """The script of the engine's job.
+    """Render the script of the engine's job.
 
-    Parameters
-    ----------
-    run
-        The run directory.
-    settings
-        Settings of the executor.
-    template
-        Text of the template.
-    mark
-        What no other run has.
-    by
-        Why it is begun.
-    command
-        What is the engine, without ``--by``.
-
-    Raises
-    ------
-    ConfigError
-        What it asks for cannot be understood.
+    `mark` is unique to the run. `by` is the reason of the start. `command` starts the engine; ``--by`` is added. Raises
+    `ConfigError` when the settings are invalid.
     """
     slurm = settings.get("slurm") or {}
     request, words = engine_request(slurm)
@@ -125,27 +105,17 @@ def engine_script(
 
 
 class EngineJob:
-    """The job that is the engine of a run.
-
-    Parameters
-    ----------
-    run
-        The run directory.
-    client
-        Talks to Slurm.
-    """
+    """The Slurm job that runs the engine of a run."""
 
     def __init__(self, run: RunPaths, client: SlurmClient) -> None:
         self._run = run
         self._client = client
 
     def start(self, settings: Mapping[str, Any], by: str, command: Sequence[str]) -> str:
-        """Hand it over, and say where the engine is: it has begun, or waits in the queue.
+        """Submit the engine's job; describe whether the engine has started or waits in the queue.
 
-        Raises
-        ------
-        SubmissionRefusedError
-            It was not taken, or did not begin; nothing is left.
+        Raises `SubmissionRefusedError` when Slurm refuses the job or the engine does not start; the job is then
+        removed.
         """
         before = len(lives(self._run.journal))
         template = (self._run.root / TEMPLATE).read_text("utf-8")
@@ -164,7 +134,7 @@ class EngineJob:
         return self._begun(number, before)
 
     def _begun(self, number: int, before: int) -> str:
-        """Wait a moment for it to begin."""
+        """Wait a moment for the engine to start."""
         deadline = time.monotonic() + _SOON_S
         state = "PENDING"
         while time.monotonic() < deadline:
@@ -183,15 +153,15 @@ class EngineJob:
         return f"the engine is job {number} of Slurm, and waits in the queue"
 
     def phase(self) -> Phase | None:
-        """Where the job is in its life; ``UNKNOWN`` where nobody can say, ``None`` where there is none."""
+        """Return the phase of the job; ``UNKNOWN`` when Slurm does not answer, ``None`` when there is no job."""
         book = self._book()
         if book is None:
             return None
         snapshot, begun = read_snapshot(self._run), lives(self._run.journal)
         if snapshot and snapshot.finished and snapshot.at >= book.at and begun[-1][0] == snapshot.life:
-            # It has done all it is there for, and Slurm only clears up behind it.
+            # The engine has finished, and Slurm is only cleaning up.
             return Phase.OVER
-        # What was asked before it was handed over does not know it.
+        # An answer to a query before the submission does not include it.
         handed_over = since_boot() - max(0.0, time.time() - book.at)
         told = self._client.queue(max_age_s=_OLD_S, not_before=handed_over)
         if told is None or told.text is None:
@@ -201,13 +171,7 @@ class EngineJob:
         return Phase.OVER if row is None else phase_of(row.state)
 
     def end(self) -> None:
-        """Have Slurm end it, wherever it is in its life.
-
-        Raises
-        ------
-        SubmissionRefusedError
-            Slurm does not answer.
-        """
+        """Cancel the job in any phase; raises `SubmissionRefusedError` when Slurm does not answer."""
         book = self._book()
         if book is None:
             return

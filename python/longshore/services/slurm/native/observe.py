@@ -1,4 +1,4 @@
-"""Looks at what became of jobs that Slurm runs by itself, asking it no more than is needed, and nothing twice."""
+"""Observation of a native Slurm run with as few queries as possible; final answers are cached."""
 
 from __future__ import annotations
 
@@ -24,29 +24,21 @@ from longshore.world.processes.shared_answers import since_boot
 
 _ENDS: Final = "native-ends.json"
 _OLD_S: Final = 5.0
-"""Age up to which an answer about the queue will do."""
+"""Accepted age of the queue's answer."""
 _LAG_S: Final = 30.0
-"""How far accounting may be behind what jobs themselves wrote down."""
+"""Seconds accounting may lag behind the jobs' own records."""
 _LOOKS: Final = 20
 _LOOK_S: Final = 0.1
-"""How often, and after which time, is looked again for an answer that another process is just getting."""
+"""Pause before each new look at an answer that another process is fetching."""
 _SETTLE_S: Final = 10.0
-"""What is gone from the queue so soon after it was handed over may not have been in it yet."""
+"""A job that leaves the queue this soon after submission may not have been in it yet."""
 
 
 class NativeBook(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of the run as a whole, once all of it is in the queue.
+    """Record of a native run, written once all of its jobs are in the queue.
 
-    Attributes
-    ----------
-    at
-        When it was handed over.
-    accounting
-        Whether the cluster keeps accounts.
-    collector
-        The job that comes last.
-    roots
-        The jobs that wait for no other: they are held until all else is there.
+    `at` is the time of submission. `accounting` says whether the cluster keeps accounts. `collector` is the job that
+    comes last. `roots` are the jobs without parents: they are held until all others are submitted.
     """
 
     at: float
@@ -56,14 +48,9 @@ class NativeBook(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Settled(msgspec.Struct, kw_only=True):
-    """What need not be asked of Slurm any more.
+    """Cache of final answers from Slurm.
 
-    Attributes
-    ----------
-    ends
-        How jobs ended, by their numbers.
-    asked
-        When accounting was last asked about a batch, by its tag.
+    `ends` holds the ends of jobs by index. `asked` is when accounting was last queried, by batch tag.
     """
 
     ends: dict[int, Ended | Lost] = msgspec.field(default_factory=dict)
@@ -71,17 +58,7 @@ class Settled(msgspec.Struct, kw_only=True):
 
 
 class NativeLook:
-    """One look at a run.
-
-    Parameters
-    ----------
-    run
-        The run directory.
-    client
-        Talks to Slurm.
-    native
-        What is known of the run as a whole.
-    """
+    """One observation of a native run."""
 
     def __init__(self, run: RunPaths, client: SlurmClient, native: NativeBook) -> None:
         self._run = run
@@ -90,7 +67,7 @@ class NativeLook:
         self._books = Books(run)
 
     def seen(self, requests: Sequence[Request]) -> dict[int, Seen] | Unreachable:
-        """What is known of each job, given what it asks for."""
+        """Return the state of each job, given the jobs' requests."""
         rows = self.queue()
         if isinstance(rows, Unreachable):
             return rows
@@ -125,7 +102,7 @@ class NativeLook:
         return found
 
     def _settled(self) -> Settled:
-        """What was found out before; it can be found out again, so losing it does no harm."""
+        """Read the cache; it can be rebuilt, so losing it does no harm."""
         return read_record(self._run.cache / _ENDS, Settled) or Settled()
 
     def _keep(self, settled: Settled) -> None:
@@ -147,7 +124,7 @@ class NativeLook:
         record: EndRecord | None,
         accounts: Mapping[TaskId, AccountRow] | None,
     ) -> Ended | Lost | Unreachable | None:
-        """How one ended; ``None`` while it is in the queue."""
+        """Determine how a job ended; ``None`` while it is in the queue."""
         account = (accounts or {}).get(task)
         over = row is None or phase_of(row.state) is Phase.OVER
         if record is None:
@@ -172,7 +149,7 @@ class NativeLook:
         records: Mapping[tuple[int, int], EndRecord],
         settled: Settled,
     ) -> dict[TaskId, AccountRow] | Unreachable | None:
-        """What accounting says where the jobs' own records do not say it all; ``None`` where it was asked just now."""
+        """Query accounting where the jobs' own records are incomplete; ``None`` when it was queried just now."""
         if not self._native.accounting or book.id is None:
             return {}
         wanted = [
@@ -190,7 +167,7 @@ class NativeLook:
         return self._client.accounts([TaskId(book.id)])
 
     def queue(self) -> dict[TaskId, QueueRow] | Unreachable:
-        """What is in the queue, asked by one process of this host for all."""
+        """Return the queue's rows, queried by one process of this host for all."""
         handed_over = since_boot() - max(0.0, time.time() - self._native.at)
         told = self._client.queue(max_age_s=_OLD_S, not_before=handed_over)
         for _ in range(_LOOKS):
@@ -206,7 +183,7 @@ class NativeLook:
 def _is_settled(
     record: EndRecord | None, accounts: Mapping[TaskId, AccountRow] | None, task: TaskId, *, keeps: bool
 ) -> bool:
-    """Whether nothing more will become known of an end: accounting may lag behind, but not for long."""
+    """Whether an end is final: accounting may lag behind, but not for long."""
     if record is None or not record.status or not keeps:
         return True
     return task in (accounts or {}) or time.time() - record.end > _LAG_S

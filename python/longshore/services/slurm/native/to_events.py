@@ -1,4 +1,4 @@
-"""Turns what is seen of jobs that Slurm itself runs one after another into the events of their run; pure."""
+"""Derivation of events from the observed jobs of a native Slurm run (pure functions)."""
 
 from __future__ import annotations
 
@@ -15,20 +15,10 @@ from longshore.services.slurm.batch_records import BatchBook
 
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of one job.
+    """Observed state of one job.
 
-    Attributes
-    ----------
-    tag, id
-        Its batch, and what Slurm calls it.
-    at
-        When it was handed over, in seconds since the epoch.
-    request
-        What it asks for.
-    began
-        Whether it runs or ran.
-    end
-        How it ended; ``None`` while it has not, or nobody knows yet.
+    `tag` is its batch's, `id` is Slurm's. `at` is the time of submission, in seconds since the epoch. `began` says
+    whether it runs or ran. `end` is ``None`` while it has not ended, or its end is unknown.
     """
 
     tag: str
@@ -40,7 +30,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Cancellation(msgspec.Struct, frozen=True, kw_only=True):
-    """Somebody ended the run: ``wms/native-cancelled.json``."""
+    """A user's cancellation of the run: ``wms/native-cancelled.json``."""
 
     who: str
     at: float
@@ -50,25 +40,17 @@ class Cancellation(msgspec.Struct, frozen=True, kw_only=True):
 def derived(
     parents: Sequence[Sequence[int]], final: int, seen: Mapping[int, Seen], cancelled: Cancellation | None
 ) -> Iterator[Event]:
-    """The events of a run, parents before children.
+    """Derive the events of a run, parents before children.
 
-    A job counts as handed over once all its parents have succeeded: until then it waits in the queue for nothing but
-    these. What descends from one that failed is never started, for Slurm cancels it.
+    A job counts as dispatched once all its parents have succeeded: until then it waits in the queue for nothing but
+    these. Descendants of a failed job are never started, because Slurm cancels them.
 
-    Parameters
-    ----------
-    parents
-        Indices of the parents per job; a job's parents come before it.
-    final
-        Index of the final job; -1 where there is none.
-    seen
-        What is known of each job.
-    cancelled
-        That somebody ended the run.
+    `parents` holds the indices of each job's parents, which come before it. `final` is the index of the final job; -1
+    when there is none.
     """
     well: set[int] = set()
     closed: set[int] = set()
-    """Jobs that are over, or can never begin."""
+    """Jobs that are over, or can never start."""
     late: list[Event] = []
     for job, above in enumerate(parents):
         if job == final:
@@ -121,24 +103,18 @@ def _why(end: Ended | Lost) -> str:
 
 
 def arrays(keys: Sequence[tuple[int, tuple[int, ...]]], joins: Sequence[bool], most: int) -> list[list[int]]:
-    """Jobs that can go as one array, parents before children.
+    """Group jobs into arrays, parents before children.
 
-    These are jobs of one profile that wait for the same jobs; and those of one profile each of which waits for the jobs
-    at its own place in other arrays.
+    These are jobs of one profile with the same parents, and jobs of one profile each of which waits for the jobs at its
+    own place in other arrays.
 
-    Parameters
-    ----------
-    keys
-        Profile and parents of each job; a job's parents come before it.
-    joins
-        Whether it may be in an array.
-    most
-        Largest size of an array.
+    `keys` holds the profile and parents of each job, which come before it. `joins` says whether a job may be in an
+    array; `most` is the largest size of an array.
     """
     alike = Counter(keys)
     found: list[list[int]] = []
     places: list[tuple[int, int]] = []
-    """Array of each job, and its place in there."""
+    """Array of each job, and its place in that array."""
     newest: dict[tuple[int, tuple[int, ...]] | tuple[int, tuple[int, ...], str], int] = {}
     for job, key in enumerate(keys):
         profile, parents = key
@@ -161,14 +137,10 @@ def arrays(keys: Sequence[tuple[int, tuple[int, ...]]], joins: Sequence[bool], m
 
 
 def dependency(parents: Sequence[Sequence[int]], books: Mapping[int, tuple[BatchBook, int]]) -> str:
-    """What ``sbatch --dependency`` is told of the parents of a batch's members.
+    """Build the value of ``sbatch --dependency`` for a batch's members.
 
-    Parameters
-    ----------
-    parents
-        Indices of the parents of each member: the same for all, or at the member's own place in other batches.
-    books
-        Batch of each job that was handed over, and its position therein.
+    `parents` holds the parents' indices per member: the same for all, or at the member's own place in other batches.
+    `books` holds the batch of each submitted job, and its position in the batch.
     """
     positions: dict[str, list[int]] = {}
     found: dict[str, BatchBook] = {}
@@ -192,4 +164,4 @@ GIVEN_UP: Final = (
     "mode: native hands the whole graph to Slurm: no job is tried again or gets more memory, nothing of the run can be "
     "held, throttled or set, success is exit code 0, and no order but that of Slurm holds"
 )
-"""What a native run does not have, in a line."""
+"""Warning, in a line, of what native runs do not support."""

@@ -1,1 +1,1 @@
-"""From a batch to the script that sbatch takes."""
+"""Rendering of a batch as the script for sbatch: options, template, launcher and nice value."""

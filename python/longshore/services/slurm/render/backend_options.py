@@ -1,4 +1,4 @@
-"""Turns the options of ``--backend-options`` into what they stand for in a configuration."""
+"""Parser of ``--backend-options`` into configuration values."""
 
 from __future__ import annotations
 
@@ -46,18 +46,13 @@ Options of --backend-options for Slurm, as in srun; a lone ':' separates the com
 
 
 _REQUESTED: Final = {"cpu": "requestCpus", "mem": "requestMemory", "tmp": "requestDisk"}
-"""Keys of a request per name: what is asked for there grows when a job is tried again."""
+"""Keys of a request per option: such a request grows when a job is retried."""
 
 
 def backend_values(text: str) -> dict[str, Any]:
-    """The keys of a configuration that a string of options stands for, the service's own map under ``slurm``.
+    """Parse a string of options into configuration values, with the service's own map under ``slurm``.
 
-    Raises
-    ------
-    ConfigError
-        An option is not known, or lacks its value.
-    HelpWanted
-        It asks for help.
+    Raises `ConfigError` when an option is unknown or lacks its value, and `HelpWanted` when the string asks for help.
     """
     settings = backend_options(text)
     values: dict[str, Any] = {key: settings.pop(name) for name, key in _REQUESTED.items() if name in settings}
@@ -65,14 +60,9 @@ def backend_values(text: str) -> dict[str, Any]:
 
 
 def backend_options(text: str) -> dict[str, str]:
-    """The service's own map that a string of options means.
+    """Parse a string of options into the service's own map.
 
-    Raises
-    ------
-    ConfigError
-        An option is not known, or lacks its value.
-    HelpWanted
-        It asks for help.
+    Raises `ConfigError` when an option is unknown or lacks its value, and `HelpWanted` when the string asks for help.
     """
     try:
         words = shlex.split(text)

@@ -1,4 +1,4 @@
-"""Turns the name of what starts the tasks of a job into the line of shell that does."""
+"""Launcher line: the shell command that starts a job's tasks with srun or mpirun."""
 
 from __future__ import annotations
 
@@ -17,20 +17,10 @@ _KNOWN: Final = {
 
 
 def launcher_line(launcher: Any, components: int = 1) -> str:
-    """The line of shell in front of a command; empty for none.
+    """Return the line of shell in front of a command; empty for none.
 
-    Parameters
-    ----------
-    launcher
-        ``srun``, ``mpirun`` or ``mpiexec``, which start as many tasks as the job has; any other text is such a line
-        itself.
-    components
-        Number of components of the job: a heterogeneous one is started in all of them.
-
-    Raises
-    ------
-    ConfigError
-        It is no text.
+    ``srun``, ``mpirun`` and ``mpiexec`` start as many tasks as the job has; any other text is such a line itself. A
+    heterogeneous job is started in all of its components. Raises `ConfigError` when the launcher is no text.
     """
     if launcher is None or launcher == "":
         return ""
@@ -40,6 +30,6 @@ def launcher_line(launcher: Any, components: int = 1) -> str:
             hint=f"For example {', '.join(_KNOWN)}, or 'srun --mpi=pmix'.",
         )
     if launcher.strip() == "srun" and components > 1:
-        # Their tasks may have different numbers of processors, which one option cannot say.
+        # Their tasks may have different numbers of processors, which one option cannot express.
         return f"srun --export=ALL --het-group={','.join(map(str, range(components)))}"
     return _KNOWN.get(launcher.strip(), launcher.strip())

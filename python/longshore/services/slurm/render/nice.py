@@ -1,4 +1,4 @@
-"""Turns the moment at which a job should start into Slurm's nice value, so that runs share one order.
+"""Slurm nice values from jobs' start times, so that runs share one order.
 
 The formula, and the two parameters of the cluster that it takes, are those of open-lmake's page on back ends.
 """
@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 
 ORIGIN: Final = "2023-01-01 00:00:00"
-"""Local time from which values are counted where nobody says otherwise."""
+"""Default local time from which values are counted."""
 MOST: Final = (1 << 31) - 2
 """Largest value that ``sbatch --nice`` takes without loss (sbatch(1): +/- 2147483645, less the sign of two)."""
 
@@ -22,41 +22,29 @@ _MOMENT: Final = re.compile(r"(\d{4})-(\d\d?)-(\d\d?) (\d\d?):(\d\d)(?::(\d\d))?
 
 
 class NiceScale(msgspec.Struct, frozen=True, kw_only=True):
-    """How moments become nice values.
+    """Conversion of times to nice values.
 
-    Attributes
-    ----------
-    origin
-        Moment of the value 0, in seconds since the epoch.
-    factor
-        By how much the value grows each second.
+    `origin` is the time of the value 0, in seconds since the epoch; `factor` the increase per second.
     """
 
     origin: float
     factor: float = 1.0
 
     def nice(self, eta: float, pressure_s: float) -> int:
-        """The value of a job: the larger its pressure, the smaller, and the earlier it starts.
+        """Return the nice value of a job: larger pressure gives a smaller value and an earlier start.
 
-        Parameters
-        ----------
-        eta
-            When the run is expected to end, in seconds since the epoch.
-        pressure_s
-            Seconds of work on the longest way from the job to the run's end, its own included.
+        `eta` is the expected end of the run, in seconds since the epoch. `pressure_s` is the work on the longest path
+        from the job to the run's end, its own included, in seconds.
         """
         value = (eta - pressure_s - self.origin) * self.factor
-        # A moment before the origin, of a run whose end was guessed too early, is as urgent as can be.
+        # A time before the origin, from a wrong estimate of the run's end, counts as most urgent.
         return int(min(max(math.floor(value), 0), MOST)) if math.isfinite(value) else MOST
 
 
 def scale(site: Mapping[str, Any], priority_parameters: str = "") -> NiceScale:
-    """The scale of a site: what its own map says, else the cluster's ``PriorityParameters``, else the defaults.
+    """Make a site's scale from its own map, else the cluster's ``PriorityParameters``, else the defaults.
 
-    Raises
-    ------
-    ValueError
-        A moment or a factor cannot be understood.
+    Raises `ValueError` when a time or a factor is malformed.
     """
     of_cluster = dict(_pairs(priority_parameters))
     origin = site.get("time_origin", of_cluster.get("time_origin", ORIGIN))

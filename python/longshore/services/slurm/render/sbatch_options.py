@@ -1,4 +1,4 @@
-"""Turns what a job asks for, in the words of the configuration, into the options of ``sbatch``, in a fixed order."""
+"""Translation of requests and settings into ``sbatch`` options, in a fixed order."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ ALONE: Final = (
     "requeue",
     "sbatch",
 )
-"""Names of what there is once for a job."""
+"""Names that apply to the whole job, not to a component."""
 BESIDE: Final = ("container", "directives")
-"""Names that stand beside the service's own map in a configuration, and are handed on with it."""
+"""Configuration keys beside the service's own map that are passed on with it."""
 ESSENTIAL: Final = frozenset({"array", "job-name", "output"})
 """Options without which a job could not be found again, or would be another."""
 SPELLINGS: Final = {
@@ -76,7 +76,7 @@ OF_SITES: Final = (
     "time_origin",
     "use_nice",
 )
-"""Names that say how to talk to a cluster, and not what a job asks for."""
+"""Names that configure access to the cluster, not jobs."""
 
 _NAME: Final = re.compile(r"([A-Za-z_]+?)(\d*)")
 _OPTION_OF: Final = {
@@ -96,28 +96,22 @@ _SCALARS: Final = {
 }
 _COUNTS: Final = {"nodeCount": "nodes", "tasks": "ntasks", "tasksPerNode": "ntasks-per-node"}
 _MAIL: Final = {"always": "ALL", "complete": "END", "error": "FAIL", "never": "NONE"}
-"""HTCondor's words for when to send mail, which are BPS's, in Slurm's."""
+"""HTCondor's (and BPS's) values for when to send mail, in Slurm's terms."""
 
 
 class Component(msgspec.Struct, frozen=True, kw_only=True):
-    """What one part of a job asks for; an ordinary job has one part.
+    """The options of one component of a job; an ordinary job has one component.
 
-    Attributes
-    ----------
-    options
-        Name and value of each option of ``sbatch`` without its dashes; an option without a value has ``None``.
+    `options` maps each ``sbatch`` option without its dashes to its value; ``None`` for an option without one.
     """
 
     options: tuple[tuple[str, str | None], ...]
 
 
 def spelled(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """A map with the first spelling of every name.
+    """Normalize each name in a map to its first spelling.
 
-    Raises
-    ------
-    ConfigError
-        Two spellings of one name are used.
+    Raises `ConfigError` when two spellings of one name are used.
     """
     plain: dict[str, Any] = {}
     for name, value in settings.items():
@@ -136,23 +130,12 @@ def components(
     licences: Iterable[str] = (),
     defaults: Mapping[str, Any] | None = None,
 ) -> tuple[Component, ...]:
-    """The options of each component of a batch's jobs.
+    """Build the options of each component of a batch's jobs.
 
-    Parameters
-    ----------
-    batch
-        The batch: its request and its attributes.
-    settings
-        The service's own map: of the site, the run, the label, the most specific winning.
-    licences
-        Names that the cluster knows as licences; any other resource that is asked for is a gres.
-    defaults
-        Account, qos and partition where nobody names one.
+    `settings` is the service's own map, merged from site, run and label. Requested resources named in `licences` become
+    licences; all others become a gres. `defaults` holds the default account, qos and partition.
 
-    Raises
-    ------
-    ConfigError
-        A name is not known, or an index is left out.
+    Raises `ConfigError` when a name is unknown, or an index is missing.
     """
     asked = spelled(settings)
     parts = _parts(asked)
@@ -171,12 +154,9 @@ def components(
 
 
 def left_out(settings: Mapping[str, Any]) -> frozenset[str]:
-    """Names of options that are not written although we would, without their dashes.
+    """Return the options, without dashes, that the user wants left out of the script.
 
-    Raises
-    ------
-    ConfigError
-        One of them cannot be done without.
+    Raises `ConfigError` when one of them is essential.
     """
     names = frozenset(str(name).strip().lstrip("-") for name in _listed(settings.get("omit")))
     if missing := sorted(names & ESSENTIAL):
@@ -188,31 +168,22 @@ def left_out(settings: Mapping[str, Any]) -> frozenset[str]:
 
 
 def component_count(settings: Mapping[str, Any]) -> int:
-    """How many components jobs with these settings have; an ordinary job has one.
+    """Count the components of jobs with these settings; an ordinary job has one.
 
-    Raises
-    ------
-    ConfigError
-        A name is not known, or an index is left out.
+    Raises `ConfigError` when a name is unknown, or an index is missing.
     """
     return len(_parts(spelled(settings)))
 
 
 def check_names(settings: Mapping[str, Any]) -> None:
-    """Refuse a map with a name that is not known, a name in two spellings, or an index left out.
-
-    Raises
-    ------
-    ConfigError
-        It has.
-    """
+    """Raise `ConfigError` for an unknown name, two spellings of one name, or a missing index."""
     plain = spelled(settings)
     _parts(plain)
     left_out(plain)
 
 
 def _parts(asked: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The indexed names per component."""
+    """Split indexed names by component."""
     by_index: dict[int, dict[str, Any]] = {0: {}}
     for name, value in asked.items():
         if name in ALONE or name in OF_SITES or name in BESIDE or not _is_said(asked, name):
@@ -249,7 +220,7 @@ def _unknown(name: str) -> ConfigError:
 
 
 def _ordinary(batch: Batch, asked: Mapping[str, Any], licences: frozenset[str]) -> dict[str, str | None]:
-    """What every service understands, as options."""
+    """Build the options that every service supports."""
     request, attributes = batch.request, batch.attributes
     options: dict[str, str | None] = {"cpus-per-task": str(request.cpus)}
     if request.memory_b:
@@ -285,7 +256,7 @@ def _mail(attributes: Mapping[str, Any]) -> dict[str, str | None]:
 
 
 def _own(part: Mapping[str, Any]) -> dict[str, str | None]:
-    """The options of one component in the service's own words, which win over the common ones."""
+    """Build the options of one component from Slurm's own settings, which override the common ones."""
     options: dict[str, str | None] = {}
     if part.get("cpu") is not None:
         options["cpus-per-task"] = str(part["cpu"])
@@ -303,7 +274,7 @@ def _own(part: Mapping[str, Any]) -> dict[str, str | None]:
 
 
 def _gres_name(name: str) -> str:
-    """Slurm's name of a generic resource: our ``gpus`` are its ``gpu``."""
+    """Return Slurm's name of a generic resource: ``gpus`` is ``gpu`` there."""
     return "gpu" if name == "gpus" else name
 
 
@@ -347,10 +318,10 @@ def _in_order(options: Mapping[str, str | None]) -> Iterator[str]:
 def partition_for(
     request: Request, table: Sequence[Mapping[str, Any]], features: Any = None
 ) -> Mapping[str, Any] | None:
-    """The first row of a site's table of partitions that can hold a request; ``None`` where none can, or none is there.
+    """Find the first partition in a site's table that fits a request; ``None`` when none fits or the table is empty.
 
-    A row without an amount holds any, and one that names features holds only jobs that ask for none but these. A
-    partition with a resource that nobody asked for, gpus say, is left to those who do ask, unless there is no other.
+    A row without an amount has no limit, and one that names features holds only jobs that ask for none but these. A
+    partition with a resource that is not requested, gpus say, is avoided while another one fits.
     """
     words = {word for text in _listed(features) for word in _FEATURE.findall(text)}
     fitting = [row for row in table if _holds(row, request) and words <= set(row.get("features") or words)]
@@ -375,6 +346,6 @@ def _holds(row: Mapping[str, Any], request: Request) -> bool:
 
 
 def raw_lines(*sources: Any) -> tuple[str, ...]:
-    """Raw options as they are written, of all who may write some: with or without ``#SBATCH`` in front."""
+    """Collect raw options from several sources, as written: with or without ``#SBATCH`` in front."""
     lines = (line.strip() for source in sources for text in _listed(source) for line in text.splitlines())
     return tuple(plain for line in lines if (plain := line.removeprefix("#SBATCH").strip()))

@@ -1,4 +1,4 @@
-"""Turns a batch into the text that ``sbatch`` is given, and the table of its members."""
+"""Template rendering of batch scripts, with ``#SBATCH`` lines and valid job names."""
 
 from __future__ import annotations
 
@@ -18,34 +18,17 @@ _ILLEGAL: Final = re.compile(r"[^A-Za-z0-9._:-]+")
 _LONGEST: Final = 120
 DIRECTIVES: Final = "directives"
 _UNFIT: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
-"""What ends a line, or cannot be in one."""
+"""Characters that end a line, or cannot be in one."""
 
 
 class Script(msgspec.Struct, frozen=True, kw_only=True):
-    """What the template is given.
+    """Variables of the script's template.
 
-    Attributes
-    ----------
-    name
-        Name of the job: the tag by which it is found again.
-    components
-        Options per component.
-    array
-        Number of tasks; 0 for a single job.
-    raw
-        Raw options, as their authors wrote them.
-    folder
-        Where the job starts.
-    output
-        Where Slurm itself writes; jobs have logs of their own.
-    wrapper, table, ends
-        The program that runs a member, its table, and where it leaves a record of the end.
-    comment
-        What squeue shows of the run.
-    requeue
-        Whether Slurm may start it anew by itself.
-    omit
-        Options that are left out.
+    `name` is the job's name: the tag by which it is found again. `components` holds the options per component. `array`
+    is the number of tasks; 0 for a single job. `raw` holds raw options as written. `folder` is the working directory.
+    `output` is Slurm's own output; jobs have logs of their own. `wrapper`, `table` and `ends` are the program that runs
+    a member, its table, and the folder of its end records. `comment` is shown by squeue. `requeue` allows Slurm to
+    start the job again by itself. `omit` names options that are left out.
     """
 
     name: str
@@ -63,17 +46,17 @@ class Script(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """Every ``#SBATCH`` line, without what begins it."""
+        """Every ``#SBATCH`` line, without the ``#SBATCH`` prefix."""
         return tuple(_lines(self))
 
     @property
     def run(self) -> str:
-        """The line that runs a member, whatever the script did before."""
+        """The command that runs a member, independent of earlier lines of the script."""
         return f"exec /bin/sh {shlex.quote(self.wrapper)} {self._member}"
 
     @property
     def run_here(self) -> str:
-        """The line that runs a member in the script's own shell, which is a fresh ``/bin/sh``."""
+        """The command that runs a member in the script's own shell, which is a fresh ``/bin/sh``."""
         return f"set -- {self._member} && . {shlex.quote(self.wrapper)}"
 
     @property
@@ -91,7 +74,7 @@ def _lines(script: Script) -> Iterator[str]:
             yield "hetjob"
         yield from (_option(name, value) for name, value in component.options)
         if not number:
-            # Behind ours, for of two lines the later one holds; and of a heterogeneous job they are the first part's.
+            # After ours: the later of two lines counts. In a heterogeneous job they belong to the first component.
             yield from (_fit(DIRECTIVES, line) for line in script.raw)
 
 
@@ -103,14 +86,14 @@ def _of_all(script: Script) -> Iterator[tuple[str, str | None]]:
     yield "chdir", script.folder
     yield "output", output_pattern(script.output)
     yield "open-mode", "append"
-    # What may be inherited was chosen already: sbatch sees nothing else.
+    # Inherited variables are already selected: sbatch sees no others.
     yield "export", "ALL"
     yield "requeue" if script.requeue else "no-requeue", None
 
 
 def output_pattern(path: str) -> str:
-    """A path as Slurm's pattern for names of files (sbatch(1): filename pattern) that means just this path."""
-    # With a backslash anywhere nothing is replaced, percent signs neither, and the backslash itself is taken away.
+    """Escape a path as Slurm's pattern of file names (sbatch(1): filename pattern) that means just this path."""
+    # With a backslash anywhere, Slurm replaces nothing, percent signs neither, and removes the backslash itself.
     return path.replace("\\", "\\\\") if "\\" in path else path.replace("%", "%%")
 
 
@@ -124,13 +107,7 @@ def _option(name: str, value: str | None) -> str:
 
 
 def _fit(name: str, value: str) -> str:
-    """A value that can stand in a line of a script.
-
-    Raises
-    ------
-    ConfigError
-        It cannot.
-    """
+    """Return a value that fits in a line of a script; raises `ConfigError` for one that does not."""
     if found := _UNFIT.search(value):
         raise ConfigError(
             f"'{name}' cannot be {value!r}: a line of a batch script has no room for {found[0]!r}",
@@ -140,13 +117,13 @@ def _fit(name: str, value: str) -> str:
 
 
 def _quoted(value: str) -> str:
-    """A value as sbatch's own reader of ``#SBATCH`` lines takes it: in double quotes, its quotes escaped."""
+    """Quote a value for sbatch's parser of ``#SBATCH`` lines: in double quotes, its quotes escaped."""
     return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 def rendered(script: Script, template: str, **more: str) -> str:
-    """The text of the script; a template may be given more than that."""
-    # What comes out is a script for a shell, not a page: nothing in it is escaped.
+    """Render the script; `more` holds additional variables for the template."""
+    # The result is a shell script, not a page: no HTML escaping.
     environment = jinja2.Environment(  # noqa: S701
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
@@ -157,7 +134,7 @@ def rendered(script: Script, template: str, **more: str) -> str:
 
 
 def job_name(tag: str, key: str = "") -> str:
-    """A name that Slurm and its filters take: letters, digits and a few signs; cut, it is told apart by its hash."""
+    """Make a name that Slurm and its filters accept: letters, digits and a few signs, shortened with a hash."""
     plain = _ILLEGAL.sub("_", key + tag)
     if len(plain) <= _LONGEST:
         return plain
