@@ -281,7 +281,7 @@ class LocalClient:
         self._write(encoded({"o": "env", "id": 0, "env": environment}) + b"\n")
 
     def _successor(self) -> tuple[str, str]:
-        """Return the file that tells a keeper of a newer engine, and whether that file is on a local file system."""
+        """Return the file that tells a keeper of a newer engine, and whether it is on a local disk."""
         where = "near" if is_surely_local(self._run.root) else "far"
         return str(path_of(self._run.journal, self._life + 1)), where
 

@@ -65,7 +65,7 @@ class Books:
         write_atomically(self._book(book.tag), msgspec.json.encode(book))
 
     def read(self, tag: str) -> BatchBook | None:
-        """Read a batch's record; ``None`` when there is none."""
+        """Read a batch's record; ``None`` when it was never written."""
         try:
             return msgspec.json.decode(self._book(tag).read_bytes(), type=BatchBook)
         except (OSError, msgspec.MsgspecError, UnicodeDecodeError):

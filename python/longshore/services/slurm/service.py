@@ -95,7 +95,7 @@ class SlurmService(EngineService, Recoverable, PartialJournal, LauncherLine, Bac
     # -------------------------------------------------------------------------------------------- an engine as a job
 
     def start_engine(self, run: RunPaths, by: str) -> str:
-        """Start an engine here or as a Slurm job, or submit the whole graph to Slurm, as the site's settings say."""
+        """Start an engine here or as a Slurm job, or submit the whole graph, as the site's settings say."""
         settings = engine_settings.read(run).executor
         if by == "submit" and wants_native(settings):
             return Native(run, _client(settings), settings).submit(engine_command(run))

@@ -1,4 +1,4 @@
-"""Reliable test for a file's absence on network file systems, which cache "no such file" for up to half a minute."""
+"""Reliable test for a missing file on network file systems, which cache "not found" for half a minute."""
 
 from __future__ import annotations
 

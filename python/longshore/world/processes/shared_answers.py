@@ -1,4 +1,4 @@
-"""Cache of query results shared by all processes of a user on this host, so that one process queries for all."""
+"""Query cache shared by all processes of a user on this host, so that one process queries for all."""
 
 from __future__ import annotations
 

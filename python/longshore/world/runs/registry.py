@@ -85,7 +85,7 @@ def run_id(seconds: float) -> str:
 
 
 def reserve_id(now: float) -> tuple[str, float]:
-    """Reserve an unused id; return it with its time: of two runs in one second, the later gets the next second.
+    """Reserve an unused id, with its time; of two runs in one second, the later gets the next second.
 
     When the state directory is not writable, the run is not registered but goes on; its path then names it.
     """
@@ -125,7 +125,7 @@ def remember(entry: Entry) -> None:
 
 
 def stamp_of(root: str) -> int:
-    """Return a number that changes at each restart or resume: every life of the engine adds a file to the journal.
+    """Return a number that changes at each restart or resume: each engine's life adds a journal file.
 
     Raises `OSError` when the journal is missing or unreadable.
     """
@@ -139,7 +139,7 @@ def is_known(run: str) -> bool:
 
 
 def entry_of(run: str) -> Entry | None:
-    """Read a run's entry; ``None`` when there is none that can be read."""
+    """Read a run's entry; ``None`` when it is missing or unreadable."""
     if not run or "/" in run:
         # A path is no id, and must not lead out of the folder.
         return None

@@ -132,7 +132,7 @@ class Handing:
         return answer or Unsure(f"sbatch has not answered yet for the batch '{book.tag}'")
 
     def _hear(self, book: BatchBook, *, timeout_s: float = 0.0) -> SubmitResult | None:
-        """Return sbatch's result for the latest batch; ``None`` while there is none."""
+        """Return sbatch's result for the latest batch; ``None`` while it is pending."""
         for answer in self._handing_over.take(timeout_s=timeout_s):
             return self._judge(book, answer)
         return None

@@ -1,4 +1,4 @@
-"""Poll interval of a cluster: short while there is news, growing while there is none, never below a floor."""
+"""Poll interval of a cluster: short while there is news, growing without news, never below a floor."""
 
 from __future__ import annotations
 

@@ -24,12 +24,12 @@ from longshore.world.processes.shared_answers import since_boot
 
 _ENDS: Final = "native-ends.json"
 _OLD_S: Final = 5.0
-"""Accepted age of the queue's answer."""
+"""Accepted age of the queue's answer, in seconds."""
 _LAG_S: Final = 30.0
 """Seconds accounting may lag behind the jobs' own records."""
 _LOOKS: Final = 20
 _LOOK_S: Final = 0.1
-"""Pause before each new look at an answer that another process is fetching."""
+"""Seconds before each new look at an answer that another process is fetching."""
 _SETTLE_S: Final = 10.0
 """A job that leaves the queue this soon after submission may not have been in it yet."""
 

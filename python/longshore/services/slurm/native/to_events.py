@@ -46,7 +46,7 @@ def derived(
     these. Descendants of a failed job are never started, because Slurm cancels them.
 
     `parents` holds the indices of each job's parents, which come before it. `final` is the index of the final job; -1
-    when there is none.
+    without one.
     """
     well: set[int] = set()
     closed: set[int] = set()

@@ -144,7 +144,7 @@ def components(
         first.setdefault(name, None if value is None else str(value))
     others = [_own(part) for part in parts[1:]]
     for part in others:
-        # Whoever pays, waits and is told does so for the whole job.
+        # Account and time limit apply to the whole job, not to one component.
         part |= {name: first[name] for name in ("account", "time") if name in first}
     omitted = left_out(asked)
     return tuple(
@@ -318,7 +318,7 @@ def _in_order(options: Mapping[str, str | None]) -> Iterator[str]:
 def partition_for(
     request: Request, table: Sequence[Mapping[str, Any]], features: Any = None
 ) -> Mapping[str, Any] | None:
-    """Find the first partition in a site's table that fits a request; ``None`` when none fits or the table is empty.
+    """Find the first partition in a site's table that fits a request; ``None`` when none does.
 
     A row without an amount has no limit, and one that names features holds only jobs that ask for none but these. A
     partition with a resource that is not requested, gpus say, is avoided while another one fits.
