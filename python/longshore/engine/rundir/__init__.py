@@ -1,1 +1,1 @@
-"""What the engine reads and writes, mostly in the run directory."""
+"""The engine's files in the run directory: journal, job table, snapshots, interventions, locks and logs."""

@@ -1,4 +1,4 @@
-"""Orders to the engine of a run: files that any process of the user may leave, taken in the order of their names."""
+"""Interventions: files by which a process of the user asks a run's engine to act, taken in the order of names."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from longshore.world.files.atomic import move, write_atomically
 
 _SUFFIX: Final = ".json"
 Act = Literal["cancel", "pause", "unpause", "throttle", "hold", "release", "set", "restart"]
-"""What can be ordered."""
+"""Kind of intervention."""
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Something to do; nothing selected means the whole run."""
+    """Intervention by a user; an empty selection means the whole run."""
 
     who: str
     act: Act
@@ -29,16 +29,16 @@ class Order(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     labels: tuple[str, ...] = ()
     set: Mapping[str, str] = msgspec.field(default_factory=dict)
     from_labels: tuple[str, ...] = ()
-    """Of a restart: the labels that run again even if they succeeded."""
+    """For a restart: labels whose jobs run again even if they succeeded."""
 
 
 def leave(run: RunPaths, order: Order) -> Path:
-    """Leave an order, whole or not at all, and return where it lies until it is taken.
+    """Write an intervention for the engine, atomically, and return its path, which exists until the engine takes it.
 
     Raises
     ------
     SubmissionRefusedError
-        The run directory is somebody else's, or its disk is full.
+        The run directory belongs to another user, or its disk is full.
     """
     try:
         run.steer.mkdir(exist_ok=True)
@@ -52,23 +52,23 @@ def leave(run: RunPaths, order: Order) -> Path:
 
 
 def _next_number(run: RunPaths) -> int:
-    """A number above those of all orders that lie there, even where the clock was set back in between."""
+    """Return a number above those of all pending interventions, even if the clock was set back in between."""
     newest = max((name.partition("-")[0] for name in os.listdir(run.steer)), default="")
     return max(time.time_ns(), int(newest) + 1 if newest.isdigit() else 0)
 
 
 def discard(run: RunPaths) -> None:
-    """Take all orders back that nobody has taken."""
+    """Remove all pending interventions."""
     for path, _ in waiting(run):
         path.unlink(missing_ok=True)
 
 
 def waiting(run: RunPaths) -> list[tuple[Path, Order]]:
-    """The orders nobody has taken yet, oldest first. One that cannot be read is set aside, not obeyed."""
+    """Return the pending interventions, oldest first; set an unreadable one aside instead of carrying it out."""
     try:
         names = sorted(name for name in os.listdir(run.steer) if name.endswith(_SUFFIX))
     except OSError:
-        # There is no folder yet, or it cannot be read for now: what lies in it is taken when it can.
+        # The folder is missing, or unreadable for now: its interventions are taken once it can be read.
         return []
     orders = []
     for name in names:
@@ -76,7 +76,7 @@ def waiting(run: RunPaths) -> list[tuple[Path, Order]]:
         try:
             orders.append((path, msgspec.json.decode(path.read_bytes(), type=Order)))
         except OSError:
-            # Another engine has taken the run up, and this order with it; or it cannot be read for now.
+            # Another engine has taken over the run and this intervention, or the file is unreadable for now.
             continue
         except (msgspec.MsgspecError, UnicodeDecodeError):
             with suppress(OSError):

@@ -1,4 +1,4 @@
-"""The jobs of a run: ``workflow.jsonl`` as columns in memory, and whole records from disk when they are needed."""
+"""Job table: the jobs of ``workflow.jsonl`` as columns in memory, with whole records read from disk on demand."""
 
 from __future__ import annotations
 
@@ -26,25 +26,20 @@ from longshore.world.files.atomic import open_to_read
 Column: TypeAlias = Literal["names", "outputs", "parents", "tags"]
 
 _BLOCK_B: Final = 1 << 18
-"""Bytes that are decoded together: several times as fast as line by line."""
+"""Bytes decoded together: several times as fast as line by line."""
 _FIELDS: Final[Mapping[Column, tuple[str, Any] | tuple[str, Any, Any]]] = {
     "names": ("name", str),
     "outputs": ("outputs", tuple[str, ...], ()),
     "parents": ("p", tuple[int, ...], ()),
     "tags": ("tags", DataId, msgspec.field(default_factory=dict)),
 }
-"""Name, type and default of what stands in a column, as in `StoredJob`."""
+"""Name, type and default of each column, as in `StoredJob`."""
 
 
 class JobTable:
-    """The jobs of a run by number: the line of each in ``workflow.jsonl``, counted from 0.
+    """Jobs of a run by index: the line of each in ``workflow.jsonl``, counted from 0.
 
-    Parameters
-    ----------
-    run
-        The run directory.
-    columns
-        What is read at once beside the profiles. Another column is read when it is first used.
+    Columns in `columns` are read at once with the profiles, any other when it is first used.
 
     Raises
     ------
@@ -57,7 +52,7 @@ class JobTable:
         self.profile_of = array("i")
         """Index of the profile per job."""
         self._offsets = array("q")
-        """Where each line of a job begins, and where the last one ends."""
+        """Offset of each job's line, and the end of the last one."""
         self._columns: dict[Column, list[Any]] = {column: [] for column in columns}
         with _open_workflow(run) as (header, file):
             self.header = header
@@ -79,7 +74,7 @@ class JobTable:
         Raises
         ------
         RunUnreadableError
-            It cannot be read, or is no job any more.
+            The record cannot be read, or is not a job any more.
         """
         begin, end = self._offsets[job], self._offsets[job + 1]
         try:
@@ -96,12 +91,12 @@ class JobTable:
 
     @property
     def outputs(self) -> list[tuple[str, ...]]:
-        """Names of the files that a job makes, per job."""
+        """Names of output files per job."""
         return self._column("outputs")
 
     @property
     def parents(self) -> list[tuple[int, ...]]:
-        """Numbers of the parents per job."""
+        """Indices of the parents per job."""
         return self._column("parents")
 
     @property
@@ -111,7 +106,7 @@ class JobTable:
 
     @cached_property
     def labels(self) -> list[str]:
-        """The labels, in the order of their first profiles."""
+        """Labels, in the order of their first profiles."""
         return list(dict.fromkeys(settings.label for settings in self.header.settings))
 
     @cached_property
@@ -123,32 +118,32 @@ class JobTable:
 
     @property
     def final(self) -> int | None:
-        """Number of the final job, if there is one."""
+        """Index of the final job; ``None`` without one."""
         return len(self) - 1 if self.header.final else None
 
     def settings(self, job: int) -> JobSettings:
-        """The profile of a job, which it shares with others."""
+        """Return the profile of a job, which other jobs share."""
         return self.header.settings[self.profile_of[job]]
 
     def label(self, job: int) -> str:
-        """The label of a job."""
+        """Return the label of a job."""
         return self.settings(job).label
 
     def log_path(self, job: int, stored: StoredJob, attempt: int) -> str:
-        """Path of an attempt's log, relative to the run directory."""
+        """Return the path of an attempt's log, relative to the run directory."""
         # Imported here: most readers of a run do without, and templates take a while to import.
         from longshore.plan.log_folders import attempt_log_path
 
         return attempt_log_path(self.header.log_folders, job, stored.name, self.label(job), attempt, tags=stored.tags)
 
     def names_of(self, jobs: Iterable[int]) -> dict[int, str]:
-        """Names of some jobs by number, without reading those of all."""
+        """Return names of some jobs by index, without reading those of all."""
         if "names" in self._columns:
             return {job: self.names[job] for job in jobs}
         return {job: self[job].name for job in jobs}
 
     def select(self, *, names: Collection[str] = (), labels: Collection[str] = ()) -> list[int]:
-        """Numbers of the jobs that have one of some names or labels."""
+        """Return the indices of jobs with one of the names or labels."""
         names, labels = frozenset(names), frozenset(labels)
         wanted = [settings.label in labels for settings in self.header.settings]
         chosen = {job for job, profile in enumerate(self.profile_of) if wanted[profile]}
@@ -159,7 +154,7 @@ class JobTable:
 
     @cached_property
     def barriers(self) -> list[Barrier]:
-        """The barriers between groups of jobs that run one after another."""
+        """Barriers between groups of jobs that run one after another."""
         return list(barriers(self.header.orderings, self.parents))
 
     @cached_property
@@ -171,13 +166,13 @@ class JobTable:
         return found
 
     def barriers_before(self, job: int) -> Sequence[Barrier]:
-        """The barriers that a job waits for."""
+        """Return the barriers that a job waits for."""
         return self._barriers_before.get(job, ())
 
     def ancestors(self, *jobs: int) -> list[int]:
-        """Some jobs and all that they descend from or come after, in the order of the workflow.
+        """Return jobs with all their ancestors, including those before barriers, in the order of the workflow.
 
-        With the final job, these are all jobs.
+        The ancestors of the final job are all jobs.
         """
         if self.final in jobs:
             return list(range(len(self)))
@@ -193,11 +188,11 @@ class JobTable:
         return sorted(seen)
 
     def children(self, job: int) -> list[int]:
-        """The jobs that wait for one, without the final job, which waits for all."""
+        """Return the children of a job, without the final job, which waits for all."""
         return [child for child, parents in enumerate(self.parents) if job in parents]
 
     def files(self) -> Iterator[File]:
-        """The files of the workflow."""
+        """Yield the files of the workflow."""
         if not self.header.files:
             return
         try:
@@ -227,7 +222,7 @@ class JobTable:
 
 
 def read_header(run: RunPaths) -> Header:
-    """The first line of ``workflow.jsonl``: what there is of the run beside single jobs.
+    """Read the first line of ``workflow.jsonl``: profiles, labels and other data that jobs share.
 
     Raises
     ------
@@ -239,7 +234,7 @@ def read_header(run: RunPaths) -> Header:
 
 
 def job_names(run: RunPaths) -> Iterator[tuple[str, str]]:
-    """Name and label of every job in order, none of which is kept.
+    """Yield name and label of every job in order, as a stream that keeps none in memory.
 
     Raises
     ------
@@ -254,7 +249,7 @@ def job_names(run: RunPaths) -> Iterator[tuple[str, str]]:
 
 @contextmanager
 def _open_workflow(run: RunPaths) -> Iterator[tuple[Header, BinaryIO]]:
-    """The header, and the file at the line of the first job."""
+    """Open the workflow; yield its header, and the file positioned at the first job's line."""
     try:
         with collection_paused(), run.workflow.open("rb") as file:
             yield decode_header(file.readline(), path=str(run.workflow)), file
@@ -266,13 +261,13 @@ def _open_workflow(run: RunPaths) -> Iterator[tuple[Header, BinaryIO]]:
 
 @lru_cache
 def _decoder(columns: tuple[Column, ...]) -> msgspec.json.Decoder[Any]:
-    """A decoder of what stands in some columns of a job's line, and of its profile; the rest is skipped."""
+    """Return a decoder of selected columns of a job's line and of its profile, which skips all other fields."""
     row = msgspec.defstruct("Row", [("s", int), *(_FIELDS[column] for column in columns)], gc=False, kw_only=True)
     return msgspec.json.Decoder(row)
 
 
 def _blocks(file: BinaryIO, header: Header, columns: tuple[Column, ...]) -> Iterator[tuple[list[Any], list[int]]]:
-    """What stands in the lines of the jobs, and how long these are, a block of the file at a time."""
+    """Yield decoded jobs and the lengths of their lines, a block of the file at a time."""
     left = header.jobs
     decode = _decoder(columns).decode_lines
     while left:

@@ -1,9 +1,9 @@
-"""The journal of a run: one file of events per life of its engine, and nothing in it is ever changed.
+"""Journal of a run: append-only event files, one per life of its engine, with seals against superseded engines.
 
-A life's file is made whole with its first event, exclusively, so that of two engines that begin at once one gives way.
-An engine looks for a newer life before each act. So whatever the engine before did, it had written down before this
-life's file was there; and its file, measured after that, is sealed at that length by this life's second event: what a
-superseded engine still writes is void, and what it did is not.
+A life's file is created exclusively, complete with its first event: if two engines begin at once, one gives way.
+An engine checks for a newer life before each act. Whatever the previous engine did was therefore in its journal before
+this life's file existed. This life then measures the previous file, and its second event seals it at that length.
+What a superseded engine writes after that is void, but nothing that it did is lost.
 """
 
 from __future__ import annotations
@@ -36,18 +36,11 @@ from longshore.world.files.presence import is_surely_local, is_there
 
 _SUFFIX: Final = ".jsonl"
 _PROGRESS: Final = (Started, Ended, Lost, Failed, Steer, Restarted, Finished)
-"""Events without which a life has achieved nothing."""
+"""Events that show progress: a life without any has achieved nothing."""
 
 
 class Journal:
-    """The file of one life, for its engine to write.
-
-    Parameters
-    ----------
-    folder
-        The run's journal folder.
-    life
-        The first event.
+    """Journal file of one life, for its engine to write; `life` is the first event.
 
     Raises
     ------
@@ -71,16 +64,9 @@ class Journal:
         self._number = 0
 
     def seal(self, seen: Seal | None, *, now: float) -> list[Event]:
-        """Seal the lives before this one, and return what the newest of them wrote since it was read.
+        """Seal the lives before this one; return the events of the newest that came after `seen`, the part read.
 
-        The seal is void until it is committed; nothing may be done before.
-
-        Parameters
-        ----------
-        seen
-            How much of the newest was read.
-        now
-            The time of day.
+        The seal is void until it is committed; nothing may be done before. `now` is the time of day.
         """
         if seen is None:
             return []
@@ -94,24 +80,24 @@ class Journal:
         return [_decode(line, path) for line in rest.splitlines(keepends=True)]
 
     def append(self, event: Event, *, now: float) -> Event:
-        """Add an event to the group that the next `commit` writes, and return it with its number and time."""
+        """Add an event to the group that the next `commit` writes; return it with its number and time."""
         self._number += 1
         event = msgspec.structs.replace(event, n=self._number, t=now)
         self._file.add(encode_line(event))
         return event
 
     def flush(self) -> None:
-        """Write what was appended, without waiting for the disk.
+        """Write the appended events, without waiting for the disk.
 
         Raises
         ------
         OSError
-            The disk is full, say. Nothing is lost: what was not written is kept, and the next call goes on from there.
+            For example, the disk is full. Events not yet written are kept, and the next call continues with them.
         """
         self._file.flush()
 
     def commit(self) -> None:
-        """Write what was appended and wait until it is durable.
+        """Write the appended events and wait until they are durable.
 
         Raises
         ------
@@ -132,7 +118,7 @@ class Journal:
         Raises
         ------
         OSError
-            It cannot be told, so that nothing may be done for now.
+            The folder cannot be read, so that nothing may be done for now.
         """
         if not self._local:
             return is_there(self._next)
@@ -144,12 +130,12 @@ class Journal:
 
     @property
     def gone(self) -> bool:
-        """Whether the file is no longer where it was made: what is written there now, others will not find.
+        """Whether the file was moved or deleted, so that others will not find what is written to it.
 
         Raises
         ------
         OSError
-            It cannot be told.
+            The path cannot be checked.
         """
         try:
             return not is_at(self._file.file, self._path)
@@ -157,17 +143,17 @@ class Journal:
             return not is_there(self._path)
 
     def close(self) -> None:
-        """Let the file go."""
+        """Close the file."""
         self._file.close()
 
 
 def path_of(folder: Path, life: int) -> Path:
-    """Path of the file of a life."""
+    """Return the path of a life's file."""
     return folder / _file_name(life)
 
 
 def lives(folder: Path) -> list[tuple[int, Path]]:
-    """The files of a journal by number of life, oldest first."""
+    """Return the files of a journal by number of life, oldest first."""
     try:
         names = os.listdir(folder)
     except FileNotFoundError:
@@ -177,7 +163,7 @@ def lives(folder: Path) -> list[tuple[int, Path]]:
 
 
 def next_life(folder: Path) -> tuple[int, Seal | None]:
-    """Number of the life to come, and the seal it puts on the one before."""
+    """Return the number of the next life, and the seal that it puts on the life before."""
     before = lives(folder)
     if not before:
         return 1, None
@@ -187,13 +173,13 @@ def next_life(folder: Path) -> tuple[int, Seal | None]:
 
 
 def newest_life(folder: Path) -> Life | None:
-    """The first event of the newest life."""
+    """Return the first event of the newest life; ``None`` without a life."""
     files = lives(folder)
     return first_event(files[-1][1]) if files else None
 
 
 def _unsealed(folder: Path, before: int) -> Iterator[Seal]:
-    """Seals for lives older than one, whose successors died before they could seal them."""
+    """Yield seals for lives older than `before` whose successors died before they could seal them."""
     older = [(number, path) for number, path in lives(folder) if number <= before]
     sealed = sealed_lengths(older)
     for number, path in reversed(older):
@@ -202,12 +188,12 @@ def _unsealed(folder: Path, before: int) -> Iterator[Seal]:
 
 
 def first_event(path: Path) -> Life:
-    """The event with which a life's file begins.
+    """Read the first event of a life's file.
 
     Raises
     ------
     RunUnreadableError
-        It is another, none, or of a newer format.
+        The first event is not a `Life`, is missing, or has a newer format.
     """
     with path.open("rb") as file:
         return _life(file.readline(), path)
@@ -226,12 +212,12 @@ def _life(line: bytes, path: Path) -> Life:
 
 
 def fruitless_lives(folder: Path) -> int:
-    """How many lives have died in a row without any news of a job, or an order taken.
+    """Count the newest lives in a row that died without any news of a job or any intervention carried out.
 
     Raises
     ------
     RunUnreadableError
-        A file is of a newer format, or holds a line that is no event.
+        A file is of a newer format, or has a line that is not an event.
     """
     number = 0
     for _, path in reversed(lives(folder)):
@@ -243,19 +229,14 @@ def fruitless_lives(folder: Path) -> int:
 
 
 def sealed_lengths(files: Sequence[tuple[int, Path]], seal: Seal | None = None) -> dict[int, int]:
-    """How many bytes count of each life that is sealed.
+    """Return the valid bytes of each sealed life, by its number.
 
-    Parameters
-    ----------
-    files
-        The files of a journal, oldest first.
-    seal
-        A seal about to be put on the newest life.
+    Files come oldest first; `seal` is one about to be put on the newest life.
 
     Raises
     ------
     RunUnreadableError
-        A file does not begin as one of a life does, or is of a newer format.
+        A file does not begin with the first event of a life, or is of a newer format.
     """
     seals = {} if seal is None else {seal.life: seal.bytes}
     for number, path in reversed(files):

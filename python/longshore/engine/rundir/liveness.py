@@ -1,4 +1,4 @@
-"""Says whether a run's engine lives, here or on another host, and lets another take its place."""
+"""Liveness of a run's engine, on this host or another, and the lock that a new engine takes from a dead one."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from longshore.world.host import boot_id, command_of, host_name
 from longshore.world.runs.run_directory import read_snapshot
 
 _LOCK_S: Final = 2.0
-"""How long an engine waits for its lock, which every reader takes for an instant."""
+"""Time that an engine waits for its lock, which every reader takes for an instant."""
 _POLL_S: Final = 0.02
 _FRESH_S: Final = 60.0
-"""Age up to which a snapshot means that its engine lives and is well; six of its heartbeats."""
+"""Age up to which a snapshot proves that its engine lives and is well: six of its heartbeats."""
 _END_S: Final = 10.0
-"""How long an engine that was killed may take to be gone."""
+"""Time that a killed engine may take to disappear."""
 
 
 def has_engine_here(run: RunPaths) -> bool:
-    """Whether an engine of this host, or one whose locks are seen here, holds the run's lock."""
+    """Return whether an engine of this host, or of one whose locks are visible here, holds the run's lock."""
     try:
         return is_locked(run.engine_lock)
     except OSError:
@@ -35,15 +35,15 @@ def has_engine_here(run: RunPaths) -> bool:
 
 
 def beats_elsewhere(run: RunPaths) -> bool:
-    """Whether another host's engine wrote a snapshot a moment ago."""
+    """Return whether another host's engine wrote a snapshot a moment ago."""
     snapshot = read_snapshot(run)
     if snapshot is None or snapshot.finished or snapshot.host == host_name():
         return False
     life = newest_life(run.journal)
     if life is not None and life.life > snapshot.life and life.host == host_name():
-        # Whoever has taken it over since has not come to a snapshot of its own.
+        # The engine that has taken over since has not yet written a snapshot.
         return False
-    # Both times are the file system's own, so that no two clocks are compared.
+    # Both times are the file system's, so that no two clocks are compared.
     try:
         age = file_system_time(run.root) - run.status.stat().st_mtime
     except OSError:
@@ -52,20 +52,13 @@ def beats_elsewhere(run: RunPaths) -> bool:
 
 
 def silent_since(run: RunPaths, snapshot: Snapshot | None, now: float) -> float | None:
-    """When the engine of this host last wrote where its run stands, if one that is well would have done so since.
+    """Return when this host's engine last wrote a snapshot, if a healthy one would have written one since.
 
-    Parameters
-    ----------
-    run
-        The run directory.
-    snapshot
-        The newest there is.
-    now
-        This moment, in seconds since the epoch.
+    The times are seconds since the epoch; ``None`` means that the engine is not overdue.
     """
     if snapshot is None or snapshot.finished or snapshot.host != host_name() or now - snapshot.at <= _FRESH_S:
         return None
-    # One that has just begun has not come to it yet.
+    # An engine that has just begun has not yet written its first.
     found = lives(run.journal)
     return snapshot.at if found and found[-1][0] == snapshot.life else None
 
@@ -73,18 +66,13 @@ def silent_since(run: RunPaths, snapshot: Snapshot | None, now: float) -> float 
 def lock_run(run: RunPaths, *, anew: bool = False) -> Lock:
     """Take the lock of a run's engine.
 
-    Parameters
-    ----------
-    run
-        The run directory.
-    anew
-        Make another file of it, because the old one may be held by an engine that cannot be reached; that such a one
-        does nothing more is seen to by the journal.
+    With `anew`, a new lock file replaces the old one, which an unreachable engine may still hold; the journal keeps
+    that engine from doing anything more.
 
     Raises
     ------
     SubmissionRefusedError
-        Somebody else holds it.
+        Another process holds the lock.
     """
     if anew:
         write_atomically(run.engine_lock, b"")
@@ -95,15 +83,15 @@ def lock_run(run: RunPaths, *, anew: bool = False) -> Lock:
 
 
 def end_engine_here(run: RunPaths) -> bool:
-    """Kill the newest engine of a run, if it is a process of this host and holds the lock; whether there was one.
+    """Kill the newest engine of a run, if it is a process of this host and holds the lock; return whether it existed.
 
-    One that hangs, or is suspended, would keep its keeper waiting for orders for ever.
+    An engine that hangs or is suspended would keep its keeper waiting for orders for ever.
     """
     life = newest_life(run.journal)
     if life is None or life.host != host_name() or life.boot != boot_id() or not has_engine_here(run):
         return False
     if "drive" not in command_of(life.pid):
-        # The number has gone to somebody else.
+        # The number now belongs to another process.
         return False
     with suppress(ProcessLookupError, PermissionError):
         os.kill(life.pid, signal.SIGKILL)
@@ -114,7 +102,7 @@ def end_engine_here(run: RunPaths) -> bool:
 
 
 def last_words(run: RunPaths) -> str:
-    """The last line of the engine's log."""
+    """Return the last line of the engine's log."""
     try:
         lines = run.engine_log.read_bytes()[-4096:].decode("utf-8", "replace").strip().splitlines()
     except OSError:

@@ -1,4 +1,4 @@
-"""Turns an attempt of a job into the path of its log, where the user has logs in folders of the user's own."""
+"""Log paths: finds the log of an attempt where the user configured folders for logs."""
 
 from __future__ import annotations
 
@@ -17,25 +17,17 @@ _NUMBER: Final = re.compile(r"\.([0-9]+)\.log")
 
 
 def places_of(run: RunPaths) -> EngineLogs | None:
-    """Where the logs of a run lie, if that is not where they usually do."""
+    """Return the locator of a run's logs; ``None`` if they have their usual paths."""
     try:
         header = read_header(run)
     except RunUnreadableError:
-        # Whoever wants to know more of the run is told so.
+        # Other readers of the run report the error.
         return None
     return EngineLogs(run, header.log_folders) if header.log_folders else None
 
 
 class EngineLogs(LogLocator):
-    """Where the logs of a run's attempts lie.
-
-    Parameters
-    ----------
-    run
-        The run directory.
-    template
-        Folder of a job's logs below that of all.
-    """
+    """Locator of the logs of a run's attempts; `template` is the folder of a job's logs below that of all logs."""
 
     def __init__(self, run: RunPaths, template: str) -> None:
         self._run = run
@@ -46,11 +38,11 @@ class EngineLogs(LogLocator):
         return JobTable(self._run, "names", "tags")
 
     def path(self, index: int, name: str, label: str, attempt: int) -> str:
-        """Path of an attempt's log, relative to the run directory."""
+        """Return the path of an attempt's log, relative to the run directory."""
         return attempt_log_path(self._template, index, name, label, attempt, tags=self._jobs.tags[index])
 
     def attempts(self, index: int) -> int:
-        """Number of a job's newest attempt with a log; 0 before the first."""
+        """Return the number of a job's newest attempt with a log; 0 before the first."""
         name, label = self._jobs.names[index], self._jobs.label(index)
         stem = file_name(name)
         try:

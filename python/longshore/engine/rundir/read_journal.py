@@ -1,6 +1,7 @@
-"""Reads the events of a journal that count, all or since a mark, a block at a time, however long the journal is.
+"""Journal reader: yields the valid events of a run, all or since a mark, in blocks, however long the journal is.
 
-Lives are sealed one by the next, see `longshore.engine.rundir.journal`: what an engine wrote behind its seal is void.
+Each life seals the one before, see `longshore.engine.rundir.journal`: events that an engine wrote behind its seal are
+void.
 """
 
 from __future__ import annotations
@@ -22,45 +23,45 @@ _BLOCK_B: Final = 1 << 18
 
 
 class Block(NamedTuple):
-    """Whole lines of the file of one life."""
+    """Whole lines from the file of one life."""
 
     path: Path
     lines: bytes
 
 
 def read_events(folder: Path, *, seal: Seal | None = None) -> Iterator[Event]:
-    """All events of a run that count, in order; parameters and errors as for `read_blocks`."""
+    """Yield all valid events of a run, in order; parameters and errors as for `read_blocks`."""
     return _decode(read_blocks(folder, seal=seal)[0])
 
 
 def read_since(folder: Path, mark: Mark = "") -> tuple[Iterator[Event], Mark]:
-    """The events that a journal has gained since a mark, and the next mark; see `read_blocks`."""
+    """Return the events that a journal gained since a mark, and the next mark; see `read_blocks`."""
     blocks, mark = read_blocks(folder, mark)
     return _decode(blocks), mark
 
 
 def read_blocks(folder: Path, mark: Mark = "", *, seal: Seal | None = None) -> tuple[Iterator[Block], Mark]:
-    """The lines that a journal has gained since a mark, and the next mark.
+    """Return the lines that a journal gained since a mark, and the next mark.
 
     Parameters
     ----------
     folder
         The run's journal folder.
     mark
-        What the last call returned; empty for all there is.
+        Mark that the last call returned; empty to read from the start.
     seal
         A seal about to be put on the newest life, which may still be writing.
 
     Raises
     ------
     StaleMarkError
-        Some of what was read up to the mark was void, as a newer life has said since, or is no longer there.
+        Some lines before the mark are gone, or a newer life has declared them void since.
     RunUnreadableError
-        A file is of a newer format, cannot be read, or a line that counts is gone or is no event. The iterator may
+        A file is of a newer format or unreadable, or a valid line is gone or is not an event. The iterator may
         raise it too.
     """
     try:
-        # The seals before the sizes: what was measured before a seal was written is there by then.
+        # Seals before sizes: what was measured before a seal was written exists by then.
         found = lives(folder)
         seals = sealed_lengths(found, seal)
         files = [(number, path, path.stat().st_size) for number, path in found]
@@ -90,7 +91,7 @@ def _position(mark: Mark) -> tuple[int, int]:
 
 
 def _end(path: Path, size: int, sealed: int | None) -> int:
-    """Where the lines of a life end that count and are whole."""
+    """Return where the valid, whole lines of a life end."""
     if sealed is not None:
         if size < sealed:
             raise RunUnreadableError(f"'{path}' is torn: it has {size} of the {sealed} bytes that were sealed")
@@ -108,7 +109,7 @@ def _end(path: Path, size: int, sealed: int | None) -> int:
 
 
 def _lines(path: Path, begin: int, end: int) -> Iterator[bytes]:
-    """The lines between two places in a file, some at a time."""
+    """Yield the lines between two offsets of a file, some at a time."""
     if begin >= end:
         return
     try:

@@ -1,4 +1,4 @@
-"""Replays the events of a run: where they leave each of its jobs, or some jobs and all that these come after."""
+"""Replay: computes the state of a run, or of some jobs and their ancestors, from its events."""
 
 from __future__ import annotations
 
@@ -11,14 +11,9 @@ from longshore.model.run.event import News
 
 
 def initial_state(jobs: JobTable, part: Collection[int] | None = None) -> RunState:
-    """The state of a run before anything has happened.
+    """Return the state of a run before its first event.
 
-    Parameters
-    ----------
-    jobs
-        The jobs of the run.
-    part
-        The jobs whose state is wanted, with all their ancestors; of the others it is meaningless.
+    With `part`, the state holds for those jobs and all their ancestors; for other jobs it is meaningless.
     """
     if part is None or len(part) == len(jobs):
         return RunState(jobs.parents, jobs.label_of, final=jobs.header.final, barriers=jobs.barriers)
@@ -26,13 +21,13 @@ def initial_state(jobs: JobTable, part: Collection[int] | None = None) -> RunSta
     for job in part:
         parents[job] = jobs.parents[job]
     members = frozenset(part)
-    # Of a barrier before some of them, all jobs that it waits for are ancestors.
+    # All jobs before a barrier are ancestors of the jobs behind it.
     barriers = [barrier for barrier in jobs.barriers if not members.isdisjoint(barrier.before)]
     return RunState(parents, jobs.label_of, barriers=barriers)
 
 
 def replay(jobs: JobTable, events: Iterable[News], part: Collection[int] | None = None) -> RunState:
-    """The state of a run after some events, from the first one on; `part` as for `initial_state`."""
+    """Return the state of a run after events, from the first one on; `part` as for `initial_state`."""
     state = initial_state(jobs, part)
     for event in events:
         apply_event(state, event)

@@ -1,4 +1,4 @@
-"""What a run's engine remembers of earlier runs, and what it adds to that: the estimates, and the successes."""
+"""Runtime history in a run: reads run times of earlier runs for its estimates, and adds its own successes."""
 
 from __future__ import annotations
 
@@ -17,25 +17,16 @@ from longshore.world.clock import Clock
 from longshore.world.runs.label_history import BusyError, add_to_history, history_folder, read_history
 
 _EVERY_S: Final = 60.0
-"""Time between two additions: what an engine that dies forgets at most."""
+"""Time between two writes: an engine that dies loses at most this much history."""
 _MOST: Final = 5_000
-"""Successes that are kept back at most."""
+"""Most successes that are buffered."""
 _OPEN: Final = (Code.UNREADY, Code.READY, Code.PENDING, Code.RUNNING, Code.UNDECIDED, Code.HELD)
 
 
 class RunHistory:
-    """The history of the payload that a run is of.
+    """History of a run's payload.
 
-    Parameters
-    ----------
-    identity
-        What the payload is known by; empty where nothing is to be remembered.
-    jobs
-        The run's jobs.
-    clock
-        The time.
-    say
-        Takes a line for the engine's log.
+    An empty `identity` means that nothing is remembered; `say` takes a line for the engine's log.
     """
 
     def __init__(self, identity: str, jobs: JobTable, *, clock: Clock, say: Callable[[str], None]) -> None:
@@ -54,7 +45,7 @@ class RunHistory:
         self._cpus = self._cpus_per_label()
 
     def note(self, end: Ended) -> None:
-        """Take in a success."""
+        """Record a success."""
         if end.run_s is None:
             return
         self.estimates.learn(end.j, end.run_s)
@@ -62,7 +53,7 @@ class RunHistory:
             self._new.append(end)
 
     def add(self, *, last: bool = False) -> None:
-        """Write down what is new, now and then."""
+        """Write new successes to the history, at most once per interval, and always when `last`."""
         if not self._new:
             return
         if not last and len(self._new) < _MOST and self._clock.elapsed() - self._added_at < _EVERY_S:
@@ -83,7 +74,7 @@ class RunHistory:
         try:
             add_to_history(self._identity, successes)
         except BusyError:
-            # Another run of this payload is at it.
+            # Another run of this payload is writing.
             self._new = new[-_MOST // 2 :] if not last else []
         except OSError as error:
             if not self._complained:
@@ -95,7 +86,7 @@ class RunHistory:
                     )
 
     def rest_s(self, state: RunState, cpus: float) -> float:
-        """Seconds until the run is expected to be over, when only processors limit it."""
+        """Return seconds until the expected end of the run, if only processors limit it."""
         work = []
         for label, row in enumerate(state.counts):
             run_s = self.estimates.label_s(label)
@@ -104,7 +95,7 @@ class RunHistory:
                 LabelWork(
                     open=sum(row[code] for code in _OPEN),
                     running=running,
-                    # Nobody keeps count of when each began; on average, half of it is done.
+                    # Start times of single jobs are not kept; on average, half of a running job is done.
                     elapsed_s=running * run_s / 2,
                     cpus=self._cpus[label],
                     run_s=run_s,
@@ -113,7 +104,7 @@ class RunHistory:
         return eta(work, cpus).expected_s
 
     def _last_s(self, found: Mapping[str, LabelHistory]) -> dict[int, float]:
-        """Seconds that each job took when it last succeeded; only labels of which that is known have lines read."""
+        """Return the seconds of each job's last success, reading lines only of labels with known successes."""
         known = {number for number, label in enumerate(self._jobs.labels) if label in found and found[label].jobs}
         if not known:
             return {}

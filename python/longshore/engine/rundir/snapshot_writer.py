@@ -1,4 +1,4 @@
-"""Writes down where a run stands: soon when there is news, and now and then to show that its engine lives."""
+"""Snapshot writer: writes ``status.json`` soon after news, and at intervals as the engine's heartbeat."""
 
 from __future__ import annotations
 
@@ -14,21 +14,11 @@ from longshore.world.runs.run_directory import write_snapshot
 _NEWS_S: Final = 1.0
 """Time between two snapshots while there is news."""
 _HEARTBEAT_S: Final = 10.0
-"""Time between two snapshots while there is none."""
+"""Time between two snapshots without news."""
 
 
 class Snapshots:
-    """The snapshots of one life.
-
-    Parameters
-    ----------
-    run
-        The run directory.
-    journal
-        What a snapshot sums up; it is never behind one.
-    clock
-        The time.
-    """
+    """Writer of the snapshots of one life; its journal is never behind a snapshot."""
 
     def __init__(self, run: RunPaths, journal: Journal, clock: Clock) -> None:
         self._run = run
@@ -39,13 +29,13 @@ class Snapshots:
         self._note = ""
 
     def is_due(self, notes: Notes) -> bool:
-        """Whether it is time for another, which would have these notes."""
+        """Return whether it is time for another snapshot, which would carry these notes."""
         age = self._clock.elapsed() - self._at
         news = self._journal.number != self._number or str(notes) != self._note
         return age >= _HEARTBEAT_S or (news and age >= _NEWS_S)
 
     def write(self, snapshot: Snapshot) -> None:
-        """Write one.
+        """Write a snapshot.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""Keeps why the workload manager does not start what it has: shown by reports, kept where it may be thrown away."""
+"""Wait reasons: why the workload manager does not start submitted jobs, kept for reports in a disposable file."""
 
 from __future__ import annotations
 
@@ -13,15 +13,7 @@ from longshore.world.runs.run_directory import write_waiting
 
 
 class WaitingJobs:
-    """Why jobs wait that were handed over, as of the manager's newest answer.
-
-    Parameters
-    ----------
-    run
-        The run directory, where readers find it.
-    state
-        Where the jobs stand.
-    """
+    """Reasons why submitted jobs wait, as of the manager's newest answer; readers find them in the run directory."""
 
     def __init__(self, run: RunPaths, state: RunState) -> None:
         self._run = run
@@ -29,22 +21,22 @@ class WaitingJobs:
         self._newest = WaitReasons()
 
     def take(self, waiting: WaitReasons) -> None:
-        """Take in what the manager says, and leave it to readers where it is new."""
+        """Take the manager's reasons, and write them for readers if they are new."""
         if waiting == self._newest:
             return
         self._newest = waiting
-        # Nobody's decision hangs on it: a disk that is full says so elsewhere.
+        # No decision depends on the file: a full disk is reported elsewhere.
         with suppress(OSError):
             write_waiting(self._run, waiting)
 
     @property
     def held(self) -> frozenset[int]:
-        """Jobs that only a person lets go."""
+        """Jobs that only a person can release."""
         return held_jobs(self._newest, self._state.code)
 
     @property
     def note(self) -> str:
-        """What to tell people of those that are held; empty where none is."""
+        """Message about held jobs for people; empty without any."""
         held = len(self.held)
         if not held:
             return ""
@@ -55,14 +47,6 @@ class WaitingJobs:
 
 
 def held_jobs(waiting: WaitReasons, code: Sequence[int]) -> frozenset[int]:
-    """The jobs that the manager holds and that have not moved since.
-
-    Parameters
-    ----------
-    waiting
-        What the manager said.
-    code
-        Where each job stands.
-    """
+    """Return the jobs that the manager holds and that have not changed their state since it answered."""
     named = (job for reason in waiting.held for job in waiting.reasons.get(reason, ()))
     return frozenset(job for job in named if job < len(code) and code[job] == Code.PENDING)
