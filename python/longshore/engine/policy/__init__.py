@@ -1,1 +1,1 @@
-"""What follows from the end of an attempt."""
+"""Policies that follow from the end of an attempt: success, retry, request growth, limits and fast failures."""

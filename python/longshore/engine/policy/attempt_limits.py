@@ -1,4 +1,4 @@
-"""Turns what a job asks for and the rules of its profile into what an attempt may use before it is ended: pure."""
+"""Attempt limits: the memory, time and log that an attempt may use before it is ended; pure."""
 
 from __future__ import annotations
 
@@ -8,15 +8,7 @@ from longshore.model.workflow.request import Request
 
 
 def limits_of(bounds: Bounds, request: Request) -> AttemptLimits | None:
-    """The limits of an attempt; ``None`` where it has none, as most have.
-
-    Parameters
-    ----------
-    bounds
-        The rules of its profile.
-    request
-        What this attempt asks for.
-    """
+    """Return the limits of an attempt, from its request and its profile; ``None`` without any, as is usual."""
     memory = None
     if bounds.memory and request.memory_b is not None:
         memory = int(request.memory_b * (1.0 + bounds.grace_share)) + bounds.grace_b

@@ -1,7 +1,7 @@
-"""Turns the ends of attempts into a reason to pause the run: a host, or a mistake, that fails every job at once.
+"""Fast failures: pauses a run when a broken host, or one mistake, fails every job at once.
 
 A machine with a broken disk ends each job in a moment, asks for the next, and so eats a whole run in minutes. The sign
-of it is a row of different jobs that fail fast on one host with no success among them.
+is a row of different jobs that fail fast on one host with no success among them.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ from longshore.model.run.event import Ended, Event, Restarted, Started, Steer
 from longshore.model.run.state import Cause
 
 _TELLING = frozenset({Cause.EXIT, Cause.SIGNAL, Cause.SUBMIT, Cause.PREDICATE})
-"""Causes that a broken machine has as well; that a job needs more memory says nothing of its host."""
+"""Causes that a broken machine also produces; a job that needs more memory says nothing of its host."""
 
 
 class FastFailures:
-    """The jobs that failed fast in a row, per host.
+    """Jobs that failed fast in a row, per host.
 
     Parameters
     ----------
     most
-        How many different jobs may; 0 is any number.
+        Most different jobs that may fail in a row; 0 means any number.
     within_s
         Run time up to which a failure is fast.
     """
@@ -33,7 +33,7 @@ class FastFailures:
         """Why the run should be paused; empty while it should not."""
 
     def take(self, event: Event) -> None:
-        """Take one event in."""
+        """Update the failures with an event."""
         if not self._most:
             return
         if isinstance(event, Ended):
@@ -41,7 +41,7 @@ class FastFailures:
         elif isinstance(event, Started) and event.host:
             self._hosts[event.j] = event.host
         elif isinstance(event, Restarted) or (isinstance(event, Steer) and event.act in {"pause", "unpause"}):
-            # Who lets it go on has seen it, and wants to see anew.
+            # The person who resumes the run has seen these failures, and needs to see new ones.
             self._rows.clear()
             self.why = ""
 
@@ -64,7 +64,7 @@ class FastFailures:
 
 
 def _last(event: Ended) -> str:
-    """How the last of them ended, in words."""
+    """Describe how the last of the failed jobs ended."""
     if event.reason:
         return f"; the last: {event.reason}"
     return f"; the last with exit code {event.exit}" if event.exit is not None else ""

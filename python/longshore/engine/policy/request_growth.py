@@ -1,4 +1,4 @@
-"""What a job asks for when it ran out of memory or of time: pure arithmetic."""
+"""Request growth: the memory or run time to request after an attempt ran out of it; pure arithmetic."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 from longshore.model.workflow.request import MIB, Request
 
 _LARGEST: Final = 2**62
-"""Bytes or seconds beyond which nothing grows: a factor to a high power is no number any more."""
+"""Bytes or seconds beyond which nothing grows: a factor to a high power overflows."""
 
 
 def grown_memory(
@@ -22,24 +22,24 @@ def grown_memory(
     most_b: int | None = None,
     of_usage: bool = False,
 ) -> int:
-    """Bytes to ask for after a number of ends for want of memory.
+    """Return the bytes to request after a number of ends for lack of memory.
 
     That is ``min(max(first * factor**ends, peak), most)``, in whole MiB.
 
     Parameters
     ----------
     first_b
-        What was asked for at first.
+        Bytes of the first request.
     factor
-        What that is multiplied by each time.
+        Multiplier per end.
     ends
-        How often the job ended for want of memory; other ends do not count.
+        Number of ends for lack of memory; other ends do not count.
     peak_b
-        The most it was seen to use.
+        Most memory that the job was seen to use; ``None`` if unknown.
     most_b
-        What it may ask for at most.
+        Most that it may request; ``None`` without a limit.
     of_usage
-        Whether the factor is of the peak, where that is known.
+        Whether the factor multiplies the peak, where that is known.
     """
     if of_usage and peak_b is not None and ends:
         wanted = min(peak_b * factor, _LARGEST)
@@ -50,7 +50,7 @@ def grown_memory(
 
 
 def grown_walltime(first_s: float, factor: float, ends: int, *, most_s: float | None = None) -> float:
-    """Seconds to ask for after a number of ends for want of time."""
+    """Return the seconds to request after a number of ends for lack of time."""
     wanted = _power(first_s, factor, ends)
     return wanted if most_s is None else min(wanted, most_s)
 
@@ -72,36 +72,30 @@ def more_memory(
     most_b: int | None,
     of_usage: bool,
 ) -> Request | None:
-    """The next request of a job that ran out of memory; ``None`` when it had the most it may have already.
+    """Return the next request of a job that ran out of memory; ``None`` if it already had the most allowed.
 
-    Parameters
-    ----------
-    asked
-        What the attempt that ended had asked for.
-    first
-        What the first attempt asks for.
-    factor, ends, peak_b, most_b, of_usage
-        As for `grown_memory`.
+    `asked` is the request of the attempt that ended, `first` that of the first attempt; the rest is as for
+    `grown_memory`.
     """
     had = asked.memory_b
     if had is not None and most_b is not None and had >= most_b:
         return None
     start = first.memory_b or had or peak_b
     if start is None:
-        # Nothing was asked and nothing was seen: there is nothing to multiply.
+        # No memory was requested or measured, so that a factor has nothing to multiply.
         return asked
     wanted = grown_memory(start, factor, ends, peak_b=peak_b, most_b=most_b, of_usage=of_usage)
     if had is not None and wanted <= had:
-        # Somebody gave it more meanwhile than the series has come to, or the peak was missed: it grows from there.
+        # A person raised it beyond the series meanwhile, or the peak was missed: it grows from there.
         wanted = grown_memory(had, factor, 1, most_b=most_b)
     return msgspec.structs.replace(asked, memory_b=wanted)
 
 
 def more_walltime(asked: Request, first: Request, *, factor: float, ends: int, most_s: float | None) -> Request | None:
-    """The next request of a job that ran out of time; ``None`` when it had the most it may have already."""
+    """Return the next request of a job that ran out of time; ``None`` if it already had the most allowed."""
     had = asked.walltime_s
     if had is None:
-        # A limit of the workload manager's own: what was never asked for cannot be multiplied.
+        # The limit is the workload manager's own: a time that was never requested cannot be multiplied.
         return asked
     if most_s is not None and had >= most_s:
         return None

@@ -1,7 +1,7 @@
-"""Turns how an attempt ended, and what was before it, into whether its job is tried again, when, and with what.
+"""Retry policy: decides after a bad end whether and when a job is retried, with which request and back-off; pure.
 
-Each cause has its own rule: memory, time, loss and preemption come first, then what the user says under ``retryOn``,
-then ``retryUnlessExit``, and at last the number of retries.
+Each cause has its own rule: memory, time, loss and preemption come first, then ``retryOn``, then ``retryUnlessExit``,
+and at last the number of retries.
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ _SIGNALLED: Final = 128
 
 
 class RetryRules(msgspec.Struct, frozen=True, kw_only=True):
-    """The rules of one profile.
+    """Retry rules of one profile.
 
     Attributes
     ----------
     retries
         Attempts after the first.
     unless_exit
-        Exit codes that trying again cannot mend.
+        Exit codes after which a retry is useless.
     retries_on_lost, retries_on_preempted
         Attempts after one that was lost, or preempted; budgets of their own.
     on
-        Ends after which it is tried again all the same.
+        Ends after which it is retried all the same.
     memory_factor, memory_most_b, memory_of_usage
-        How memory grows; see `longshore.engine.policy.request_growth`. ``None`` for the factor: it does not.
+        Growth of memory; see `longshore.engine.policy.request_growth`. Without growth the factor is ``None``.
     walltime_factor, walltime_most_s
-        How time grows.
+        Growth of run time.
     abort_on
-        Exit code that ends the run; ``None`` for none.
+        Exit code that ends the run; ``None`` for no such code.
     backoff
-        How long a job waits before it is tried again; ``None`` for not at all.
+        Delay before a retry; ``None`` for no delay.
     """
 
     retries: int = 0
@@ -62,7 +62,7 @@ class RetryRules(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Past(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The bad ends of a job, the newest included.
+    """Bad ends of a job, the newest included.
 
     Attributes
     ----------
@@ -71,7 +71,7 @@ class Past(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     lost, preempted
         How many of these were lost, or preempted.
     ooms, overtimes
-        Ends for want of memory, and of time, since the job began.
+        Ends for lack of memory, and of time, since the job began.
     """
 
     tries: int
@@ -82,16 +82,16 @@ class Past(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 def rules_of(settings: JobSettings, *, retries_on_lost: int, capacity: Mapping[str, int] | None) -> RetryRules:
-    """The rules of a profile.
+    """Return the retry rules of a profile.
 
     Parameters
     ----------
     settings
         The profile's settings.
     retries_on_lost
-        As the run has it.
+        The run's setting.
     capacity
-        The largest amount of each resource that the service can grant, where it can tell.
+        The largest amount of each resource that the service can grant; ``None`` if unknown.
     """
     rules = settings.rules
     growth = rules.growth
@@ -119,14 +119,14 @@ def _number(value: Scalar | None) -> int | None:
 
 
 def first_request(request: Request, rules: RetryRules) -> Request:
-    """What the first attempt asks for: where memory may grow, never more than it may grow to."""
+    """Return the request of the first attempt: where memory may grow, never more than its limit."""
     if rules.memory_factor is None or rules.memory_most_b is None or request.memory_b is None:
         return request
     return msgspec.structs.replace(request, memory_b=min(request.memory_b, rules.memory_most_b))
 
 
 def lowered_at_first(settings: JobSettings) -> int | None:
-    """Bytes that a first attempt asks for where that is less than was written, whatever the service has."""
+    """Return the bytes of a first request that `memory_most_b` lowers on any service; ``None`` if unchanged."""
     rules = rules_of(settings, retries_on_lost=0, capacity=None)
     first = first_request(settings.request, rules).memory_b
     return None if first == settings.request.memory_b else first
@@ -135,7 +135,7 @@ def lowered_at_first(settings: JobSettings) -> int | None:
 def judge(
     end: Ended | Lost, *, past: Past, rules: RetryRules, asked: Request | None = None, first: Request | None = None
 ) -> Retry | Failed:
-    """Decide about a job after a bad end.
+    """Decide after a bad end whether to retry a job or to fail it.
 
     Parameters
     ----------
@@ -146,9 +146,9 @@ def judge(
     rules
         The rules of its profile.
     asked
-        What the attempt asked for.
+        The request of that attempt.
     first
-        What the first attempt asks for.
+        The request of the first attempt.
     """
     if isinstance(end, Lost):
         if past.lost <= rules.retries_on_lost:
@@ -218,7 +218,7 @@ def _by_the_user(end: Ended, past: Past, rules: RetryRules) -> Retry | Failed:
 
 
 def _matches(on: RetryOn, end: Ended) -> bool:
-    # A shell that ran the command tells of a signal as 128 and its number, and few commands go without a shell.
+    # A shell that ran the command reports a signal as 128 plus its number, and few commands run without a shell.
     signal = end.signal if end.exit is None else end.exit - _SIGNALLED
     return end.matched or end.exit in on.exit or signal in on.signal
 
@@ -226,7 +226,7 @@ def _matches(on: RetryOn, end: Ended) -> bool:
 def _while_any_is_left(
     end: Ended, past: Past, rules: RetryRules, *, request: Request | None = None, wait: bool = False
 ) -> Retry | Failed:
-    """Another attempt out of the budget of all causes that have none of their own."""
+    """Retry a job from the budget shared by all causes without one of their own; fail it when that is empty."""
     counted = past.tries - past.lost - past.preempted
     if counted > rules.retries:
         return Failed(j=end.j, why=f"no attempt left: numberOfRetries is {rules.retries}{_said(end)}")
@@ -235,7 +235,7 @@ def _while_any_is_left(
 
 
 def delay_s(backoff: Backoff, job: int, attempt: int, tries: int) -> float:
-    """Seconds to wait after an attempt: twice as long each time, and between half of that and all of it.
+    """Return the back-off in seconds after an attempt: doubled each time, and between half of that and all of it.
 
     The share is drawn from the numbers of the job and the attempt, so that jobs that fail together do not come back
     together, and so that the same history always gives the same answer.
@@ -245,7 +245,7 @@ def delay_s(backoff: Backoff, job: int, attempt: int, tries: int) -> float:
 
 
 def _share(job: int, attempt: int) -> float:
-    """A number from 0 to 1 that looks drawn by lot (the finaliser of SplitMix64)."""
+    """Return a pseudo-random number from 0 to 1 (the finaliser of SplitMix64)."""
     number = (job * 0x9E3779B97F4A7C15 + attempt * 0xD1B54A32D192ED03) % 2**64
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         number = (number ^ (number >> shift)) * factor % 2**64

@@ -1,4 +1,4 @@
-"""Turns what somebody sets of a job that has not started, ``requestMemory=8G`` say, into its new request; pure."""
+"""Request changes: applies ``requestMemory=8G`` and the like, set by a user, to a job that has not started; pure."""
 
 from __future__ import annotations
 
@@ -26,25 +26,18 @@ _FIELDS: Final[Mapping[str, tuple[str, Callable[[str, str], int | float]]]] = {
 _RETRIES: Final = "numberOfRetries"
 _OTHERS: Final = "requestResources."
 SETTABLE: Final = (*_FIELDS, f"{_OTHERS}NAME", _RETRIES)
-"""What can be changed of jobs that have not started."""
+"""Keys that can be changed for jobs that have not started."""
 
 
 def changed(request: Request, changes: Mapping[str, str]) -> Request:
-    """A request with what somebody set.
-
-    Parameters
-    ----------
-    request
-        What was asked for so far.
-    changes
-        Text per key; 0 takes a limit away, as it does in a configuration.
+    """Return a request with a user's changes: text per key, where 0 removes a limit, as in a configuration.
 
     Raises
     ------
     ConfigError
-        A value is none for its key.
+        A value is invalid for its key.
     UsageError
-        A key is none that can be changed.
+        A key cannot be changed.
     """
     fields: dict[str, int | float | None] = {}
     resources = dict(request.resources)

@@ -1,4 +1,4 @@
-"""Turns how an attempt ended, and what it left behind, into whether that is a success: pure predicates."""
+"""Success rules: judge from an attempt's end, log and files whether it succeeded (``successIf``); pure predicates."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from longshore.model.run.state import Cause, JobState
 from longshore.model.workflow.attempt_rules import RetryOn, SuccessIf, Value
 
 WELL = JobState.SUCCEEDED.value
-"""What ``successIf.state`` calls an end without a cause."""
+"""Value of ``successIf.state`` for an end without a cause."""
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
-    """What an attempt left behind.
+    """Log and file that an attempt left behind.
 
     Attributes
     ----------
     log
-        The end of its log; empty where there is none.
+        The end of its log; empty without one.
     file
-        The path that must exist, its variables filled in; ``None`` where none is asked for.
+        The path that must exist, its variables filled in; ``None`` where no file is required.
     there
-        Whether it does.
+        Whether that file exists.
     """
 
     log: str = ""
@@ -36,22 +36,22 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def needs_log(end: Ended, rules: SuccessIf | None, on: RetryOn | None) -> bool:
-    """Whether the log has to be read to judge this end."""
+    """Return whether judging this end requires the log."""
     matters = on is not None and on.log is not None
     if may_succeed(end, rules):
-        # A predicate that is not met makes it a failure, which the words in the log may want tried again.
+        # An unmet predicate makes it a failure, which the text in the log may want retried.
         return rules is not None and (matters or rules.log is not None or rules.value is not None)
     return matters
 
 
 def may_succeed(end: Ended, rules: SuccessIf | None) -> bool:
-    """Whether its exit code, or the way it ended, is that of a success."""
+    """Return whether the exit code or the kind of end is one of a success."""
     if end.cause is None:
         return True
     if rules is None:
         return False
     if rules.any_of:
-        # A job may fail and do what was wanted; one that was ended by others, or is lost, did not.
+        # A job may fail and do its work; one that others ended, or that is lost, did not.
         return end.cause in _OWN_ENDS
     by_exit = end.cause is Cause.EXIT and rules.exit is not None and end.exit in rules.exit
     return by_exit or (rules.state is not None and end.cause.value in rules.state)
@@ -61,18 +61,18 @@ _OWN_ENDS: Final = frozenset({Cause.EXIT, Cause.SIGNAL, Cause.OOM, Cause.WALLTIM
 
 
 def judged(end: Ended, rules: SuccessIf | None, on: RetryOn | None, facts: Facts) -> Ended:
-    """The end with its outcome: a success, a predicate that is not met, or the failure it was.
+    """Return an end with its outcome: a success, an unmet predicate, or its original failure.
 
     Parameters
     ----------
     end
-        As the workload manager tells it.
+        The end as the workload manager reports it.
     rules
-        What a success must be like.
+        The predicates of a success.
     on
-        After which failures the job is tried again.
+        The failures after which the job is retried.
     facts
-        What the attempt left behind.
+        The attempt's log and file.
     """
     if rules is not None and may_succeed(end, rules):
         if rules.any_of:
@@ -83,14 +83,14 @@ def judged(end: Ended, rules: SuccessIf | None, on: RetryOn | None, facts: Facts
 
 
 def _matched(end: Ended, on: RetryOn | None, facts: Facts) -> Ended:
-    """The end, marked where the log has what it is to be tried again for."""
+    """Return the end, marked where its log matches a text of the retry rules."""
     if end.cause is not None and on is not None and on.log is not None and _found(on.log, facts.log):
         end = msgspec.structs.replace(end, matched=True)
     return end
 
 
 def _judged_by_any(end: Ended, rules: SuccessIf, facts: Facts) -> Ended:
-    """The end where one predicate that is met makes a success; what failed for want of one stays the failure it was."""
+    """Judge an end where one predicate that is met makes a success; a failure that meets none stays as it was."""
     asked = [
         msgspec.structs.replace(rules, **{name: None for name in _PREDICATES if name not in kept}, any_of=False)
         for kept in _ALONE
@@ -106,12 +106,12 @@ def _judged_by_any(end: Ended, rules: SuccessIf, facts: Facts) -> Ended:
 
 
 _ALONE: Final = (("exit",), ("log",), ("file",), ("least_s", "most_s"), ("value",), ("state",))
-"""Predicates, each with the fields that say it."""
+"""Predicates, each with the fields that state it."""
 _PREDICATES: Final = tuple(name for names in _ALONE for name in names)
 
 
 def _unjudged(end: Ended, alone: SuccessIf) -> str:
-    """Why a predicate is not met although nothing contradicts it: what it is about is not there."""
+    """Explain why a predicate is unmet although nothing contradicts it: the thing that it tests is missing."""
     if alone.exit is not None and end.exit is None:
         return "it has no exit code, which 'returncode' asks for"
     if (alone.least_s is not None or alone.most_s is not None) and end.run_s is None:
@@ -120,7 +120,7 @@ def _unjudged(end: Ended, alone: SuccessIf) -> str:
 
 
 def _unmet(end: Ended, rules: SuccessIf, facts: Facts) -> Iterator[str]:
-    """What is not as it must be, in words."""
+    """Yield a description of each requirement that is not met."""
     ended = end.cause.value if end.cause else WELL
     if rules.state is not None and ended not in rules.state and not (rules.exit and end.exit in rules.exit):
         yield f"it ended as {ended}, and successIf.state is {', '.join(rules.state)}"

@@ -1,1 +1,1 @@
-"""The state of a run and how events change it."""
+"""State of a run: jobs, attempts, barriers, resource pool, steering, and how events change them."""

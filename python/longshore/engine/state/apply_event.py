@@ -1,6 +1,6 @@
-"""Applies an event to the state of a run; pure, and the same for the engine and for every report.
+"""Applies an event to the state of a run, identically in the engine and in every report; pure.
 
-What an event means never changes: every decision is an event of its own.
+The meaning of an event never changes: every decision is an event of its own.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _RUNNING: Final = int(Code.RUNNING)
 
 
 def apply_event(state: RunState, event: News) -> None:
-    """Change the state of a run as one event says."""
+    """Change the state of a run as an event says."""
     _HANDLERS[type(event)](state, event)
     if state.barriers.crossed:
         state.pass_barriers()
@@ -48,7 +48,7 @@ def _life(state: RunState, event: Life) -> None:
 
 
 def _sealed(state: RunState, event: Sealed) -> None:
-    """Change nothing: it is about files, and whoever reads these heeds it."""
+    """Change nothing: a seal concerns files, and their readers apply it."""
 
 
 def _submitting(state: RunState, event: Submitting) -> None:
@@ -93,7 +93,7 @@ def _started(state: RunState, event: Started) -> None:
 def _ended(state: RunState, event: Ended) -> None:
     if not state.expects(event.j, event.a):
         return
-    # One that failed says nothing of how long others take, and must not have more of its kind started ahead.
+    # A failure says nothing of how long others take, and must not have more of its kind started ahead.
     state.deactivate(event.j, event.run_s if event.cause is None else None)
     state.last_end = event.t
     if event.cause is None:
@@ -105,7 +105,7 @@ def _ended(state: RunState, event: Ended) -> None:
 
 
 def _passed(state: RunState, event: Passed) -> None:
-    """Change what its submission, its start and its end would change together."""
+    """Apply the submission, start and end of an attempt at once."""
     job = event.j
     state.attempts[job] = event.a
     state.not_before.pop(job, None)
@@ -139,7 +139,7 @@ def _retry(state: RunState, event: Retry) -> None:
 
 
 def _failed(state: RunState, event: Failed) -> None:
-    # A manager that holds jobs may give up on one that it was to try again.
+    # A manager that holds jobs may give up a job that the engine was to retry.
     is_held = 0 <= event.j < state.size and state.code[event.j] == Code.HELD
     if state.undecided.pop(event.j, None) is None and not is_held:
         return
@@ -154,7 +154,7 @@ def _steer(state: RunState, event: Steer) -> None:
     apply_steer(state, event)
     if event.act == "cancel" and not event.select:
         state.cancelled = True
-        # What is left, the final job perhaps, is to come to its end.
+        # The remaining jobs, perhaps only the final job, still come to their end.
         state.paused = ""
         if state.final >= 0:
             state.release(state.final)

@@ -1,7 +1,7 @@
-"""Holds jobs behind the groups that run before theirs, and counts what is missing; pure.
+"""Barriers: hold jobs behind the groups that run before theirs, and count the jobs still missing; pure.
 
-A barrier is no job: nothing is started for it, no state counts it, and it is passed in the very moment in which the
-last job before it is over.
+A barrier is not a job: nothing is started for it and no state counts it. It is passed at the moment when the last job
+before it is over.
 """
 
 from __future__ import annotations
@@ -13,12 +13,7 @@ from longshore.model.workflow.job_groups import Barrier
 
 
 class Barriers:
-    """The barriers of a run, and what each of them waits for.
-
-    Parameters
-    ----------
-    barriers
-        The barriers.
+    """Barriers of a run, and the jobs that each still waits for.
 
     Attributes
     ----------
@@ -29,7 +24,7 @@ class Barriers:
     before
         Numbers of the barriers that a job waits for, per job that begins a group.
     crossed
-        Jobs that are over since somebody last took this list.
+        Jobs that are over since this list was last taken.
     """
 
     def __init__(self, barriers: Sequence[Barrier]) -> None:
@@ -46,17 +41,11 @@ class Barriers:
         self.crossed: list[int] = []
 
     def __bool__(self) -> bool:
-        """Whether there are any."""
+        """Return whether the run has barriers."""
         return bool(self.all)
 
     def passed(self, job: int, code: int) -> Iterator[tuple[Barrier, bool]]:
-        """The barriers that open, or shut for good, because a job is over.
-
-        Parameters
-        ----------
-        job, code
-            The job, and how it ended.
-        """
+        """Yield the barriers that open (true), or shut for good (false), because a job ended with a code."""
         for number in self.behind.get(job, ()):
             barrier = self.all[number]
             if barrier.blocking and code != Code.SUCCEEDED:
@@ -69,25 +58,17 @@ class Barriers:
                 yield barrier, True
 
     def is_shut(self, job: int) -> bool:
-        """Whether a job waits for a group that has failed."""
+        """Return whether a job waits for a group that has failed."""
         return any(number in self._shut for number in self.before.get(job, ()))
 
     def holds(self, job: int) -> list[Barrier]:
-        """The barriers that keep a job from starting."""
+        """Return the barriers that keep a job from starting."""
         return [self.all[number] for number in self.before.get(job, ()) if self._left[number]]
 
     def count_again(self, code: Sequence[int]) -> Iterator[tuple[Barrier, int]]:
-        """Count anew what is missing, after jobs began anew; yield the barriers that are other than they were.
+        """Recount missing jobs after a restart, from the code per job; yield each changed barrier and its change.
 
-        Parameters
-        ----------
-        code
-            Where each job stands.
-
-        Yields
-        ------
-        barrier, change
-            The barrier, and by how much more each job behind it waits now.
+        The change is by how much more each job behind the barrier waits now.
         """
         self.crossed.clear()
         self._shut.clear()

@@ -1,4 +1,4 @@
-"""The states of a job in a byte each, and the words that users see for them."""
+"""Job codes: internal states of a job in a byte each, and the job states that users see for them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Code(IntEnum):
     PENDING = 2
     RUNNING = 3
     UNDECIDED = 4
-    """Its attempt ended badly and nobody has said yet whether it is tried again."""
+    """A bad end of its attempt, before the decision whether to retry."""
     HELD = 5
     SUCCEEDED = 6
     FAILED = 7
@@ -25,18 +25,18 @@ class Code(IntEnum):
 
 
 SHOWN: dict[int, JobState] = {code: JobState.READY if code == Code.UNDECIDED else JobState[code.name] for code in Code}
-"""The state users see, per code."""
+"""State that users see, per code."""
 
 ACTIVE = (Code.PENDING, Code.RUNNING)
 OVER = (Code.SUCCEEDED, Code.FAILED, Code.DELETED, Code.PRUNED)
 BAD_ENDS = (Code.FAILED, Code.DELETED, Code.PRUNED)
 """Ends that are not success."""
 MOVING = (Code.READY, Code.PENDING, Code.RUNNING, Code.UNDECIDED)
-"""Jobs of which something will come without anybody's help."""
+"""States that change without a person's help."""
 
 
 def shown_counts(codes: Iterable[int]) -> dict[JobState, int]:
-    """Numbers per code as numbers per state users see, all states named."""
+    """Convert counts per code to counts per state that users see, with all states named."""
     counts = dict.fromkeys(JobState, 0)
     for code, number in enumerate(codes):
         counts[SHOWN[code]] += number

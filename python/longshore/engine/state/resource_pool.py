@@ -1,4 +1,4 @@
-"""A pool of countable resources: what is taken never exceeds what there is, and no identity is had twice."""
+"""Resource pool: reserves countable resources without exceeding capacity, and hands out each identity only once."""
 
 from __future__ import annotations
 
@@ -6,28 +6,28 @@ from collections.abc import Mapping, Sequence
 from typing import Final, TypeAlias
 
 Identities: TypeAlias = Mapping[str, tuple[str, ...]]
-"""Which ones of each resource that tells them apart, such as GPUs, by the resource's name."""
+"""Identities of resources whose members are distinct, such as GPUs, by the resource's name."""
 NO_IDENTITIES: Final[Identities] = {}
 
 
 class Pool:
-    """What a machine has, and what of it is free.
+    """Capacity of a machine, and the part that is free.
 
     Parameters
     ----------
     capacity
-        Amount per resource name. A resource that is not named is not counted.
+        Amount per resource name. A resource without an entry is not counted.
     identities
-        The members of those resources that are handed out by name; there are as many as are named.
+        Members of the resources that are handed out by name; their number is the amount.
     """
 
     def __init__(self, capacity: Mapping[str, int], identities: Mapping[str, Sequence[str]] | None = None) -> None:
         self.identities = {name: tuple(these) for name, these in (identities or {}).items()}
         self.capacity = {**capacity, **{name: len(these) for name, these in self.identities.items()}}
         self.ceiling = dict(self.capacity)
-        """What may be taken of the capacity; the rest is for other runs."""
+        """Most that may be taken of the capacity; the rest is for other runs."""
         self.free = dict(self.capacity)
-        """What is left of the ceiling; below 0 where the ceiling came down on what is taken."""
+        """Rest of the ceiling; below 0 where the ceiling was lowered beneath the amount taken."""
         self._allowed = dict(self.identities)
         self._had: dict[str, list[str]] = {name: [] for name in self.identities}
 
@@ -42,15 +42,15 @@ class Pool:
         return {name: tuple(these) for name, these in self._had.items()}
 
     def clamp(self, amounts: Mapping[str, int]) -> dict[str, int]:
-        """The amounts that are counted, none above the capacity.
+        """Return the amounts of counted resources, each limited to the capacity.
 
-        Requests above it are refused when a run is prepared; what is left is a run that moved to a smaller machine,
-        where the job has the machine for itself rather than waiting for ever.
+        Requests above capacity are refused when a run is prepared. If the run moved to a smaller machine since, the
+        job gets the whole machine rather than waiting for ever.
         """
         return {name: min(amount, self.capacity[name]) for name, amount in amounts.items() if name in self.capacity}
 
     def fits(self, amounts: Mapping[str, int]) -> bool:
-        """Whether all of it is free right now."""
+        """Return whether all the amounts are free right now."""
         free = self.free
         for name, amount in amounts.items():
             if amount > free[name] or (amount and name in self.identities and amount > len(self._idle(name))):
@@ -72,7 +72,7 @@ class Pool:
         return given
 
     def hold(self, amounts: Mapping[str, int], identities: Identities = NO_IDENTITIES) -> None:
-        """Count what is in use already, whether or not it fits."""
+        """Count resources that are already in use, whether or not they fit."""
         for name, amount in amounts.items():
             self.free[name] -= amount
         for name, these in identities.items():
@@ -89,14 +89,14 @@ class Pool:
                     self._had[name].remove(identity)
 
     def resize(self, ceiling: Mapping[str, int], identities: Identities = NO_IDENTITIES) -> None:
-        """Let no more be taken than this, of what there is; what is taken already stays taken.
+        """Limit what may be taken to a ceiling within the capacity; what is already taken stays taken.
 
         Parameters
         ----------
         ceiling
-            Amount per resource name; what is not named is not to be had.
+            Amount per resource name; a resource without an entry is unavailable.
         identities
-            The members that may be handed out, of each resource that has such.
+            Members that may be handed out, of each resource that has identities.
         """
         for name, capacity in self.capacity.items():
             most = max(0, min(capacity, ceiling.get(name, 0)))

@@ -1,4 +1,4 @@
-"""Selects the jobs of a run that run again in a restart, and says why; pure."""
+"""Restart selection: chooses the jobs of a run that run again in a restart, each with its reason; pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from longshore.engine.state.run_state import RunState
 
 
 class RestartReason(StrEnum):
-    """Why a job runs again."""
+    """Reason why a job runs again."""
 
     FAILED = "failed"
     CANCELLED = "cancelled"
@@ -35,18 +35,18 @@ _UNDER_WAY: Final = (*ACTIVE, Code.UNDECIDED)
 
 @dataclass(frozen=True, kw_only=True)
 class RestartSelection:
-    """What a restart runs."""
+    """Jobs that a restart runs."""
 
     jobs: Mapping[int, RestartReason]
-    """The jobs that are over and run again, in order, each with the reason."""
+    """Jobs that are over and run again, in order, each with the reason."""
     anew: Sequence[int]
-    """The jobs that begin with their first task, because their inputs are made anew or they had succeeded."""
+    """Jobs that begin with their first task, because their inputs are made anew or they had succeeded."""
     busy: Sequence[int]
     """Jobs that would have to run again, but are active or undecided."""
 
 
 def select_for_restart(state: RunState, labels: Container[int] = ()) -> RestartSelection:
-    """Select all jobs that did not succeed, and all that have or descend from some labels, given by number."""
+    """Select all jobs that did not succeed, and all that have or descend from the labels, given by index."""
     again: dict[int, RestartReason] = {}
     anew: list[int] = []
     busy: list[int] = []
@@ -74,6 +74,6 @@ def _select_final(state: RunState, again: dict[int, RestartReason], anew: list[i
     if reason := _BAD_ENDS.get(code):
         again[final] = reason
     elif code in OVER and (again or named):
-        # What it gathers is no longer all there is.
+        # The outputs that it gathered before are no longer complete.
         again[final] = RestartReason.NAMED if named else RestartReason.FINAL
         anew.append(final)

@@ -1,4 +1,4 @@
-"""The state of every job of a run, and the transitions between states; pure.
+"""Run state: the state of every job and attempt, and the transitions between job states; pure.
 
 The state is one mutable packed object with a few bytes per job, because a run may have a million. It decides nothing:
 `apply_event` says which transitions follow from an event.
@@ -20,8 +20,8 @@ from longshore.model.tasks.dag import sparse_children
 from longshore.model.workflow.job_groups import Barrier
 from longshore.model.workflow.request import Request
 
-# What is done several times per job is done with plain numbers: comparing members of an enumeration takes most of the
-# time of a replay otherwise.
+# Operations done several times per job use plain numbers: otherwise comparing members of an enumeration takes most
+# of the time of a replay.
 _IS_ACTIVE: Final = bytes(code in ACTIVE for code in Code)
 _IS_OVER: Final = bytes(code in OVER for code in Code)
 _UNREADY: Final = int(Code.UNREADY)
@@ -30,7 +30,7 @@ _SUCCEEDED: Final = int(Code.SUCCEEDED)
 
 
 class AttemptState:
-    """The attempts of each job: how many there were, which one is active, and how bad ones ended."""
+    """Attempts of each job: their number, the active one, and the counts of bad ends."""
 
     def __init__(self, size: int) -> None:
         self.attempts = _zeros(size)
@@ -38,47 +38,47 @@ class AttemptState:
         self.tries = _zeros(size)
         """Attempts that ended badly since the job last got a fresh budget."""
         self.lost = _zeros(size)
-        """How many of them were lost."""
+        """Number of these that were lost."""
         self.cause_counts: dict[tuple[int, Cause], int] = {}
         """Bad ends per job and cause, for the causes with a retry rule of their own."""
         self.batches: dict[str, Submitting] = {}
         """Batches that the workload manager has not answered."""
         self.active: dict[int, str] = {}
-        """Batch per job that is handed over or running."""
+        """Batch per submitted or running job."""
         self.cancelling: set[int] = set()
-        """The active jobs that are cancelled."""
+        """Active jobs that are being cancelled."""
         self.identities: dict[int, Mapping[str, tuple[str, ...]]] = {}
-        """Which members of each resource the newest attempt of a job was given, such as which GPUs."""
+        """Identities of each resource that the newest attempt of a job holds, such as its GPUs."""
         self.undecided: dict[int, Ended | Lost] = {}
-        """Bad ends that no decision has followed yet."""
+        """Bad ends before their retry decision."""
         self.requests: dict[int, Request] = {}
         """Requests that a retry changed."""
         self.not_before: dict[int, float] = {}
-        """When a retry may start."""
+        """Earliest start time of each waiting retry."""
         self.delays: dict[int, float] = {}
-        """How long each of these waits, should the time of day not be what it was."""
+        """Delay of each waiting retry, in case the time of day has jumped."""
 
 
 class Interventions:
-    """What users ordered of a live run, as far as it still counts."""
+    """Users' interventions in a live run that are still in effect."""
 
     def __init__(self) -> None:
         self.paused = ""
         """Why nothing is started; empty when the run is not paused."""
         self.throttles: dict[int, int] = {}
-        """How many jobs may be active at once, per label and (`steering.WHOLE_RUN`) in all."""
+        """Most jobs that may be active at once, per label and (`steering.WHOLE_RUN`) in all."""
         self.held: set[int] = set()
-        """Jobs that are not started; those of them that run are not tried again."""
+        """Held jobs: not started, and not retried if they run."""
         self.set_requests: dict[int, Request] = {}
-        """What a job asks for at first, in place of the request of its profile."""
+        """Request of a job's first attempt, in place of that of its profile."""
         self.later_sets: dict[int, list[Steer]] = {}
-        """Requests that were set of active jobs, for their next attempts."""
+        """Requests that were set for active jobs, for their next attempts."""
         self.set_retries: dict[int, int] = {}
-        """How often a job may be tried again, in place of the number of its profile."""
+        """Retries of a job, in place of the number of its profile."""
 
 
 class RunState(AttemptState, Interventions):
-    """The state of every job of a run.
+    """State of every job of a run.
 
     Parameters
     ----------
@@ -109,16 +109,17 @@ class RunState(AttemptState, Interventions):
         self.children: list[list[int]] = sparse_children(parents)
         self.code = bytearray(size)
         self.waiting = array("l", map(len, parents))
-        """Parents that have not succeeded, and barriers that are not open."""
+        """Number of parents that have not succeeded and of barriers that are not open, per job."""
         self.counts: list[list[int]] = [[0] * len(Code) for _ in range(max(labels, default=-1) + 1)]
         """Number of jobs per label and code."""
         self.open = size - (1 if final else 0)
-        """Jobs, without the final one, that are not over."""
+        """Number of jobs, without the final one, that are not over."""
         self.newly_ready: list[int] = []
         """Jobs that became ready since the scheduler last took this list."""
         self.newly_inactive: list[tuple[int, float | None]] | None = None
         """Jobs that ceased to be active since the scheduler last took this list, with the run times of successes;
-        ``None`` where there is no scheduler."""
+        ``None`` without a scheduler.
+        """
         self.cancelled = False
         self.life: Life | None = None
         self.finished: Finished | None = None
@@ -129,7 +130,7 @@ class RunState(AttemptState, Interventions):
         self._begin()
 
     def _begin(self) -> None:
-        """Make the jobs ready that wait for nothing; all at once, for there may be hundreds of thousands."""
+        """Make all jobs ready that wait for nothing, at once because they may be hundreds of thousands."""
         code, labels = self.code, self.labels
         self.newly_ready = [job for job, waiting in enumerate(self.waiting) if not waiting and job != self.final]
         for job in self.newly_ready:
@@ -142,7 +143,7 @@ class RunState(AttemptState, Interventions):
         self.release_final()
 
     def expects(self, job: int, attempt: int) -> bool:
-        """Whether this attempt is handed over or running, so that events of it count."""
+        """Return whether this attempt is submitted or running, so that its events count."""
         return 0 <= job < self.size and self.attempts[job] == attempt and _IS_ACTIVE[self.code[job]] == 1
 
     @property
@@ -152,17 +153,17 @@ class RunState(AttemptState, Interventions):
 
     @property
     def stuck(self) -> bool:
-        """Whether all that is left is held, or waits for a held job."""
+        """Whether every remaining job is held or waits for a held job."""
         return not self.over and not any(row[code] for row in self.counts for code in MOVING)
 
     def overall(self) -> JobState:
-        """The state of the run."""
+        """State of the run."""
         if self.stuck and not self.cancelled:
             return JobState.HELD
         return run_state(self.totals(), expected=self.size, cancelled=self.cancelled)
 
     def totals(self) -> dict[JobState, int]:
-        """Number of jobs per state users see."""
+        """Number of jobs per state that users see."""
         return shown_counts([sum(column) for column in zip(*self.counts, strict=True)] if self.counts else [])
 
     def not_succeeded(self) -> list[int]:
@@ -172,7 +173,7 @@ class RunState(AttemptState, Interventions):
     # ------------------------------------------------------------------------------------------------------ transitions
 
     def become(self, job: int, code: int) -> None:
-        """Give a job another state, and count it there."""
+        """Move a job to another state, and to its count."""
         before = self.code[job]
         if before == code:
             return
@@ -188,13 +189,13 @@ class RunState(AttemptState, Interventions):
                 self.barriers.crossed.append(job)
 
     def make_ready(self, job: int) -> None:
-        """Let a job start that waits for nothing, unless it is held."""
+        """Make a job ready that waits for nothing, unless it is held."""
         for event in self.later_sets.pop(job, ()):
             self.set_request(job, event)
         self.become(job, Code.HELD if job in self.held else Code.READY)
 
     def release_final(self) -> None:
-        """Let the final job start if all others are over."""
+        """Make the final job ready if all others are over."""
         if self.final >= 0 and not self.open and self.code[self.final] == _UNREADY:
             self.make_ready(self.final)
 
@@ -215,23 +216,23 @@ class RunState(AttemptState, Interventions):
             self.release_final()
 
     def set_request(self, job: int, event: Steer) -> None:
-        """Have a job that is not active ask for what was set."""
+        """Set the request of a job that is not active."""
         assert event.request is not None
         self.set_requests[job] = event.request
         if "requestMemory" in event.set:
-            # What it grows by from now on is counted from what was set.
+            # From now on it grows from the value that was set.
             self.cause_counts.pop((job, Cause.OOM), None)
         if (grown := self.requests.get(job)) is not None:
             from longshore.engine.policy.set_request import changed
 
-            # What a retry has raised stays raised, unless it is this that was set.
+            # A value that a retry raised stays raised, unless it is the one that was set.
             self.requests[job] = changed(grown, event.set)
         if self.code[job] == Code.READY:
             # It waits in the bucket of its old request.
             self.newly_ready.append(job)
 
     def deactivate(self, job: int, run_s: float | None = None) -> None:
-        """Take a job out of those that are active."""
+        """Remove a job from the active ones."""
         self.active.pop(job, None)
         if self.newly_inactive is not None:
             self.newly_inactive.append((job, run_s))
@@ -245,7 +246,7 @@ class RunState(AttemptState, Interventions):
             self.make_ready(job)
 
     def succeed(self, job: int) -> None:
-        """End a job well, and let its children go on."""
+        """End a job as succeeded, and release its children."""
         self.become(job, _SUCCEEDED)
         self.requests.pop(job, None)
         waiting, code = self.waiting, self.code
@@ -255,7 +256,7 @@ class RunState(AttemptState, Interventions):
                 self.make_ready(child)
 
     def end_badly(self, job: int, event: Ended | Lost) -> None:
-        """End an attempt badly: whether there is another is decided later, unless the job is cancelled."""
+        """End an attempt badly; a retry is decided later, unless the job is being cancelled."""
         self.tries[job] += 1
         if isinstance(event, Ended) and event.cause in COUNTED_APART:
             self.cause_counts[job, event.cause] = self.cause_counts.get((job, event.cause), 0) + 1
@@ -266,7 +267,7 @@ class RunState(AttemptState, Interventions):
             self.become(job, Code.UNDECIDED)
 
     def fail(self, job: int) -> None:
-        """Give a job up, and prune what descends from it."""
+        """Fail a job, and prune its descendants."""
         self.held.discard(job)
         self.become(job, Code.FAILED)
         self.prune_below(job)
@@ -288,17 +289,17 @@ class RunState(AttemptState, Interventions):
                 self.delete(job)
 
     def prune(self, job: int) -> None:
-        """Give up a job that waits for a failed one, and all that waits for it."""
+        """Prune a job that waits for a failed one, and its descendants."""
         if self.code[job] in (Code.UNREADY, Code.READY, Code.HELD):
             self.become(job, Code.PRUNED)
             self.prune_below(job)
 
     def prune_below(self, job: int) -> None:
-        """Give up all that descends from a job."""
+        """Prune all descendants of a job."""
         stack = list(self.children[job])
         while stack:
             below = stack.pop()
-            # One that is held can never run either, and would keep the run from its end.
+            # A held job can never run either, and would keep the run from its end.
             if self.code[below] in (Code.UNREADY, Code.READY, Code.HELD):
                 self.become(below, Code.PRUNED)
                 stack.extend(self.children[below])
@@ -306,7 +307,7 @@ class RunState(AttemptState, Interventions):
     def pass_barriers(self) -> None:
         """Open or shut the barriers behind the jobs that are over by now."""
         crossed = self.barriers.crossed
-        # Not by recursion: what is shut out is over as well, and there may be thousands of groups.
+        # Not by recursion: the jobs that a barrier shuts out are over as well, and there may be thousands of groups.
         while crossed:
             job = crossed.pop()
             for barrier, opens in self.barriers.passed(job, self.code[job]):
@@ -320,7 +321,7 @@ class RunState(AttemptState, Interventions):
         self.release_final()
 
     def rerun(self, jobs: Iterable[int]) -> None:
-        """Let jobs run again that are over, each with a fresh budget of attempts."""
+        """Run jobs again that are over, each with a fresh budget of attempts."""
         again = sorted(jobs)
         for job in again:
             self._renew(job)
@@ -343,7 +344,7 @@ class RunState(AttemptState, Interventions):
                 self._wait_for_more(child, 1)
         self.tries[job] = self.lost[job] = 0
         self.not_before.pop(job, None)
-        # What it asks for by now stays, and so do the ends that made it ask for more.
+        # Its grown request stays, and so do the counts of the ends that made it grow.
         self.cause_counts.pop((job, Cause.PREEMPTED), None)
         self.held.discard(job)
         self.become(job, Code.UNREADY)

@@ -1,4 +1,4 @@
-"""Turns the state of a run into the snapshot that others read of it; pure."""
+"""Converts the state of a run into the snapshot that other processes read; pure."""
 
 from __future__ import annotations
 
@@ -21,24 +21,18 @@ def snapshot_of(
     note: str,
     held: Collection[int] = (),
 ) -> Snapshot:
-    """Where a run stands.
+    """Return the snapshot of a run.
 
     Parameters
     ----------
-    state
-        The state.
-    labels
-        Names of the labels.
-    life
-        The engine's life.
     number
-        Number of the newest event that the state has taken in.
+        Number of the newest event that the state has applied.
     now
         This moment, in seconds since the epoch.
     note
-        Why the engine waits, if it does.
+        Why the engine waits; empty if it does not.
     held
-        Jobs that the workload manager has and only a person lets go.
+        Jobs at the workload manager that only a person can release.
     """
     overall = state.overall()
     rows = [shown_counts(row) for row in state.counts]
@@ -63,12 +57,12 @@ def snapshot_of(
 
 
 def show_held(rows: Sequence[dict[JobState, int]], state: RunState, held: Collection[int]) -> None:
-    """Count those as held, per label, that the workload manager holds."""
+    """Count jobs that the workload manager holds as held, per label."""
     for job in held:
         rows[state.labels[job]][JobState.PENDING] -= 1
         rows[state.labels[job]][JobState.HELD] += 1
 
 
 def stuck_with(state: RunState, held: Collection[int]) -> bool:
-    """Whether nothing of a run moves before somebody lets those go that the workload manager holds."""
+    """Return whether nothing of a run moves until a person releases the jobs that the workload manager holds."""
     return bool(held) and not state.cancelled and sum(row[code] for row in state.counts for code in MOVING) == len(held)

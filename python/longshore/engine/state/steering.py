@@ -1,4 +1,4 @@
-"""Turns what people said of a live run into what it may start: pauses, throttles, holds and changed requests; pure."""
+"""Steering of a live run: applies pauses, throttles, holds and changed requests; limits which jobs may start; pure."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from longshore.model.run.event import Steer
 from longshore.model.workflow.request import Request
 
 WHOLE_RUN: Final = -1
-"""Stands for the whole run where otherwise the number of a label stands."""
+"""Key of the whole run, where otherwise the index of a label stands."""
 
 _RETRIES: Final = "numberOfRetries"
 
 
 def apply_steer(state: RunState, event: Steer) -> None:
-    """Take in what somebody said; a word that is not known changes nothing."""
+    """Apply an intervention to the state of a run; an unknown one changes nothing."""
     match event.act:
         case "pause":
             state.paused = event.set.get("why") or f"paused by {event.who}"
@@ -55,22 +55,14 @@ def _apply_set(state: RunState, event: Steer) -> None:
         if event.request is None:
             continue
         if state.code[job] in ACTIVE:
-            # What it runs with is what is taken of the machine, and so is not touched.
+            # The request of a running attempt is reserved on the machine, and so stays.
             state.later_sets.setdefault(job, []).append(event)
         else:
             state.set_request(job, event)
 
 
 def throttled(throttles: Mapping[int, int], labels: Sequence[str]) -> str:
-    """How narrow a run was made, in words; empty when it was not.
-
-    Parameters
-    ----------
-    throttles
-        How many jobs may be active at once, per label and for the whole run.
-    labels
-        Names of the labels.
-    """
+    """Describe a run's throttles, per label and for the whole run; empty without any."""
     if not throttles:
         return ""
     whole = [f"{throttles[WHOLE_RUN]} in all"] if WHOLE_RUN in throttles else []
@@ -86,18 +78,18 @@ def set_events(
     select: Mapping[str, tuple[str, ...]],
     request_of: Callable[[int], Request],
 ) -> list[Steer]:
-    """The events of changed requests: one for all jobs that asked for the same before.
+    """Return the events of changed requests: one for all jobs that had the same request before.
 
     Parameters
     ----------
     who, select
         For people.
     changes
-        What is set.
+        New value per key.
     jobs
-        The jobs that are meant.
+        The selected jobs.
     request_of
-        What a job asks for that somebody else has set, else at its first attempt.
+        Request that an earlier intervention set for a job, else that of its first attempt.
     """
     from longshore.engine.policy.set_request import changed
 
@@ -122,15 +114,7 @@ def set_events(
 
 
 class Valve:
-    """Lets jobs through as far as the run and their labels are not throttled.
-
-    Parameters
-    ----------
-    state
-        The state of the run, which says how many are active and how many may be.
-    labels
-        Number of the label per job.
-    """
+    """Applies the throttles of a run and of its labels to the jobs that start; `labels` is the label index per job."""
 
     def __init__(self, state: RunState, labels: Sequence[int]) -> None:
         self._state = state
@@ -138,7 +122,7 @@ class Valve:
         self._let: dict[int, int] = {}
         """Jobs let through in this round, per label and for the whole run."""
         self._parked: dict[int, list[int]] = {}
-        """Jobs that were ready and had to wait, per label."""
+        """Ready jobs that had to wait, per label."""
 
     def turn(self) -> list[int]:
         """Begin a round; return the jobs that may be tried again."""
@@ -154,12 +138,12 @@ class Valve:
 
     @property
     def closed(self) -> bool:
-        """Whether nothing more may start, whatever it is."""
+        """Whether no job of any label may start any more."""
         state = self._state
         return bool(state.paused) or (WHOLE_RUN in state.throttles and self._room(WHOLE_RUN) <= 0)
 
     def lets(self, job: int) -> bool:
-        """Whether a job may start; one that may not is kept for later."""
+        """Return whether a job may start; one that may not is kept for later."""
         if not self._state.throttles:
             return True
         label = self._labels[job]
