@@ -1,1 +1,1 @@
-"""Our own controller of runs, for workload managers that only know single jobs."""
+"""Engine: Longshore's controller of runs, for workload managers that know only single jobs."""

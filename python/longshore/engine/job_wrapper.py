@@ -1,7 +1,7 @@
-"""Runs members of batches through the program ``longshore-job``, and reads the end records that it leaves.
+"""Job wrapper: runs members of batches through ``longshore-job``, and reads the end records that it writes.
 
-For executors of schedulers that run a script per batch: the script calls the program with the number of a member, and
-the program runs that member as the batch's table has it. How it ended is then in a file, whatever the scheduler tells.
+For executors of schedulers that run a script per batch: the script calls the wrapper with the number of a member, and
+the wrapper runs that member as the batch's table has it. Its end is then in a file, whatever the scheduler reports.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from longshore.sites.inherited_environment import select_inherited
 from longshore.world.files.atomic import write_atomically
 
 WRAPPER: Final = PurePosixPath("wms", "longshore-job")
-"""Where the program is in a run directory."""
+"""Path of the wrapper in a run directory."""
 _BEGAN: Final = ".began"
-"""End of the name of the file that a member makes when it begins, which succeeds once; it becomes its end record."""
+"""Suffix of the file that a member creates when it begins, which succeeds once; it becomes its end record."""
 _KILLED: Final = 128
 """A shell adds this to the number of a signal (POSIX 2.8.2 says: more than 128)."""
 
 
 def wrapper_file(ctx: Context) -> RenderedFile:
-    """Return the program as a file of the run, for `longshore.engine.run.service.EngineService.render_extra`."""
+    """Return the wrapper as a file of the run, for `longshore.engine.run.service.EngineService.render_extra`."""
     return RenderedFile.from_text(WRAPPER, ctx.templates[WRAPPER.name], mode=0o755)
 
 
@@ -44,7 +44,7 @@ def inherited_environment(settings: Mapping[str, Any], *, needed: Container[str]
     Parameters
     ----------
     settings
-        Settings of the executor, which have the rule of ``inheritEnvironment``.
+        Settings of the executor, including the rule ``inheritEnvironment``.
     needed
         Variables that the program itself needs, whatever the rule is.
     """
@@ -53,7 +53,7 @@ def inherited_environment(settings: Mapping[str, Any], *, needed: Container[str]
 
 
 class EndRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """How a member ended, as the program that ran it recorded it.
+    """End of a member, as the wrapper recorded it.
 
     Attributes
     ----------
@@ -64,7 +64,7 @@ class EndRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     run
         Seconds that it ran, by the clock of its host.
     host
-        Where it ran.
+        Host that it ran on.
     end
         When the record was written, by the clock of the file system.
     refused
@@ -103,17 +103,17 @@ class EndRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 RUN_ONCE: Final = "it was started a second time, by somebody who requeued it; an attempt runs once"
-"""Why a member was refused."""
+"""Reason for refusing a member."""
 
 
 def signal_in(status: int | None) -> int | None:
-    """The signal that a shell's exit status tells of; an exit code that names none is a code."""
+    """Return the signal that a shell's exit status reports; ``None`` for a plain exit code."""
     number = (status or 0) - _KILLED
     return number if 0 < number < signal.NSIG else None
 
 
 class BatchFiles(msgspec.Struct, frozen=True):
-    """The files of one batch in a run directory.
+    """Files of one batch in a run directory.
 
     Attributes
     ----------
@@ -128,26 +128,26 @@ class BatchFiles(msgspec.Struct, frozen=True):
 
     @property
     def script(self) -> Path:
-        """What is submitted."""
+        """Script that is submitted."""
         return self.run.batches / f"{self.tag}.sh"
 
     @property
     def table(self) -> Path:
-        """The table of the members, a line each."""
+        """Table of the members, a line each."""
         return self.run.batches / f"{self.tag}.tsv"
 
     @property
     def output(self) -> Path:
-        """For what the scheduler itself has to say; members have logs of their own."""
+        """Output of the scheduler itself; members have logs of their own."""
         return self.run.batches / f"{self.tag}.out"
 
     @property
     def ends(self) -> Path:
-        """The directory in which members leave their end records."""
+        """Directory in which members leave their end records."""
         return self.run.ends / self.tag
 
     def command(self, line: int | str = 1) -> str:
-        """Return the line of shell that runs the member in a line of the table, in the foreground.
+        """Return the shell command that runs the member in a line of the table, in the foreground.
 
         Parameters
         ----------
@@ -164,7 +164,7 @@ class BatchFiles(msgspec.Struct, frozen=True):
         write_atomically(self.table, "".join(self._lines(members)).encode())
 
     def read_members(self) -> tuple[AttemptId, ...]:
-        """Return the members in the order of the table; none where there is no table."""
+        """Return the members in the order of the table; empty without a table."""
         try:
             lines = self.table.read_bytes().split(b"\n")
         except OSError:
@@ -173,13 +173,7 @@ class BatchFiles(msgspec.Struct, frozen=True):
         return tuple((int(job), int(attempt)) for job, _, attempt, *_ in fields)
 
     def read_ends(self, wanted: Container[AttemptId]) -> tuple[dict[AttemptId, EndRecord], set[AttemptId]]:
-        """Return the end records of members that ended, and the members that began and have not ended.
-
-        Parameters
-        ----------
-        wanted
-            The members of interest.
-        """
+        """Return the end records of the wanted members that ended, and the members that began and have not ended."""
         ended: dict[AttemptId, EndRecord] = {}
         begun: set[AttemptId] = set()
         try:
@@ -198,7 +192,7 @@ class BatchFiles(msgspec.Struct, frozen=True):
         return ended, begun
 
     def remove_end(self, attempt: AttemptId) -> None:
-        """Remove what a member left, once the journal has its end."""
+        """Remove a member's end record, once its end is in the journal."""
         path = self.ends / f"{attempt[0]}.{attempt[1]}"
         path.unlink(missing_ok=True)
         path.with_name(path.name + _BEGAN).unlink(missing_ok=True)
@@ -206,7 +200,7 @@ class BatchFiles(msgspec.Struct, frozen=True):
     def remove_directory(self) -> None:
         """Remove the directory of end records, if it is empty."""
         with suppress(OSError):
-            # A member that ended twice left something; it does no harm.
+            # A member that ended twice left a file, which does no harm.
             self.ends.rmdir()
 
     def _lines(self, members: Iterable[BatchMember]) -> Iterator[str]:
@@ -237,7 +231,7 @@ def _attempt(name: str) -> AttemptId | None:
 def _record(path: Path) -> EndRecord | None:
     try:
         with path.open("rb") as file:
-            # Above the end stands who began.
+            # The line of the end follows that of the beginning.
             record = msgspec.json.decode(file.read().splitlines()[-1], type=EndRecord)
             return msgspec.structs.replace(record, end=os.fstat(file.fileno()).st_mtime)
     except (OSError, IndexError, msgspec.MsgspecError, UnicodeDecodeError):

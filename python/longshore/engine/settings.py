@@ -1,4 +1,4 @@
-"""What an engine needs to know of a run beside its workflow: written when the run is prepared, read by every life."""
+"""Engine settings of a run, beside its workflow: written when the run is prepared, read by every life."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     grace_s
         Seconds between asking a job to end and killing it.
     max_fast_failures, fast_failure_s
-        How many different jobs may fail in a row on one host, each within so many seconds, before the run is paused;
-        0 is any number.
+        Number of different jobs that may fail in a row on one host, each within so many seconds, before the run is
+        paused; 0 is any number.
     umask
-        Permissions that files of the run lack; ``None`` leaves that to whoever starts an engine.
+        Permissions that files of the run lack; ``None`` keeps the umask of the process that starts an engine.
     share_machine
         Whether the run's jobs share this machine with those of the user's other runs.
     concurrency_limits
-        How many jobs of all of the user's runs at the site may run at once, by the names of limits that jobs have.
+        Most jobs of all of the user's runs at the site that may run at once, by the names of limits that jobs have.
     max_jobs
-        How many jobs of the run may run at once, by category.
+        Most jobs of the run that may run at once, by category.
     history
-        Identity of the history that tells how long jobs take; empty where none is kept.
+        Identity of the runtime history that estimates run times; empty where none is kept.
     executor
         The executor's own settings.
     """
@@ -53,7 +53,7 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
 
 def rendered(ctx: Context) -> RenderedFile:
-    """The file of the settings."""
+    """Render the settings as a file of the run."""
     settings = msgspec.convert(ctx.settings, EngineSettings)
     text = msgspec.json.format(msgspec.json.encode(settings, order="sorted"), indent=2).decode() + "\n"
     return RenderedFile.from_text(PATH, text)

@@ -1,1 +1,1 @@
-"""The loop that drives a run, and the service around it."""
+"""Engine of one run: its main loop, its service, and the calls of executor and service capabilities."""

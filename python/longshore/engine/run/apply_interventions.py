@@ -1,4 +1,4 @@
-"""Turns an order that somebody left into the events that carry it out; pure."""
+"""Applies interventions: converts each into the events that carry it out; pure."""
 
 from __future__ import annotations
 
@@ -16,18 +16,9 @@ from longshore.model.workflow.request import Request
 def events_of(
     order: Order, jobs: JobTable, state: RunState, *, request_of: Callable[[int], Request]
 ) -> Sequence[Steer | Deleted]:
-    """The events of an order, the first of which says who gave it.
+    """Return the events of an intervention, the first of which names the user.
 
-    Parameters
-    ----------
-    order
-        The order; nothing selected means the whole run.
-    jobs
-        The jobs of the run.
-    state
-        Where they stand.
-    request_of
-        What a job asks for that somebody else has set, else at its first attempt.
+    `request_of` gives the request that an earlier intervention set for a job, else that of its first attempt.
     """
     select = {name: words for name, words in (("jobs", order.jobs), ("labels", order.labels)) if words}
     throttles = order.act == "throttle"
@@ -41,29 +32,21 @@ def events_of(
         return [said] if chosen is None else [said, Deleted(jobs=chosen)]
     labels = tuple(jobs.labels.index(label) for label in order.labels if label in jobs.labels)
     if throttles and order.labels and not labels:
-        # A label that is none must not come to mean the whole run.
+        # A throttle of unknown labels must not come to mean the whole run.
         return []
     throttled = labels if throttles else ()
     return [Steer(who=order.who, act=order.act, select=select, set=order.set, jobs=chosen, labels=throttled)]
 
 
 def restarted(order: Order, jobs: Iterable[int]) -> Restarted:
-    """The event of a restart.
-
-    Parameters
-    ----------
-    order
-        The order.
-    jobs
-        The jobs that run again.
-    """
-    # What is set of some only is told of these alone, by events of its own.
+    """Return the event of a restart that runs these jobs again."""
+    # Values set for some jobs only have events of their own, for these jobs alone.
     values = {} if order.jobs or order.labels else order.set
     return Restarted(jobs=tuple(jobs), set=values, who=order.who, from_labels=order.from_labels)
 
 
 def described(event: Event) -> str:
-    """An order in words, for the engine's log; empty for what follows from it."""
+    """Describe an intervention for the engine's log; empty for an event that only follows from one."""
     if not isinstance(event, Steer):
         return ""
     named = " ".join(f"{kind[:-1]} {' '.join(words)}" for kind, words in event.select.items())

@@ -1,4 +1,4 @@
-"""Calls what an executor may be able to do, and does without where it cannot."""
+"""Calls optional capabilities of an executor, with a default for each that it lacks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from longshore.contract.executor import (
 
 
 def probe_resources(executor: Executor) -> PingReport:
-    """What the workload manager has; nothing is known of one without a probe."""
+    """Return the resources of the workload manager; an empty report without a probe."""
     if isinstance(executor, ResourceProbe):
         return executor.probe()
     return PingReport(service="", ok=True, message="it has no probe")
@@ -36,17 +36,17 @@ def wait_for_news(executor: Executor, timeout_s: float) -> None:
 
 
 def free_submissions(executor: Executor) -> int | None:
-    """How many batches may be submitted now; ``None`` for any number."""
+    """Return how many batches may be submitted now; ``None`` for any number."""
     return executor.free_submissions() if isinstance(executor, SubmitWindow) else None
 
 
 def max_batch_for(executor: Executor, settings: Mapping[str, Any]) -> int:
-    """How many members a batch with these settings may have."""
+    """Return how many members a batch with these settings may have."""
     return executor.max_batch_for(settings) if isinstance(executor, BatchSizing) else executor.limits.max_batch
 
 
 def reprioritise(executor: Executor, urgencies: Mapping[str, Urgency]) -> None:
-    """Set how urgent waiting batches are, where the workload manager has priorities."""
+    """Set the urgency of waiting batches, where the workload manager has priorities."""
     if isinstance(executor, Reprioritisable):
         executor.reprioritise(urgencies)
 
@@ -58,6 +58,6 @@ def discard_ends(executor: Executor, attempts: Iterable[AttemptId]) -> None:
 
 
 def end_leftovers(executor: Executor) -> None:
-    """End what jobs of a cancelled run left behind."""
+    """End processes that jobs of a cancelled run left behind."""
     if isinstance(executor, ProcessCleanup):
         executor.end_leftovers()

@@ -1,4 +1,4 @@
-"""Looks at what an attempt left behind, its log and its files, when its end is read, and removes what nobody keeps."""
+"""Judges the end of an attempt by its log, output file and finished tasks, and removes unwanted logs of successes."""
 
 from __future__ import annotations
 
@@ -20,21 +20,11 @@ from longshore.model.workflow.attempt_rules import Keep
 from longshore.plan.task_script import count_done_tasks, records_tasks, task_record_path
 
 LOG_TAIL_B: Final = 1 << 20
-"""How much of the end of a log is searched: a log may have gigabytes, and the engine waits meanwhile."""
+"""Bytes searched at the end of a log: a log may have gigabytes, and the engine waits meanwhile."""
 
 
 class Evidence:
-    """What the engine of one life looks at before it believes an end.
-
-    Parameters
-    ----------
-    run
-        The run directory.
-    jobs
-        Its jobs.
-    say
-        Takes a line for the engine's log.
-    """
+    """Logs and files by which an engine judges ends; `say` takes a line for the engine's log."""
 
     def __init__(self, run: RunPaths, jobs: JobTable, say: Callable[[str], None]) -> None:
         self._run = run
@@ -42,13 +32,13 @@ class Evidence:
         self._say = say
         self._unwanted: list[Path] = []
         rules = [settings.rules for settings in jobs.header.settings]
-        # Most runs ask for nothing of this; their ends then cost a look into a list.
+        # Most runs have no such rules; their ends then cost one look-up in a list.
         self._asks = [each.success_if is not None or each.retry_on is not None for each in rules]
         self._resumes = [each.resume_tasks for each in rules]
         self._drops = [each.bounds.logs is Keep.FAILED for each in rules]
 
     def weigh(self, end: Ended) -> Ended:
-        """The end with its outcome."""
+        """Return the end with its outcome."""
         profile = self._jobs.profile_of[end.j]
         if self._asks[profile]:
             end = self._judged(end)
@@ -59,7 +49,7 @@ class Evidence:
         return end
 
     def clear(self) -> None:
-        """Remove the logs of successes that nobody keeps; only once these are durable."""
+        """Remove the logs of successes that the profile does not keep; only once these ends are durable."""
         unwanted, self._unwanted = self._unwanted, []
         for path in unwanted:
             with suppress(OSError):
@@ -76,7 +66,7 @@ class Evidence:
         return judged(end, wanted, rules.retry_on, Facts(log=log, file=file, there=there))
 
     def _as_far_as_it_came(self, end: Ended) -> Ended:
-        """The bad end of a job of several tasks, which says how many of them are done."""
+        """Return the bad end of a job of several tasks with the number of tasks that are done."""
         stored = self._jobs[end.j]
         tasks = stored.tasks
         if tasks < 2 or not records_tasks(stored.c):
@@ -107,21 +97,13 @@ class Evidence:
 
 
 def forget_tasks(run: RunPaths, jobs: Iterable[int]) -> None:
-    """Have jobs begin with their first task when they run again, whichever of them were done.
-
-    Parameters
-    ----------
-    run
-        The run directory.
-    jobs
-        The jobs.
-    """
+    """Make jobs begin with their first task when they run again, whichever tasks were done."""
     for job in jobs:
         (run.root / task_record_path(job)).unlink(missing_ok=True)
 
 
 def tail(path: Path) -> str:
-    """The end of a log; empty where it cannot be read."""
+    """Return the end of a log; empty where it cannot be read."""
     try:
         with path.open("rb") as file:
             size = file.seek(0, os.SEEK_END)

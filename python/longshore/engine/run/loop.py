@@ -1,8 +1,8 @@
-"""The engine of one run: reads what happened, writes it down, decides, acts, and sleeps until there is news.
+"""Main loop of a run's engine: polls for events, makes them durable, decides, submits, and sleeps until there is news.
 
-The order within a round is what the promises rest on: events are applied in memory first, made durable next, and only
-then is anything done on the strength of them. A life that finds a newer one beside it stops without touching anything.
-It is one file because that order can only be checked where all of it is in sight.
+The engine's guarantees rest on the order within a round: events are applied in memory first, made durable next, and
+only then acted on. A life that finds a newer one beside it stops without touching anything.
+The loop is one file because that order can only be checked where all of it is in sight.
 """
 
 from __future__ import annotations
@@ -74,13 +74,13 @@ from longshore.world.host import boot_id, host_name
 from longshore.world.runs.run_directory import read_card
 
 _NAP_S: Final = 0.25
-"""Longest sleep: how late an order of the user is seen."""
+"""Longest sleep: how late an intervention is seen."""
 _RETRY_DISK_S: Final = 2.0
 """Pause before writing is tried again on a disk that is full."""
 
 
 class Superseded(Exception):  # noqa: N818 - a state of affairs, not an error
-    """The run is this life's no longer: a newer one has begun, or its directory was taken away."""
+    """The run no longer belongs to this life: a newer one has begun, or its directory is gone."""
 
 
 class Engine:
@@ -91,9 +91,9 @@ class Engine:
     run
         The run directory.
     executor
-        The manager of single jobs.
+        Submits single jobs to the workload manager.
     settings
-        What was fixed when the run was prepared.
+        Settings that were fixed when the run was prepared.
     clock
         The time.
     by
@@ -128,27 +128,27 @@ class Engine:
         self._evidence = Evidence(run, jobs, say)
         self._began = clock.elapsed()
         self._unsettled: list[tuple[int, int]] = []
-        """Attempts whose ends were told, and perhaps are not durable yet."""
+        """Attempts whose ends were polled, and perhaps are not durable yet."""
         self._obeyed: set[Path] = set()
-        """Orders that were taken, and perhaps could not be removed yet."""
+        """Interventions that were carried out, and whose files perhaps could not be removed yet."""
         self.life = _life(number, by, clock)
         run.journal.mkdir(exist_ok=True)
         self._journal = Journal(run.journal, self.life)
         for event in self._journal.seal(seal, now=clock.now()):
-            # An engine that was thought dead wrote this, and perhaps did it, while this one was beginning.
+            # An engine that was thought dead wrote this, and perhaps acted on it, while this one was beginning.
             apply_event(self.state, event)
         apply_event(self.state, self.life)
         self._mark: Mark = ""
         self._notes = Notes(clock, say)
         self._waiting = WaitingJobs(run, self.state)
         self._pause = (0.0, "")
-        """Until when nothing is started, on the clock that never jumps, and why."""
+        """Monotonic time until which nothing is started, and the reason."""
         self._doubtful = set(self.state.active.values())
-        """Batches of earlier lives: whether they were taken was perhaps written down, but never seen by this life."""
+        """Batches of earlier lives whose submission may have succeeded without this life's having seen the answer."""
         self._told: set[tuple[int, int]] = set()
-        """Attempts the executor was asked to end."""
+        """Attempts that the executor was asked to end."""
         self._looked_at = -_NAP_S
-        """When orders were last looked for."""
+        """When interventions were last looked for."""
         self._snapshots = Snapshots(run, self._journal, clock)
         executor.open(run, number)
         self._history = history = RunHistory(settings.history, jobs, clock=clock, say=say)
@@ -184,16 +184,16 @@ class Engine:
         return self.state.finished.state
 
     def restart(self) -> int:
-        """Give every job another chance that did not succeed or is named by the order; return how many there are."""
+        """Run every job again that did not succeed or that the intervention names; return their number."""
         left = [(path, order) for path, order in interventions.waiting(self._run) if order.act == "restart"]
-        # Removed as all orders are, once what follows from them is durable.
+        # Removed as all interventions are, once the events that follow from them are durable.
         self._obeyed |= {path for path, _ in left}
         return self._restart(left[-1][1] if left else interventions.Order(who="", act="restart"))
 
     def _restart(self, order: interventions.Order) -> int:
         named = {number for number, label in enumerate(self._jobs.labels) if label in order.from_labels}
         chosen = select_for_restart(self.state, named)
-        # Before it is written down: whoever dies in between has only to do again what is done.
+        # Before it is written down: a life that dies in between leaves only work that can be repeated.
         forget_tasks(self._run, chosen.anew)
         if chosen.jobs:
             event = restarted(order, chosen.jobs)
@@ -204,7 +204,7 @@ class Engine:
         return len(chosen.jobs)
 
     def _round(self) -> bool:
-        """One round; whether it was the last."""
+        """Do one round; return whether it was the last."""
         self._notes.begin(self._pause[1] if self._is_pausing else "")
         self._poll()
         self._obey()
@@ -233,14 +233,14 @@ class Engine:
         return last
 
     def _starts(self) -> list[Submitting]:
-        """What is handed over in this round, within what the manager takes at this moment."""
+        """Return the batches to submit in this round, within the manager's present limits."""
         if self._is_pausing:
             return []
         self._scheduler.limits = self._executor.limits
         return self._scheduler.starts(self._now(), at_most=free_submissions(self._executor))
 
     def _urgency(self, start: Submitting) -> Urgency | None:
-        """How urgent a batch is, where the manager has an order of its own."""
+        """Return the urgency of a batch; ``None`` where the manager has no queue of its own."""
         if self._executor.limits.max_batch < 2:
             return None
         return self._urgencies.of(start.b, (job for job, _ in start.jobs), self._clock.now())
@@ -255,7 +255,7 @@ class Engine:
         return self._history.rest_s(self.state, max(1, len(self.state.active)))
 
     def _judge(self) -> None:
-        """Decide about jobs that ended badly, and about the run where too many do."""
+        """Decide about jobs that ended badly, and pause the run where too many fail fast."""
         for judgement in self._scheduler.judgements():
             self._note_event(judgement)
         if self._guard.why and not self.state.over:
@@ -266,7 +266,7 @@ class Engine:
             self._notes.add(narrow)
 
     def _share(self) -> None:
-        """Agree with the user's other runs on who has how much of this machine, and of limits."""
+        """Negotiate shares of this machine and of limits with the user's other runs."""
         for why in self._sharing.turn():
             self._notes.add(why)
 
@@ -295,13 +295,13 @@ class Engine:
         self._find_unanswered()
 
     def _settle(self) -> None:
-        """Tell the executor of the ends that are durable by now."""
+        """Let the executor discard the ends that are durable by now."""
         if self._unsettled:
             discard_ends(self._executor, self._unsettled)
             self._unsettled = []
 
     def _as_it_counts(self, event: MemberEvent) -> MemberEvent:
-        """An end as it counts: a bad one that somebody asked for is a cancellation."""
+        """Return an end with its outcome: a bad end of a job that is being cancelled is a cancellation."""
         if not isinstance(event, Ended):
             return event
         if event.cause and event.j in self.state.cancelling:
@@ -309,7 +309,7 @@ class Engine:
         return self._evidence.weigh(event)
 
     def _find_unanswered(self) -> None:
-        """Look up the batches of which it is not certain that they were taken: a life died in between."""
+        """Look up the batches whose submission has no certain answer, because a life died in between."""
         doubtful = self._doubtful | self.state.batches.keys()
         if not doubtful:
             return
@@ -332,13 +332,13 @@ class Engine:
                 self._give_back(batch, missing)
 
     def _give_back(self, batch: str, members: tuple[tuple[int, int], ...]) -> None:
-        """Take back attempts that were handed over and certainly never started."""
+        """Take back attempts that were submitted and certainly never started."""
         self._note_event(BatchRefused(b=batch, why="it never reached the workload manager", jobs=members))
 
     def _hand_over(self, start: Submitting) -> None:
         self._may_act()
         if self._is_pausing:
-            # Not now was the answer to another batch of this round, and it holds for all.
+            # The manager refused another batch of this round for now, and that holds for all.
             self._note_event(BatchRefused(b=start.b, why=self._pause[1]))
             return
         assert start.request is not None
@@ -380,7 +380,7 @@ class Engine:
                 self._notes.add(answer.why)
 
     def _give_up(self, start: Submitting, why: str) -> None:
-        """End the run because of a batch that was refused: its jobs failed, and the others are cancelled."""
+        """End the run because of a refused batch: its jobs fail, and the others are cancelled."""
         self._say(f"the run is given up: {why}")
         for job, _ in start.jobs:
             if job in self.state.undecided:
@@ -390,7 +390,7 @@ class Engine:
             self._note_event(Deleted(jobs=left))
 
     def _obey(self) -> None:
-        """Take the orders that people left."""
+        """Carry out pending interventions."""
         if self._clock.elapsed() - self._looked_at < _NAP_S:
             return
         self._looked_at = self._clock.elapsed()
@@ -413,10 +413,10 @@ class Engine:
             self._note_event(event)
 
     def _end_cancelled(self) -> None:
-        """Have the executor end what was cancelled; a life that begins amid a cancellation asks again."""
+        """End cancelled attempts through the executor; a life that begins amid a cancellation asks again."""
         if not self.state.cancelling:
             return
-        # Nobody can end what is perhaps not there: a batch that was never answered is looked up first.
+        # An unanswered batch is looked up first: it may not exist, and then cannot be ended.
         known = (job for job in self.state.cancelling if self.state.active[job] not in self.state.batches)
         attempts = {(job, self.state.attempts[job]) for job in known} - self._told
         if attempts and self._may_act():
@@ -431,7 +431,7 @@ class Engine:
             self._history.note(event)
 
     def _commit(self) -> bool:
-        """Make durable what is known; nothing may be done before that, so a full disk makes the engine wait."""
+        """Make events durable, before anything is done; false if the engine must wait, as with a full disk."""
         if not self._may_act():
             return False
         try:
@@ -440,11 +440,11 @@ class Engine:
             why = f"the journal cannot be written: {error.strerror}"
             self._start_nothing_for(_RETRY_DISK_S, why)
             return False
-        # Asked after the disk, which may take its time: what follows acts on the strength of what is durable.
+        # Checked after the disk, which may take its time: what follows acts on the strength of durable events.
         return self._may_act()
 
     def _may_act(self) -> bool:
-        """Whether this life is still the newest; not for now, if that cannot be told."""
+        """Return whether this life is still the newest; false while that cannot be checked."""
         try:
             superseded, gone = self._journal.superseded, self._journal.gone
         except OSError as error:
@@ -465,7 +465,7 @@ class Engine:
         self._notes.add(why)
 
     def _now(self) -> float:
-        """The time of day for decisions: this life's first, moved on by the clock that never jumps."""
+        """Return the time of day for decisions: this life's first, moved on by the monotonic clock."""
         return self.life.t + self._clock.elapsed() - self._began
 
     def _nap(self) -> float:
@@ -487,7 +487,7 @@ class Engine:
             self._notes.add(f"the snapshot cannot be written: {error.strerror}")
 
     def snapshot(self) -> Snapshot:
-        """Where the run stands."""
+        """Return the snapshot of the run."""
         return snapshot_of(
             self.state,
             self._jobs.labels,

@@ -1,4 +1,4 @@
-"""Makes the scheduler of a life of the engine, from what its run asks for and what its executor has."""
+"""Makes the scheduler of an engine's life, from the run's settings and the executor's resources."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def make_scheduler(
     profiles = []
     for profile, takes in zip(jobs.header.settings, bounds.takes, strict=True):
         rules = rules_of(profile, retries_on_lost=settings.retries_on_lost, capacity=probe.capacity)
-        # What the manager is told of a job beside its request is one for a batch.
+        # All jobs of a batch share the values that the manager gets beside the request.
         told = (tuple(sorted((name, str(value)) for name, value in profile.attributes.items())), repr(profile.own))
         profiles.append(
             SchedulerProfile(

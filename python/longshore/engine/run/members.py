@@ -1,4 +1,4 @@
-"""Builds what an executor gets of an attempt: its command, environment, folder, log and limits."""
+"""Builds the members of batches: command, environment, directory, log and limits of each attempt."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class MemberBuilder:
         """Environment per profile."""
 
     def build(self, job: int, attempt: int, request: Request, identities: Identities = NO_IDENTITIES) -> BatchMember:
-        """An attempt of a job, ready to be handed over with what it is given.
+        """Return an attempt of a job, ready to submit with its request and identities.
 
         Raises
         ------
@@ -47,16 +47,16 @@ class MemberBuilder:
             name=stored.name, label=settings.label, attempt=attempt, request=request, run_dir=self._run_dir
         )
         folder = settings.working_directory or self._run_dir
-        # What a shell finds in there: the engine may have been started anywhere.
+        # For a shell in the job: the engine may have been started anywhere.
         inherited = ChainMap({**variables, "PWD": posixpath.normpath(folder)}, self._inherited)
         environment = {**substitute_inherited({**settings.environment, **stored.env}, inherited), **variables}
         if settings.limit_threads:
-            # What the user sets wins; what happened to be set where the run was submitted does not.
+            # Variables that the user sets win; those that happened to be set where the run was submitted do not.
             environment = thread_variables(request.cpus) | environment
         if stored.tasks > 1 and settings.rules.resume_tasks:
             environment[TASKS_DONE_VARIABLE] = f"{self._run_dir}/{task_record_path(job)}"
         if identities:
-            # Here the user does not: another job has the other GPUs.
+            # The user's do not win here: another job has the other GPUs.
             environment |= identity_variables(identities)
         command = substitute_variables(substitute_files(stored.c, self._paths), ChainMap(environment, inherited))
         return BatchMember(
@@ -72,7 +72,7 @@ class MemberBuilder:
         )
 
     def _shared_by(self, job: int, request: Request) -> Mapping[str, str]:
-        """What the environments of all attempts of a profile have alike, as long as their request is the profile's."""
+        """Return the environment that all attempts of a profile share, as long as their request is the profile's."""
         profile = self._jobs.profile_of[job]
         if profile not in self._shared:
             settings = self._jobs.settings(job)
@@ -83,5 +83,5 @@ class MemberBuilder:
 
     @cached_property
     def _paths(self) -> dict[str, str]:
-        """Path per name of a file; read only for the sake of commands that name files."""
+        """Path per name of a file; read only for commands that name files."""
         return {file.name: file.path for file in self._jobs.files()}

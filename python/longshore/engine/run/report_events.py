@@ -1,4 +1,4 @@
-"""Derives the events of a run from reports of how its jobs stand, for services that tell no events."""
+"""Derives the events of a run from status reports, for services that report states of jobs but no events."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ _SAYS_NOTHING: Final = frozenset({JobState.UNKNOWN, JobState.MISFIT})
 _GOES_ON: Final = frozenset({JobState.PENDING, JobState.RUNNING, JobState.SUCCEEDED})
 _ENDS: Final = frozenset({JobState.SUCCEEDED, JobState.FAILED})
 _RANK: Final = {JobState.SUCCEEDED: 0, JobState.FAILED: 0, JobState.DELETED: 1, JobState.PRUNED: 3}
-"""Ends come first, for others follow from them, and what follows from others last."""
+"""Order of states: ends come first, because others follow from them; what follows from others comes last."""
 
 
 class ReportedEvents(EventSource):
-    """The events of a service that only reports.
+    """Events of a service that only reports.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ class ReportedEvents(EventSource):
         self._run: RunPaths | None = None
         self._mark: Mark = ""
         self._known: KnownRun | None = None
-        """Where the events up to the mark lead."""
+        """The run, in the state that the events up to the mark lead to."""
 
     def events(self, run: RunPaths, mark: Mark = "") -> tuple[Iterator[Event], Mark] | Unreachable:
         """Return the events between two reports: that of the mark, and the newest."""
@@ -94,7 +94,7 @@ class ReportedEvents(EventSource):
 
 
 class KnownRun:
-    """A run and the state that its known events lead to.
+    """A run, in the state that its known events lead to.
 
     Parameters
     ----------
@@ -124,21 +124,21 @@ def _read_run(run: RunPaths, who: str) -> KnownRun:
 
 
 def derive_events(known: KnownRun, report: StatusReport, *, life: Life, now: float) -> list[Event]:
-    """The events that lead from a known state to a report, in an order in which they can have happened. Pure.
+    """Return the events that lead from a known state to a report, in a possible order; pure.
 
-    A job that is not in the report has not been submitted, unless it was before: then it stays as it was if it is
-    over, and is lost if it was not.
+    A job that is missing from the report is unsubmitted, unless it was submitted before: then it keeps its state if it
+    is over, and is lost if it is not.
 
     Parameters
     ----------
     known
-        The run; its state is that of the report afterwards.
+        The run; afterwards its state is that of the report.
     report
-        How the run stands now.
+        The newest report.
     life
-        Begins the events of the newest submission.
+        First event of the newest submission.
     now
-        When the report was made, in seconds since the epoch: the time of what it gives no time for.
+        When the report was made, in seconds since the epoch: the time of events without one in the report.
     """
     derivation = _Derivation(known, report, now)
     derivation.begin(life)
@@ -151,7 +151,7 @@ def derive_events(known: KnownRun, report: StatusReport, *, life: Life, now: flo
 
 
 class _Derivation:
-    """The comparison of one report with the state before it."""
+    """Comparison of one report with the state before it."""
 
     def __init__(self, known: KnownRun, report: StatusReport, now: float) -> None:
         self.events: list[Event] = []
@@ -160,12 +160,12 @@ class _Derivation:
         self._now = now
         self._report = report
         found = ((known.index_of.get(status.name), status) for status in report.jobs)
-        # When the run is over, a job that is not will never be.
+        # When the run is over, a job that is not over never will be.
         over = report.is_over
         self._status = {job: each for job, each in found if job is not None and (not over or each.state in TERMINAL)}
         counted = {number for number, label in enumerate(known.labels) if label in report.counts}
         self._counted = frozenset(job for job in range(state.size) if state.labels[job] in counted) if counted else ()
-        """Jobs whose own state nobody reports."""
+        """Jobs that the report only counts, without a state of their own."""
 
     def _tell(self, event: Event) -> None:
         if isinstance(event, Life):
@@ -177,13 +177,13 @@ class _Derivation:
         apply_event(self._state, event)
 
     def begin(self, life: Life) -> None:
-        """Begin with the newest submission, unless that was told."""
+        """Begin the newest submission, unless it is known."""
         known = self._state.life
         if known is None or known.life < life.life:
             self._tell(life)
 
     def restart(self) -> None:
-        """Run jobs again that were over and are not as they were."""
+        """Run jobs again that were over and whose reported state has changed."""
         again: set[int] = set()
         for job in range(self._state.size):
             if self._state.code[job] in OVER and self._runs_again(job, again):
@@ -194,7 +194,7 @@ class _Derivation:
     def _runs_again(self, job: int, again: set[int]) -> bool:
         code, status = self._state.code[job], self._status.get(job)
         if code == Code.PRUNED:
-            # It waits again once all that it was pruned for run again.
+            # It waits again once all jobs run again whose failures pruned it.
             bad = [parent for parent in self._state.parents[job] if self._state.code[parent] in BAD_ENDS]
             return bool(bad) and again.issuperset(bad)
         if status is None or status.state in _SAYS_NOTHING:
@@ -204,11 +204,11 @@ class _Derivation:
         return self._is_newer(job, status) or (status.state is JobState.SUCCEEDED) != (code == Code.SUCCEEDED)
 
     def _is_newer(self, job: int, status: JobStatus) -> bool:
-        """Whether a job ended once more than is known."""
+        """Return whether a job ended once more than is known."""
         return status.state in _ENDS and status.attempt > max(1, self._state.attempts[job])
 
     def lose(self) -> None:
-        """Give up attempts that the report does not have any more, or has newer ones of."""
+        """Lose attempts that are missing from the report, or that it has newer ones of."""
         state = self._state
         for job in list(state.active):
             status = self._status.get(job)
@@ -219,17 +219,17 @@ class _Derivation:
                 self._tell(Lost(j=job, a=state.attempts[job], why=why))
 
     def advance_all(self) -> None:
-        """Bring the jobs that the report names to their new states: those that ended first, by the time of it."""
+        """Bring the reported jobs to their new states: first those that ended, by the time of their ends."""
         for job, status in self._status.items():
             waits = self._state.code[job] in (Code.UNREADY, Code.READY)
             parents = (self._status.get(parent) for parent in self._state.parents[job])
             if waits and status.state in _GOES_ON and any(map(_is_bad, parents)):
-                # The workload manager went on in spite of what failed.
+                # The workload manager went on in spite of the failures.
                 self._pending(job, status)
 
         def place(item: tuple[int, JobStatus]) -> tuple[int, float, int]:
             job, status = item
-            # Of deleted jobs, children come before parents, which would prune them.
+            # Deleted children come before their parents, which would prune them.
             place = -job if status.state is JobState.DELETED else job
             return _RANK.get(status.state, 2), status.end or self._now, place
 
@@ -253,7 +253,7 @@ class _Derivation:
             self._take_back(job, "it waits again")
         elif code in ACTIVE or code in OVER:
             return
-        # An attempt that ended has its number for ever, whatever the service counts.
+        # An attempt that ended keeps its number, whatever number the service has for it.
         number = max(status.attempt, self._state.attempts[job] + 1)
         batch = f"{job}.{number}"
         at = min(status.start or self._now, status.end or self._now)
@@ -267,7 +267,7 @@ class _Derivation:
             self._tell(Started(j=job, a=self._state.attempts[job], host=status.host, at=at, t=at))
 
     def _ended(self, job: int, status: JobStatus) -> None:
-        """Tell the end of an attempt; a bad one is the job's last."""
+        """Record the end of an attempt; a bad one is the job's last."""
         if job not in self._state.undecided:
             begin = self._pending if status.start is None else self._running
             begin(job, status)
@@ -290,12 +290,12 @@ class _Derivation:
             self._tell(Ended(j=job, a=attempt, cause=Cause.CANCELLED, reason=status.reason, end=status.end))
 
     def _take_back(self, job: int, why: str) -> None:
-        """Undo the submission of an attempt that is no longer under way."""
+        """Undo the submission of an attempt that is no longer submitted or running."""
         attempt = (job, self._state.attempts[job])
         self._tell(Refused(b=self._state.active[job], why=why, jobs=(attempt,)))
 
     def finish(self) -> None:
-        """End a run that is over, and with it the jobs of which the report says nothing."""
+        """End a run that is over, and with it the jobs that are missing from the report."""
         state = self._state
         if self._report.state is JobState.DELETED and not state.cancelled:
             self._tell(Steer(who=self._known.who, act="cancel"))
@@ -324,12 +324,12 @@ class _Derivation:
 
 
 def _is_bad(status: JobStatus | None) -> bool:
-    """Whether a job is over and did not succeed."""
+    """Return whether a job is over and did not succeed."""
     return status is not None and status.state in TERMINAL and status.state is not JobState.SUCCEEDED
 
 
 def _end_of(job: int, attempt: int, status: JobStatus, now: float) -> Ended:
-    """How an attempt ended, as far as the report says."""
+    """Return how an attempt ended, by the fields of the report."""
     cause = None
     if status.state is not JobState.SUCCEEDED:
         cause = status.cause or (Cause.EXIT if status.signal is None else Cause.SIGNAL)

@@ -1,4 +1,4 @@
-"""Makes a whole service of an executor: the run is driven by a detached engine of its own."""
+"""Engine service: makes a whole service of an executor, with a detached engine that drives each run."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from longshore.model.workflow.workflow import Workflow
 
 _BEGIN_S: Final = 60.0
-"""How long an engine may take to begin: reading a million jobs takes a while."""
+"""Time that an engine may take to begin: reading a million jobs takes a while."""
 MOST_FRUITLESS: Final = 3
 """Lives that may die in a row without achieving anything."""
 
@@ -82,14 +82,14 @@ class EngineService(
         return iter(())
 
     def request_problems(self, request: Request, source: str, settings: Mapping[str, Any]) -> Iterator[Problem]:
-        """Return what of a request can never be granted, as far as that is known. Nothing by default.
+        """Return problems with a request that can never be granted. None by default.
 
         Parameters
         ----------
         request
             The request.
         source
-            What asks for it, for messages, such as ``requestMemory=8G``.
+            Origin of the request, for messages, such as ``requestMemory=8G``.
         settings
             Those of `executor`.
         """
@@ -105,7 +105,7 @@ class EngineService(
         return self._begin(run, "submit")
 
     def resume(self, run: RunPaths, *, take_over: bool = False, force: bool = False) -> Submission | None:
-        """Start another engine for a run whose engine died, or, to take it over, seems to live."""
+        """Start another engine for a run whose engine died, or, with `take_over`, seems to live."""
         if take_over:
             end_engine_here(run)
         else:
@@ -117,7 +117,7 @@ class EngineService(
         return self._begin(run, "take-over" if take_over else "resume")
 
     def restart(self, run: RunPaths, changes: RestartChanges) -> Submission:
-        """Start an engine that runs again what did not succeed."""
+        """Start an engine that runs the jobs again that did not succeed."""
         self._refuse_if_alive(run)
         end = self._finished(run)
         if end and end.state == JobState.SUCCEEDED and not changes.from_labels:
@@ -125,7 +125,7 @@ class EngineService(
         self._refuse_if_elsewhere(run)
         if changes.set:
             self._refuse_beyond(run, changes.set)
-        # What was ordered before was meant for the submission that is over.
+        # Earlier interventions were meant for the submission that is over.
         interventions.discard(run)
         selection = changes.selection
         order = interventions.Order(
@@ -140,17 +140,17 @@ class EngineService(
         try:
             return self._begin(run, "restart")
         except SubmissionRefusedError:
-            # It was refused, and is not to happen later behind anybody's back.
+            # It was refused, and must not happen later without the user's knowledge.
             path.unlink(missing_ok=True)
             raise
 
     def cancel(self, run: RunPaths, selection: JobSelection) -> CancelOutcome:
-        """Leave the order, and see to it that there is an engine to take it."""
+        """Write a cancel intervention, and ensure that an engine takes it."""
         active = self._count_active(run)
         if self._finished(run):
             return CancelOutcome(ended=0)
         if not self.is_alive(run):
-            # No order is left behind that would be obeyed by whoever takes the run over.
+            # An order left behind would be carried out by the next process that takes the run over.
             self._refuse_if_elsewhere(run)
         order = interventions.Order(
             who=user_name(),
@@ -165,7 +165,7 @@ class EngineService(
             if self.is_alive(run):
                 time.sleep(_POLL_S)
             elif self._finished(run):
-                # It came to its end of itself before the order was taken.
+                # The run ended by itself before the intervention was taken.
                 interventions.discard(run)
             elif begun == MOST_FRUITLESS:
                 _refuse_if_fruitless(run)
@@ -175,7 +175,7 @@ class EngineService(
         return CancelOutcome(ended=active)
 
     def steer(self, run: RunPaths, intervention: Intervention) -> bool:
-        """Leave the order, and wait until a living engine has taken it; where there is none, the next one will."""
+        """Write an intervention, and wait until a live engine has taken it; without one, the next engine will."""
         if end := self._finished(run):
             raise SubmissionRefusedError(
                 f"there is nothing to {intervention.act}: '{run.root}' is {end.state}", hint="'restart' runs it again."
@@ -208,19 +208,19 @@ class EngineService(
         return has_engine_here(run) or beats_elsewhere(run)
 
     def log_locator(self, run: RunPaths) -> LogLocator | None:
-        """Return where logs are, if the user chose their directories."""
+        """Return the locator of logs, if the user chose their directories."""
         from longshore.engine.rundir.log_paths import places_of
 
         return places_of(run)
 
     def ping(self, ctx: Context) -> PingReport:
-        """Return what the executor's probe finds. A service whose executor has none should implement this method."""
+        """Return the report of the executor's probe. A service whose executor has none should implement this method."""
         report = probe_resources(self.executor(ctx.settings.get("executor", {})))
         return msgspec.structs.replace(report, service=self.name)
 
     def drive(self, run: RunPaths, by: str, *, clock: Clock | None = None) -> JobState:
-        """Be the engine, in the foreground, until nothing of the run can move any more."""
-        # The engine proper is imported by the one process that is one; a command that asks for a status is not.
+        """Run the engine in the foreground until nothing of the run can move any more."""
+        # Only the engine's own process imports the engine; a command that asks for a status does not.
         from longshore.engine.run.loop import Engine, Superseded
 
         with lock_run(run, anew=by == "take-over"):
@@ -259,7 +259,7 @@ class EngineService(
         )
 
     def start_engine(self, run: RunPaths, by: str) -> str:
-        """Start an engine, and say where it runs.
+        """Start an engine, and return where it runs.
 
         Raises
         ------
@@ -287,12 +287,12 @@ class EngineService(
             )
 
     def _refuse_beyond(self, run: RunPaths, values: Mapping[str, str]) -> None:
-        """Do not have jobs ask for what they can never get."""
+        """Refuse requests of jobs that can never be granted."""
         from longshore.engine.policy.set_request import changed
 
         snapshot = read_snapshot(run)
         if snapshot is not None and snapshot.host != host_name():
-            # What there is elsewhere is not known here.
+            # The resources elsewhere are not known here.
             return
         said = " ".join(f"{key}={value}" for key, value in values.items())
         settings = engine_settings.read(run).executor
@@ -331,13 +331,13 @@ class EngineService(
 
 
 def engine_command(run: RunPaths) -> list[str]:
-    """What is the engine of a run, but for why it is begun; it says as much as we were told to say."""
-    # -P: what lies in the run directory must not pass for a module.
+    """Return the command of a run's engine, without the reason why it begins; its log level is that of this process."""
+    # -P: files in the run directory must not pass for modules.
     return [sys.executable, "-P", "-m", "longshore", *_talkative(), "drive", str(run.root)]
 
 
 def _talkative() -> list[str]:
-    """Options for what is to say more than usual."""
+    """Return log options for the loggers that this process logs in more detail than usual."""
     told = [
         (name, logger.level)
         for name, logger in sorted(logging.root.manager.loggerDict.items())
@@ -349,11 +349,11 @@ def _talkative() -> list[str]:
 
 _POLL_S: Final = 0.02
 _TAKEN_S: Final = 10.0
-"""How long an order is waited for; an engine on another host, or one whose disk is full, takes it later."""
+"""Time to wait for an intervention to be taken; an engine on another host, or with a full disk, takes it later."""
 
 
 def _refuse_if_fruitless(run: RunPaths) -> None:
-    """Do not begin engine after engine that dies at once."""
+    """Refuse to begin another engine after several that died at once."""
     number = fruitless_lives(run.journal)
     if number >= MOST_FRUITLESS:
         words = last_words(run)
@@ -367,10 +367,10 @@ def _refuse_if_fruitless(run: RunPaths) -> None:
 def _wait_for_life(run: RunPaths, process: subprocess.Popen[bytes], before: int, said: int) -> None:
     deadline = time.monotonic() + _BEGIN_S
     while True:
-        # Asked before its life is looked for: that of a small run may be over in between.
+        # Polled before its life is looked for: that of a small run may be over in between.
         over = process.poll() is not None
         if len(lives(run.journal)) > before:
-            # It goes on without us, as it should; `Popen` would complain about that.
+            # The engine goes on without this process, as it should; `Popen` would complain about that.
             process.returncode = 0
             return
         if over or time.monotonic() > deadline:
@@ -387,7 +387,7 @@ def _wait_for_life(run: RunPaths, process: subprocess.Popen[bytes], before: int,
 def _teller(clock: Clock) -> Callable[[str], None]:
     def say(line: str) -> None:
         # Standard error is the engine's log; see `start_detached`.
-        # The engine must not die of what it cannot say: the disk that is full may be the one its log is on.
+        # The engine must not die of a failed log write: its log may be on the full disk.
         with suppress(OSError):
             sys.stderr.write(f"{timestamp(clock.now())} {line}\n")
             sys.stderr.flush()

@@ -1,4 +1,4 @@
-"""Asks a service for what it may be able to do, and says which capability a command lacks."""
+"""Calls optional capabilities of a service, with a default for each, and names the one that a command lacks."""
 
 from __future__ import annotations
 
@@ -30,21 +30,12 @@ Capability = TypeVar("Capability")
 
 
 def require_capability(service: WmsService, capability: type[Capability], what: str) -> Capability:
-    """The service as what a command needs.
-
-    Parameters
-    ----------
-    service
-        The service.
-    capability
-        What it must be able to do.
-    what
-        The same for the message, such as ``restart runs``.
+    """Return the service as a capability; `what` is its use for the error message, such as ``restart runs``.
 
     Raises
     ------
     SubmissionRefusedError
-        It cannot do that.
+        The service lacks the capability.
     """
     if isinstance(service, capability):
         return service
@@ -52,7 +43,7 @@ def require_capability(service: WmsService, capability: type[Capability], what: 
 
 
 def event_source(service: WmsService) -> EventSource:
-    """What tells the events of the runs of a service: itself, or what derives them from its reports."""
+    """Return the event source of a service's runs: the service, or one that derives events from its reports."""
     if isinstance(service, EventSource):
         return service
     # Imported here: few services need it.
@@ -63,7 +54,7 @@ def event_source(service: WmsService) -> EventSource:
 
 
 def is_alive(service: WmsService, run: RunPaths) -> bool | Unreachable:
-    """Whether something still moves a run, as far as its service knows."""
+    """Return whether a run is live: by the service's probe, else by its report or its events."""
     if isinstance(service, LivenessProbe):
         return service.is_alive(run)
     if not read_card(run).submissions:
@@ -84,35 +75,35 @@ def is_alive(service: WmsService, run: RunPaths) -> bool | Unreachable:
 
 
 def recovered_submission(service: WmsService, run: RunPaths) -> Submission | None:
-    """A submission that arrived and was not recorded; see `Recoverable.recover`."""
+    """Return a submission that arrived and was not recorded; see `Recoverable.recover`."""
     return service.recover(run) if isinstance(service, Recoverable) else None
 
 
 def journal_is_complete(service: WmsService, run: RunPaths) -> bool:
-    """Whether readers may read the journal instead of asking the service for events."""
+    """Return whether readers may read the journal instead of asking the service for events."""
     return service.journal_is_complete(run) if isinstance(service, PartialJournal) else True
 
 
 def log_locator(service: WmsService, run: RunPaths) -> LogLocator | None:
-    """Where the logs of a run are now, if not at `RunPaths.log_of`."""
+    """Return the locator of a run's logs; ``None`` if they are at `RunPaths.log_of`."""
     return service.log_locator(run) if isinstance(service, LogLocating) else None
 
 
 def log_directories(service: WmsService, workflow: Workflow) -> Iterable[str]:
-    """Directories that must be there before jobs write to them."""
+    """Return directories that must exist before jobs write to them."""
     return service.log_directories(workflow) if isinstance(service, LogDirectories) else ()
 
 
 def status_lines(service: WmsService, run: RunPaths) -> tuple[str, ...]:
-    """Facts on the controller of a run, a line each."""
+    """Return facts on the controller of a run, a line each."""
     return service.status_lines(run) if isinstance(service, StatusLines) else ()
 
 
 def launcher_line(service: WmsService, settings: Mapping[str, Any]) -> str:
-    """What the service puts in front of the command of a job; empty for nothing."""
+    """Return the launcher that the service puts before the command of a job; empty for none."""
     return service.launcher_line(settings) if isinstance(service, LauncherLine) else ""
 
 
 def backend_options(service: WmsService, text: str) -> Mapping[str, Any]:
-    """Keys and values that options of the workload manager stand for; empty where the service takes none."""
+    """Return keys and values that options of the workload manager stand for; empty where the service takes none."""
     return service.backend_options(text) if isinstance(service, BackendOptions) else {}

@@ -1,1 +1,1 @@
-"""Which job starts next."""
+"""Scheduling: which ready job starts next, within limits, pools and lanes."""

@@ -1,7 +1,7 @@
-"""Turns what jobs say of limits and categories into what each takes of them, and the limits into pools; pure.
+"""Concurrency limits and job categories (``concurrencyLimits``, ``maxJobs``): pools from which jobs take; pure.
 
-A limit counts the jobs of all of a user's runs at a site, a category those of one run. Both are pools from which a job
-takes as it is handed over and to which it gives back when it is over, as it does with processors.
+A limit counts the jobs of all of a user's runs at a site, a category those of one run. A job takes from both pools when
+it is submitted and gives back when it is over, as it does with processors.
 """
 
 from __future__ import annotations
@@ -19,23 +19,18 @@ if TYPE_CHECKING:
     from longshore.model.workflow.workflow import Workflow
 
 _CATEGORY: Final = "category:"
-"""Goes before the name of a category; no limit has a colon in its name."""
+"""Prefix of a category's name; no limit has a colon in its name."""
 
 
 def unbounded(workflow: Workflow, settings: Mapping[str, Any]) -> Iterator[Problem]:
-    """A note per limit or category that jobs name and nobody gives a number.
+    """Yield a note per limit or category that jobs name and no setting gives a number.
 
-    Parameters
-    ----------
-    workflow
-        The jobs.
-    settings
-        The settings of the engine to be.
+    `settings` are the future `EngineSettings`, by field name.
     """
     limits, categories = settings.get("concurrency_limits", {}), settings.get("max_jobs", {})
     said: dict[str, None] = {}
     for profile in {id(job.settings): job.settings for job in workflow}.values():
-        # BPS names this one for every final job, and so nobody may have meant anything by it.
+        # BPS names this one for every final job, so that the user may not have meant a limit.
         meant = [name for name in profile.concurrency if (profile.label, name) != (FINAL_LABEL, "db_limit")]
         said |= dict.fromkeys(f"concurrencyLimits: {{{name}: N}}" for name in meant if name not in limits)
         if profile.category and profile.category not in categories:
@@ -45,23 +40,23 @@ def unbounded(workflow: Workflow, settings: Mapping[str, Any]) -> Iterator[Probl
 
 
 class Bounds:
-    """What keeps jobs back beside the resources of the machine.
+    """Limits and categories that hold jobs back, beside the resources of the machine.
 
     Parameters
     ----------
     settings
-        What was fixed when the run was prepared.
+        Engine settings, fixed when the run was prepared.
     profiles
-        What jobs share, per profile.
+        The job profiles.
 
     Attributes
     ----------
     limits
-        The limits that jobs of this run name, with what other runs leave of them.
+        The limits that jobs of this run name, less the part that other runs use.
     categories
-        The categories that have a bound, under their names behind a prefix.
+        The categories with a limit, under their prefixed names.
     takes
-        What a job takes of both, per profile.
+        Amounts that a job takes of both, per profile.
     """
 
     def __init__(self, settings: EngineSettings, profiles: Sequence[JobSettings]) -> None:
@@ -76,17 +71,11 @@ class Bounds:
 
     @property
     def pools(self) -> tuple[Pool, ...]:
-        """Those that say anything."""
+        """Pools of limits and of categories that are not empty."""
         return tuple(pool for pool in (self.limits, self.categories) if pool.capacity)
 
     def full(self, wanted: Iterable[Mapping[str, int]]) -> list[str]:
-        """In words, which bounds have no room for what some jobs want.
-
-        Parameters
-        ----------
-        wanted
-            What each of them takes.
-        """
+        """Describe the limits and categories without room for some of the wanted amounts, one mapping per job."""
         names = dict.fromkeys(name for takes in wanted for name in takes)
         places = ((pool, name) for name in names for pool in self.pools if name in pool.capacity)
         return [self._words(pool, name) for pool, name in places if pool.free[name] <= 0]

@@ -1,4 +1,4 @@
-"""When a run will be over, and what its labels should ask for, as far as history can tell: pure."""
+"""Estimated end of a run (ETA), and resource advice per label, from the runtime history; pure."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from longshore.model.run.label_history import LabelHistory, quantile
 from longshore.model.workflow.request import MIB, Request, rounded
 
 _HYSTERESIS: Final = 16
-"""An estimate that moved by less than this part of the time that is left is not worth telling."""
+"""Smallest change of an estimate worth reporting, as a part of the time that is left."""
 
 
 class LabelWork(msgspec.Struct, frozen=True, kw_only=True):
-    """What is left to do of one label.
+    """Remaining work of one label.
 
     Attributes
     ----------
     open
-        Jobs that are not over, those that run included.
+        Jobs that are not over, including running ones.
     running
-        Those that run.
+        Running jobs.
     elapsed_s
-        Seconds that those that run have run, in all.
+        Seconds that the running jobs have run, summed.
     cpus
         Processors of a job.
     run_s
@@ -44,7 +44,7 @@ class LabelWork(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Eta(msgspec.Struct, frozen=True, kw_only=True):
-    """Seconds until a run is over: the best guess, and between what."""
+    """Seconds until a run is over: the best guess, and its range."""
 
     expected_s: float
     earliest_s: float
@@ -52,12 +52,12 @@ class Eta(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def eta(work: Iterable[LabelWork], cpus: float) -> Eta:
-    """How long the rest of a run takes when only resources limit it: that jobs wait for each other is left out.
+    """Estimate the rest of a run that only resources limit: dependencies between jobs are left out.
 
     Parameters
     ----------
     work
-        What is left, per label.
+        Remaining work per label.
     cpus
         Processors its jobs can have at once, or had on average.
     """
@@ -81,37 +81,32 @@ def _span(labels: list[tuple[LabelWork, float]], cpus: float) -> float:
 
 
 def told_anew(before: float | None, now: float, *, at: float) -> bool:
-    """Whether a moment of the end differs from the one told before by enough to tell it.
+    """Return whether a new estimate of the end differs from the reported one by enough to report it.
 
-    Parameters
-    ----------
-    before, now
-        The moments, on one clock.
-    at
-        What that clock shows.
+    Both are times on one clock, which now shows `at`; ``None`` means that none was reported.
     """
     return before is None or abs(now - before) * _HYSTERESIS > abs(now - at)
 
 
 class Advice(msgspec.Struct, frozen=True, kw_only=True):
-    """What a label asked for, used, and should ask for; ``None`` where there is nothing to go by.
+    """Measured use of a label's resources and the advised request; ``None`` where there are no measurements.
 
     Attributes
     ----------
     successes
         Successes that the means rest on, at most a hundred.
     asked
-        What it asked for.
+        The label's request.
     run_s
         Mean run time.
     memory_p50_b, memory_p95_b, memory_max_b
-        Memory that half, and nineteen of twenty, of its jobs did not go beyond, and the most any had.
+        Memory that 50 % and 95 % of its jobs did not exceed, and the most of any job.
     cpus_used
         Processors that were busy on average.
     memory_b
-        What to ask for: the most any job had and a tenth more, rounded up.
+        Memory to request: the most of any job plus the margin, rounded up.
     cpus
-        Processors to ask for.
+        Processors to request.
     """
 
     label: str
@@ -127,16 +122,9 @@ class Advice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def advice(history: LabelHistory, asked: Request, *, margin: float = 1.1) -> Advice:
-    """What a label should ask for, from what its successes took.
+    """Return the request to advise for a label, from the use of its successes.
 
-    Parameters
-    ----------
-    history
-        What is remembered of it.
-    asked
-        What it asks for.
-    margin
-        What the most that any job had is multiplied by.
+    `margin` multiplies the most memory of any job.
     """
     used = history.cpu_s / history.run_s if history.cpu_weight and history.run_s > 0 else None
     p50, p95 = quantile(history.memory_mib, 0.5), quantile(history.memory_mib, 0.95)

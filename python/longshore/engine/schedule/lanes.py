@@ -1,8 +1,8 @@
-"""Counts what runs and what waits per request, and says how far ahead of the slots jobs may be handed over.
+"""Lanes: counts running and waiting jobs per request, and limits how far ahead of the slots jobs are submitted.
 
 A lane is all the jobs of one request that a manager takes one after the other: as one ends the next takes its place,
-without the engine's answer. Its members need equal amounts, so what it holds of the pool is its slots, whoever is in
-them: a slot is the lane's until fewer are left than it has slots.
+without the engine's answer. Its members need equal amounts, so what it holds of the pool is its slots, whichever
+members are in them. A slot stays the lane's until the lane has fewer members than slots.
 """
 
 from __future__ import annotations
@@ -15,27 +15,27 @@ from longshore.model.workflow.request import Request
 
 NOTHING: Final[Mapping[str, int]] = {}
 _MOST_PER_SLOT = 16
-"""Members ahead per slot, however short they are: more would gain nothing, and be late for news."""
+"""Members ahead per slot, however short they are: more would gain nothing, and delay their events."""
 _SHORTEST_S = 1e-4
 _UNKNOWN_S = 3600.0
-"""Run time that is expected when something went wrong, which keeps the lane from being filled ahead for a while."""
+"""Run time expected after a failure, which keeps the lane from being filled ahead for a while."""
 _FORGET = 0.1
 """Weight of the newest run time, where it is not the longest."""
 
 
 class Lane:
-    """The jobs of one request that are handed over and not over.
+    """Submitted jobs of one request that are not over.
 
     Parameters
     ----------
     number
-        A name for it.
+        Number of the lane, which names it.
     amounts
-        What each of its members takes from the pool.
+        Amounts that each member takes from the pool.
     ahead
         Whether it may be filled ahead.
     bounds
-        What each of its members takes from other pools.
+        Amounts that each member takes from other pools.
     """
 
     def __init__(
@@ -51,21 +51,21 @@ class Lane:
         self.bounds = bounds
         self.ahead = ahead
         self.members = 0
-        """Jobs handed over, whether they run or wait."""
+        """Number of submitted jobs, running or waiting."""
         self.slots = 0
-        """How many of them may run; never more than there are."""
+        """Number of members that may run; never above `members`."""
         self.expected_s: float | None = None
         """Longest recent run time, fading; ``None`` before the first end."""
 
     def room_ahead(self, seconds: float) -> int:
-        """How many more may be handed over so that none is expected to wait longer than that."""
+        """Return how many more may be submitted with an expected wait of at most `seconds`."""
         if not self.ahead or self.expected_s is None:
             return 0
         depth = min(_MOST_PER_SLOT, seconds / max(self.expected_s, _SHORTEST_S))
         return int(self.slots * depth) - (self.members - self.slots)
 
     def learn(self, run_s: float | None) -> None:
-        """Take the run time of a member in; ``None`` is one that did not run to its end."""
+        """Learn the run time of a member; ``None`` for one that did not run to its end."""
         run_s = _UNKNOWN_S if run_s is None else run_s
         before = run_s if self.expected_s is None else min(self.expected_s, 1.0)
         self.expected_s = max(run_s, before + _FORGET * (run_s - before))
@@ -75,14 +75,14 @@ _NO_LANE: Final = Lane(-1, NOTHING, ahead=False)
 
 
 class Lanes:
-    """All lanes of a run, and the pool they share.
+    """All lanes of a run, and the pools that they share.
 
     Parameters
     ----------
     pool
-        What may be taken at once; ``None`` where the workload manager keeps count.
+        The resources that jobs take; ``None`` where the workload manager counts them.
     others
-        Pools that some jobs take from as well, each of other names: limits and categories.
+        Pools that some jobs take from as well, each with other names: limits and categories.
     """
 
     def __init__(self, pool: Pool | None, others: Sequence[Pool] = ()) -> None:
@@ -92,34 +92,26 @@ class Lanes:
         self._of: dict[int, Lane] = {}
         """Lane of every member."""
         self._alone: dict[int, Lane] = {}
-        """Lanes that jobs would be in which an earlier life handed over: its own ended with it."""
+        """Lanes whose requests fit jobs that an earlier life submitted: their own lanes ended with that life."""
         self.identities: dict[int, Identities] = {}
-        """Which ones of the pool's named resources each job has, of those that have any."""
+        """Identities of the pool's named resources that each job has."""
 
     def __len__(self) -> int:
-        """Jobs that are handed over and not over."""
+        """Return the number of submitted jobs that are not over."""
         return len(self._of) + len(self._alone)
 
     def __contains__(self, job: int) -> bool:
-        """Whether a job is handed over and not over."""
+        """Return whether a job is submitted and not over."""
         return job in self._of or job in self._alone
 
     def learn(self, request: Request, takes: Mapping[str, int] = NOTHING) -> Lane:
-        """The lane of a request.
-
-        Parameters
-        ----------
-        request
-            The request.
-        takes
-            What its jobs take from other pools.
-        """
+        """Return the lane of a request, made at its first use; `takes` are amounts from other pools."""
         bounds = [(pool, amounts) for pool in self._others if (amounts := pool.clamp(takes))]
         key = (request.key(), tuple(sorted(takes.items())) if bounds else ())
         if key not in self._lanes:
             amounts = request.amounts()
-            # Named resources may have identities, which are handed out to one job and not to whoever is next; and what
-            # is shared with other runs is not kept for a job that may come.
+            # Named resources may have identities, which one given job gets and not the next to start; and a resource
+            # shared with other runs is not kept for a job that may come.
             ahead = not request.resources and not bounds
             self._lanes[key] = Lane(
                 len(self._lanes),
@@ -130,25 +122,25 @@ class Lanes:
         return self._lanes[key]
 
     def full(self) -> bool:
-        """Whether nothing fits, whatever it asks: every job takes a processor."""
+        """Return whether no request fits: every job takes a processor."""
         return self.pool is not None and self.pool.free.get("cpus", 1) <= 0
 
     def fits(self, lane: Lane) -> bool:
-        """Whether one more slot of a lane is free right now."""
+        """Return whether one more slot of a lane is free right now."""
         return (self.pool is None or self.pool.fits(lane.amounts)) and self.within_bounds(lane)
 
     def within_bounds(self, lane: Lane) -> bool:
-        """Whether limits and categories let one more of a lane run right now."""
+        """Return whether limits and categories let one more job of a lane run right now."""
         return all(pool.fits(amounts) for pool, amounts in lane.bounds)
 
     def room_ahead(self, lane: Lane, seconds: float) -> int:
-        """How many more of a lane may be handed over ahead: none while it has slots that are somebody else's by now."""
+        """Return how many more of a lane may be submitted ahead: 0 while the pool is taken beyond its ceiling."""
         if self.pool is not None and any(self.pool.free[name] < 0 for name in lane.amounts):
             return 0
         return lane.room_ahead(seconds)
 
     def inherit(self, job: int, lane: Lane, identities: Identities = NO_IDENTITIES) -> None:
-        """Count a job that an earlier life handed over."""
+        """Count a job that an earlier life submitted."""
         self._alone[job] = lane
         if identities:
             self.identities[job] = identities
@@ -158,7 +150,7 @@ class Lanes:
             self.pool.hold(lane.amounts, identities)
 
     def start(self, job: int, lane: Lane) -> None:
-        """Give a lane one more member, and a slot for it."""
+        """Add a member to a lane, and a slot for it."""
         self._of[job] = lane
         lane.members += 1
         lane.slots += 1
@@ -168,12 +160,12 @@ class Lanes:
             self.identities[job] = identities
 
     def start_ahead(self, job: int, lane: Lane) -> None:
-        """Give a lane one more member, which waits for a slot it has."""
+        """Add a member to a lane, which waits for one of its slots."""
         self._of[job] = lane
         lane.members += 1
 
     def end(self, job: int, run_s: float | None) -> None:
-        """Take a job that is over, or taken back, out of its lane; its slot goes to the next if there is one."""
+        """Remove a job that is over, or taken back, from its lane; its slot goes to the next member if there is one."""
         before = self._alone.pop(job, None)
         amounts = before.amounts if before is not None else None
         lane = self._of.pop(job, None)

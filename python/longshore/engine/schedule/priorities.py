@@ -1,4 +1,4 @@
-"""Says how urgent batches are, and which of those that wait became more or less so; pure."""
+"""Priorities of batches at the workload manager: computes urgencies, finds waiting batches to reprioritise; pure."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from longshore.engine.state.job_codes import Code
 from longshore.engine.state.run_state import RunState
 
 _RELEVANT: Final = 0.1
-"""Part of the pressure told last by which it must have moved to be told again."""
+"""Smallest change worth sending, as a part of the pressure last sent."""
 _EVERY_S: Final = 30.0
-"""Least time between two changes of order: each costs the manager more than a question."""
+"""Least time between two reprioritisations: each costs the manager more than a query."""
 _MOST: Final = 100
-"""Batches that are told of at once, those first that moved most."""
+"""Most batches in one reprioritisation; those that moved most go first."""
 
 
 class Urgencies:
-    """How urgent each batch is, as the manager was told.
+    """Urgency of each batch, as last sent to the manager.
 
     Parameters
     ----------
     state
-        Where the run stands.
+        The state of the run.
     pressure_of
         Expected seconds of the longest chain that begins with a job.
     rest_s
@@ -38,22 +38,22 @@ class Urgencies:
         self._looked_at = -_EVERY_S
 
     def of(self, batch: str, jobs: Iterable[int], now: float) -> Urgency:
-        """The urgency of a batch that is handed over at this moment (seconds since the epoch)."""
+        """Return the urgency of a batch that is submitted at this moment (seconds since the epoch)."""
         pressure = max(map(self._pressure_of, jobs))
         self._told[batch] = pressure
         return Urgency(pressure_s=pressure, end_at=now + max(pressure, self._left_s()))
 
     def _left_s(self) -> float:
-        """Seconds until the run is over, the same for all batches: the longest chain among those that are there."""
+        """Return the seconds until the run is over: at least the longest chain that begins with an active job."""
         return max(self._rest_s(), max(map(self._pressure_of, self._state.active), default=0.0))
 
     def moved(self, elapsed: float, now: float) -> Mapping[str, Urgency]:
-        """The batches to tell the manager of anew; none where it was told a moment ago.
+        """Return the batches to reprioritise; empty until the least time between two changes is over.
 
         Parameters
         ----------
         elapsed
-            Seconds on a clock that never jumps.
+            Seconds on the monotonic clock.
         now
             This moment, in seconds since the epoch.
         """
@@ -61,7 +61,7 @@ class Urgencies:
             return {}
         self._looked_at = elapsed
         pressures = self._pressures()
-        # What an earlier life told is not known; it is taken to have been the same.
+        # Pressures sent by an earlier life are unknown; they are taken to have been the same.
         self._told = {batch: self._told.get(batch, pressure) for batch, pressure in pressures.items()}
         shares = {
             batch: abs(pressure - self._told[batch]) / max(self._told[batch], 1e-9)
@@ -78,7 +78,7 @@ class Urgencies:
         return urgencies
 
     def _pressures(self) -> dict[str, float]:
-        """The largest pressure among the waiting members of each batch."""
+        """Return the largest pressure among the waiting members of each batch."""
         found: dict[str, float] = {}
         code = self._state.code
         for job, batch in self._state.active.items():

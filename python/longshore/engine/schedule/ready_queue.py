@@ -1,7 +1,7 @@
-"""The jobs that could start, in order of priority and pressure, in one bucket per rounded request.
+"""Ready queue: the jobs that could start, by priority and pressure (critical path), in a bucket per rounded request.
 
-Only the head of a bucket is looked at: its jobs ask for much the same, so that when the head does not fit the others
-are not worth a look. The cost of choosing a job grows with the number of buckets, which rounding keeps small, and not
+Only the head of a bucket is tried: its jobs have similar requests, so that when the head does not fit the others need
+not be tried. The cost of choosing a job grows with the number of buckets, which rounding keeps small, and not
 with the number of jobs.
 """
 
@@ -21,7 +21,7 @@ _Entry: TypeAlias = tuple[float, float, int]
 def pressures(
     children: Sequence[Sequence[int]], expected_s: Callable[[int], float], barriers: Barriers | None = None
 ) -> list[float]:
-    """Pressure of every job: its own expected run time and that of the longest chain behind it, in seconds.
+    """Compute the pressure of every job: seconds of its own expected run time and of the longest chain behind it.
 
     Parameters
     ----------
@@ -30,11 +30,11 @@ def pressures(
     expected_s
         Expected run time of a job, in seconds.
     barriers
-        What else jobs wait for; those that begin a group come after all of the group before it.
+        Barriers: jobs that begin a group count as children of all jobs of the group before it.
     """
     pressure = [0.0] * len(children)
     ends = barriers.behind if barriers else {}
-    # Of a barrier, the last job that ends its group is the first to ask, and all behind it are known by then.
+    # The last job that ends a barrier's group is the first to ask, and all jobs behind it are known by then.
     of_barrier: dict[int, float] = {}
     for job in range(len(children) - 1, -1, -1):
         behind = 0.0
@@ -70,7 +70,7 @@ class ReadyQueue:
         return self._size
 
     def pressure_of(self, job: int) -> float:
-        """The pressure of a job, queued or not."""
+        """Return the pressure of a job, queued or not."""
         return self._pressure[job]
 
     def push(self, job: int, bucket: Hashable) -> None:
@@ -79,26 +79,20 @@ class ReadyQueue:
         self._size += 1
 
     def head(self, bucket: Hashable) -> int | None:
-        """The first job of a bucket, left where it is; ``None`` when the bucket is empty."""
+        """Return the first job of a bucket without removing it; ``None`` when the bucket is empty."""
         heap = self._buckets.get(bucket)
         return heap[0][2] if heap else None
 
     def best(self) -> int | None:
-        """The first job of all, whether it fits or not, left where it is."""
+        """Return the first job of all, whether it fits or not, without removing it."""
         return min(heap[0] for heap in self._buckets.values())[2] if self._buckets else None
 
     def buckets(self) -> Iterator[tuple[int, int]]:
-        """The first job of each bucket, and how many there are in it."""
+        """Yield the first job of each bucket, and the number of its jobs."""
         return ((heap[0][2], len(heap)) for heap in self._buckets.values())
 
     def pop(self, fits: Callable[[int, Hashable], bool]) -> tuple[int, Hashable] | None:
-        """Take the first job among the heads of the buckets that fit.
-
-        Parameters
-        ----------
-        fits
-            Whether a job, the head of a bucket, can be started right now.
-        """
+        """Remove and return the first job among the heads of buckets for which `fits` is true, and its bucket."""
         best: Hashable | None = None
         first: _Entry | None = None
         for bucket, heap in self._buckets.items():
@@ -107,7 +101,7 @@ class ReadyQueue:
         return None if first is None else (self.pop_head(best), best)
 
     def pop_head(self, bucket: Hashable) -> int:
-        """Take the first job of a bucket that is not empty."""
+        """Remove and return the first job of a bucket that is not empty."""
         heap = self._buckets[bucket]
         _, _, job = heappop(heap)
         if not heap:
@@ -116,7 +110,7 @@ class ReadyQueue:
         return job
 
     def reorder(self, pressure: Sequence[float]) -> None:
-        """Go by other pressures from here on."""
+        """Reorder the queue by new pressures."""
         self._pressure = pressure
         for bucket, heap in self._buckets.items():
             self._buckets[bucket] = again = [self._entry(job) for _, _, job in heap]

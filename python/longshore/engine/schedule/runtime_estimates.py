@@ -1,4 +1,4 @@
-"""How long jobs are expected to run: as long as last time, else as their label on average, else a guess; pure."""
+"""Runtime estimates: expected run time of a job from its last success, else its label's mean, else a guess; pure."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from typing import Final
 from longshore.model.run.label_history import averaged
 
 GUESS_S: Final = 1.0
-"""Expected run time of all jobs while nothing is known of any; then pressure is the number of jobs in a chain."""
+"""Expected run time of all jobs while none is known; then pressure is the number of jobs in a chain."""
 _RELEVANT: Final = 1.1
-"""Factor by which a mean must have moved for the order to be worked out anew."""
+"""Factor by which a mean must have moved before the queue is reordered."""
 _OFTEN: Final = 64
-"""Successes between two looks, at least, in a run that is large enough for the looks to cost anything."""
+"""Fewest successes between two checks, in a run that is large enough for the checks to cost anything."""
 
 
 class Estimates:
-    """Expected run time of every job of a run, and what the run teaches about it.
+    """Expected run time of every job of a run, updated from its successes.
 
     Parameters
     ----------
     label_of
         Index of the label per job.
     means
-        Mean run time in seconds, and its weight, per label; the weight is 0 where nothing is known.
+        Mean run time in seconds, and its weight, per label; the weight is 0 where no success is known.
     last_s
-        Seconds that a job took when it last succeeded, per job of which that is known.
+        Seconds that a job took when it last succeeded, per job with a known success.
     """
 
     def __init__(
@@ -45,27 +45,27 @@ class Estimates:
         self.settle()
 
     def label_s(self, label: int) -> float:
-        """Expected run time of a label's jobs, in seconds."""
+        """Return the expected run time of a label's jobs, in seconds."""
         if self._weight[label]:
             return self._mean[label]
         known = [mean for mean, weight in zip(self._mean, self._weight, strict=True) if weight]
         return sum(known) / len(known) if known else GUESS_S
 
     def expected_s(self, job: int) -> float:
-        """Expected run time of a job as of the last `settle`, in seconds."""
+        """Return the expected run time of a job as of the last `settle`, in seconds."""
         last = self._last_s.get(job)
         return self._used[self._label_of[job]] if last is None else last
 
     def learn(self, job: int, run_s: float) -> None:
-        """Take in that a job succeeded; failures teach nothing."""
+        """Learn the run time of a success; failures teach nothing."""
         label = self._label_of[job]
         self._mean[label], self._weight[label] = averaged(self._mean[label], self._weight[label], run_s)
         self._successes += 1
 
     def moved(self) -> bool:
-        """Whether some label's mean has moved by so much that the order should follow.
+        """Return whether some label's mean has moved by so much that the queue should be reordered.
 
-        Looks get rarer as a run goes on: what they cost in all stays a small part of what the run costs.
+        Checks get rarer as a run goes on: their total cost stays a small part of the cost of the run.
         """
         if self._successes < self._look_at:
             return False
@@ -77,5 +77,5 @@ class Estimates:
         )
 
     def settle(self) -> None:
-        """Expect from here on what was learnt up to now."""
+        """Expect from here on the run times learnt up to now."""
         self._used = [self.label_s(label) for label in range(len(self._mean))]

@@ -1,4 +1,4 @@
-"""What the engine does next, given where the run stands: pure, so that a million jobs run under a simulated clock."""
+"""Scheduler: decides which jobs the engine starts, retries or fails next; pure, so that tests simulate the clock."""
 
 from __future__ import annotations
 
@@ -23,44 +23,44 @@ from longshore.model.workflow.request import Request, rounded
 
 _READY = int(Code.READY)
 _ONE_AT_A_TIME = 64
-"""Starts decided in one round, so that ends are not kept waiting behind a long row of starts."""
+"""Starts decided in one round, so that ends do not wait behind many starts."""
 
 _LOOK_PAST = 64
-"""Jobs with other requests of the same bucket that filling an array looks past."""
+"""Jobs with other requests in the same bucket that filling an array skips at most."""
 
 
 class _Asked(msgspec.Struct, frozen=True, gc=False):
-    """A request as the scheduler sees it."""
+    """A request with its bucket and lane."""
 
     request: Request
     bucket: Hashable
-    """The same for requests that are much alike."""
+    """Key that similar requests share."""
     lane: Lane
-    """The jobs of just this request that are handed over, and what each of them takes from the pool."""
+    """Lane of exactly this request."""
 
 
 class SchedulerProfile(msgspec.Struct, frozen=True, kw_only=True):
-    """What the scheduler knows of the jobs of one profile."""
+    """Scheduling settings of the jobs of one profile."""
 
     request: Request = Request()
     rules: RetryRules = RetryRules()
     priority: float = 0.0
-    """Goes before the length of what waits behind a job."""
+    """Priority, which goes before pressure."""
     kind: Hashable = None
-    """What must be the same for all jobs of a batch, beside the request."""
+    """Key that all jobs of a batch share, beside the request."""
     takes: Mapping[str, int] = NOTHING
-    """What a job takes of limits and categories."""
+    """Amounts that a job takes of limits and categories."""
     max_batch: Callable[[], int] | None = None
-    """Members of one batch; ``None`` is as many as the executor's limits say."""
+    """Most members of one batch; ``None`` means the executor's limit."""
 
 
 class Scheduler:
-    """Chooses what starts, within pools and limits.
+    """Chooses the jobs to start, within pools and limits.
 
     Parameters
     ----------
     state
-        The state of the run; changed by nobody but its owner, who applies what is decided here as events.
+        The state of the run; changed only by its owner, who applies the decisions as events.
     profiles
         The profiles of the jobs.
     profile_of
@@ -68,11 +68,11 @@ class Scheduler:
     lanes
         The pools, and the jobs that take from them.
     limits
-        How many may be handed over.
+        Limits of the workload manager on submitted jobs.
     tag
-        Unique beginning of the tags of this life's batches.
+        Unique prefix of the tags of this life's batches.
     estimates
-        How long jobs are expected to run; without it, all alike.
+        Expected run times of jobs; without it, all are equal.
     """
 
     def __init__(
@@ -91,13 +91,13 @@ class Scheduler:
         self._profiles = profiles
         self._profile_of = profile_of
         self.limits = limits
-        """What the manager takes; its owner changes it as the manager's mind changes."""
+        """Limits that the workload manager sets; the owner replaces them when they change."""
         self._tag = tag
         self._batches = 0
         self._waiting = 0
-        """Jobs handed over and not yet running, those of this round included."""
+        """Jobs submitted and not yet running, including those of this round."""
         self.more = False
-        """Whether the newest round ended before all that fits was started."""
+        """Whether the newest round ended before all jobs that fit were started."""
         self.estimates = estimates or Estimates(state.labels)
         self._queue = ReadyQueue(
             pressures(state.children, self.estimates.expected_s, state.barriers),
@@ -105,13 +105,13 @@ class Scheduler:
         )
         self._later: list[tuple[float, int]] = []
         self._reads_history = True
-        """Whether what became ready did so in an earlier life."""
+        """Whether the newly ready jobs come from the replay of an earlier life."""
         self._valve = Valve(state, state.labels)
         self._lanes = lanes
         self._asked: dict[Hashable, _Asked] = {}
         self._by_profile = [self._learn(profile.request, profile) for profile in profiles]
         self._waiting_alike: Counter[Hashable] = Counter()
-        """As `_waiting`, per bucket; counted only where there is a limit to it."""
+        """As `_waiting`, per bucket; counted only where it is limited."""
         state.newly_inactive = []
         for job in state.active:
             self._lanes.inherit(job, self._asked_of(job).lane, state.identities.get(job, NO_IDENTITIES))
@@ -120,20 +120,20 @@ class Scheduler:
         return self._profiles[self._profile_of[job]]
 
     def request_of(self, job: int) -> Request:
-        """The request of a job's next attempt."""
+        """Return the request of a job's next attempt."""
         return self.state.requests.get(job) or self.first_request_of(job)
 
     def first_request_of(self, job: int) -> Request:
-        """The request of a job's first attempt: what somebody set, else that of its profile."""
+        """Return the request of a job's first attempt: the one that was set, else that of its profile."""
         return self.state.set_requests.get(job) or self._profile(job).request
 
     def coming_request_of(self, job: int) -> Request:
-        """What somebody changes who sets something of a job: what others have set counts, from whenever it holds."""
+        """Return the request that a new intervention changes: it includes earlier ones that take effect later."""
         later = self.state.later_sets.get(job)
         return (later[-1].request if later else None) or self.first_request_of(job)
 
     def judgements(self) -> list[Retry | Failed]:
-        """What becomes of the jobs that ended badly."""
+        """Decide about the jobs that ended badly."""
         state = self.state
         return [
             judge(
@@ -162,14 +162,14 @@ class Scheduler:
         )
 
     def starts(self, now: float, *, at_most: int | None = None) -> list[Submitting]:
-        """The batches to hand over now, best first; the caller makes them durable, applies them and hands them over.
+        """Return the batches to submit now, best first; the caller makes them durable, applies them and submits them.
 
         Parameters
         ----------
         now
             This moment, in seconds since the epoch.
         at_most
-            How many; ``None`` for any number.
+            Most batches to return; ``None`` for any number.
         """
         self._settle()
         self._take_in(now)
@@ -178,7 +178,7 @@ class Scheduler:
                 self._enqueue(job)
         self._follow_estimates()
         if not self._queue:
-            # Ten thousand may wait at the manager, and are not counted four times a second for nothing.
+            # Ten thousand may wait at the manager, and are not counted four times a second in vain.
             self.more = False
             return []
         self._count_waiting()
@@ -193,27 +193,27 @@ class Scheduler:
         return batches
 
     def lane(self, request: Request, job: int) -> tuple[str | None, int]:
-        """The name of the lane of a job with a request and its slots; no name where nothing is handed over ahead."""
+        """Return the name and the slots of the lane of a job's request; no name where nothing is submitted ahead."""
         lane = self._learn(request, self._profile(job)).lane
         return (lane.name, lane.slots) if self.limits.look_ahead_s and lane.ahead else (None, 0)
 
     def pressure_of(self, job: int) -> float:
-        """Expected seconds of the longest chain of jobs that begins with this one."""
+        """Return the expected seconds of the longest chain of jobs that begins with this one."""
         return self._queue.pressure_of(job)
 
     def finish(self) -> Finished | None:
-        """The last event of the run, once nothing can move any more."""
+        """Return the last event of the run, once nothing can move any more."""
         state = self.state
         if not state.over or state.finished:
             return None
         return Finished(state=state.overall())
 
     def next_wake(self) -> float | None:
-        """When a retry that waits comes due, on the clock of `starts`."""
+        """Return when the next waiting retry comes due, on the clock of `starts`; ``None`` without any."""
         return self._later[0][0] if self._later else None
 
     def wanted(self, now: float) -> dict[str, int]:
-        """What all that runs or is ready would take of the pool at once."""
+        """Return the amounts that all running and ready jobs would take of the pool at once."""
         if self.pool is None:
             return {}
         self._settle()
@@ -225,13 +225,13 @@ class Scheduler:
         return {name: min(amount, self.pool.capacity[name]) for name, amount in wanted.items()}
 
     def next_wanted(self, now: float) -> dict[str, int]:
-        """What the first job that is ready takes of the pool; nothing when none is ready."""
+        """Return the amounts that the first ready job takes of the pool; empty when none is ready."""
         self._take_in(now)
         job = self._queue.best()
         return {} if job is None else dict(self._asked_of(job).lane.amounts)
 
     def wanted_of(self, pool: Pool, now: float) -> tuple[dict[str, int], dict[str, int]]:
-        """What all that runs or is ready would take of one of the other pools at once, and one job of each kind."""
+        """Return the demand on another pool: of all running and ready jobs at once, and the most of one ready job."""
         self._settle()
         self._take_in(now)
         wanted, one = pool.taken, dict[str, int]()
@@ -243,7 +243,7 @@ class Scheduler:
         return {name: min(amount, pool.capacity[name]) for name, amount in wanted.items()}, one
 
     def kept_back(self) -> list[Mapping[str, int]]:
-        """What the first jobs of each kind take that limits or categories keep back."""
+        """Return the amounts of limits and categories that the first jobs of buckets wait for."""
         lanes = [self._asked_of(job).lane for job, _ in self._queue.buckets()]
         return [takes for lane in lanes if not self._lanes.within_bounds(lane) for _, takes in lane.bounds]
 
@@ -271,7 +271,7 @@ class Scheduler:
         return self._batch_of(jobs, asked)
 
     def _starts_ahead(self) -> list[Submitting]:
-        """Batches of those that come next, for lanes whose members are short: they start as those before them end."""
+        """Return batches to submit ahead, in lanes with short members: they start as those before them end."""
         batches: list[Submitting] = []
         while (first := self._queue.best()) is not None:
             asked = self._asked_of(first)
@@ -289,7 +289,7 @@ class Scheduler:
         return batches
 
     def _is_next(self, asked: _Asked) -> bool:
-        """Whether the first job of all asks for just this."""
+        """Return whether the first job of all has exactly this request."""
         job = self._queue.best()
         return job is not None and self._asked_of(job) is asked
 
@@ -313,11 +313,11 @@ class Scheduler:
         return None
 
     def _is_stale(self, job: int, bucket: Hashable) -> bool:
-        """Whether a job was cancelled or held since it was queued, or queued again with another request."""
+        """Return whether a job was cancelled, held, or queued again with another request since it was queued."""
         return self.state.code[job] != _READY or job in self._lanes or self._asked_of(job).bucket != bucket
 
     def _pop_alike(self, asked: _Asked, most: int) -> list[int]:
-        """Take jobs that ask for exactly the same, best first, past some that ask for nearly that."""
+        """Remove and return jobs with exactly the same request, best first, skipping some with similar ones."""
         jobs: list[int] = []
         passed: list[int] = []
         while len(jobs) < most and len(passed) < _LOOK_PAST and (job := self._queue.head(asked.bucket)) is not None:
@@ -339,11 +339,11 @@ class Scheduler:
     def _fits(self, job: int, bucket: Hashable) -> bool:
         if not self._allowed(bucket):
             return False
-        # One that is cancelled must not hide those behind it, however large it is.
+        # A cancelled job must not hide those behind it, however large it is.
         return self._lanes.fits(self._asked_of(job).lane) or self._is_stale(job, bucket)
 
     def _allowed(self, bucket: Hashable) -> bool:
-        """Whether one more of a bucket may be handed over, wherever it fits."""
+        """Return whether the manager's limits allow one more job of a bucket, wherever it fits."""
         if self._valve.closed:
             return False
         limits = self.limits
@@ -365,7 +365,7 @@ class Scheduler:
             self._waiting_alike[asked.bucket] += 1
 
     def _settle(self) -> None:
-        """Return what jobs hold that are not active any more."""
+        """Return the resources of jobs that are no longer active."""
         left, self.state.newly_inactive = self.state.newly_inactive, []
         for job, run_s in left or ():
             self._lanes.end(job, run_s)
@@ -373,11 +373,11 @@ class Scheduler:
     def _take_in(self, now: float) -> None:
         state = self.state
         freed, state.newly_ready = state.newly_ready, []
-        # A history read back names a job once for every time it became ready.
+        # A replayed history names a job once for every time it became ready.
         for job in dict.fromkeys(freed):
             due = state.not_before.get(job) if state.not_before else None
             if due is not None:
-                # Nobody waits longer than was meant, whatever the time of day has come to be since.
+                # No retry waits longer than intended, even if the time of day has jumped since.
                 delay = state.delays.get(job, due - now)
                 due = min(due, now + delay) if self._reads_history else now + delay
             if due is not None and due > now:
@@ -410,7 +410,7 @@ class Scheduler:
             amounts = ((name, min(rounded(amount), most[name])) for name, amount in lane.amounts.items())
             bucket: Hashable = (*amounts, *bounds)
         else:
-            # A manager that keeps count takes arrays of jobs, whose time is the same as well.
+            # A manager that counts resources takes arrays of jobs, which share one run time as well.
             rough = ((name, rounded(amount)) for name, amount in lane.amounts.items())
             bucket = (profile.kind, *rough, request.walltime_s, *bounds)
         self._asked[key] = asked = _Asked(request, bucket, lane)

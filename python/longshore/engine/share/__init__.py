@@ -1,1 +1,1 @@
-"""How the runs of a user share one machine."""
+"""Sharing of one machine, and of concurrency limits, among a user's runs."""

@@ -1,4 +1,4 @@
-"""Keeps a run's pool to its share of the machine: says what the run has and wants, and hears what the others do."""
+"""Pool share: negotiates a run's part of a shared pool by claims, and limits the pool to that part."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from longshore.world.clock import Clock
 from longshore.world.runs.claims import ClaimFile, claims_folder, limits_folder, lock_claims, other_claims
 
 _FRESH_S: Final = 10.0
-"""Time after which a claim that has not changed is written again, so that nobody takes its engine for stopped."""
+"""Age at which an unchanged claim is written again, so that other runs do not take its engine for stopped."""
 
 
 class Demand(msgspec.Struct, frozen=True, kw_only=True):
-    """What a run would like.
+    """Resources that a run would use.
 
     Attributes
     ----------
     wants
-        What all its jobs that run or are ready would take.
+        Amounts of all its running and ready jobs.
     next
-        What the next of them takes.
+        Amounts of its next job.
     rest_s
-        Seconds until it is expected to be over.
+        Seconds until its expected end.
     """
 
     wants: Mapping[str, int]
@@ -41,7 +41,7 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def demand_of(scheduler: Scheduler, history: RunHistory, now: float) -> Demand:
-    """What a run would like, as its scheduler and its history see it."""
+    """Compute a run's demand from its scheduler and its history."""
     cpus = scheduler.pool.capacity.get("cpus", 1) if scheduler.pool else 1
     return Demand(
         wants=scheduler.wanted(now), next=scheduler.next_wanted(now), rest_s=history.rest_s(scheduler.state, cpus)
@@ -49,37 +49,37 @@ def demand_of(scheduler: Scheduler, history: RunHistory, now: float) -> Demand:
 
 
 class SharedPlace(NamedTuple):
-    """Where runs agree on who has how much."""
+    """Folder in which runs negotiate over one set of resources."""
 
     folder: Path
-    """The folder of all claims."""
+    """Folder of all claims."""
     words: str
-    """What is shared, with its verb."""
+    """Name of the shared resources, with its verb, for messages."""
     every_s: float
-    """Time between two negotiations, at least."""
+    """Least seconds between two negotiations."""
 
 
 def this_machine() -> SharedPlace:
-    """Where the runs of this host share its resources."""
+    """Return the place where the runs of this host share its resources."""
     return SharedPlace(claims_folder(), "this machine is", 1.0)
 
 
 def job_limits() -> SharedPlace:
-    """Where runs share limits; a job that ends should not be followed by a long pause."""
+    """Return the place where runs share concurrency limits; its interval is short so that free slots are soon used."""
     return SharedPlace(limits_folder(), "limits on jobs that run at once are", 0.25)
 
 
 class PoolShare:
-    """The share of one run in what all runs share.
+    """Share of one run in a pool that several runs use.
 
     Parameters
     ----------
     claim
-        The run's mark and keeper.
+        Identity of the run and of its keeper.
     pool
-        What its jobs take from; kept to the run's share.
+        The pool that its jobs take from; limited to the run's share.
     place
-        Where runs agree.
+        Where runs negotiate.
     clock
         The time.
     say
@@ -95,22 +95,22 @@ class PoolShare:
         self._say = say
         self._due = 0.0
         self._most: dict[str, int] = {}
-        """The most that was taken of each resource since the claim was last made anew."""
+        """Most that was taken of each resource since the last negotiation."""
         self._claim = msgspec.structs.replace(claim, capacity=pool.capacity)
         self._written = -_FRESH_S
         self.others = 0
-        """Runs that share the machine, beside this one."""
+        """Number of other runs that share the pool."""
         self._file: ClaimFile | None = None
         try:
             self._file = ClaimFile(self._folder, claim.run)
         except OSError as error:
             self._share_nothing(error)
         else:
-            # Nothing is anybody's before it is claimed.
+            # Resources belong to a run only after it claimed them.
             pool.resize({})
 
     def turn(self, demand: Callable[[], Demand]) -> None:
-        """Once a second: take part in dividing the machine, and keep the pool to what comes of it."""
+        """Negotiate with other runs when it is due, and limit the pool to the share."""
         if self._file is None:
             return
         now = self._clock.elapsed()
@@ -125,29 +125,29 @@ class PoolShare:
             # Another run negotiates.
             return
         except OSError as error:
-            # With what was claimed before, a run goes on.
+            # A run continues with its earlier claim.
             if not self._claim.leased:
                 self._share_nothing(error)
 
     def note_starts(self) -> None:
-        """Say, before they start, what jobs will hold: should this engine die, others go by it."""
+        """Write the resources of jobs about to start to the claim, which others respect if this engine dies."""
         if self._file is None:
             return
         self._note_most()
         had = {name: these for name, these in self._pool.had.items() if these}
         more = any(amount > self._claim.holds.get(name, 0) for name, amount in self._most.items())
         if more or any(set(these) - set(self._claim.held.get(name, ())) for name, these in had.items()):
-            # On a full disk, others go by what was said last.
+            # On a full disk, others respect the earlier claim.
             with suppress(OSError):
                 self._write(self._file, msgspec.structs.replace(self._claim, holds=dict(self._most), held=had))
 
     @property
     def idle(self) -> bool:
-        """Whether the run has work, and others the machine."""
+        """Whether the run has work but no resources, because other runs use them."""
         return self.others > 0 and self._claim.idle_since is not None
 
     def release(self) -> None:
-        """Leave the machine to the others."""
+        """Leave the shared resources to the other runs."""
         if self._file is not None:
             self._file.release()
             self._file = None
@@ -159,7 +159,7 @@ class PoolShare:
         part = share_rules.shares([*others, claim], now)[claim.run]
         most = share_rules.room(others, claim)
         due = {name: min(part.get(name, 0), most[name]) for name in claim.capacity}
-        # What jobs hold is claimed until they end, but what they leave is not taken again: it is somebody else's.
+        # A job's resources are claimed until it ends, but not taken again after that: they belong to another run.
         leased = {name: max(held.get(name, 0), amount) for name, amount in due.items()}
         members = {}
         for name, everybody in self._pool.identities.items():
@@ -179,7 +179,7 @@ class PoolShare:
         claim = self._claim
         busy = any(held.values()) or not demand.next
         end_at = now + demand.rest_s
-        # What was taken at any time of the last second is wanted on: a job that ends is often followed by another.
+        # The most taken in the last interval stays wanted: a job that ends is often followed by another.
         wants = {name: max(amount, self._most.get(name, 0)) for name, amount in demand.wants.items()}
         return msgspec.structs.replace(
             claim,
@@ -208,7 +208,7 @@ class PoolShare:
         self.others = others
 
     def _share_nothing(self, error: OSError) -> None:
-        """Have it all for itself, for lack of a place to say otherwise."""
+        """Use the whole pool, because claims cannot be written."""
         self.release()
         self._pool.resize(self._pool.capacity, self._pool.identities)
         self._say(

@@ -1,4 +1,4 @@
-"""Divides a machine among the runs of one user: pure, so that all of them come to the same result."""
+"""Share rules: divide a machine among the runs of one user; pure, so that all runs compute the same result."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from typing import Final
 from longshore.model.run.claim import Claim
 
 PATIENCE_S: Final = 60.0
-"""Seconds that a run with work may have nothing, whatever the others' estimates say."""
+"""Longest time, in seconds, that a run with work waits without resources, whatever the others' estimates."""
 
 Amounts = Mapping[str, int]
 
 
 def shares(claims: Iterable[Claim], now: float) -> dict[str, dict[str, int]]:
-    """What each run should have, by run and resource.
+    """Compute the share of each run, by run and resource.
 
-    First every run gets what one job of its takes, those that have waited long before all others and the rest by
-    their ends, nearest first; then, in the order of their ends, each gets all it wants; what is left then goes to all
-    alike, so that a run that comes to want more need not wait for it.
+    First every run gets the amounts of one of its jobs: runs that have waited long go first, the rest by their expected
+    ends, nearest first. Then, in the order of their ends, each gets all it wants. What is left is spread evenly, so
+    that a run that comes to want more need not wait for it.
 
     Parameters
     ----------
     claims
-        What the runs that live say of themselves. Those of engines that are gone keep what they hold.
+        Claims of all runs. Runs whose engines are gone keep the resources that their jobs hold.
     now
-        What the clock shows that their times are of.
+        This moment, on the clock of the claims' times.
     """
     everybody = list(claims)
     living = sorted((claim for claim in everybody if claim.alive), key=lambda claim: (claim.end_at, claim.run))
@@ -46,15 +46,7 @@ def shares(claims: Iterable[Claim], now: float) -> dict[str, dict[str, int]]:
 
 
 def room(claims: Iterable[Claim], own: Claim) -> dict[str, int]:
-    """The most that a run can claim beside what others have claimed, by resource.
-
-    Parameters
-    ----------
-    claims
-        Those of the others.
-    own
-        The run's own.
-    """
+    """Return the most that a run can claim beside the claims of others, by resource."""
     others = list(claims)
     left = _total([*others, own])
     for claim in others:
@@ -64,18 +56,18 @@ def room(claims: Iterable[Claim], own: Claim) -> dict[str, int]:
 
 
 def members(everybody: Sequence[str], had: Iterable[str], taken: Iterable[str], amount: int) -> tuple[str, ...]:
-    """Which members of a resource a run claims: those it has, then those that no other claims.
+    """Choose the members of a resource that a run claims: those it has, then those that no other claims.
 
     Parameters
     ----------
     everybody
-        All that it knows of, in order.
+        All members that it knows, in order.
     had
-        Those its jobs have.
+        Members that its jobs have.
     taken
-        Those that others claim.
+        Members that others claim.
     amount
-        How many it may claim.
+        Number that it may claim.
     """
     kept = list(dict.fromkeys(had))
     free = [each for each in everybody if each not in kept and each not in set(taken)]
@@ -83,7 +75,7 @@ def members(everybody: Sequence[str], had: Iterable[str], taken: Iterable[str], 
 
 
 def _total(claims: Iterable[Claim]) -> dict[str, int]:
-    """What there is: as much of each resource as the run says that says most."""
+    """Return the total of each resource: the largest capacity that any run claims."""
     total: dict[str, int] = {}
     for claim in claims:
         for name, amount in claim.capacity.items():

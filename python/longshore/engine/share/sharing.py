@@ -1,4 +1,4 @@
-"""Keeps a run to its part of what the runs of one user share: the machine, and limits on jobs that run at once."""
+"""Sharing of a run with the user's other runs: keeps it to its share of the machine and of concurrency limits."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from longshore.world.clock import Clock
 
 
 class Sharing:
-    """What one run shares with others.
+    """Shares of one run in the machine and in concurrency limits.
 
     Parameters
     ----------
     claim
-        The run's mark and keeper.
+        Identity of the run and of its keeper.
     scheduler
-        What starts its jobs.
+        Starts its jobs.
     bounds
         The limits and categories of its jobs.
     history
-        What tells how long it will go on.
+        Estimates its end.
     machine
         Whether it shares the machine.
     clock
@@ -56,7 +56,7 @@ class Sharing:
             self._limits = PoolShare(claim, bounds.limits, job_limits(), clock=clock, say=say)
 
     def turn(self) -> Iterator[str]:
-        """Agree with the others on who has how much; yield why jobs wait because of it."""
+        """Negotiate shares with other runs; yield the reasons why jobs wait for them."""
         if self._machine:
             self._machine.turn(lambda: demand_of(self._scheduler, self._history, self._clock.now()))
             if self._machine.idle:
@@ -73,11 +73,11 @@ class Sharing:
         return Demand(wants=wants, next=following, rest_s=rest_s)
 
     def note_starts(self) -> None:
-        """Say, before they start, what jobs will hold."""
+        """Write the resources of jobs about to start to the claims."""
         for share in filter(None, (self._machine, self._limits)):
             share.note_starts()
 
     def release(self) -> None:
-        """Leave everything to the others."""
+        """Leave all shared resources to the other runs."""
         for share in filter(None, (self._machine, self._limits)):
             share.release()
