@@ -1,4 +1,4 @@
-"""The keeper of a run's local jobs: a program that the engine copies into the run directory, and that outlives it."""
+"""Keeper: the program that starts a run's local jobs, is copied into the run directory, and outlives the engine."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 PROGRAM: Final = "keeper.py"
-"""The file that is run; the others lie beside it."""
+"""File that is run; the others lie beside it."""
 FILES: Final = (
     "kernel.py",
     "environments.py",
@@ -20,6 +20,6 @@ FILES: Final = (
     "attempts.py",
     PROGRAM,
 )
-"""The files that the program consists of, that which is run last."""
+"""Files of the program, the one that is run last."""
 FOLDER: Final = Path(__file__).parent
-"""Where they are."""
+"""Folder of these files."""

@@ -1,4 +1,4 @@
-"""Starts attempts and reaps them: the part of the keeper that decides what happens when.
+"""Attempts: starts jobs' processes from orders, reaps them, and records their starts and ends.
 
 Like the keeper it knows nothing of Longshore, uses the standard library alone, and is copied into the run directory.
 Nothing is started before it is written down: `Attempts.choose` writes, `Attempts.start_chosen` starts.
@@ -21,7 +21,7 @@ if TYPE_CHECKING or __name__ != "attempts":
     from longshore.engine.keeper.scratch import Scratch
     from longshore.engine.keeper.spawner import Spawner, pair
 else:
-    # Beside the keeper, there is no package.
+    # The copy beside the keeper is not in a package.
     from environments import Environments
     from kernel import open_log, peak_memory, say_in_log, send
     from records import Records
@@ -39,19 +39,19 @@ if TYPE_CHECKING:
 
 _RESET = (signal.SIGPIPE, signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGXFSZ)
 _WAKE_S = 0.005
-"""How long the engine may be left asleep when no slot is waiting for it."""
+"""Longest delay before the engine is woken while no slot waits for it."""
 _MOST_THREADS = 4
 """Processes that are being started at once."""
 _TIDY_S = 0.05
-"""How long nothing may run before spare folders are removed."""
+"""Idle time before spare folders are removed."""
 
 
 class Attempts:
-    """Those that wait, are being started, or run.
+    """Attempts that wait, are being started, or run.
 
-    Nothing is started once the file `successor` is there: another engine has taken the place of the one whose orders
-    these are, which may have been suspended between its last look and the order. It is `near` when it lies on a file
-    system that never remembers wrongly that something is not there.
+    Nothing is started once the file `successor` exists. It means that another engine has replaced the one that gave
+    these orders, which may have been suspended between its last check and the order. The file is `near` on a file
+    system that never caches the absence of a file.
     """
 
     def __init__(
@@ -71,14 +71,14 @@ class Attempts:
         self.environments = Environments()
         self.scratch = Scratch(tmp, lambda name: self.environments.find(name, os.environ.get("PATH", os.defpath), "/"))
         self.starting: dict[tuple[int, int], int] = {}
-        """Attempts that are being started, each with the signal it gets as soon as it is there, or 0."""
+        """Attempts that are being started, each with the signal to send once it has started, or 0."""
         self.running: dict[int, tuple[int, int, float, str, str | None]] = {}
-        """Job, attempt, when it began, its temporary directory and its lane, by number of the process."""
+        """Job, attempt, start time, temporary directory and lane, by process number."""
         self.rows = Rows()
         self.chosen: list[tuple[str | None, MemberOrder]] = []
-        """Lane and attempt of what starts as soon as the record that says so is written."""
+        """Lane and attempt to start once the record that says so is written."""
         self.preparing = False
-        """Whether what is being made for an attempt is ours: its log, its temporary directory."""
+        """Whether the keeper is making an attempt's log or temporary directory, so that an error is not the job's."""
         self.peak = 0
         self.looked_up = -1.0
         self.urgent = False
@@ -89,22 +89,22 @@ class Attempts:
         self.spawner = self.make_spawner(wake) if wake else None
 
     def make_spawner(self, wake: Callable[[], None]) -> Spawner | None:
-        """Make what starts processes while the keeper goes on, where there is such a thing."""
+        """Make the spawner, which starts processes while the keeper goes on; ``None`` if the system lacks support."""
         try:
             return Spawner(_MOST_THREADS, reset=_RESET, nowhere=self.nowhere, wake=wake)
         except (OSError, RuntimeError):
-            # An older C library, or a limit on threads: they are started one after the other.
+            # An older C library, or a limit on threads: processes are started one after the other.
             return None
 
     def obey(self, line: bytes) -> None:
-        """Take one order; `start_chosen` carries it out."""
+        """Read one order; `start_chosen` carries it out."""
         order: Order = json.loads(line)
         if order["o"] == "env":
             self.environments.add(order)
         elif order["o"] == "run":
             self.take(order)
         else:
-            # What was ordered before it, perhaps in the same breath, is there to be killed.
+            # An attempt that was ordered before, perhaps in the same read, must exist to be killed.
             self.start_chosen()
             wanted = {(job, attempt) for job, attempt in order["m"]}
             self.turn_away(lambda _, member: (member["j"], member["a"]) in wanted)
@@ -115,7 +115,7 @@ class Attempts:
                     send(pid, order["sig"])
 
     def take(self, order: RunOrder) -> None:
-        """Choose what is to start at once, and put the rest into its lane."""
+        """Choose the members of a run order to start at once, and put the rest into its lane."""
         tag, lane = json.dumps(order["b"]), order.get("l")
         if lane is None:
             self.choose(None, tag, order["m"])
@@ -124,37 +124,37 @@ class Attempts:
         self.enough = len(self.rows) // 2
 
     def choose(self, lane: str | None, tag: str, members: Sequence[MemberOrder]) -> None:
-        """Write down that these are about to be started."""
+        """Record members that are about to be started."""
         these = ",".join(["[%d,%d]" % (member["j"], member["a"]) for member in members])
         self.records.take('{"r":"got","b":%s,"m":[%s]}\n' % (tag, these))
         self.chosen.extend((lane, member) for member in members)
 
     def choose_next(self, chosen: list[Chosen]) -> None:
-        """Write down that these, who waited in lanes, are about to be started."""
+        """Record members that waited in lanes and are about to be started."""
         for lane, tag, member in chosen:
             self.choose(lane, tag, [member])
 
     def leave(self, lane: str | None) -> None:
-        """Make room for the next of a lane, of which one ended."""
+        """Make room for the next member of a lane after one ended."""
         chosen, free = self.rows.leave(lane)
         self.choose_next(chosen)
         self.urgent = self.urgent or free
 
     def turn_away(self, unwanted: Unwanted) -> None:
-        """Take attempts out of their lanes, and write down that they will not be started."""
+        """Remove unwanted attempts from their lanes, and record that they will never start."""
         self.note_never(self.rows.turn_away(unwanted))
 
     def note_never(self, gone: list[MemberOrder]) -> None:
-        """Write down that attempts which waited will not be started."""
+        """Record that waiting attempts will never start."""
         if gone:
             self.records.add({"r": "never", "m": [[member["j"], member["a"]] for member in gone]})
             self.urgent = True
 
     def start_chosen(self) -> None:
-        """Start what was chosen, once the record that says so is written."""
+        """Start the chosen attempts, once the record that says so is written."""
         while self.records.flush() and self.chosen:
             chosen, self.chosen = self.chosen, []
-            # Its order may have waited, in a lane, for the disk, or with an engine that was suspended.
+            # The order may have waited, in a lane, for the disk, or with an engine that was suspended.
             late = self.superseded()
             for lane, member in chosen:
                 if late:
@@ -164,25 +164,25 @@ class Attempts:
                     self.start(member, lane)
 
     def superseded(self) -> bool:
-        """Whether another engine has begun since the one that gives the orders."""
+        """Return whether another engine has begun since the one that gives the orders."""
         if not self.successor:
             return False
         if self.near:
             return os.path.lexists(self.successor)
         try:
-            # Opened and listed anew, because a network file system remembers for a while what was not there.
+            # The folder is opened and listed anew, because a network file system caches absence for a while.
             return os.path.basename(self.successor) in os.listdir(os.path.dirname(self.successor))
         except OSError:
-            # The engine has just looked itself.
+            # The engine itself has just checked.
             return False
 
     def not_for_us(self, member: MemberOrder) -> dict[str, object]:
-        """Say of an attempt that it was not started, and is the next engine's to start."""
+        """Return the record of an attempt that was not started and is left to the next engine."""
         end = {"r": "end", "j": member["j"], "a": member["a"], "t": time.time(), "no": errno.ESTALE, "own": True}
         return dict(end, err="another engine has taken the run up")
 
     def wake_engine(self) -> float | None:
-        """Wake the engine if it is time to, else return in how many seconds it is."""
+        """Wake the engine if it is time to, else return the seconds until then; ``None`` if nothing is due."""
         if not self.records.news:
             self.urgent = False
             return None
@@ -193,7 +193,7 @@ class Attempts:
         return _WAKE_S
 
     def start(self, member: MemberOrder, lane: str | None) -> None:
-        """Start one attempt, or have it started."""
+        """Start one attempt, with the spawner if it can."""
         attempt = member["j"], member["a"]
         tmp = self.scratch.path(*attempt)
         try:
@@ -219,15 +219,15 @@ class Attempts:
             self.leave(lane)
 
     def spawn(self, member: MemberOrder, tmp: str) -> tuple[int, float]:
-        """Start a process, wait until its program is loaded, and return its number and when it began."""
+        """Start a process, wait until its program is loaded, and return its number and start (seconds since boot)."""
         self.preparing = True
         # Opened here and not in the new process, so that an error names the log and not the program.
         log = open_log(member["log"])
         self.preparing = False
         try:
             os.chdir(member["cwd"])
-            # Before the start: loading the program, on a busy network disk, can take longer than the tolerance with
-            # which a process is known again.
+            # Before the start: loading the program, on a busy network disk, can take longer than the tolerance by which
+            # a later keeper recognises a process.
             up = time.clock_gettime(time.CLOCK_BOOTTIME)
             pid = os.posix_spawn(
                 self.environments.program(member),
@@ -247,13 +247,13 @@ class Attempts:
         return pid, up
 
     def take_down(self, member: MemberOrder, lane: str | None, tmp: str, pid: int, up: float) -> None:
-        """Take down that an attempt runs, and when it began: seconds since boot."""
+        """Record the start of an attempt, in seconds since boot."""
         job, attempt = member["j"], member["a"]
         self.running[pid] = (job, attempt, time.monotonic(), tmp, lane)
         rest = ""
         if "lim" in member:
             self.watchdog.begin(pid, member["lim"], member["log"])
-            # For whoever has to watch it when we are gone.
+            # For a later keeper, which watches it when this one is gone.
             log = os.fsencode(member["log"]).decode(errors="replace")
             rest = ',"lim":%s,"log":%s' % (json.dumps(member["lim"]), json.dumps(log))
         record = '{"r":"start","j":%d,"a":%d,"pid":%d,"t":%.6f,"up":%.6f%s}\n'
@@ -262,7 +262,7 @@ class Attempts:
             send(pid, number)
 
     def take_started(self) -> None:
-        """Take down what the spawner has started; what it could not is tried again here, to be told why."""
+        """Record the spawner's starts, and retry its failures here, where the error is known."""
         for (member, lane, tmp), pid, up in self.spawner.taken() if self.spawner else ():
             try:
                 self.take_down(member, lane, tmp, *((pid, up) if pid else self.spawn(member, tmp)))
@@ -272,7 +272,7 @@ class Attempts:
                 self.leave(lane)
 
     def not_started(self, member: MemberOrder, error: Exception, tmp: str) -> dict[str, object]:
-        """Say in the log and in a record why an attempt could not be started."""
+        """Log why an attempt could not be started, and return the record of its end."""
         text = getattr(error, "strerror", None) or str(error)
         named = getattr(error, "filename", None) or "".join(member["argv"][:1])
         why = "cannot %s '%s': %s" % ("make" if self.preparing else "start", named, text)
@@ -285,7 +285,7 @@ class Attempts:
         return dict(end, own=True) if self.preparing else end
 
     def reap(self) -> None:
-        """Take down every process that has ended, and choose what takes its place."""
+        """Reap and record every process that has ended, and choose its successors."""
         # A new process counts the memory of the one that made it until it runs its program, so that a peak no higher
         # than the keeper's own says nothing.
         own = self.own_peak()
@@ -302,15 +302,15 @@ class Attempts:
             if pid not in self.running:
                 self.take_started()
             if pid not in self.running and self.starting:
-                # Perhaps one that was started this moment: whoever started it is about to say so, and wakes us.
+                # Perhaps one that was started this moment: its spawner thread soon reports it, and wakes the keeper.
                 break
             if pid in self.running:
                 send(pid, signal.SIGKILL)
             try:
                 _, status, usage = os.wait4(pid, 0)
             except ChildProcessError:
-                # One whose program could not be loaded: the C library takes such away itself, in the thread that
-                # started it, and was quicker.
+                # Its program could not be loaded: the C library reaps such a process itself, in the thread that started
+                # it, and was quicker.
                 continue
             self.scratch.cleaners.discard(pid)
             if pid not in self.running:
@@ -318,7 +318,7 @@ class Attempts:
             self.take_end(pid, status, usage, own)
 
     def take_end(self, pid: int, status: int, usage: resource.struct_rusage, own: int) -> None:
-        """Take down how an attempt ended, and choose what takes its place."""
+        """Record the end of an attempt, and choose its successor."""
         job, attempt, began, tmp, lane = self.running.pop(pid)
         cpu, run = usage.ru_utime + usage.ru_stime, time.monotonic() - began
         rss = usage.ru_maxrss * 1024 if usage.ru_maxrss > own else None
@@ -340,11 +340,11 @@ class Attempts:
         self.leave(lane)
 
     def busy(self) -> bool:
-        """Whether there is anything left to see to."""
+        """Return whether any process or chosen attempt is left to serve."""
         return bool(self.running or self.starting or self.scratch.cleaners or self.chosen)
 
     def pause(self) -> float | None:
-        """How long nothing is to be done unless there is news, in seconds."""
+        """Return the seconds to sleep unless there is news; ``None`` for no limit."""
         impatient, patience_s = self.rows.turn_impatient_away()
         self.note_never(impatient)
         pauses = [patience_s, self.wake_engine(), self.watchdog.due()]
@@ -355,7 +355,7 @@ class Attempts:
         return min((pause for pause in pauses if pause is not None), default=None)
 
     def own_peak(self) -> int:
-        """The most memory the keeper has had, in KiB; looked up at most once a second."""
+        """Return the peak memory of the keeper, in KiB; read at most once a second."""
         now = time.monotonic()
         if now - self.looked_up > 1.0:
             self.looked_up = now

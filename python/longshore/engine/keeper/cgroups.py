@@ -1,8 +1,8 @@
-"""Has the kernel hold attempts to their memory, where the keeper was given control groups (v2) of its own to divide.
+"""Control groups (cgroup v2): memory limits of attempts enforced by the kernel, where systemd delegated a group.
 
 Like the keeper it knows nothing of Longshore, uses the standard library alone, and is copied into the run directory.
-A control group is ours to divide where systemd says that it delegated it (``Delegate=yes``), and nobody but the
-keeper and the engine lives in it. Anywhere else, and whenever the kernel refuses, memory is sampled instead.
+The keeper may divide a control group that systemd marks as delegated (``Delegate=yes``) and that holds no processes but
+the keeper and the engine. Anywhere else, and whenever the kernel refuses, memory is sampled instead.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ TYPE_CHECKING = False
 if TYPE_CHECKING or __name__ != "cgroups":
     from longshore.engine.keeper.kernel import number_after
 else:
-    # Beside the keeper, there is no package.
+    # The copy beside the keeper is not in a package.
     from kernel import number_after
 
 
 class Kernel:
-    """Where control groups are, and how they are made and removed.
+    """The kernel's control group files: makes and removes groups.
 
     Parameters
     ----------
     root
         The hierarchy.
     proc
-        Where the kernel tells of processes.
+        Mount point of procfs.
     """
 
     def __init__(self, root: str = "/sys/fs/cgroup", proc: str = "/proc") -> None:
@@ -37,11 +37,11 @@ class Kernel:
         os.mkdir(path)
 
     def remove(self, path: str) -> None:
-        """Remove a group that has no process any more; its files go with it."""
+        """Remove a group without processes; its files go with it."""
         os.rmdir(path)
 
     def marks(self, path: str) -> bool:
-        """Whether systemd says that a group was delegated."""
+        """Return whether systemd marks a group as delegated."""
         try:
             return os.getxattr(path, "user.delegate") == b"1"
         except OSError:
@@ -49,12 +49,12 @@ class Kernel:
 
 
 class Groups:
-    """The control groups of attempts, below one that is ours.
+    """Control groups of attempts, below the keeper's own.
 
     Parameters
     ----------
     own
-        Path of ours.
+        Path of the keeper's group.
     kernel
         Makes and removes groups.
     """
@@ -63,15 +63,15 @@ class Groups:
         self.own = own
         self.kernel = kernel
         self.left: set[str] = set()
-        """Groups of attempts that are over, and could not be removed yet."""
+        """Groups of ended attempts that could not be removed yet."""
 
     def hold(self, name: str, pid: int, memory: int) -> str | None:
-        """Put a process, and all it will start, into a group that may use so much memory; the group, if that worked."""
+        """Put a process, with its later children, into a group of limited memory; return it, or ``None`` on failure."""
         path = os.path.join(self.own, name)
         try:
             self.kernel.make(path)
             write(path, "memory.max", str(memory))
-            # What does not fit is not to be swapped out, and no process of the attempt outlives another.
+            # No swap beyond the limit, and an OOM kill ends all processes of the attempt.
             for file, text in (("memory.swap.max", "0"), ("memory.oom.group", "1")):
                 try:
                     write(path, file, text)
@@ -85,16 +85,16 @@ class Groups:
         return path
 
     def killed(self, path: str) -> bool:
-        """Whether the kernel ended anything in a group for want of memory."""
+        """Return whether the kernel killed a process of a group for lack of memory (OOM)."""
         return (number_after(b"oom_kill ", read(path, "memory.events")) or 0) > 0
 
     def peak(self, path: str) -> int:
-        """The most memory a group had, in bytes; 0 where the kernel does not tell."""
+        """Return the peak memory of a group, in bytes; 0 if unknown."""
         text = read(path, "memory.peak").strip()
         return int(text) if text.isdigit() else 0
 
     def end(self, path: str) -> None:
-        """Kill what is left in a group, and remove it."""
+        """Kill the processes that are left in a group, and remove it."""
         try:
             write(path, "cgroup.kill", "1")
         except OSError:
@@ -107,26 +107,26 @@ class Groups:
             except FileNotFoundError:
                 self.left.discard(each)
             except OSError:
-                # What was killed is not gone yet: the next end tries again.
+                # Killed processes are not gone yet: the next end tries again.
                 continue
             else:
                 self.left.discard(each)
 
 
 def delegated(kernel: Kernel | None = None) -> Groups | None:
-    """The groups of attempts, ready to be made; ``None`` where they are not ours to make."""
+    """Prepare this process's control group for attempts; ``None`` if it was not delegated."""
     kernel = kernel or Kernel()
     own = own_group(kernel)
     if own is None or not kernel.marks(own) or b"memory" not in read(own, "cgroup.controllers").split():
         return None
     leaf = os.path.join(own, "keeper-%d" % os.getpid())
     moved = [pid for pid in read(own, "cgroup.procs").split() if pid.isdigit()]
-    # The engine and the keeper, and nobody else: strangers are not moved about.
+    # The engine and the keeper only: other processes must not be moved.
     if not {int(pid) for pid in moved} <= {os.getpid(), os.getppid()}:
         return None
     try:
         kernel.make(leaf)
-        # A group that has groups with limits below it must have no process of its own.
+        # A group whose children have limits must have no process of its own.
         for pid in moved:
             write(leaf, "cgroup.procs", pid.decode())
         write(own, "cgroup.subtree_control", "+memory")
@@ -137,7 +137,7 @@ def delegated(kernel: Kernel | None = None) -> Groups | None:
 
 
 def own_group(kernel: Kernel) -> str | None:
-    """Path of the control group this process is in; ``None`` without version 2."""
+    """Return the path of this process's control group; ``None`` without version 2."""
     for line in read(kernel.proc, "self/cgroup").splitlines():
         if line.startswith(b"0::/"):
             return kernel.root + os.fsdecode(line[3:]).rstrip("/")
@@ -145,7 +145,7 @@ def own_group(kernel: Kernel) -> str | None:
 
 
 def move_back(own: str, leaf: str, pids: list[bytes], kernel: Kernel) -> None:
-    """Undo what was begun."""
+    """Undo the preparation of a delegated group."""
     for pid in pids:
         try:
             write(own, "cgroup.procs", pid.decode())
@@ -167,7 +167,7 @@ def write(folder: str, name: str, text: str) -> None:
 
 
 def read(folder: str, name: str) -> bytes:
-    """A file of the kernel's; empty where it cannot be read."""
+    """Read a file of the kernel's; empty where it cannot be read."""
     try:
         with open(os.path.join(folder, name), "rb") as file:
             return file.read()

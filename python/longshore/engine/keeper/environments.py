@@ -1,4 +1,4 @@
-"""The environments that jobs are started with, and the programs that are found by them.
+"""Environment variables of jobs, and the search for programs on a job's ``PATH``.
 
 Part of the keeper, beside which it is copied, so that it too needs nothing but the standard library.
 """
@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING or __name__ != "environments":
     from longshore.engine.keeper.spawner import pair
 else:
-    # Beside the keeper, there is no package.
+    # The copy beside the keeper is not in a package.
     from spawner import pair
 
 if TYPE_CHECKING:
@@ -20,27 +20,27 @@ if TYPE_CHECKING:
 
 
 class Environments:
-    """The environments that orders refer to, by number."""
+    """Environments that orders refer to, by number."""
 
     def __init__(self) -> None:
         self.variables: dict[int, dict[str, str]] = {}
         self.pairs: dict[int, dict[str, bytes]] = {}
-        """The same as the spawner takes them; not there where that cannot be."""
+        """The same environments as the spawner takes them, without those that it cannot take."""
         self.programs: dict[tuple[str, str], str] = {}
         """Path of a program by its name and PATH."""
 
     def add(self, order: EnvironmentOrder) -> None:
-        """Take an environment."""
+        """Add an environment."""
         number = order["id"]
         self.variables[number] = {**self.variables.get(order.get("on", -1), {}), **order["env"]}
         try:
             self.pairs[number] = {name: pair(name, value) for name, value in self.variables[number].items()}
         except ValueError:
-            # Who uses it is told by the standard library what is wrong with it.
+            # Starts with this environment use the standard library, which reports the error.
             self.pairs.pop(number, None)
 
     def program(self, member: MemberOrder) -> str:
-        """Path of a program, as execvp would find it with the job's own PATH."""
+        """Return a program's path, as execvp finds it with the job's own PATH; ValueError without a command."""
         if not member["argv"]:
             raise ValueError("the command has no words")
         word = member["argv"][0]
@@ -51,7 +51,7 @@ class Environments:
         return self.programs.get((word, path)) or self.find(word, path, member["cwd"])
 
     def find(self, word: str, path: str, start: str) -> str:
-        """Look a program up in the folders of a PATH, those that are relative from where the job starts."""
+        """Find a program in the folders of a PATH, relative ones from `start`; FileNotFoundError if it is missing."""
         for folder in path.split(os.pathsep):
             found = os.path.join(start, folder, word)
             if os.path.isfile(found) and os.access(found, os.X_OK):

@@ -1,30 +1,30 @@
-"""The keeper: starts the jobs of a run on this machine, writes down how they end, and outlives the engine.
+"""Keeper program: starts the jobs of a run on this machine, records how they end, and outlives the engine.
 
 It is a program of its own, copied into the run directory with the modules beside it and run as ``python -I -S -B
 keeper.py RECORDS TMP NEXT WHERE``. Nothing is started once NEXT is there, the journal of a newer engine. It knows
 nothing of Longshore: orders come as lines of JSON on its standard input, records go as lines of JSON to the file
-RECORDS, and a byte on its standard output tells the engine that there is something new to read. Attempts get their
+RECORDS, and a byte on its standard output tells the engine that there are new records. Attempts get their
 ``TMPDIR``, named JOB.ATTEMPT, in the folder TMP. When its input closes it starts nothing more, waits for the jobs that
 run, removes TMP, and ends.
 
 Orders, by ``o``::
 
-    {"o": "env", "id": 1, "on": 0, "env": {...}}        an environment, for later orders to refer to; adds to that of on
+    {"o": "env", "id": 1, "on": 0, "env": {...}}        an environment for later orders; extends environment `on`
     {"o": "run", "b": TAG, "m": [{"j": JOB, "a": ATTEMPT, "argv": [...], "e": ID, "v": {more environment},
                                   "cwd": ..., "log": ..., "lim": {limits, see the watchdog}}],
      "l": LANE, "n": SLOTS}                             lane: see below; without one all start at once
     {"o": "kill", "m": [[JOB, ATTEMPT]], "sig": NUMBER}                 a signal to the whole process group
 
-Attempts of one lane start in the order in which they came, never more than SLOTS of them at once, a number that each
-order sets anew. So the engine can send more than there is room for, and no slot waits for its answer when one ends.
-Who waits longer than a moment, is killed meanwhile, or waits when the input closes never starts.
+Attempts of one lane start in the order in which they came, at most SLOTS of them at once, a number that each order
+sets anew. So the engine can send attempts ahead of their slots, and no slot waits for its answer when one ends.
+An attempt never starts if it waits longer than a moment, is killed meanwhile, or still waits when the input closes.
 
 Records, by ``r``::
 
     {"r": "keeper", "pid", "host", "boot", "tmp"}      first
     {"r": "got", "b": TAG, "m": [[j, a]]}       written before any of these members is started
     {"r": "never", "m": [[j, a]]}               they waited in a lane, and will not be started
-    {"r": "start", "j", "a", "pid", "t", "up",  t: epoch seconds; up: seconds since boot, to know the process again by
+    {"r": "start", "j", "a", "pid", "t", "up",  t: epoch seconds; up: seconds since boot, to recognise the process
      "lim", "log"}                              as ordered, where it has limits
     {"r": "end", "j", "a", "t", "s": wait status, "run": seconds, "cpu": seconds, "rss": bytes or null,
      "why": "OOM", "WALLTIME" or "OUTPUT", "say": text,    where a limit ended it
@@ -48,7 +48,7 @@ if TYPE_CHECKING or __name__ != "__main__":
     from longshore.engine.keeper.records import Records
     from longshore.engine.keeper.scratch import remove_empty
 else:
-    # Run as a program, it finds nothing but the standard library and, after that, what was copied beside it.
+    # Run as a program, it finds only the standard library and the modules that were copied beside it.
     sys.dont_write_bytecode = True
     sys.path.append(os.path.dirname(os.path.abspath(__file__)))
     from attempts import Attempts
@@ -61,16 +61,16 @@ if TYPE_CHECKING:
 
 
 def watchdog_beside() -> Watchdog:
-    """The watchdog of the programs that lie beside this one."""
+    """Make the watchdog, from the copies of its modules beside this one."""
     watchdog, processes, cgroups = map(__import__, ("watchdog", "processes", "cgroups"))
     made: Watchdog = watchdog.Watchdog(processes.Processes(), cgroups.delegated())
     return made
 
 
 def main() -> None:
-    """Obey until the input closes, then wait for what runs."""
+    """Carry out orders until the input closes, then wait for running jobs."""
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGPIPE, signal.SIGXFSZ):
-        # Whoever ends the jobs does it by name; the keeper stays to write down how they ended.
+        # Jobs are ended by orders that name them; the keeper itself stays to record their ends.
         signal.signal(number, signal.SIG_IGN)
     woken, wake = os.pipe()
     os.set_blocking(woken, False)
@@ -85,7 +85,7 @@ def main() -> None:
     records.add({"r": "keeper", "pid": os.getpid(), "host": os.uname().nodename, "boot": boot_id(), "tmp": tmp})
     records.flush()
     records.wake()
-    # What the thread has for the keeper must not wait until the keeper is done with a long row of its own.
+    # The spawner's results must not wait until the keeper is done with a long loop.
     sys.setswitchinterval(0.0005)
     successor, where = (*sys.argv[3:5], "", "near")[:2]
     attempts = Attempts(
@@ -95,7 +95,7 @@ def main() -> None:
 
 
 def poke(pipe: int) -> None:
-    """Write a byte to a pipe that may be full, which is as good."""
+    """Write a byte to a pipe; a full pipe wakes its reader as well."""
     try:
         os.write(pipe, b"\n")
     except BlockingIOError:
@@ -103,7 +103,7 @@ def poke(pipe: int) -> None:
 
 
 def serve(attempts: Attempts, woken: int) -> None:
-    """Obey and reap until the input is closed and nothing runs."""
+    """Carry out orders and reap processes until the input is closed and nothing runs."""
     records = attempts.records
     unread = b""
     inputs = [0, woken]
@@ -113,7 +113,7 @@ def serve(attempts: Attempts, woken: int) -> None:
         if not readable:
             attempts.urgent = True
             if not attempts.busy():
-                # What runs could be followed by more that needs them.
+                # Before that, running jobs may be followed by others that need the spare folders.
                 attempts.scratch.tidy()
         if woken in readable:
             try:

@@ -1,4 +1,4 @@
-"""What the keeper asks of the system.
+"""System calls of the keeper: logs, signals, peak memory, boot id, and adoption of orphaned processes.
 
 Part of the keeper, beside which it is copied, so that it too needs nothing but the standard library.
 """
@@ -12,7 +12,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 
 def open_log(path: str) -> int:
-    """Open a log for appending, and make its folder if there is none."""
+    """Open a log for appending, and make its folder if it is missing."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
     try:
         return os.open(path, flags, 0o666)
@@ -22,17 +22,17 @@ def open_log(path: str) -> int:
 
 
 def say_in_log(path: str, text: str) -> None:
-    """Say in the log of an attempt what became of it."""
+    """Append a line on the fate of an attempt to its log."""
     try:
         with open(path, "a", encoding="utf-8", errors="backslashreplace") as log:
             log.write("longshore: %s\n" % text)
     except OSError:
-        # The record says it as well; a log that cannot be written may be the very reason.
+        # The record says it as well; an unwritable log may be the very reason.
         pass
 
 
 def number_after(word: bytes, text: bytes) -> int | None:
-    """The number on the line that begins with a word."""
+    """Return the number on the line that begins with a word; ``None`` if it is missing."""
     for line in text.splitlines():
         if line.startswith(word):
             return int(line[len(word) :])
@@ -48,9 +48,9 @@ def send(group: int, number: int) -> None:
 
 
 def peak_memory() -> int:
-    """The most memory this program has had, in KiB.
+    """Return the peak memory of this program, in KiB.
 
-    What `getrusage` says of oneself is of no use: it counts the memory of whoever started the program, too.
+    `getrusage` is no use for that: for the process itself it also counts the memory of the process that started it.
     """
     with open("/proc/self/status", encoding="ascii", errors="replace") as file:
         for line in file:
@@ -60,11 +60,11 @@ def peak_memory() -> int:
 
 
 def boot_id() -> str:
-    """The kernel's name for this boot."""
+    """Return the kernel's identifier of this boot."""
     with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
         return file.read().strip()
 
 
 def orphans_come_home() -> None:
-    """Make processes whose parents die children of this one, so that it can reap them."""
+    """Make this process the child subreaper: processes whose parents die become its children, and it can reap them."""
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)

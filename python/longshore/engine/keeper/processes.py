@@ -1,9 +1,9 @@
-"""Knows which processes an attempt consists of, and how much memory they have together, from what ``/proc`` tells.
+"""Process trees of attempts: finds the processes of an attempt in ``/proc``, sums their memory, and kills them.
 
 Like the keeper it knows nothing of Longshore, uses the standard library alone, and is copied into the run directory.
 
-An attempt is the session of its first process, and all that these processes started, in whatever session. A process
-that went into a session of its own, and whose parent ended before anybody looked, is the one kind that is missed.
+An attempt is the session of its first process, and all descendants of these processes, in any session. The only process
+that is missed is one in a session of its own whose parent ended before the next scan.
 """
 
 from __future__ import annotations
@@ -16,46 +16,40 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _FORGET = 40
-"""Looks after which strangers are looked at again: a number may have gone to another process."""
+"""Scans after which foreign processes are checked again: a number may have gone to another process."""
 
 
 class Processes:
-    """The processes of the attempts that are followed.
-
-    Parameters
-    ----------
-    proc
-        Where the kernel tells of processes.
-    """
+    """Processes of the followed attempts; `proc` is the mount point of procfs."""
 
     def __init__(self, proc: str = "/proc") -> None:
         self.proc = proc
         self.page = os.sysconf("SC_PAGE_SIZE")
         self.owner: dict[int, int | None] = {}
-        """First process of the attempt that each belongs to; ``None`` for a stranger."""
+        """First process of each process's attempt; ``None`` for a foreign process."""
         self.members: dict[int, dict[int, str]] = {}
-        """Processes per attempt, with when each began as the kernel counts it."""
+        """Processes per attempt, with their start times as the kernel counts them."""
         self.looks = 0
 
     def follow(self, leader: int) -> None:
         """Follow an attempt."""
         self.members[leader] = {}
-        # The number may have been that of another.
+        # The number may have been another process's.
         self.owner.pop(leader, None)
 
     def forget(self, leader: int) -> dict[int, str]:
-        """Follow an attempt no longer, and return the processes it had."""
+        """Stop following an attempt, and return its processes."""
         members = self.members.pop(leader, {})
         for pid in members:
             self.owner.pop(pid, None)
         return members
 
     def of(self, leader: int) -> Mapping[int, str]:
-        """The processes of an attempt."""
+        """Return the processes of an attempt."""
         return self.members.get(leader, {})
 
     def refresh(self) -> None:
-        """Learn whose the processes are that were not there the last time."""
+        """Assign the processes that are new since the last scan to their attempts."""
         there = {int(name) for name in os.listdir(self.proc) if name.isdigit()}
         self.looks += 1
         for pid in [pid for pid in self.owner if pid not in there]:
@@ -69,12 +63,12 @@ class Processes:
             self.settle(pid, new)
 
     def settle(self, pid: int, new: dict[int, tuple[int, int, str]]) -> None:
-        """Find whose a process is: by its session, or that of the process it comes from."""
+        """Assign a process to an attempt: by its session, or by that of an ancestor."""
         chain = []
         leader = None
         while pid in new and pid not in self.owner:
             chain.append(pid)
-            # Against rings, which processes do not form, but numbers that are given away again might.
+            # Against cycles: processes form none, but reused numbers might.
             self.owner[pid] = None
             parent, session, _ = new[pid]
             if session in self.members:
@@ -89,7 +83,7 @@ class Processes:
                 self.members[leader][each] = new[each][2]
 
     def sampled_memory(self, leader: int) -> int:
-        """About what processes use together: what each has alone, and the most that one of them shares."""
+        """Estimate an attempt's memory in bytes: unshared memory of each process, plus the largest shared part."""
         own = shared = 0
         for text in self.memories(leader).values():
             fields = text.split()
@@ -99,7 +93,7 @@ class Processes:
         return (own + shared) * self.page
 
     def exact_memory(self, leader: int, otherwise: int) -> int:
-        """What processes use together, shared pages counted once; `otherwise` where the kernel does not tell."""
+        """Return the memory of an attempt in bytes, shared pages counted once (PSS); `otherwise` if unknown."""
         total = 0
         for pid in self.memories(leader):
             for line in self.read("%d/smaps_rollup" % pid).splitlines():
@@ -108,11 +102,11 @@ class Processes:
         return total or otherwise
 
     def memories(self, leader: int) -> dict[int, bytes]:
-        """What the kernel says of the memory of each process that has one of its own.
+        """Return the kernel's memory record of each process that has memory of its own.
 
-        Between vfork and exec a process lives in the memory of its parent, which waits meanwhile, and of both the
-        kernel tells the same. Were it counted twice, an attempt that starts many programs, and uses more than half of
-        what it may have, would be ended sooner or later.
+        Between vfork and exec a process lives in the memory of its parent, which waits meanwhile, and the kernel
+        reports the same memory for both. If both were counted, an attempt that starts many programs, and uses more than
+        half of its limit, would be killed sooner or later.
         """
         said = {pid: self.read("%d/statm" % pid) for pid in self.members[leader]}
         alike: dict[bytes, list[int]] = {}
@@ -136,14 +130,14 @@ class Processes:
                     pass
 
     def stat_of(self, pid: int) -> tuple[int, int, str] | None:
-        """Parent, session and beginning of a process; ``None`` when it is gone."""
+        """Return parent, session and start time of a process; ``None`` when it is gone."""
         text = self.read("%d/stat" % pid)
         # The name of the program, in brackets, may have anything in it.
         fields = text.rpartition(b")")[2].split()
         return (int(fields[1]), int(fields[3]), fields[19].decode()) if len(fields) > 19 else None
 
     def read(self, name: str) -> bytes:
-        """What the kernel says under a name; nothing when the process is gone."""
+        """Read a file of procfs; empty when the process is gone."""
         try:
             file = os.open(os.path.join(self.proc, name), os.O_RDONLY)
         except OSError:

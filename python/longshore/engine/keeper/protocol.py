@@ -1,4 +1,4 @@
-"""The orders that a keeper takes and parts of its records, as types; `keeper` says what they mean.
+"""Types of the orders that a keeper takes and of parts of its records; `keeper` documents the protocol.
 
 Only type checkers need it where a keeper runs, so it is not among the files that are copied.
 """
@@ -10,7 +10,7 @@ from typing import Literal, NotRequired, TypeAlias, TypedDict
 
 
 class LimitsOrder(TypedDict, total=False):
-    """The limits of an attempt, each of which may be absent; `watchdog.Watched` says what they mean."""
+    """Limits of an attempt, all optional; `watchdog.Watched` documents them."""
 
     mem: int
     asked: int
@@ -62,7 +62,7 @@ class KillOrder(TypedDict):
 
 
 class EndNotes(TypedDict, total=False):
-    """What the record of an end says beside status and times."""
+    """Fields of an end record beside status and times."""
 
     why: str
     say: str

@@ -1,4 +1,4 @@
-"""What the keeper writes down for the engine to read, and how it wakes it.
+"""Record file of the keeper, which the engine reads, and the pipe that wakes the engine.
 
 Part of the keeper, beside which it is copied, so that it too needs nothing but the standard library.
 """
@@ -11,7 +11,7 @@ import os
 
 
 class Records:
-    """The file of records; a full disk delays a record but never loses it."""
+    """The record file; a full disk delays a record but never loses it."""
 
     def __init__(self, path: str) -> None:
         self.file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
@@ -21,15 +21,15 @@ class Records:
         """Whether something was written since the engine was last woken."""
 
     def add(self, record: dict[str, object]) -> None:
-        """Take a record; `flush` writes it."""
+        """Add a record; `flush` writes it."""
         self.take(json.dumps(record, separators=(",", ":")) + "\n")
 
     def take(self, line: str) -> None:
-        """Take a record that is a line of JSON already."""
+        """Add a record that is a line of JSON already."""
         self.unwritten += line.encode()
 
     def flush(self) -> bool:
-        """Write what there is, and whether nothing is left: a full disk keeps some back."""
+        """Write all records; return false if a full disk keeps some back."""
         try:
             while self.unwritten:
                 written = os.write(self.file, self.unwritten)
@@ -40,7 +40,7 @@ class Records:
         return True
 
     def wake(self) -> None:
-        """Tell the engine that there is something to read."""
+        """Wake the engine to read the records."""
         self.news = False
         try:
             os.write(1, b"\n")

@@ -1,4 +1,4 @@
-"""The attempts that were sent ahead of their slots, and wait for one.
+"""Lanes in the keeper: attempts that were sent ahead of their slots, and wait for one.
 
 Part of the keeper, beside which it is copied, so that it too needs nothing but the standard library.
 """
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
     Chosen: TypeAlias = tuple[str, str, MemberOrder]
 
 _PATIENCE_S = 0.25
-"""How long an attempt may wait in its lane; it was sent ahead because those before it were expected to be short."""
+"""Longest wait of an attempt in its lane; it was sent ahead because those before it were expected to be short."""
 
 
 class Lane:
-    """Attempts that take each other's place as they end."""
+    """Attempts of one request that take each other's place as they end."""
 
     def __init__(self) -> None:
         self.slots = 0
         self.running = 0
         self.waiting: deque[tuple[float, str, MemberOrder]] = deque()
-        """Since when, the tag of the batch, and the attempt."""
+        """Time of arrival, tag of the batch, and attempt."""
 
 
 class Rows:
@@ -39,11 +39,11 @@ class Rows:
         self.lanes: dict[str, Lane] = {}
 
     def __len__(self) -> int:
-        """How many attempts wait."""
+        """Return the number of waiting attempts."""
         return sum(len(lane.waiting) for lane in self.lanes.values())
 
     def add(self, name: str, slots: int, tag: str, members: Sequence[MemberOrder]) -> list[Chosen]:
-        """Put attempts at the end of a lane, say how many of it may run, and return those that are to start at once."""
+        """Append attempts to a lane and set its slots; return those to start at once."""
         lane = self.lanes.setdefault(name, Lane())
         lane.slots = slots
         now = time.monotonic()
@@ -51,7 +51,7 @@ class Rows:
         return fill(name, lane)
 
     def leave(self, name: str | None) -> tuple[list[Chosen], bool]:
-        """Make room for the next of a lane, of which one ended; return who that is, and whether the slot stays free."""
+        """Free a lane's slot after an end; return the attempts that take it, and whether none of the lane waits."""
         lane = self.lanes.get(name) if name is not None else None
         if lane is None or name is None:
             return [], True
@@ -62,7 +62,7 @@ class Rows:
         return chosen, not lane.waiting
 
     def turn_away(self, unwanted: Unwanted) -> list[MemberOrder]:
-        """Take attempts out of their lanes, and return them."""
+        """Remove unwanted attempts from their lanes, and return them."""
         gone: list[MemberOrder] = []
         for name, lane in list(self.lanes.items()):
             found = [member for since, _, member in lane.waiting if unwanted(since, member)]
@@ -74,7 +74,7 @@ class Rows:
         return gone
 
     def turn_impatient_away(self) -> tuple[list[MemberOrder], float | None]:
-        """Take out who has waited too long; return them, and in how many seconds to look again."""
+        """Remove attempts that waited too long; return them, and seconds until the next check (``None``: no check)."""
         oldest = min((lane.waiting[0][0] for lane in self.lanes.values() if lane.waiting), default=None)
         if oldest is None:
             return [], None
@@ -86,7 +86,7 @@ class Rows:
 
 
 def fill(name: str, lane: Lane) -> list[Chosen]:
-    """Choose the next of a lane while it has room."""
+    """Choose the next attempts of a lane while it has room."""
     chosen: list[Chosen] = []
     while lane.waiting and lane.running < lane.slots:
         lane.running += 1

@@ -1,4 +1,4 @@
-"""The temporary directories of attempts: made, given on while they are as good as new, kept, removed.
+"""Temporary directories (``TMPDIR``) of attempts: made, reused while unused, kept after failures, removed.
 
 Part of the keeper, beside which it is copied, so that it too needs nothing but the standard library.
 """
@@ -16,12 +16,12 @@ _SPARE_FOLDERS = 64
 
 
 class Scratch:
-    """Where attempts have their temporary directories.
+    """Temporary directories of attempts.
 
     Parameters
     ----------
     root
-        The folder they are in.
+        Folder of the directories.
     find_program
         Path of a program by its name.
     """
@@ -30,29 +30,29 @@ class Scratch:
         self.root = root
         self.find_program = find_program
         self.spare: list[str] = []
-        """Directories in which nothing was ever put, to be given to others: making one costs more."""
+        """Directories that were never used, for reuse: making one costs more."""
         self.cleaners: set[int] = set()
-        """Processes that remove some."""
+        """Processes that remove directories."""
 
     def path(self, job: int, attempt: int) -> str:
-        """Where an attempt has its own."""
+        """Return the path of an attempt's directory."""
         return "%s/%d.%d" % (self.root, job, attempt)
 
     def make(self, tmp: str) -> None:
-        """Make a directory, or give it one that is as good as new."""
+        """Make a directory, or rename a spare one to it."""
         try:
             if self.spare:
                 os.rename(self.spare.pop(), tmp)
                 return
         except OSError:
-            # Somebody tidied up; there is always the usual way.
+            # Another program removed it; the usual way remains.
             pass
         os.makedirs(tmp, 0o700)
-        # From here on, whatever is put into it or taken out of it changes this.
+        # From here on, any file put into it or taken out of it changes this time.
         os.utime(tmp, ns=(0, 0))
 
     def keep(self, tmp: str) -> str | None:
-        """Put a directory out of the way of those that remove it; ``None`` if it is empty."""
+        """Move a directory to where it is kept, and return its new path; ``None`` if it is empty or cannot be moved."""
         kept = os.path.join(self.root + "-kept", os.path.basename(tmp))
         try:
             if not os.listdir(tmp):
@@ -64,7 +64,7 @@ class Scratch:
         return kept
 
     def clean(self, tmp: str) -> None:
-        """Remove a directory, in a process of its own when there is something in it."""
+        """Remove a directory, or keep an unused one as spare; a separate process removes one with contents."""
         try:
             if len(self.spare) < _SPARE_FOLDERS:
                 found = os.lstat(tmp)
@@ -78,27 +78,27 @@ class Scratch:
             self.remove(tmp)
 
     def remove(self, tmp: str) -> None:
-        """Remove a folder and all in it, in a process of its own."""
-        # It must not hold the pipes: the engine tells by them whether the keeper lives.
+        """Remove a folder and its contents, in a process of its own."""
+        # The process must not hold the pipes: the engine sees by them whether the keeper lives.
         nowhere = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in (0, 1)]
         try:
             remove = self.find_program("rm")
             self.cleaners.add(os.posix_spawn(remove, ["rm", "-rf", "--", tmp], os.environ, file_actions=nowhere))
         except OSError:
-            # No more processes can be made, say; what stays behind does no harm but to the space it takes.
+            # For example, no more processes can be made; a leftover folder only takes space.
             pass
 
     def tidy(self) -> None:
-        """Remove the spare ones."""
+        """Remove the spare directories."""
         for folder in self.spare:
             remove_empty(folder)
         self.spare.clear()
 
 
 def remove_empty(folder: str) -> None:
-    """Remove a folder unless there is something in it."""
+    """Remove a folder unless it has contents."""
     try:
         os.rmdir(folder)
     except OSError:
-        # It was never made, somebody else was faster, or something in it could not be removed.
+        # It was never made, another program removed it, or a file in it could not be removed.
         pass

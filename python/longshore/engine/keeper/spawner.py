@@ -1,7 +1,7 @@
-"""Turns words into processes in threads of its own: whoever asks does not wait while the kernel loads a program.
+"""Spawner: starts processes in threads with posix_spawn(3), so that its caller does not wait for program loading.
 
-Part of the keeper, beside which it is copied, so that it too needs nothing but the standard library. That has a way to
-start processes which holds everything up meanwhile, half a millisecond and more on a busy machine; this one asks the C
+Part of the keeper, beside which it is copied, so that it too needs nothing but the standard library. Python's own way
+to start processes blocks all threads meanwhile, half a millisecond and more on a busy machine; the spawner calls the C
 library itself.
 """
 
@@ -27,7 +27,7 @@ _SETSIGDEF, _SETSIGMASK, _SETSID = 0x04, 0x08, 0x80
 """Flags of posix_spawn(3), the same in glibc and musl."""
 _LOG_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND
 _OPAQUE = 1024
-"""Bytes for a structure of the C library whose size nobody tells; the largest has 336."""
+"""Bytes for a structure of the C library without a documented size; the largest has 336."""
 
 
 class Spawner:
@@ -36,11 +36,11 @@ class Spawner:
     Parameters
     ----------
     threads
-        How many starts may be under way at once.
+        Most starts at once.
     reset
-        Signals that mean to the new process what they mean by default.
+        Signals that get their default action in the new process.
     nowhere
-        A file that is its standard input.
+        File descriptor of its standard input.
     wake
         Called, by any thread, when there is a new result.
 
@@ -52,9 +52,9 @@ class Spawner:
 
     def __init__(self, threads: int, *, reset: Sequence[int], nowhere: int, wake: Callable[[], None]) -> None:
         self.results: deque[Result] = deque()
-        """Starts that came to an end, and that nobody has looked at."""
+        """Finished starts that have not been read."""
         self._called = False
-        """Whether somebody was called who has not looked since."""
+        """Whether `wake` was called since the results were last read."""
         self._library = library = ctypes.CDLL(None)
         if not hasattr(library, "posix_spawn_file_actions_addchdir_np"):
             raise OSError("posix_spawn_file_actions_addchdir_np is missing")
@@ -83,23 +83,23 @@ class Spawner:
         folder: str,
         log: str,
     ) -> None:
-        """Ask for a process; what became of it will be among the results, with the ticket.
+        """Queue the start of a process; its result carries the ticket.
 
         Parameters
         ----------
         ticket
-            Anything.
+            Any object.
         program, argv, folder
-            Path of the program, its words, and where it starts.
+            Path of the program, its arguments, and its working directory.
         environment
             Pairs NAME=VALUE per name, as `pair` makes them.
         log
-            Path of a file to which its output and its errors are appended; its folder has to be there.
+            Path of a file to which its output and its errors are appended; its folder must exist.
 
         Raises
         ------
         ValueError
-            A word cannot be given to a process.
+            An argument cannot be passed to a process.
         """
         words = [encoded(word) for word in argv]
         self._asked.put(
@@ -114,8 +114,8 @@ class Spawner:
         )
 
     def taken(self) -> Iterator[Result]:
-        """Per start that came to an end: what it was asked with, the process (0 for none), and when since boot."""
-        # Before the results are looked at: what is added after that is worth a call.
+        """Yield each finished start: its ticket, its process (0 on failure), and its time in seconds since boot."""
+        # Reset before the results are read: a result that is added later needs another call.
         self._called = False
         while self.results:
             yield self.results.popleft()
@@ -131,25 +131,25 @@ class Spawner:
             library.posix_spawn_file_actions_addopen(actions, 1, log, _LOG_FLAGS, ctypes.c_uint(0o666))
             library.posix_spawn_file_actions_adddup2(actions, 1, 2)
             library.posix_spawn_file_actions_addchdir_np(actions, folder)
-            # As late as can be: what waited in the queue on a busy machine was not started any earlier.
+            # As late as possible: a start that waited in the queue on a busy machine was not made any earlier.
             up = time.clock_gettime(time.CLOCK_BOOTTIME)
             error = library.posix_spawn(ctypes.byref(number), program, actions, self._attributes, argv, environment)
             library.posix_spawn_file_actions_destroy(actions)
             self.results.append((ticket, 0 if error else number.value, up))
-            # Once is enough for all that is found by whoever looks. How many results there are does not tell whether
-            # it was done: of two threads that add one at the same time, each sees two.
+            # One call is enough for all results until they are read. Their number does not show whether it was made: of
+            # two threads that add one at the same time, each sees two.
             if not self._called:
                 self._called = True
                 self._wake()
 
 
 def encoded(word: str) -> bytes:
-    """A word as the C library takes it.
+    """Encode a string for the C library.
 
     Raises
     ------
     ValueError
-        It holds a zero byte, or what is no character.
+        It holds a zero byte, or a character that cannot be encoded.
     """
     text = os.fsencode(word)
     if b"\0" in text:
@@ -158,12 +158,12 @@ def encoded(word: str) -> bytes:
 
 
 def pair(name: str, value: str) -> bytes:
-    """A variable of an environment as the C library takes it.
+    """Encode an environment variable for the C library.
 
     Raises
     ------
     ValueError
-        The name is none, or a word is none.
+        The name is invalid, or the text cannot be encoded.
     """
     if not name or "=" in name:
         raise ValueError("illegal environment variable name")

@@ -1,15 +1,15 @@
-"""Ends attempts that use more memory, time or log than they may: the part of the keeper that looks at what it started.
+"""Watchdog of attempts: ends those that exceed their limits of memory, run time or log size.
 
 Like the keeper it knows nothing of Longshore, uses the standard library alone, and is copied into the run directory.
 
-Memory is that of the whole tree of processes, those included that went into a session of their own. What is sampled is
-cheap: memory of their own, process by process, and the largest share they have in common. Only when that is beyond the
-limit, the kernel is asked for the exact sum (PSS, which counts a page that several processes share once), and what goes
-beyond the limit by that is killed at once, as the kernel would: it has no memory left to tidy up with. An attempt that
-is out of time, or floods its log, gets the signals it was promised first.
+Memory is that of the whole tree of processes, including those in sessions of their own. The samples are cheap:
+unshared memory, process by process, and the largest shared part of one. Only when that exceeds the limit, the kernel is
+asked for the exact sum (PSS, which counts a page that several processes share once). An attempt that exceeds the limit
+by that sum is killed at once, as the kernel would: it has no memory left to clean up with. An attempt that is out of
+time, or floods its log, first gets the configured signals.
 
-All samples of one look are taken in one pass over the processes there are, and a look is followed by a pause of a
-hundred times as long: a thousand attempts cost a hundredth of a processor, a handful is looked at four times a second.
+All samples of one scan are taken in one pass over the existing processes, and a pause of a hundred times its length
+follows: a thousand attempts cost a hundredth of a processor, and a handful is scanned four times a second.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING or __name__ != "watchdog":
     from longshore.engine.keeper.kernel import number_after, say_in_log, send
 else:
-    # Beside the keeper, there is no package.
+    # The copy beside the keeper is not in a package.
     from kernel import number_after, say_in_log, send
 
 if TYPE_CHECKING:
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
 _MIB = 1 << 20
 _NO_LIMIT = float("inf")
 _SHARE = 100.0
-"""How much longer than a look the pause after it is."""
+"""Length of the pause after a scan, as a multiple of the scan."""
 _SHORTEST_S = 0.25
 _LONGEST_S = 10.0
 _AGAIN_S = 1.0
-"""A process in the kernel's hands does not die at once: it is killed again after that time."""
+"""Pause before a process is killed again: one that is inside the kernel does not die at once."""
 _EXIT_KILLED = 128 + signal.SIGKILL
-"""What a shell exits with whose command was killed."""
+"""Exit status of a shell whose command was killed."""
 
 
 class Watched:
@@ -51,7 +51,7 @@ class Watched:
     pid
         Its first process, which leads its group and its session.
     limits
-        ``mem`` and ``asked``: bytes it may use, and bytes it asked for; ``wall``: seconds; ``log``: bytes; ``sig``:
+        ``mem`` and ``asked``: bytes it may use, and bytes it requested; ``wall``: seconds; ``log``: bytes; ``sig``:
         signals to send one after another; ``grace``: seconds between them, and before it is killed; ``tmp``: whether
         its temporary directory is kept, ``failed`` or ``all``. Each of them may be absent.
     log
@@ -70,22 +70,22 @@ class Watched:
         self.grace: float = limits.get("grace", 10.0)
         self.peak = 0
         self.group: str | None = None
-        """The control group that holds it to its memory; ``None`` where that is sampled."""
+        """Control group that limits its memory; ``None`` where memory is sampled."""
         self.why = ""
         self.say = ""
         self.due = _NO_LIMIT
-        """When its time is over, or the next signal is to be sent."""
+        """When its run time is over, or the next signal is due."""
 
 
 class Watchdog:
-    """Looks at attempts, and ends those that go beyond their limits.
+    """Watches attempts, and ends those that exceed their limits.
 
     Parameters
     ----------
     processes
-        Knows which processes belong to an attempt.
+        Finds the processes of an attempt.
     groups
-        Has the kernel hold attempts to their memory; ``None`` where that is not possible.
+        Control groups for memory limits; ``None`` where they are unavailable.
     """
 
     def __init__(self, processes: Processes, groups: Groups | None = None) -> None:
@@ -93,20 +93,20 @@ class Watchdog:
         self.groups = groups
         self.watched: dict[int, Watched] = {}
         self.sampled: dict[int, Watched] = {}
-        """Those whose memory is looked at."""
+        """Attempts whose memory is sampled."""
         self.logged: dict[int, Watched] = {}
-        """Those whose log is looked at."""
+        """Attempts whose log size is checked."""
         self.timers: list[tuple[float, int]] = []
-        """When something is due for an attempt, soonest first; times that hold no more are passed over."""
+        """Due times of attempts, soonest first; outdated ones are skipped."""
         self.next_look = 0.0
         self.oom_kills = self.count_oom_kills()
         self.unexplained = 0
-        """Processes the kernel killed for want of memory that no attempt has been blamed for."""
+        """Processes that the kernel killed for lack of memory and that are not yet attributed to an attempt."""
 
-    # ------------------------------------------------------------------------------------------------ what it is told
+    # ----------------------------------------------------------------------------------------------------- attempts
 
     def begin(self, pid: int, limits: LimitsOrder, log: str, *, ran: float = 0.0) -> None:
-        """Watch an attempt from now on, which has run for some seconds already if nobody watched it so far."""
+        """Watch an attempt, which has already run for `ran` seconds."""
         now = time.monotonic()
         watched = self.watched[pid] = Watched(pid, limits, log)
         if watched.wall < _NO_LIMIT:
@@ -118,20 +118,20 @@ class Watchdog:
         if watched.memory < _NO_LIMIT and watched.group is None:
             self.sampled[pid] = watched
             self.processes.follow(pid)
-        # One that has just begun has not had the time to do harm.
+        # An attempt that has just begun has not had the time to do harm.
         self.next_look = max(self.next_look, now + _SHORTEST_S)
 
     def ended(self, pid: int, status: int, peak: int | None) -> EndNotes:
-        """What there is to say of an attempt that ended, beside its status.
+        """Stop watching an attempt that ended, and return the fields of its end record beside the status.
 
         Parameters
         ----------
         pid
             Its first process.
         status
-            How that ended.
+            Wait status of that process.
         peak
-            The most memory that any one of its processes had, as far as the kernel says.
+            Most memory of any single process, in bytes; ``None`` if unknown.
         """
         watched = self.watched.pop(pid, None)
         fields: EndNotes = {}
@@ -143,7 +143,7 @@ class Watchdog:
             if watched.peak > (peak or 0):
                 fields["rss"] = watched.peak
             if watched.why:
-                # What it sent away in sessions of their own does not end with its group.
+                # Its processes in sessions of their own do not end with its group.
                 self.processes.kill(rest)
                 fields["why"], fields["say"] = watched.why, watched.say
                 return fields
@@ -153,7 +153,7 @@ class Watchdog:
         return fields
 
     def leave_group(self, watched: Watched) -> None:
-        """Take in what the kernel knows of an attempt in a group of its own, and be done with the group."""
+        """Read an attempt's peak memory and OOM kill from its control group, and remove the group."""
         if self.groups is None or watched.group is None:
             return
         watched.peak = self.groups.peak(watched.group)
@@ -167,24 +167,24 @@ class Watchdog:
         self.groups.end(watched.group)
 
     def concerns(self, pid: int, status: int) -> bool:
-        """Whether there can be anything to say of an attempt that ended; of most there is not."""
+        """Return whether an attempt that ended needs `ended`; most do not."""
         return pid in self.watched or status != 0
 
     def keeps_tmp(self, pid: int, status: int) -> bool:
-        """Whether an attempt's temporary directory is kept; asked before `ended`."""
+        """Return whether an attempt's temporary directory is kept; call it before `ended`."""
         watched = self.watched.get(pid)
         if watched is None:
             return False
         return watched.tmp == "all" or (watched.tmp == "failed" and bool(status or watched.why))
 
     def say(self, pid: int, text: str) -> None:
-        """Say something in the log of an attempt; asked before `ended`."""
+        """Append a line to the log of an attempt; call it before `ended`."""
         say_in_log(self.watched[pid].log, text)
 
-    # ------------------------------------------------------------------------------------------------------- looking
+    # ------------------------------------------------------------------------------------------------------- checks
 
     def due(self) -> float | None:
-        """Seconds until the next look; ``None`` while nothing is watched."""
+        """Return the seconds until the next check; ``None`` while nothing is watched."""
         while self.timers and not self.holds(*self.timers[0]):
             heapq.heappop(self.timers)
         first = self.timers[0][0] if self.timers else _NO_LIMIT
@@ -193,17 +193,17 @@ class Watchdog:
         return None if first == _NO_LIMIT else max(0.0, first - time.monotonic())
 
     def holds(self, due: float, pid: int) -> bool:
-        """Whether a timer has not been set anew, and its attempt is not over."""
+        """Return whether a timer is current: it was not set anew, and its attempt is not over."""
         watched = self.watched.get(pid)
         return watched is not None and watched.due == due
 
     def set_timer(self, watched: Watched, due: float) -> None:
-        """See to an attempt at some time."""
+        """Set the timer of an attempt."""
         watched.due = due
         heapq.heappush(self.timers, (due, watched.pid))
 
     def look(self) -> None:
-        """Do what is due."""
+        """Check all limits that are due."""
         now = time.monotonic()
         while self.timers and self.timers[0][0] <= now:
             due, pid = heapq.heappop(self.timers)
@@ -211,7 +211,7 @@ class Watchdog:
                 self.overdue(self.watched[pid], now)
         if now < self.next_look or not (self.sampled or self.logged):
             return
-        # Time of the processor, not of the clock: on a busy machine most of a look is waiting, which costs nobody.
+        # Processor time, not wall time: on a busy machine most of a scan is waiting, which uses nothing.
         worked = time.thread_time()
         for watched in self.logged.values():
             if not watched.why:
@@ -222,7 +222,7 @@ class Watchdog:
         self.next_look = time.monotonic() + min(max(_SHORTEST_S, worked * _SHARE), _LONGEST_S)
 
     def overdue(self, watched: Watched, now: float) -> None:
-        """Its time is over, or the signal before this one was of no use."""
+        """End an attempt whose run time is over, or send the next signal after one without effect."""
         if not watched.why:
             self.end(watched, "WALLTIME", "it ran for %g s, as long as it had asked for" % watched.wall, now)
         else:
@@ -258,12 +258,12 @@ class Watchdog:
     # -------------------------------------------------------------------------------------------------------- ending
 
     def end(self, watched: Watched, why: str, say: str, now: float) -> None:
-        """Begin to end an attempt, unless it has just ended of itself."""
+        """Begin to end an attempt, unless it has just ended by itself."""
         try:
             if os.waitid(os.P_PID, watched.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:
                 return
         except ChildProcessError:
-            # Not ours to wait for: it is signalled like any other.
+            # It is not a child of this process: it is signalled like any other.
             pass
         watched.why, watched.say = why, say
         say_in_log(watched.log, "%s: %s" % (why, say))
@@ -279,10 +279,10 @@ class Watchdog:
         self.processes.kill(self.processes.of(watched.pid))
         self.set_timer(watched, now + _AGAIN_S)
 
-    # ----------------------------------------------------------------------------------------- what the kernel tells
+    # ----------------------------------------------------------------------------------------------------- OOM kills
 
     def killed_by_kernel(self, status: int) -> bool:
-        """Whether the kernel ended an attempt for want of memory, as far as that can be told."""
+        """Return whether the kernel probably killed an attempt for lack of memory, by its count of OOM kills."""
         by_signal = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
         if not by_signal and not (os.WIFEXITED(status) and os.WEXITSTATUS(status) == _EXIT_KILLED):
             return False
@@ -295,7 +295,7 @@ class Watchdog:
         return True
 
     def count_oom_kills(self) -> int:
-        """How many processes the kernel has killed for want of memory, in our control group or else on this machine."""
+        """Return the kernel's count of OOM kills, in this process's control group or else on this machine."""
         for line in self.processes.read("self/cgroup").splitlines():
             if line.startswith(b"0::"):
                 path = "/sys/fs/cgroup" + line[3:].decode(errors="surrogateescape") + "/memory.events"

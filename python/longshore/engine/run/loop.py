@@ -2,7 +2,7 @@
 
 The engine's guarantees rest on the order within a round: events are applied in memory first, made durable next, and
 only then acted on. A life that finds a newer one beside it stops without touching anything.
-The loop is one file because that order can only be checked where all of it is in sight.
+It is one file because that order can only be checked where all of it is in sight.
 """
 
 from __future__ import annotations
