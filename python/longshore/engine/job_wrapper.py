@@ -1,7 +1,8 @@
 """Job wrapper: runs members of batches through ``longshore-job``, and reads the end records that it writes.
 
 For executors of schedulers that run a script per batch: the script calls the wrapper with the number of a member, and
-the wrapper runs that member as the batch's table has it. Its end is then in a file, whatever the scheduler reports.
+the wrapper runs that member as the batch's table has it. The member's end is then in a file, independently of the
+scheduler's reports.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def inherited_environment(settings: Mapping[str, Any], *, needed: Container[str]
     settings
         Settings of the executor, including the rule ``inheritEnvironment``.
     needed
-        Variables that the program itself needs, whatever the rule is.
+        Variables that the program itself needs, regardless of the rule.
     """
     names, _ = select_inherited(os.environ, settings.get("inherit", "all"))
     return {name: value for name, value in os.environ.items() if name in names or name in needed}

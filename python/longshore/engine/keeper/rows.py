@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     Chosen: TypeAlias = tuple[str, str, MemberOrder]
 
 _PATIENCE_S = 0.25
-"""Longest wait of an attempt in its lane; it was sent ahead because those before it were expected to be short."""
+"""Longest wait of an attempt in its lane; it was sent ahead because those before it should be short."""
 
 
 class Lane:

@@ -52,7 +52,7 @@ class Scratch:
         os.utime(tmp, ns=(0, 0))
 
     def keep(self, tmp: str) -> str | None:
-        """Move a directory to where it is kept, and return its new path; ``None`` if it is empty or cannot be moved."""
+        """Move a directory out of the removed folder, and return its path; ``None`` if it is empty or immovable."""
         kept = os.path.join(self.root + "-kept", os.path.basename(tmp))
         try:
             if not os.listdir(tmp):

@@ -226,7 +226,7 @@ def _matches(on: RetryOn, end: Ended) -> bool:
 def _while_any_is_left(
     end: Ended, past: Past, rules: RetryRules, *, request: Request | None = None, wait: bool = False
 ) -> Retry | Failed:
-    """Retry a job from the budget shared by all causes without one of their own; fail it when that is empty."""
+    """Retry a job while the budget that most causes share lasts, else fail it."""
     counted = past.tries - past.lost - past.preempted
     if counted > rules.retries:
         return Failed(j=end.j, why=f"no attempt left: numberOfRetries is {rules.retries}{_said(end)}")

@@ -90,7 +90,7 @@ def _matched(end: Ended, on: RetryOn | None, facts: Facts) -> Ended:
 
 
 def _judged_by_any(end: Ended, rules: SuccessIf, facts: Facts) -> Ended:
-    """Judge an end where one predicate that is met makes a success; a failure that meets none stays as it was."""
+    """Judge an end for which any one predicate suffices; a failure that meets none keeps its cause."""
     asked = [
         msgspec.structs.replace(rules, **{name: None for name in _PREDICATES if name not in kept}, any_of=False)
         for kept in _ALONE

@@ -253,7 +253,7 @@ class _Derivation:
             self._take_back(job, "it waits again")
         elif code in ACTIVE or code in OVER:
             return
-        # An attempt that ended keeps its number, whatever number the service has for it.
+        # An attempt that ended keeps its number, even if the service counts differently.
         number = max(status.attempt, self._state.attempts[job] + 1)
         batch = f"{job}.{number}"
         at = min(status.start or self._now, status.end or self._now)

@@ -331,7 +331,7 @@ class EngineService(
 
 
 def engine_command(run: RunPaths) -> list[str]:
-    """Return the command of a run's engine, without the reason why it begins; its log level is that of this process."""
+    """Return the command of a run's engine, with this process's log levels, without the reason why it begins."""
     # -P: files in the run directory must not pass for modules.
     return [sys.executable, "-P", "-m", "longshore", *_talkative(), "drive", str(run.root)]
 
@@ -349,7 +349,7 @@ def _talkative() -> list[str]:
 
 _POLL_S: Final = 0.02
 _TAKEN_S: Final = 10.0
-"""Time to wait for an intervention to be taken; an engine on another host, or with a full disk, takes it later."""
+"""Longest wait for an intervention to be taken; an engine elsewhere, or with a full disk, takes it later."""
 
 
 def _refuse_if_fruitless(run: RunPaths) -> None:

@@ -1,4 +1,4 @@
-"""Interventions: files by which a process of the user asks a run's engine to act, taken in the order of names."""
+"""Interventions: files by which the user's processes ask a run's engine to act, taken in order of names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Liveness of a run's engine, on this host or another, and the lock that a new engine takes from a dead one."""
+"""Liveness of a run's engine, here or on another host, and the lock that a new engine takes."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def lock_run(run: RunPaths, *, anew: bool = False) -> Lock:
 
 
 def end_engine_here(run: RunPaths) -> bool:
-    """Kill the newest engine of a run, if it is a process of this host and holds the lock; return whether it existed.
+    """Kill a run's newest engine if it is on this host and holds the lock; return whether it existed.
 
     An engine that hangs or is suspended would keep its keeper waiting for orders for ever.
     """

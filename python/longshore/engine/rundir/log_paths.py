@@ -27,7 +27,7 @@ def places_of(run: RunPaths) -> EngineLogs | None:
 
 
 class EngineLogs(LogLocator):
-    """Locator of the logs of a run's attempts; `template` is the folder of a job's logs below that of all logs."""
+    """Locator of attempts' logs; `template` is the folder of a job's logs below that of all logs."""
 
     def __init__(self, run: RunPaths, template: str) -> None:
         self._run = run

@@ -1,4 +1,4 @@
-"""Journal reader: yields the valid events of a run, all or since a mark, in blocks, however long the journal is.
+"""Journal reader: yields the valid events of a run, all or since a mark, as blocks that bound its memory.
 
 Each life seals the one before, see `longshore.engine.rundir.journal`: events that an engine wrote behind its seal are
 void.

@@ -165,7 +165,7 @@ class Lanes:
         lane.members += 1
 
     def end(self, job: int, run_s: float | None) -> None:
-        """Remove a job that is over, or taken back, from its lane; its slot goes to the next member if there is one."""
+        """Remove a job that is over or taken back from its lane; a waiting member gets its slot."""
         before = self._alone.pop(job, None)
         amounts = before.amounts if before is not None else None
         lane = self._of.pop(job, None)

@@ -231,7 +231,7 @@ class Scheduler:
         return {} if job is None else dict(self._asked_of(job).lane.amounts)
 
     def wanted_of(self, pool: Pool, now: float) -> tuple[dict[str, int], dict[str, int]]:
-        """Return the demand on another pool: of all running and ready jobs at once, and the most of one ready job."""
+        """Return the demand on another pool: of all running and ready jobs, and the most of one ready job."""
         self._settle()
         self._take_in(now)
         wanted, one = pool.taken, dict[str, int]()

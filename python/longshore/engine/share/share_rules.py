@@ -8,7 +8,7 @@ from typing import Final
 from longshore.model.run.claim import Claim
 
 PATIENCE_S: Final = 60.0
-"""Longest time, in seconds, that a run with work waits without resources, whatever the others' estimates."""
+"""Longest time, in seconds, that a run with work waits without resources, regardless of the others' estimates."""
 
 Amounts = Mapping[str, int]
 

@@ -1,4 +1,4 @@
-"""Sharing of a run with the user's other runs: keeps it to its share of the machine and of concurrency limits."""
+"""Sharing with the user's other runs: keeps a run to its share of the machine and of concurrency limits."""
 
 from __future__ import annotations
 

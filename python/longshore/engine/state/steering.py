@@ -114,7 +114,7 @@ def set_events(
 
 
 class Valve:
-    """Applies the throttles of a run and of its labels to the jobs that start; `labels` is the label index per job."""
+    """Applies throttles of a run and its labels to jobs that start; `labels` is the label index per job."""
 
     def __init__(self, state: RunState, labels: Sequence[int]) -> None:
         self._state = state
