@@ -1,7 +1,7 @@
 """Attempts: starts jobs' processes from orders, reaps them, and records their starts and ends.
 
 Like the keeper it knows nothing of Longshore, uses the standard library alone, and is copied into the run directory.
-Nothing is started before it is written down: `Attempts.choose` writes, `Attempts.start_chosen` starts.
+Nothing is started before it is recorded: `Attempts.choose` writes, `Attempts.start_chosen` starts.
 """
 
 from __future__ import annotations

@@ -193,7 +193,7 @@ class Engine:
     def _restart(self, order: interventions.Order) -> int:
         named = {number for number, label in enumerate(self._jobs.labels) if label in order.from_labels}
         chosen = select_for_restart(self.state, named)
-        # Before it is written down: a life that dies in between leaves only work that can be repeated.
+        # Before the restart is recorded: if this life dies in between, the next one only repeats it.
         forget_tasks(self._run, chosen.anew)
         if chosen.jobs:
             event = restarted(order, chosen.jobs)
@@ -404,7 +404,7 @@ class Engine:
 
     def _take_order(self, order: interventions.Order) -> None:
         if order.act == "restart":
-            # The life that was begun for it died before it came to it.
+            # The life that was begun for this restart died before carrying it out.
             self._restart(order)
             return
         for event in events_of(order, self._jobs, self.state, request_of=self._scheduler.coming_request_of):

@@ -47,7 +47,7 @@ class MemberBuilder:
             name=stored.name, label=settings.label, attempt=attempt, request=request, run_dir=self._run_dir
         )
         folder = settings.working_directory or self._run_dir
-        # For a shell in the job: the engine may have been started anywhere.
+        # As a shell in this directory would set PWD: the engine may have been started anywhere.
         inherited = ChainMap({**variables, "PWD": posixpath.normpath(folder)}, self._inherited)
         environment = {**substitute_inherited({**settings.environment, **stored.env}, inherited), **variables}
         if settings.limit_threads:
@@ -56,7 +56,7 @@ class MemberBuilder:
         if stored.tasks > 1 and settings.rules.resume_tasks:
             environment[TASKS_DONE_VARIABLE] = f"{self._run_dir}/{task_record_path(job)}"
         if identities:
-            # The user's do not win here: another job has the other GPUs.
+            # Here the user's variables do not win: another job has the other GPUs.
             environment |= identity_variables(identities)
         command = substitute_variables(substitute_files(stored.c, self._paths), ChainMap(environment, inherited))
         return BatchMember(

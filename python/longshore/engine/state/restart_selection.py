@@ -74,6 +74,6 @@ def _select_final(state: RunState, again: dict[int, RestartReason], anew: list[i
     if reason := _BAD_ENDS.get(code):
         again[final] = reason
     elif code in OVER and (again or named):
-        # The outputs that it gathered before are no longer complete.
+        # It must also gather the new outputs of the jobs that run again.
         again[final] = RestartReason.NAMED if named else RestartReason.FINAL
         anew.append(final)
