@@ -1,1 +1,1 @@
-"""Which tasks and labels a rule is about."""
+"""Selection of tasks and labels: the sections ``cluster`` and ``ordering``."""

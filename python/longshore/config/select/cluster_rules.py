@@ -1,4 +1,4 @@
-"""Reads which tasks run together: the sections of ``cluster`` that name tasks, as rules for what packs them."""
+"""Reads the sections of ``cluster``, which say what tasks run together in one job, as rules for clustering."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ _SECTION: Final = "cluster"
 
 
 def cluster_rules(config: Config, scope: Scope, dimensions: frozenset[str]) -> tuple[ClusterRule, ...]:
-    """The sections of ``cluster`` that say which tasks run together, in the order in which they are written.
+    """Read the sections of ``cluster`` that select tasks, in the order in which they are written.
 
     Parameters
     ----------
     config
         The merged configuration.
     scope
-        What the searches go by.
+        Parameters of the searches.
     dimensions
-        Names of all dimensions that tasks have; in a ``clusterTemplate`` they stand for the values of a cluster.
+        Names of all dimensions of the tasks; in a ``clusterTemplate`` they stand for the values of a cluster.
 
     Raises
     ------
@@ -56,7 +56,7 @@ class _Section(Selection):
     """One section of ``cluster``."""
 
     def rule(self, label: str) -> ClusterRule:
-        """What it says."""
+        """The rule of this section."""
         return ClusterRule(
             label=label,
             tasks=self.names("pipetasks"),

@@ -1,4 +1,4 @@
-"""Reads in which order groups of jobs run: the sections of ``ordering``, as rules for what makes the workflow."""
+"""Reads the sections of ``ordering``, which order groups of jobs, as rules."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from longshore.origin import Origin
 
 
 class Sorting(StrEnum):
-    """How groups are put in order."""
+    """How groups are sorted."""
 
     SORT = "sort"
 
@@ -33,15 +33,15 @@ class OrderingRule(msgspec.Struct, frozen=True, kw_only=True):
     labels
         Labels of its jobs.
     dimensions
-        Dimensions whose values make a group.
+        Dimensions whose values define a group.
     equal
-        Dimensions that stand for another where a job does not have it, in the order of preference.
+        Dimensions that replace another which a job lacks, in the order of preference.
     start
-        Which jobs say where the others belong; ``None`` where each says so itself.
+        Jobs that determine the groups of the others; ``None`` where each job determines its own.
     implementation
-        How the order is made.
+        How the ordering is implemented.
     blocking
-        Whether a group with a failure keeps the next ones from running.
+        Whether a group with a failure blocks the groups after it.
     origin
         Where it was written.
     """
@@ -57,14 +57,7 @@ class OrderingRule(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def ordering_rules(config: Config, scope: Scope) -> tuple[OrderingRule, ...]:
-    """The sections of ``ordering``, in the order in which they are written.
-
-    Parameters
-    ----------
-    config
-        The merged configuration.
-    scope
-        What the searches go by.
+    """Read the sections of ``ordering``, in the order in which they are written.
 
     Raises
     ------

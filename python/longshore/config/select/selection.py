@@ -1,4 +1,4 @@
-"""Reads what a section of ``cluster`` or ``ordering`` selects: labels, dimensions, pairs of them, where to begin."""
+"""Reads the selectors of a section of ``cluster`` or ``ordering``: labels, dimensions, equal dimensions, start."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ _Word = TypeVar("_Word", bound=StrEnum)
 
 
 class Selection:
-    """One section.
+    """Selectors of one section.
 
     Parameters
     ----------
     name
-        Its name, with that of the section it stands in: ``cluster.coadd``.
+        Its name, with that of its parent section: ``cluster.coadd``.
     nodes
-        What it holds.
+        Its keys.
     values
-        Fills in variables.
+        Interpolates variables.
     """
 
     def __init__(self, name: str, nodes: Mapping[str, Node], values: Expander) -> None:
@@ -36,7 +36,7 @@ class Selection:
         self._values = values
 
     def text(self, key: str) -> str:
-        """The text under a key; empty where there is none."""
+        """The text of a key; empty where the key is missing."""
         node = self.nodes.get(key)
         if node is None or node.value is None:
             return ""
@@ -45,11 +45,11 @@ class Selection:
         return str(self._values.template(str(node.value), node.origin, name=key)).strip()
 
     def names(self, key: str) -> tuple[str, ...]:
-        """The names under a key, between commas, each once."""
+        """The comma-separated names of a key, each once."""
         return tuple(dict.fromkeys(name for part in self.text(key).split(",") if (name := part.strip())))
 
     def equal(self) -> dict[str, tuple[str, ...]]:
-        """The dimensions that stand for another, from ``equalDimensions``."""
+        """The dimensions that replace another, from ``equalDimensions``."""
         equal: dict[str, tuple[str, ...]] = {}
         for pair in self.names("equalDimensions"):
             one, colon, other = (part.strip() for part in pair.partition(":"))
@@ -65,11 +65,11 @@ class Selection:
         return equal
 
     def start(self) -> Start | None:
-        """Which tasks or jobs say where the others belong, from ``findDependencyMethod``."""
+        """The tasks or jobs that determine the groups of the others, from ``findDependencyMethod``."""
         return self.word("findDependencyMethod", Start)
 
     def word(self, key: str, words: type[_Word]) -> _Word | None:
-        """The one of several words that stands under a key; ``None`` where there is nothing."""
+        """The enum member of a key; ``None`` where the key is missing."""
         text = self.text(key)
         if not text:
             return None
@@ -83,11 +83,11 @@ class Selection:
             ) from None
 
     def origin(self, key: str) -> Origin:
-        """Where a key's value was written."""
+        """Where the value of a key was written."""
         return self.nodes[key].origin
 
     def key(self, key: str) -> str:
-        """A key in quotes, as it is called from the root."""
+        """The full key in quotes, as seen from the root."""
         return f"'{self.name}.{key}'"
 
 

@@ -1,1 +1,1 @@
-"""Layers, their merge, and the search for a value."""
+"""Configuration layers, their merge, the search for a key, interpolation of variables, and units."""

@@ -1,4 +1,4 @@
-"""Works out ``bpsEval(function, arguments)`` in a text where the function is pure, and hands on any other."""
+"""Evaluates ``bpsEval(function, arguments)`` in a text: pure functions here, others through a `Caller`."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ PURE: Final[Mapping[str, Callable[..., object]]] = {
     "int": int,
     "float": float,
 }
-"""Functions that are worked out wherever a value is: with literals as arguments they can do no harm."""
+"""Functions without side effects, evaluated wherever a value is read; literal arguments can do no harm."""
 
 _BEGIN = re.compile(r"bpsEval\s*\(\s*(?P<name>[A-Za-z_][\w.]*)\s*(?P<next>[,)])")
 _WHOLE = re.compile(r"\s*(?P<name>[A-Za-z_][\w.]*)\s*\((?P<arguments>.*)\)\s*", re.DOTALL)
 _LONGEST: Final = 10_000
-"""Characters of one call: the parser of literals needs far more memory than the text."""
+"""Maximum characters of one call: the parser of literals needs far more memory than the text."""
 _MOST_DIGITS: Final = 100
-"""What `round` may round to: it works out ten to the power of that."""
+"""Maximum number of digits for `round`, which computes ten to the power of it."""
 _DEEPEST: Final = 20
 _HINT: Final = (
     f"Write '{WORD}(function, arguments)'; the arguments are literals of Python (numbers, quoted text, lists), for "
@@ -44,18 +44,18 @@ _HINT: Final = (
 
 
 class Call(msgspec.Struct, frozen=True):
-    """A function to call.
+    """A parsed function call.
 
     Attributes
     ----------
     name
         A builtin, or the dotted path of a function.
     arguments, options
-        What it is given.
+        Positional and keyword arguments.
     text
-        The call as it stands in the configuration.
+        The call as written in the configuration.
     origin
-        Where that is.
+        Where it was written.
     """
 
     name: str
@@ -66,11 +66,11 @@ class Call(msgspec.Struct, frozen=True):
 
 
 Caller: TypeAlias = Callable[[Call], object]
-"""What calls functions that are not pure."""
+"""Calls functions that are not pure."""
 
 
 GENERATE: Final = "bpsGenerateConfig"
-"""The key whose value is one call, of a function that returns more configuration."""
+"""Key whose value is one call of a function that returns more configuration."""
 GENERATE_HINT: Final = (
     f"Write '{GENERATE}: package.module.function(arguments)'; the arguments are literals of Python, for example "
     f"{GENERATE}: 'mine.settings(\"{{operator}}\", n=3)'."
@@ -78,12 +78,12 @@ GENERATE_HINT: Final = (
 
 
 def worked_out(text: str, origin: Origin | None, caller: Caller | None, *, depth: int = 0) -> str:
-    """The text with calls replaced by what they return; without a caller, those that are not pure stay.
+    """Replace calls in a text by their results; without a caller, impure calls stay as written.
 
     Raises
     ------
     ConfigError
-        A call cannot be understood, or the function refuses its arguments.
+        A call cannot be parsed, or the function refuses its arguments.
     """
     if WORD not in text:
         return text
@@ -110,12 +110,12 @@ def _pieces(text: str, origin: Origin | None, caller: Caller | None, depth: int)
 
 
 def calls(text: str) -> Iterator[str]:
-    """Names of the functions that a text calls and that are not pure.
+    """Names of the impure functions that a text calls.
 
     Raises
     ------
     ConfigError
-        A call cannot be understood.
+        A call cannot be parsed.
     """
     at = 0
     while (start := text.find(WORD, at)) >= 0:
@@ -126,21 +126,12 @@ def calls(text: str) -> Iterator[str]:
 
 
 def parsed_call(text: str, origin: Origin | None, *, hint: str) -> Call:
-    """A text that is nothing but ``function(arguments)``, its arguments understood.
-
-    Parameters
-    ----------
-    text
-        The call.
-    origin
-        Where it was written.
-    hint
-        What is accepted, for errors.
+    """Parse a text that is exactly one call, ``function(arguments)``; errors show `hint`.
 
     Raises
     ------
     ConfigError
-        It is no call, or its arguments are no literals.
+        The text is no call, or its arguments are not literals.
     """
     found = _WHOLE.fullmatch(text)
     if found is None or len(text) > _LONGEST or _closing(found["arguments"] + ")", 0) != len(found["arguments"]):
@@ -149,7 +140,7 @@ def parsed_call(text: str, origin: Origin | None, *, hint: str) -> Call:
 
 
 def _call_at(text: str, start: int, origin: Origin | None) -> tuple[int, str, str]:
-    """Where a call ends, its function, and its arguments."""
+    """End of a call, its function name, and the text of its arguments."""
     found = _BEGIN.match(text, start)
     if found is None:
         raise ConfigError(f"{shown(text[start:])} is no call of a function", origin=origin, hint=_HINT)
@@ -163,7 +154,7 @@ def _call_at(text: str, start: int, origin: Origin | None) -> tuple[int, str, st
 
 
 def _closing(text: str, at: int) -> int:
-    """Where the parenthesis stands that closes what is open, quoted text left out; negative where none does."""
+    """Index of the closing parenthesis, quoted text skipped; negative where it is missing."""
     opened = 1
     quote = ""
     while at < len(text):
@@ -196,7 +187,7 @@ def _parsed(name: str, arguments: str, text: str, origin: Origin | None, hint: s
 
 
 def _literals(arguments: str) -> tuple[tuple[object, ...], dict[str, object]]:
-    """The values of arguments, which are parsed and never run: only literals come out of it."""
+    """Parse arguments as literals; nothing in them is executed."""
     with catch_warnings():
         simplefilter("ignore")  # an odd escape in a text is no concern of ours
         tree = ast.parse(f"call({arguments}\n)", mode="eval").body

@@ -1,4 +1,4 @@
-"""Turns text with ``{name}``, ``${NAME}`` and ``<ENV:NAME>`` in it into parts, and parts with values into text."""
+"""Parses ``{name}``, ``${NAME}`` and ``<ENV:NAME>`` in text, and substitutes values for these variables."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from longshore.origin import Origin
 
 
 class Field(msgspec.Struct, frozen=True, gc=False):
-    """A place in a text that a value goes to.
+    """A variable in a text, to be replaced by a value.
 
     Attributes
     ----------
     name
         An identifier, or a dotted key with a dot in front.
     spec
-        How the value is written, as Python's format specification.
+        Python's format specification for the value.
     """
 
     name: str
@@ -53,8 +53,8 @@ _WIDE = re.compile(r"\d{5}")
 def parse(text: str) -> Parts:
     """Split a text into literals and fields.
 
-    ``{{`` and ``}}`` are braces. Braces around what is no name stay as they are (``awk '{print $1}'``, ``{}``), and so
-    does one without its other half; the same goes for ``${...}``.
+    ``{{`` and ``}}`` are braces. Braces around other text than a name stay as they are (``awk '{print $1}'``, ``{}``), and
+    so does an unbalanced brace; the same holds for ``${...}``.
     """
     if "{" not in text and "}" not in text:
         return (text,) if text else ()
@@ -62,7 +62,7 @@ def parse(text: str) -> Parts:
 
 
 def with_values(text: str, values: Mapping[str, object], origin: Origin | None = None) -> str:
-    """The text with the fields that values are given for replaced by these; all else stays as it is written."""
+    """Replace the fields that have a value; leave the rest of the text as written."""
     if "{" not in text:
         return text
     return "".join(
@@ -72,7 +72,7 @@ def with_values(text: str, values: Mapping[str, object], origin: Origin | None =
 
 
 def _pieces(text: str) -> Iterator[tuple[Part, str]]:
-    """Literals and fields, each with how it is written."""
+    """Literals and fields, each with its text as written."""
     at = 0
     # Braces that are text and still open: what closes them is text as well, even when two stand together, as in
     # `{for (i in a) {print i}}`.
@@ -98,7 +98,7 @@ def _pieces(text: str) -> Iterator[tuple[Part, str]]:
 
 
 def joined(parts: Iterable[Part]) -> Parts:
-    """The same parts, with neighbouring literals made one and empty ones left out."""
+    """Join neighbouring literals and drop empty ones."""
     whole: list[Part] = []
     literal: list[str] = []
     for part in parts:
@@ -120,12 +120,12 @@ def unparse(parts: Iterable[Part]) -> str:
 
 
 def with_fields_as_text(parts: Iterable[Part]) -> str:
-    """Literals as they are, fields in braces."""
+    """Text of the parts: literals as they are, fields in braces."""
     return "".join(map(str, parts))
 
 
 def expand_env(text: str, env: Mapping[str, str], *, delayed: bool = True) -> str:
-    """Put environment variables in, `delayed` ones too; an undefined one, ``$$`` and ``$(`` stay as they are."""
+    """Substitute environment variables, `delayed` ones too; an undefined one, ``$$`` and ``$(`` stay as written."""
     if delayed and "<ENV:" in text:
         text = undelayed_env(text)
     if "$" not in text:
@@ -134,7 +134,7 @@ def expand_env(text: str, env: Mapping[str, str], *, delayed: bool = True) -> st
 
 
 def unset_names(text: str, env: Mapping[str, str]) -> list[str]:
-    """Names of the environment variables, `delayed` ones too, that a text takes and the environment does not have."""
+    """Names of the environment variables (`delayed` ones too) that a text uses and the environment lacks."""
     if "$" not in text and "<ENV:" not in text:
         return []
     names = (found["bare"] or found["braced"] for found in _VARIABLE.finditer(undelayed_env(text)))
@@ -142,14 +142,14 @@ def unset_names(text: str, env: Mapping[str, str]) -> list[str]:
 
 
 def env_spelled_out(text: str, env: Mapping[str, str]) -> str:
-    """Write ``$<NAME>`` as ``${NAME}`` where there is such an environment variable; elsewhere it stays."""
+    """Rewrite ``$<NAME>`` as ``${NAME}`` where that environment variable is set."""
     if "$<" not in text:
         return text
     return _ANGLED_ENV.sub(lambda found: f"${{{found[1]}}}" if found[1] in env else found.group(), text)
 
 
 def angled(text: str, exists: Callable[[str], bool]) -> Iterator[Part]:
-    """Split a literal at each ``<name>`` that is another spelling of ``{name}``: a redirection is none."""
+    """Split a literal at each ``<name>`` that means ``{name}``; a shell redirection does not."""
     at = 0
     for found in _ANGLED.finditer(text):
         if exists(found[1]):
@@ -166,7 +166,7 @@ def angled_names(text: str, env: Mapping[str, str]) -> Iterator[tuple[str, bool]
 
 
 def delay_env(text: str) -> str:
-    """Write environment variables as ``<ENV:NAME>``, to be put in where the job runs."""
+    """Rewrite environment variables as ``<ENV:NAME>``, to be expanded where the job runs."""
 
     def delayed(found: re.Match[str]) -> str:
         name = found["bare"] or found["braced"]
@@ -176,18 +176,18 @@ def delay_env(text: str) -> str:
 
 
 def undelayed_env(text: str) -> str:
-    """Write ``<ENV:NAME>`` as ``${NAME}``, which a shell understands."""
+    """Rewrite ``<ENV:NAME>`` as ``${NAME}``, for a shell to expand."""
     return _DELAYED.sub(r"${\1}", text)
 
 
 def wms_placeholder(name: str) -> str | None:
-    """``<WMS:fooBar>`` for the name ``wmsFooBar``: what the workload manager puts in; ``None`` for other names."""
+    """``<WMS:fooBar>`` for the name ``wmsFooBar``, which the workload manager replaces; ``None`` for other names."""
     found = _PLACEHOLDER.fullmatch(name)
     return f"<WMS:{found[1].lower()}{found[2]}>" if found else None
 
 
 def format_value(value: object, variable: Field, origin: Origin | None = None) -> str:
-    """A value as its field wants it written.
+    """Format a value by the format specification of its field.
 
     Raises
     ------
@@ -210,14 +210,14 @@ def format_value(value: object, variable: Field, origin: Origin | None = None) -
 
 
 def shown(value: object, width: int = 60) -> str:
-    """A value as an error shows it: quoted and not too long."""
+    """A value as an error shows it: quoted, and shortened to `width` characters."""
     text = str(value)
     return f"'{text[: width - 3]}...'" if len(text) > width else f"'{text}'"
 
 
 @dataclass(frozen=True)
 class Template:
-    """Text that waits for the values of a job.
+    """Text with fields that are filled per job.
 
     Attributes
     ----------
@@ -235,7 +235,7 @@ class Template:
 
     @cached_property
     def names(self) -> frozenset[str]:
-        """Names of the values it waits for."""
+        """Names of the fields."""
         return frozenset(part.name for part in self.parts if isinstance(part, Field))
 
     @cached_property
@@ -244,7 +244,7 @@ class Template:
 
     @cached_property
     def _order(self) -> tuple[str, ...] | None:
-        """Names as they come, or ``None`` when one wants its value formatted."""
+        """Field names in order, or ``None`` when one has a format specification."""
         return None if any(part.spec for part in self._fields) else tuple(part.name for part in self._fields)
 
     @cached_property
@@ -259,21 +259,21 @@ class Template:
         *,
         missing: str | None = None,
     ) -> str:
-        """Put values in.
+        """Substitute values for the fields.
 
         Parameters
         ----------
         values
             Value per name; others than `names` are ignored.
         quote
-            Applied to each value, never to the text around.
+            Applied to each value, never to the literal text.
         missing
-            What stands for a value that is not there.
+            Replaces a value that is missing.
 
         Raises
         ------
         UndefinedVariableError
-            A value is not there, and `missing` is not given.
+            A value is missing, and `missing` is not given.
         ConfigError
             A value does not suit its format specification.
         """
@@ -291,7 +291,7 @@ class Template:
     def _written(
         self, values: Mapping[str, object], quote: Callable[[str], str] | None, missing: str | None
     ) -> Iterator[str]:
-        """Text of each value, as its field wants it."""
+        """Literals and formatted, quoted values, in order."""
         for variable in self._fields:
             if missing is not None and variable.name not in values:
                 text = missing

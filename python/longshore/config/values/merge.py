@@ -1,4 +1,4 @@
-"""Turns layers of configuration into one tree, in which every value knows where it was written and what it replaced."""
+"""Merges configuration layers into one tree, in which each value knows its origin and the value it replaced."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from longshore.origin import Origin
 
 
 class LayerRank(IntEnum):
-    """Kinds of layers, weakest first."""
+    """Precedence of configuration layers, weakest first."""
 
     DEFAULTS = 0
     SERVICE = 1
@@ -27,16 +27,16 @@ class LayerRank(IntEnum):
 
     @property
     def label(self) -> str:
-        """What `Origin.layer` says for values of such a layer."""
+        """`Origin.layer` of values from such a layer."""
         return self.name.lower().replace("_", " ")
 
 
 PACKAGED = frozenset({LayerRank.DEFAULTS.label, LayerRank.SERVICE.label})
-"""Layers that no person wrote for this run or this machine."""
+"""Layers shipped with packages, not written for this run or this machine."""
 
 
 class Marker(Enum):
-    """What can stand in place of a value."""
+    """Markers that can replace a value in a tree."""
 
     DELETE = "!delete"
 
@@ -46,7 +46,7 @@ Value: TypeAlias = "Scalar | Marker | list[Node] | dict[str, Node]"
 
 
 class Node(msgspec.Struct, frozen=True, gc=False):
-    """A value and its history. The lists and maps in it are never changed, and so may be shared.
+    """A value and its history. Its lists and maps are never changed, and so may be shared.
 
     Attributes
     ----------
@@ -69,9 +69,9 @@ class Layer(msgspec.Struct, frozen=True):
     Attributes
     ----------
     name
-        What people call it: mostly the path of its file.
+        Name for people: mostly the path of its file.
     rank
-        How strong it is.
+        Its precedence.
     root
         Its values.
     """
@@ -82,10 +82,10 @@ class Layer(msgspec.Struct, frozen=True):
 
 
 class LayerStack(msgspec.Struct, frozen=True):
-    """Layers of configuration, merged per rank.
+    """Configuration layers, merged per rank.
 
-    A layer is merged once, when it is added. A weak layer can be added after a strong one: `root` lays the few trees of
-    the ranks over each other.
+    Each layer is merged once, when it is added. A weak layer can be added after a strong one: `root` overlays the few trees
+    of the ranks.
 
     Attributes
     ----------
@@ -119,7 +119,7 @@ class LayerStack(msgspec.Struct, frozen=True):
         return LayerStack((*self.layers, *layers), trees, deletes)
 
     def root(self) -> Node:
-        """All layers as one tree: maps are merged, anything else is replaced, and the strongest rank wins."""
+        """Merge all layers into one tree: maps are merged, other values replaced; the strongest rank wins."""
         merged = Node({}, Origin(""))
         for rank in sorted(self.trees):
             merged = overlay(merged, self.trees[rank])
@@ -127,20 +127,20 @@ class LayerStack(msgspec.Struct, frozen=True):
 
 
 def merge(layers: Iterable[Layer]) -> Node:
-    """All layers as one tree; see `LayerStack`."""
+    """Merge layers into one tree; see `LayerStack`."""
     return LayerStack().with_layers(*layers).root()
 
 
 def merge_over(root: Node, layer: Layer) -> Node:
-    """A merged tree with a layer over it that is stronger than all others."""
+    """Merge a layer over a merged tree; the layer is stronger than the whole tree."""
     merged = overlay(root, layer.root)
     return without_deleted(merged) if _deletes(layer.root) else merged
 
 
 def overlay(base: Node, over: Node) -> Node:
-    """One tree laid over another; keys to delete stay as markers, for a third tree may come.
+    """Overlay one tree on another; keys to delete stay as markers, because a third tree may follow.
 
-    It is associative: how layers are grouped does not matter, only their order does.
+    The operation is associative: only the order of layers matters, not their grouping.
     """
     if isinstance(base.value, dict) and isinstance(over.value, dict) and over.overrode is None:
         merged = dict(base.value)
@@ -171,7 +171,7 @@ def _deletes(node: Node) -> bool:
 
 
 def plain(node: Node) -> YamlValue:
-    """The value as ordinary maps, lists and scalars, which the caller may change; a deleted key has none."""
+    """The value as ordinary maps, lists and scalars, which the caller may change; deleted keys are left out."""
     if isinstance(node.value, dict):
         return plain_map(node)
     if isinstance(node.value, list):
@@ -180,13 +180,13 @@ def plain(node: Node) -> YamlValue:
 
 
 def plain_map(node: Node | None) -> dict[str, YamlValue]:
-    """The items of a map as ordinary values; none where there is no map."""
+    """The items of a map as ordinary values; empty where the node is no map."""
     items = node.value if node is not None else None
     return {key: plain(item) for key, item in items.items()} if isinstance(items, dict) else {}
 
 
 def with_origin(node: Node, origin: Origin) -> Node:
-    """The same values as if all of them were written in one place."""
+    """Copy of the tree in which all values have one origin."""
     if isinstance(node.value, dict):
         return Node({key: with_origin(item, origin) for key, item in node.value.items()}, origin)
     if isinstance(node.value, list):
@@ -195,7 +195,7 @@ def with_origin(node: Node, origin: Origin) -> Node:
 
 
 def tree(value: object, origin: Origin) -> Node:
-    """Ordinary maps, lists and scalars as a tree in which all have one origin; anything else becomes its text."""
+    """Convert ordinary maps, lists and scalars to a tree with one origin; anything else becomes its text."""
     if isinstance(value, Mapping):
         return Node({str(key): tree(item, origin) for key, item in value.items()}, origin)
     if isinstance(value, list | tuple):
@@ -208,17 +208,8 @@ def tree(value: object, origin: Origin) -> Node:
 def layer_from_mapping(
     mapping: Mapping[str, object], name: str, rank: LayerRank, origin: Origin | None = None
 ) -> Layer:
-    """A layer of values that stand in no file, such as options of a command.
+    """Make a layer of values that are in no file, such as options of a command.
 
-    Parameters
-    ----------
-    mapping
-        The values.
-    name
-        What people call their source; where no origin is given, it is the origin's file.
-    rank
-        How strong they are.
-    origin
-        Where they come from.
+    Without an `origin`, `name` is the file of the origin.
     """
     return Layer(name, rank, tree(mapping, origin or Origin(name, layer=rank.label)))

@@ -1,4 +1,4 @@
-"""Turns what people write for amounts, times and counts into numbers with one unit, or says what is accepted."""
+"""Parses quantities of the configuration: memory, walltime, counts, exit codes, truth values and resource amounts."""
 
 from __future__ import annotations
 
@@ -44,23 +44,10 @@ _SPELLINGS: Final = {"cpu": "cpus", "mem": "memory", "tmp": "disk"}
 
 
 def memory(value: YamlValue, key: str, origin: Origin | None = None, *, round_down: bool = False) -> int:
-    """Bytes of an amount of memory or disk; a bare number is MB, as BPS has it (that is, MiB).
+    """Parse an amount of memory or disk to bytes; a bare number is MB, as in BPS (that is, MiB).
 
-    Parameters
-    ----------
-    value
-        A number, or a text with a number and perhaps a unit.
-    key
-        What errors call it.
-    origin
-        Where it was written.
-    round_down
-        Whether a fraction of a byte counts for nothing (of what there is), and not for a whole one (of what is asked).
-
-    Raises
-    ------
-    ConfigError
-        It is no amount.
+    A fraction of a byte is rounded up, as for a request; with `round_down` down, as for what exists.
+    Raises `ConfigError`, with the key and the accepted forms, for anything else.
     """
     text = str(value).strip() if isinstance(value, str | int) and not isinstance(value, bool) else ""
     if isinstance(value, float) and math.isfinite(value):
@@ -78,12 +65,12 @@ def memory(value: YamlValue, key: str, origin: Origin | None = None, *, round_do
 
 
 def walltime(value: YamlValue, key: str, origin: Origin | None = None) -> float:
-    """Seconds of a time span.
+    """Parse a time span to seconds.
 
     Raises
     ------
     ConfigError
-        It is no time span.
+        The value is no time span.
     """
     text = str(value).strip() if isinstance(value, str | int | float) and not isinstance(value, bool) else ""
     if _SECONDS.fullmatch(text):
@@ -97,7 +84,7 @@ def walltime(value: YamlValue, key: str, origin: Origin | None = None) -> float:
 
 
 def _of_clock(clock: re.Match[str]) -> float | None:
-    """Seconds of ``days-hours:minutes:seconds``, or ``None`` when minutes or seconds go beyond 59."""
+    """Seconds of ``days-hours:minutes:seconds``, or ``None`` when minutes or seconds exceed 59."""
     hours, minutes, seconds = (int(clock[part] or 0) for part in ("hours", "minutes", "seconds"))
     if minutes > 59 or seconds > 59 or (clock["days"] and hours > 23):
         return None
@@ -105,12 +92,12 @@ def _of_clock(clock: re.Match[str]) -> float | None:
 
 
 def count(value: YamlValue, key: str, origin: Origin | None = None, *, least: int = 0, round_down: bool = False) -> int:
-    """A whole number; text is read as one, for variables leave text behind.
+    """Parse a whole number of at least `least`; text is accepted, because variables leave text behind.
 
     Raises
     ------
     ConfigError
-        It is none, or too small.
+        The value is no whole number, or too small.
     """
     number: int | None = None
     if isinstance(value, int) and not isinstance(value, bool):
@@ -130,12 +117,12 @@ def count(value: YamlValue, key: str, origin: Origin | None = None, *, least: in
 
 
 def exit_codes(value: YamlValue, key: str, origin: Origin | None = None) -> tuple[int, ...]:
-    """Exit codes of one or a list of them; 0 is no failure and is left out, null is none.
+    """Parse one exit code or a list of them; 0 is no failure and is left out, null means no codes.
 
     Raises
     ------
     ConfigError
-        One is no whole number from 0 to 255.
+        A code is no whole number from 0 to 255.
     """
     codes = value if isinstance(value, list) else [] if value is None else [value]
     for code in codes:
@@ -150,12 +137,12 @@ def exit_codes(value: YamlValue, key: str, origin: Origin | None = None) -> tupl
 
 
 def resource_name(name: str, key: str, origin: Origin | None = None) -> str:
-    """A name for a resource that has no key of its own.
+    """Check the name of a resource that has no key of its own.
 
     Raises
     ------
     ConfigError
-        It cannot be one.
+        The name is invalid.
     """
     if (plain_name := _SPELLINGS.get(name, name)) in _COUNTED:
         raise ConfigError(f"'{name}' is asked for by '{_COUNTED[plain_name]}', not in '{key}'", origin=origin)
@@ -165,14 +152,14 @@ def resource_name(name: str, key: str, origin: Origin | None = None) -> str:
 
 
 def parse_pool(node: Node) -> dict[str, int | tuple[str, ...]]:
-    """What there is to hand out, from ``resources: {cpus, memory, disk, NAME}``: amounts in bytes, all rounded down.
+    """Parse a resource pool, ``resources: {cpus, memory, disk, NAME}``: amounts in bytes, all rounded down.
 
     A resource that is given as a list has members with names, such as ``gpus: [0, 1, 3]``.
 
     Raises
     ------
     ConfigError
-        It is no such map, or names one resource in two spellings.
+        The value is no such map, or names one resource in two spellings.
     """
     if node.value is None:
         return {}
@@ -210,7 +197,7 @@ def _capacity(resource: str, name: str, amount: Node) -> int | tuple[str, ...]:
 
 
 def _members(resource: str, key: str, listed: Node) -> tuple[str, ...]:
-    """The names of a resource's members."""
+    """Names of the members of a resource."""
     if resource in _COUNTED:
         raise ConfigError(
             f"'{key}' must be an amount, not a list", origin=listed.origin, hint="Only such as GPUs are told apart."
@@ -233,12 +220,12 @@ def _members(resource: str, key: str, listed: Node) -> tuple[str, ...]:
 
 
 def truth(value: YamlValue, key: str, origin: Origin | None = None) -> bool:
-    """Yes or no.
+    """Parse a truth value.
 
     Raises
     ------
     ConfigError
-        It is neither.
+        The value is neither true nor false.
     """
     word = str(value).strip().lower()
     if word not in {"true", "false"}:
@@ -247,12 +234,12 @@ def truth(value: YamlValue, key: str, origin: Origin | None = None) -> bool:
 
 
 def most_at_once(node: Node, key: str) -> dict[str, int]:
-    """How many jobs there may be at once by the name of what limits them, from ``concurrencyLimits`` and its like.
+    """Parse maximum numbers of concurrent jobs per limit, from ``concurrencyLimits`` and its like.
 
     Raises
     ------
     ConfigError
-        It is no map of names to numbers from 1.
+        The value is no map of names to numbers from 1.
     """
     if node.value is None:
         return {}
@@ -267,12 +254,12 @@ def most_at_once(node: Node, key: str) -> dict[str, int]:
 
 
 def requested(values: Mapping[str, YamlValue], key: str, origin: Origin | None = None) -> dict[str, int]:
-    """Amount per name of ``requestResources``; null asks for nothing.
+    """Parse ``requestResources`` to an amount per name; null requests nothing.
 
     Raises
     ------
     ConfigError
-        A name or an amount is not right.
+        A name or an amount is invalid.
     """
     return {
         resource_name(name, key, origin): count(amount, f"{key}.{name}", origin)

@@ -1,4 +1,4 @@
-"""Finds the value of a key in BPS's search order and fills in the variables in it; nothing else knows that order."""
+"""Looks up a key in BPS's search order and interpolates its variables; no other module knows that order."""
 
 from __future__ import annotations
 
@@ -31,30 +31,30 @@ from longshore.model.values import YamlValue
 from longshore.origin import Origin
 
 SECTIONS: Final = ("bps_cmdline", "payload", "cluster", "pipetask", "site", "cloud", "bps_defined")
-"""Sections that are looked into before the root, the first that has the key wins."""
+"""Sections searched before the root; the first that has the key wins."""
 
 NOTHING: Final[Mapping[str, YamlValue]] = {}
 _DEEPEST = 100
 _LONGEST = 1_000_000
-"""Characters and fields of one value: variables that double each other reach any size in a few lines."""
+"""Maximum characters and fields of one value: variables that double each other reach any size in a few lines."""
 
 Undefined: TypeAlias = Callable[[str, Origin | None], str]
-"""What stands for a variable that nothing defines, by its name and the place that uses it; it may raise."""
+"""Handler of an undefined variable, by its name and the place that uses it: a replacement text, or an error raised."""
 
 
 class Found(msgspec.Struct, frozen=True):
-    """Answer to a search.
+    """Result of a search.
 
     Attributes
     ----------
     found
         Whether the key has a value.
     value
-        The value with its variables filled in; empty text where nothing was found.
+        The value with its variables substituted; empty text where nothing was found.
     origin
-        Where it was written, if it was written anywhere.
+        Where it was written; ``None`` for a value from outside the configuration.
     written
-        The value as written, with what it replaced, if it stands in the configuration.
+        The node as written, with the values it replaced; ``None`` for a value from outside the configuration.
     """
 
     found: bool
@@ -64,14 +64,14 @@ class Found(msgspec.Struct, frozen=True):
 
 
 class Hit(msgspec.Struct, frozen=True):
-    """A value as it stands: a node of the configuration, or a plain one from elsewhere."""
+    """A value before interpolation: a node of the configuration, or a plain value from elsewhere."""
 
     value: Value | YamlValue
     node: Node | None = None
 
     @property
     def origin(self) -> Origin | None:
-        """Where it was written, if it was written anywhere."""
+        """Where it was written; ``None`` for a value from outside the configuration."""
         return self.node.origin if self.node else None
 
     def plain(self) -> YamlValue:
@@ -80,33 +80,33 @@ class Hit(msgspec.Struct, frozen=True):
 
 
 def empty(_name: str, _origin: Origin | None) -> str:
-    """Let variables that nothing defines be empty, as BPS does."""
+    """Replace undefined variables by empty text, as BPS does."""
     return ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Scope:
-    """What a search goes by beside the configuration.
+    """Parameters of a search: current values, environment, and variables left free.
 
     Attributes
     ----------
     current
-        BPS's current values. They win over all else; ``curr_site`` and the like choose the part of a section that is
-        looked into.
+        BPS's current values. They have the highest precedence; ``curr_site`` and the like choose the part of a section
+        that is searched.
     searchobj
-        Looked into next: a map, or a node that holds one.
+        Searched next: a map, or a node that holds one.
     env
         Environment variables.
     expand_env
         Whether ``${X}`` is replaced by its value; wins over `replace_env`.
     keep_delayed
-        Whether ``<ENV:X>`` waits for the job all the same.
+        Whether ``<ENV:X>`` stays for the job even so.
     replace_env
         Whether ``${X}`` becomes ``<ENV:X>``.
     free
-        Names of variables that stay fields, whatever the configuration says.
+        Names of variables that stay fields, even where the configuration defines them.
     undefined
-        What stands for variables that nothing defines.
+        Handler of undefined variables.
     """
 
     current: Mapping[str, YamlValue] = field(default_factory=dict)
@@ -124,16 +124,16 @@ ANYWHERE: Final = Scope()
 
 
 class Config:
-    """A merged configuration.
+    """A merged configuration, searchable by key.
 
     Parameters
     ----------
     root
-        What `merge` returned.
+        Result of `merge`.
     caller
-        What calls the functions of ``bpsEval`` that are not pure; without it such calls stay as they are written.
+        Calls the impure functions of ``bpsEval``; without it such calls stay as written.
     values
-        Values of names that win over all else, as those of the section ``current`` do.
+        Values with the highest precedence, like those of the section ``current``.
     """
 
     def __init__(self, root: Node, caller: Caller | None = None, values: Mapping[str, YamlValue] = NOTHING) -> None:
@@ -148,7 +148,7 @@ class Config:
         return self.lookup(key, ANYWHERE) is not None
 
     def at(self, *path: str) -> Node | None:
-        """The node at a place, without any search; ``None`` where there is none."""
+        """The node at a path, without a search; ``None`` where the path does not exist."""
         node = self.root
         for key in path:
             below = _map_of(node).get(key)
@@ -158,7 +158,7 @@ class Config:
         return node
 
     def lookup(self, key: str, scope: Scope) -> Hit | None:
-        """Find a key, and leave its value as it was written."""
+        """Find a key, and return its value as written."""
         if is_delimited(key):
             node = self.at(*key[1:].split(key[0]))
             return None if node is None else Hit(node.value, node)
@@ -173,7 +173,7 @@ class Config:
         return None
 
     def parts(self, current: Mapping[str, YamlValue]) -> Iterator[Mapping[str, Node]]:
-        """The maps that are looked into, strongest first and the root last."""
+        """The maps that are searched, strongest first and the root last."""
         for name in SECTIONS:
             section = self._top.get(name)
             if section is None:
@@ -184,22 +184,16 @@ class Config:
         yield self._top
 
     def search(self, key: str, scope: Scope = ANYWHERE) -> Found:
-        """Find the value of a key as BPS does.
+        """Find the value of a key in BPS's search order.
 
-        Parameters
-        ----------
-        key
-            A plain key; or one that begins with a delimiter (``.payload.a``, ``/payload/a``), which names a place and
-            is not searched for.
-        scope
-            What the search goes by.
+        A key that begins with a delimiter (``.payload.a``, ``/payload/a``) is a path, and is not searched for.
 
         Raises
         ------
         UndefinedVariableError
-            Something required is not there.
+            Something required is not defined.
         ReferenceRingError
-            The value is defined by itself.
+            The value refers to itself.
         """
         hit = self.lookup(key, scope)
         if hit is None:
@@ -208,7 +202,7 @@ class Config:
         return Found(found=True, value=value, origin=hit.origin, written=hit.node)
 
     def template(self, key: str, scope: Scope) -> Template | None:
-        """The text under a key with all variables filled in but the free ones; ``None`` where there is none, or null.
+        """The text of a key, interpolated but for the free variables; ``None`` where the key is missing or null.
 
         Raises
         ------
@@ -228,15 +222,7 @@ class Config:
 
 
 class Expander:
-    """Fills in variables, each of them once.
-
-    Parameters
-    ----------
-    config
-        Where variables are looked up.
-    scope
-        What the search goes by.
-    """
+    """Interpolates variables, each of them once per expander."""
 
     def __init__(self, config: Config, scope: Scope) -> None:
         self.config = config
@@ -245,7 +231,7 @@ class Expander:
         self._under_way: dict[str, Origin | None] = {}
 
     def value(self, key: str, hit: Hit) -> YamlValue:
-        """The value of a hit: text with its variables filled in, anything else as it is."""
+        """The value of a hit: text with its variables substituted, anything else unchanged."""
         if not isinstance(hit.value, str):
             return hit.plain()
         text = with_fields_as_text(self.template(hit.value, hit.origin, name=key).parts)
@@ -253,16 +239,9 @@ class Expander:
         return tidy_path(text, slash=hit.value.endswith("/")) if key == "subDirTemplate" else text
 
     def template(self, text: str, origin: Origin | None, *, name: str = "") -> Template:
-        """A text with all variables filled in but the free ones.
+        """Interpolate a text, but for the free variables.
 
-        Parameters
-        ----------
-        text
-            As it was written.
-        origin
-            Where that was.
-        name
-            The key whose value it is, so that it cannot be defined by itself.
+        `name` is the key whose value the text is, so that a reference to itself is found.
         """
         if not name:
             return Template(self._parts(text, origin), origin)
@@ -299,7 +278,7 @@ class Expander:
         return name in self.scope.free or self.config.lookup(name, self.scope) is not None
 
     def _called(self, parts: Parts, origin: Origin | None) -> Parts:
-        """The parts with calls of functions worked out."""
+        """The parts with function calls evaluated."""
         if not any(isinstance(part, str) and WORD in part for part in parts):
             return parts
         fields = ", ".join(f"'{part.name}'" for part in parts if isinstance(part, Field))
@@ -331,7 +310,7 @@ class Expander:
         return (format_value("".join(map(str, found)), variable, origin),)
 
     def _variable(self, name: str, origin: Origin | None) -> Parts | Hit | None:
-        """What a variable stands for: parts of a text, a value that is no text, or nothing."""
+        """Parts, a value that is not text, or ``None`` for an undefined variable."""
         if name in self._known:
             return self._known[name]
         if name in self._under_way:
@@ -356,12 +335,12 @@ class Expander:
 
 
 def is_delimited(key: str) -> bool:
-    """Whether a key names a place, by the delimiter that it begins with."""
+    """Whether a key is a path: it begins with a delimiter."""
     return bool(key) and not key[0].isalnum() and key[0] != "_"
 
 
 def tidy_path(path: str, *, slash: bool = False) -> str:
-    """A path without doubled slashes and dots, with or without a slash at its end."""
+    """Normalize a path: no doubled slashes or dots, with or without a trailing slash."""
     tidy = posixpath.normpath(path)
     return f"{tidy}/" if slash and not tidy.endswith("/") else tidy
 
