@@ -53,8 +53,8 @@ _WIDE = re.compile(r"\d{5}")
 def parse(text: str) -> Parts:
     """Split a text into literals and fields.
 
-    ``{{`` and ``}}`` are braces. Braces around other text than a name stay as they are (``awk '{print $1}'``, ``{}``), and
-    so does an unbalanced brace; the same holds for ``${...}``.
+    ``{{`` and ``}}`` are braces. Braces around other text than a name stay as they are (``awk '{print $1}'``, ``{}``),
+    and so does an unbalanced brace; the same holds for ``${...}``.
     """
     if "{" not in text and "}" not in text:
         return (text,) if text else ()

@@ -84,8 +84,8 @@ class Layer(msgspec.Struct, frozen=True):
 class LayerStack(msgspec.Struct, frozen=True):
     """Configuration layers, merged per rank.
 
-    Each layer is merged once, when it is added. A weak layer can be added after a strong one: `root` overlays the few trees
-    of the ranks.
+    Each layer is merged once, when it is added. A weak layer can be added after a strong one: `root` overlays the few
+    trees of the ranks.
 
     Attributes
     ----------
