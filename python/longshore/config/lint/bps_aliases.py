@@ -1,4 +1,4 @@
-"""Reads keys that BPS's own guide misspells as the keys that are meant, and says so."""
+"""Reads keys that BPS's own guide misspells as the intended keys, and warns of them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from longshore.config.values.merge import PACKAGED, Node, overlay
 _ROOT: Final = {"pipetasks": "pipetask"}
 _RUN: Final = {"subdirTemplate": "subDirTemplate", "gqraphFile": "qgraphFile"}
 _JOB: Final = {"concurrency_limit": "concurrencyLimit"}
-"""The key that is meant, per misspelling: at the root, of a run, of jobs."""
+"""The intended key per misspelling: at the root, of a run, of jobs."""
 
 _RUNS: Final = ("payload", "bps_cmdline")
 _JOBS: Final = ("finalJob", "customJob")
@@ -19,9 +19,9 @@ _LABELLED: Final = ("pipetask", "cluster", "site", "cloud")
 
 
 def respelled(root: Node) -> Node:
-    """One layer with the value of each misspelt key under the right key too, unless that is there already.
+    """One layer with the value of each misspelled key under the intended key too, unless that is set already.
 
-    The misspelt one stays, for it may be a variable as well.
+    The misspelled key stays, because it may be a variable as well.
     """
     if not isinstance(root.value, dict):
         return root
@@ -53,7 +53,7 @@ def _with(node: Node, meant: Mapping[str, str]) -> Node:
 
 
 def misspelt(root: Node) -> Iterator[Finding]:
-    """A warning for each key that is read as another."""
+    """Warn of each key that is read as another."""
     top = root.value if isinstance(root.value, dict) else {}
     yield from _found(root, _ROOT | _RUN | _JOB, ())
     for name in (*_RUNS, *_JOBS):

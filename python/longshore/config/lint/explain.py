@@ -1,4 +1,4 @@
-"""Turns a key into its value with its whole history: where it was written, what it replaced, how it was filled in."""
+"""Explains the value of a key: where it was written, what it replaced, and each step of its interpolation."""
 
 from __future__ import annotations
 
@@ -22,31 +22,31 @@ _MOST_STEPS: Final = 1000
 
 
 class Kind(StrEnum):
-    """What a step of filling in did."""
+    """Kind of an interpolation step."""
 
     WRITTEN = "written"
-    """Nothing yet: the text as it was written."""
+    """The text as written, before any step."""
     ENVIRONMENT = "environment"
-    """Environment variables were put in."""
+    """Environment variables were substituted."""
     VARIABLE = "variable"
     """A variable was looked up."""
     UNDEFINED = "undefined"
-    """A variable was looked up and nothing defines it: it is empty, or a placeholder of the workload manager's."""
+    """An undefined variable was looked up: it is empty, or a placeholder of the workload manager."""
     VALUE = "value"
-    """Everything was put in."""
+    """All variables were substituted."""
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
-    """A step on the way from a text to its value.
+    """One step from a text to its value.
 
     Attributes
     ----------
     depth
-        How many variables lead from the key to this text.
+        Number of variables that lead from the key to this text.
     name
         The key or variable.
     text
-        What was there then; of a variable, its value.
+        The text after this step; for a variable, its value.
     origin
         Where it was written.
     """
@@ -59,14 +59,14 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Replaced(msgspec.Struct, frozen=True, kw_only=True):
-    """A value that another won over.
+    """A value that another overrides.
 
     Attributes
     ----------
     value
         As it was written.
     section
-        The section it stands in, for a value that the search would have come to later.
+        Its section, for a value that the search would have reached later.
     """
 
     value: YamlValue
@@ -75,22 +75,22 @@ class Replaced(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Explained(msgspec.Struct, frozen=True, kw_only=True):
-    """All about the value of a key.
+    """Value, origin, history and interpolation steps of one key.
 
     Attributes
     ----------
     found, value, origin
-        As a search gives them.
+        As a search returns them.
     written
         The value as it was written.
     overrode
         What it replaced in weaker layers, the strongest first.
     hides
-        What the search would have found in its stead.
+        What the search would have found instead.
     steps
-        How the value came from what was written; as far as it came, where there is an error.
+        Interpolation steps; where there is an error, those before it.
     error
-        Why it cannot be worked out; then the value is ``None``.
+        Why the value cannot be computed; then `value` is ``None``.
     """
 
     found: bool
@@ -104,7 +104,7 @@ class Explained(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def explain_key(config: Config, key: str, scope: Scope) -> Explained:
-    """What a search for a key gives, and why; one that cannot be worked out is explained as far as it goes."""
+    """Explain the result of a search for a key; with an error, up to that error."""
     hit = config.lookup(key, scope)
     if hit is None:
         return Explained(found=False, value="")
@@ -143,7 +143,7 @@ def _overrode(node: Node | None) -> Iterator[Replaced]:
 
 
 def _hidden(config: Config, key: str, scope: Scope, hit: Hit) -> Iterator[Replaced]:
-    """Values of the same key in places that are searched later."""
+    """Values of the same key in sections that are searched later."""
     if is_delimited(key):
         return
     later = hit.node is None
@@ -177,7 +177,7 @@ class _Steps:
         self._count = 0
 
     def of(self, name: str, hit: Hit, depth: int) -> Iterator[Step]:
-        """The text, then what was put into it."""
+        """The text, then what was substituted in it."""
         text = str(hit.value)
         yield Step(kind=Kind.WRITTEN, depth=depth, name=name, text=text, origin=hit.origin)
         expanded = expand_env(env_spelled_out(text, self.scope.env), self.scope.env)

@@ -1,4 +1,4 @@
-"""Tells quickly of most values that they fit their schema; of the others, a validator of JSON Schema must judge."""
+"""JSON Schema fast path: accepts most valid values quickly; a full validator must judge the others."""
 
 from __future__ import annotations
 
@@ -27,12 +27,9 @@ _KNOWN: Final = frozenset({"$ref", "allOf", "type", "enum", "minimum", "maximum"
 
 
 class Quick:
-    """A schema whose references and conjunctions are followed once.
+    """A schema whose references and conjunctions are resolved once.
 
-    Parameters
-    ----------
-    whole
-        JSON Schema 2020-12 with local references only.
+    `whole` is a JSON Schema 2020-12 with local references only.
     """
 
     def __init__(self, whole: JsonSchema) -> None:
@@ -41,7 +38,7 @@ class Quick:
         self._patterns: dict[str, re.Pattern[str]] = {}
 
     def fits(self, value: YamlValue, schema: object = None) -> bool:
-        """Whether a value surely fits; where it does not, or where this cannot tell, it is no."""
+        """Whether the value is certainly valid; false also where this fast path cannot tell."""
         schema = self._whole if schema is None else schema
         if schema is True:
             return True
@@ -49,7 +46,7 @@ class Quick:
         return leaves is not None and all(self._fits_leaf(value, leaf) for leaf in leaves)
 
     def _leaves_of(self, schema: JsonSchema) -> list[JsonSchema] | None:
-        """The schema and all it leads to; ``None`` where one of them says what is not known here."""
+        """The schema and all schemas it refers to; ``None`` where one has a keyword unknown here."""
         if id(schema) not in self._leaves:
             found = list(self._followed(schema))
             known = all(key in _KNOWN or key in _ABOUT for leaf in found for key in leaf)

@@ -1,4 +1,4 @@
-"""Says everything about a merged configuration that its author should know, in the order of its files."""
+"""Runs all lint checks over a merged configuration; findings come in file order."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def lint(
     bps: BpsDefault,
     labels: frozenset[str] | None = None,
 ) -> list[Finding]:
-    """Look for all that is wrong with a configuration, or likely to be.
+    """Find all errors and likely errors of a configuration.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ def lint(
     schema
         JSON Schema 2020-12 with local references only.
     around
-        What its variables may lean on.
+        What its variables may refer to outside the configuration.
     bps
         The service that BPS uses by default.
     labels
@@ -55,7 +55,7 @@ def lint(
 
 
 def covered(findings: Sequence[Finding]) -> Iterator[Finding]:
-    """The findings, with every line hidden that has something to hide."""
+    """Hide all findings on a line if one of them is hidden."""
     lines = {(finding.origin.file, finding.origin.line) for finding in findings if finding.hidden}
     for finding in findings:
         is_hidden = (finding.origin.file, finding.origin.line) in lines

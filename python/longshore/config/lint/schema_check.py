@@ -1,4 +1,4 @@
-"""Holds a merged configuration to its schema and says everything that is wrong with it at once, in file order."""
+"""Validates a merged configuration against its JSON Schema and returns all findings, in file order."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ if TYPE_CHECKING:
 
 
 class Severity(StrEnum):
-    """Whether a run may be submitted all the same."""
+    """Severity of a finding; an error prevents the submission."""
 
     ERROR = "error"
     WARNING = "warning"
     NOTE = "note"
-    """Said by ``config lint`` alone: it is as likely right as wrong."""
+    """Shown by ``config lint`` only: it may well be intended."""
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """Something about the configuration that its author should know.
+    """An error, warning or note about the configuration.
 
     Attributes
     ----------
     hidden
-        Whether the line it is about must not be shown.
+        Whether its line must not be shown.
     path
-        Keys that lead to what it is about, where that is one value. Values that stand in no file have no other place.
+        Keys that lead to its value, if it is about one value. Values that are in no file have no other place.
     at_key
-        Whether it is about the last of these keys, and not about its value.
+        Whether it is about the last of these keys, and not about the value.
     """
 
     message: str
@@ -53,19 +53,14 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def key_of(path: Iterable[str]) -> str:
-    """Name of a place for people: whoever wrote ``--set key=value`` has never heard of its section."""
+    """Name of a place for people, who wrote ``--set key=value`` and do not know its section."""
     return ".".join(step for step in path if step != "bps_cmdline")
 
 
 def check(root: Node, schema: JsonSchema) -> list[Finding]:
-    """Everything that is wrong with a configuration, and what looks wrong.
+    """Validate a merged configuration, or one layer; return errors and suspicious keys.
 
-    Parameters
-    ----------
-    root
-        The merged configuration, or a single layer.
-    schema
-        JSON Schema 2020-12 with local references only.
+    `schema` is a JSON Schema 2020-12 with local references only.
     """
     wrong = list(_against_schema(root, schema))
     said = {finding.path for finding in wrong if finding.at_key}
@@ -93,7 +88,7 @@ def _against_schema(root: Node, schema: JsonSchema) -> Iterator[Finding]:
 
 
 def _not_allowed(error: ValidationError, root: Node, path: tuple[str, ...]) -> Iterator[Finding]:
-    """An error for each key of a map that has certain keys only."""
+    """An error for each unknown key of a map that allows certain keys only."""
     known: Mapping[str, Any] = error.schema.get("properties", {}) if isinstance(error.schema, dict) else {}
     instance: Any = error.instance
     for key in instance:
@@ -108,7 +103,7 @@ def _not_allowed(error: ValidationError, root: Node, path: tuple[str, ...]) -> I
 
 
 def _message(error: ValidationError, path: Sequence[str]) -> str:
-    """What is wrong in our words, where we have any."""
+    """Longshore's message for a validation error, else the validator's."""
     key = key_of(path)
     rule: Any = error.validator_value
     said = shown(str(error.instance).lower() if isinstance(error.instance, bool) else error.instance)
@@ -140,14 +135,14 @@ _IN_WORDS: Mapping[str, str] = {
 
 
 def _any_of(types: str | Sequence[str]) -> str:
-    """Types of JSON in words; null, which unsets anything, is not worth a word."""
+    """Names of JSON types for a message; null, which unsets any key, is left out."""
     names = [types] if isinstance(types, str) else types
     words = [_IN_WORDS[name] for name in names if name != "null"]
     return " or ".join(words)
 
 
 def _hint(error: ValidationError, schema: JsonSchema) -> str:
-    """What the schema says of the key, or of the one that it is a part of."""
+    """The schema's description of the key, or of the nearest key above it."""
     types: Any = error.validator_value
     if isinstance(error.instance, bool) and error.validator == "type" and "string" in types:
         return f'Quote it if the word is meant: "{str(error.instance).lower()}".'
@@ -190,7 +185,7 @@ def _deprecated(root: Node) -> Iterator[Finding]:
 
 
 def _misspelled(root: Node, schema: JsonSchema) -> Iterator[Finding]:
-    """Keys that nothing uses as a variable and that are nearly, but not quite, known ones."""
+    """Unknown keys that nothing uses as a variable and that resemble known ones."""
     suspects = list(unknown_keys(root, schema, schema))
     if not suspects:
         return
@@ -211,7 +206,7 @@ def _misspelled(root: Node, schema: JsonSchema) -> Iterator[Finding]:
 def unknown_keys(
     node: Node, schema: JsonSchema, whole: JsonSchema, path: tuple[str, ...] = ()
 ) -> Iterator[tuple[tuple[str, ...], Node, set[str]]]:
-    """Keys of a map, and of the maps in it, that the schema has no word for, with the words it has instead."""
+    """Keys of a map, at any depth, that the schema does not define, with the keys it defines instead."""
     if not isinstance(node.value, dict):
         return
     properties, others = _keys_of(schema, whole)
@@ -228,7 +223,7 @@ def unknown_keys(
 
 
 def _keys_of(schema: JsonSchema, whole: JsonSchema) -> tuple[dict[str, JsonSchema], JsonSchema | None]:
-    """Schema per key that a schema names, and the schema of all others if it says anything of them."""
+    """The schema per key that a schema names, and the schema of all other keys if it has one."""
     properties: dict[str, JsonSchema] = {}
     others: JsonSchema | None = None
     for each in (schema, *schema.get("allOf", ())):

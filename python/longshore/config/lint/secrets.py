@@ -1,4 +1,4 @@
-"""Tells values that look like secrets, by the name of their key or by how they are made."""
+"""Detects values that look like secrets (passwords, tokens), by the name of their key or by their form."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _FIRST = 20_000
 
 
 def secrets(node: Node, key: str = "") -> Iterator[Finding]:
-    """A warning for each value of a person's that looks like a secret; it is never shown itself."""
+    """Warn of each user-written value that looks like a secret, without showing it."""
     if isinstance(node.value, dict):
         for name, below in node.value.items():
             yield from secrets(below, name)
@@ -44,12 +44,12 @@ def secrets(node: Node, key: str = "") -> Iterator[Finding]:
 
 
 def hide_secrets(text: str) -> str:
-    """A text in which what looks like a secret by how it is made is not spelled out."""
+    """Mask the parts of a text whose form looks like a secret."""
     return _VALUE.sub("(hidden)", text)
 
 
 def looks_secret(name: str, value: str) -> bool:
-    """Whether a variable looks like a secret, by its name or by how its value is made."""
+    """Whether a variable looks like a secret, by its name or by the form of its value."""
     return bool(value) and _is_secret(name, value)
 
 

@@ -1,4 +1,4 @@
-"""Looks at the sections of a configuration: parts that match nothing, and keys that are hidden, old or out of range."""
+"""Checks sections of a configuration: parts that match nothing, and hidden, deprecated or out-of-range keys."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ _OLD: Final = {
     "executionButler": "'executionButler' is a relic of BPS; its successor is the section 'finalJob'",
 }
 _NOT_BY_SECTION: Final = re.compile(r"(lsst\.ctrl\.bps\.(\w+\.)*)?single_quantum_clustering|chain|runtime")
-"""Algorithms that do not go by what the sections of ``cluster`` say; any other is taken to."""
+"""Clustering algorithms that ignore the sections of ``cluster``; any other is assumed to use them."""
 _PACKING: Final = "dimension_clustering"
 _SHOWN: Final = 5
-"""Labels that a hint names."""
+"""Maximum number of labels in a hint."""
 _BPS: Final = "lsst.ctrl.bps."
 _OLD_BPS: Final = f"{_BPS}wms."
 BPS_DEFAULT_SERVICE: Final = f"{_BPS}htcondor.HTCondorService"
-"""The class that BPS uses where no service is named."""
+"""Class that BPS uses where no service is named."""
 
 _LSST: Final = frozenset({"butlerConfig", "inCollection", "qgraphFile", "createQuantumGraph", "updateQuantumGraph"})
 
 
 class BpsDefault(msgspec.Struct, frozen=True):
-    """What `BPS_DEFAULT_SERVICE` is here.
+    """The Longshore service for `BPS_DEFAULT_SERVICE`.
 
     Attributes
     ----------
@@ -60,7 +60,7 @@ class BpsDefault(msgspec.Struct, frozen=True):
 
 
 def unmatched(root: Node, labels: frozenset[str] | None) -> Iterator[Finding]:
-    """A warning for each part of a section that no task label, cluster or site chooses."""
+    """Warn of each part of a section that no task label, cluster or site chooses."""
     top = _map(root)
     tasks, clusters = _map(top.get("pipetask")), _map(top.get("cluster"))
     if labels is not None:
@@ -83,7 +83,7 @@ def unmatched(root: Node, labels: frozenset[str] | None) -> Iterator[Finding]:
 
 
 def _packs(top: Mapping[str, Node]) -> bool:
-    """Whether tasks are packed together as sections say, so that clusters can be other than the labels of tasks."""
+    """Whether tasks are clustered by sections, so that cluster labels can differ from task labels."""
     # The search for a value of the run: the command line, the payload, the root.
     for section in (_map(top.get("bps_cmdline")), _map(top.get("payload")), top):
         if (node := section.get("clusterAlgorithm")) is not None and node.value:
@@ -124,7 +124,7 @@ def _no_match(path: tuple[str, ...], why: str, node: Node, labels: frozenset[str
 
 
 def _way_out(label: str, labels: frozenset[str]) -> str:
-    """What the label may have been meant to be."""
+    """Hint: the label that may have been meant."""
     some = ", ".join(f"'{each}'" for each in sorted(labels)[:_SHOWN])
     more = ", and more" if len(labels) > _SHOWN else ""
     return did_you_mean(label, labels) or (f"Labels are {some}{more}." if labels else "There are no tasks at all.")
@@ -140,7 +140,7 @@ def chosen(node: Node, chooser: str) -> Iterator[tuple[str, Origin]]:
 
 
 def hidden(root: Node) -> Iterator[Finding]:
-    """A warning for each key at the root that a default in ``payload`` wins over."""
+    """Warn of each key at the root that a default in ``payload`` overrides."""
     top = _map(root)
     for key, node in _map(top.get("payload")).items():
         above = top.get(key)
@@ -155,7 +155,7 @@ def hidden(root: Node) -> Iterator[Finding]:
 
 
 def old(root: Node) -> Iterator[Finding]:
-    """A warning for each key and name that has a successor; ``outCollection`` is an error, see `check`."""
+    """Warn of each deprecated key and name; ``outCollection`` is an error, see `check`."""
     top = _map(root)
     for key, message in _OLD.items():
         node = top.get(key)
@@ -168,7 +168,7 @@ def old(root: Node) -> Iterator[Finding]:
 
 
 def without_service(root: Node, bps: BpsDefault) -> Iterator[Finding]:
-    """One warning where BPS would use its default service, and Longshore uses its own."""
+    """Warn once where BPS would use its default service, and Longshore uses its own."""
     top = _map(root)
     service = top.get("wmsServiceClass")
     if any("wmsServiceClass" in _map(top.get(section)) for section in ("bps_cmdline", "payload")):
@@ -195,14 +195,14 @@ def without_service(root: Node, bps: BpsDefault) -> Iterator[Finding]:
 
 
 def _weakest(node: Node | None) -> Node | None:
-    """The first of the values that a value replaced."""
+    """The first value in the chain of values that a node replaced."""
     while node is not None and node.overrode is not None:
         node = node.overrode
     return node
 
 
 def _own_keys(node: Node, whole: frozenset[str], path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Node]]:
-    """Path and value of each key that a person wrote; maps among `whole` are not entered."""
+    """Path and value of each user-written key; maps named in `whole` are not entered."""
     for key, below in _map(node).items():
         if isinstance(below.value, dict) and key not in whole:
             yield from _own_keys(below, whole, (*path, key))
@@ -226,12 +226,9 @@ _RANGES: Final[Mapping[str, Callable[[YamlValue, str, Origin | None], object]]] 
 
 
 def out_of_range(root: Node, said: Collection[tuple[str, ...]]) -> Iterator[Finding]:
-    """An error for each amount that no job could have, and a warning for a cap below what it caps.
+    """Report amounts that no job could have as errors, and caps below what they cap as warnings.
 
-    Parameters
-    ----------
-    said
-        Paths of values of which something was said already.
+    `said` are the paths of values that already have a finding.
     """
     for part, place in _parts(root):
         values: dict[str, Any] = {}
@@ -259,7 +256,7 @@ def out_of_range(root: Node, said: Collection[tuple[str, ...]]) -> Iterator[Find
 
 
 def _parts(root: Node) -> Iterator[tuple[Mapping[str, Node], tuple[str, ...]]]:
-    """Every map that values of jobs are looked up in, with the keys that lead to it."""
+    """Every map in which values of jobs are looked up, with the keys that lead to it."""
     top = _map(root)
     yield top, ()
     for name in ("bps_cmdline", "payload", "finalJob", "customJob"):
@@ -270,7 +267,7 @@ def _parts(root: Node) -> Iterator[tuple[Mapping[str, Node], tuple[str, ...]]]:
 
 
 def _waits(node: Node) -> bool:
-    """Whether the value is known only when variables are filled in."""
+    """Whether the value is known only after interpolation."""
     return isinstance(node.value, str) and any(mark in node.value for mark in ("{", "$", "<", "bpsEval"))
 
 

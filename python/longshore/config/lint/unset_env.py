@@ -1,4 +1,4 @@
-"""Finds environment variables that texts take when a run is submitted, and that nothing sets."""
+"""Finds unset environment variables that texts need when a run is submitted."""
 
 from __future__ import annotations
 
@@ -25,24 +25,17 @@ _PREPARED: Final = (
     "templateDataId",
 )
 _TAKEN: Final = frozenset((*_PATHS, *_NAMES, *_RUN, *_REQUEST, *_JOB, *_PREPARED))
-"""Keys whose texts are worked out when a run is submitted, and never see a shell. Commands and the values of
-``environment`` wait for that of the job, whose variables nobody knows yet; and what only they use waits with them."""
+"""Keys whose texts are interpolated at submission and never reach a shell. Commands and values of ``environment`` wait
+for the environment of the job, which is not known yet; variables that only they use wait with them.
+"""
 _SCRIPT: Final = frozenset({"executable", "arguments", "inputs", "outputs"})
-"""Keys of ``customJob`` of which the same is true."""
+"""Keys of ``customJob`` that are interpolated at submission likewise."""
 _SECTIONS: Final = frozenset({"payload", "bps_cmdline", "finalJob", "customJob"})
 _LABELLED: Final = ("pipetask", "cluster", "site", "cloud")
 
 
 def unset_variables(config: Config, env: Mapping[str, str]) -> Iterator[Finding]:
-    """A warning for each environment variable that is not there, and that a text of a person's takes at submission.
-
-    Parameters
-    ----------
-    config
-        The merged configuration.
-    env
-        Environment variables where the run is submitted.
-    """
+    """Warn of each environment variable that a user-written text needs at submission and `env` lacks."""
     suspects = {id(node) for _, node in _texts(config.root, ()) if _missing(node, env)}
     if not suspects:
         return
@@ -65,7 +58,7 @@ class _Follower:
         self.scope = Scope()
 
     def findings(self, node: Node, path: tuple[str, ...], depth: int) -> Iterator[Finding]:
-        """Findings about a text and all that is put into it."""
+        """Findings about a text and the texts substituted in it."""
         if id(node) in self.seen:
             return
         self.seen.add(id(node))
@@ -87,7 +80,7 @@ class _Follower:
 
 
 def _scope(config: Config, path: tuple[str, ...]) -> Scope:
-    """What a search goes by for a text, by the section that it stands in."""
+    """Search parameters of a text, by its section."""
     if path[0] not in _LABELLED:
         return Scope(searchobj=config.at(path[0]) if len(path) > 1 else None)
     labels = ("cluster", "pipetask") if path[0] == "pipetask" else (path[0],)
@@ -103,7 +96,7 @@ def _is_taken(path: tuple[str, ...]) -> bool:
 
 
 def _texts(node: Node, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Node]]:
-    """Every text that is a value of a key, or an item of a list of such."""
+    """Every text that is the value of a key, or an item of a list of such."""
     if isinstance(node.value, dict):
         for key, below in node.value.items():
             yield from _texts(below, (*path, key))
@@ -115,7 +108,7 @@ def _texts(node: Node, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...],
 
 
 def _missing(node: Node, env: Mapping[str, str]) -> list[str]:
-    """Names of variables in a person's text that the environment does not have."""
+    """Names of variables in a user-written text that the environment lacks."""
     if not isinstance(node.value, str) or node.origin.layer in PACKAGED:
         return []
     return unset_names(env_spelled_out(node.value, env), env)

@@ -1,4 +1,4 @@
-"""Looks at the variables and calls in a configuration: which of them lead nowhere, and which nobody uses."""
+"""Checks variables and function calls in a configuration: undefined variables, reference rings, unused keys."""
 
 from __future__ import annotations
 
@@ -55,11 +55,11 @@ _OF_QUANTA: Final = (
     "node_number",
 )
 DEFINED_LATER: Final = frozenset({*_OF_STAGES, *_OF_QUANTA})
-"""Names that a stage of a run, or the data ID of a quantum, gives a value, and those that BPS lets be absent."""
+"""Names that a stage of a run or a quantum's data ID defines, and names that BPS allows to be undefined."""
 
 _MAY_BE_ABSENT = re.compile(r"extra\w*Options|\w*PreCmdOpts")
 _TEMPLATES: Final = frozenset({"templateDataId", "subDirTemplate", "subdirTemplate", "clusterTemplate"})
-"""Texts that never fail on a dimension that a job lacks."""
+"""Keys of texts that never fail on a dimension that a job lacks."""
 _CHOOSERS: Final = {
     "pipetask": ("pipetask", "cluster"),
     "cluster": ("cluster",),
@@ -67,7 +67,7 @@ _CHOOSERS: Final = {
     "cloud": ("cloud",),
 }
 _OWN_LANGUAGE: Final = frozenset({"pipeline", "current"})
-"""Keys at the root whose texts are not filled in by search."""
+"""Keys at the root whose texts are not interpolated by search."""
 _READ_WHOLE: Final = frozenset({"site", "cloud", "replay", "ordering"})
 _MOST_GUESSES: Final = 20
 _COMMAND = re.compile(r"runQuantumCommand|command[0-9]+")
@@ -75,20 +75,20 @@ _COMMAND = re.compile(r"runQuantumCommand|command[0-9]+")
 
 @dataclass(frozen=True, kw_only=True)
 class Surroundings:
-    """What the variables of a configuration may lean on besides itself.
+    """What the variables of a configuration may refer to outside it.
 
     Attributes
     ----------
     env
         Environment variables.
     known
-        Names that something else defines: the defaults of quantum graphs.
+        Names defined elsewhere: the defaults of quantum graphs.
     payload_names
         Names that the payload defines; ``None`` where they cannot be known.
     payload_uses
         Names that the payload uses; ``None`` where they cannot be known.
     commands
-        Whether to look at commands too; whoever makes jobs of them afterwards knows better.
+        Whether to check commands too; a caller that makes jobs of them afterwards checks them better.
     """
 
     env: Mapping[str, str] = field(default_factory=dict)
@@ -99,12 +99,12 @@ class Surroundings:
 
 
 def wrong_variables(config: Config, around: Surroundings) -> Iterator[Finding]:
-    """Findings about every text that a person wrote: undefined variables, rings, calls, and words in angle brackets."""
+    """Findings about user-written texts: undefined variables, rings, calls, and words in angle brackets."""
     yield from _Reader(config, around).findings()
 
 
 class _Reader:
-    """Fills in every text once, with the sections chosen that it stands in."""
+    """Interpolates every text once, with the sections chosen that it is in."""
 
     def __init__(self, config: Config, around: Surroundings) -> None:
         self.config = config
@@ -189,7 +189,7 @@ class _Reader:
             yield Finding(message=message, origin=origin or Origin(""), hint=hint, severity=severity)
 
     def _guess(self, name: str) -> str:
-        """The nearest name there is, sought for the first few only: each search goes through all names."""
+        """The nearest defined name, searched for the first few only, because each search compares all names."""
         if name not in self._guesses:
             self._guesses[name] = did_you_mean(name, self._defined) if len(self._guesses) < _MOST_GUESSES else ""
         return self._guesses[name]
@@ -234,12 +234,9 @@ def names_in(node: Node) -> Iterator[str]:
 def unused(
     root: Node, schema: JsonSchema, around: Surroundings, said: Collection[tuple[str, ...]]
 ) -> Iterator[Finding]:
-    """A warning for each key of a person's own that no text uses as a variable.
+    """Warn of each user-written key that no text uses as a variable.
 
-    Parameters
-    ----------
-    said
-        Paths of keys of which something was said already.
+    `said` are the paths of keys that already have a finding.
     """
     if around.payload_uses is None:
         return
@@ -262,5 +259,5 @@ def unused(
 
 
 def without_place(finding: Finding) -> Finding:
-    """The finding under a name for what has no place."""
+    """The finding with the origin ``configuration`` where it has no file."""
     return finding if finding.origin.file else msgspec.structs.replace(finding, origin=Origin("configuration"))

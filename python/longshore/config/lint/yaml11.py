@@ -1,4 +1,4 @@
-"""Knows the words of YAML 1.1 that are not what they look like, and what was likely meant by each."""
+"""Detects unquoted YAML 1.1 words whose value surprises (``no``, ``012``, ``12:30``), and what was likely meant."""
 
 from __future__ import annotations
 
@@ -18,15 +18,7 @@ _NOWHERE: Final = Origin("")
 
 
 def trap_of(text: str, value: object) -> Finding | None:
-    """What to say of an unquoted word, without its place; nothing of one that is what it looks like.
-
-    Parameters
-    ----------
-    text
-        The word as it is written.
-    value
-        What it was read as.
-    """
+    """Finding for an unquoted word that `value` misreads, without a place; ``None`` for an unsurprising word."""
     # Nearly all words end here: the rest begin with a digit, a sign or a point, or are four words.
     if not text or len(text) > _LONGEST or not (text[0] in "+-.0123456789" or isinstance(value, bool)):
         return None
@@ -68,7 +60,7 @@ def _finding(message: str, hint: str) -> Finding:
 
 
 def _base_60(text: str) -> str:
-    """The number that YAML 1.1 makes of ``12:30:45``."""
+    """The number that YAML 1.1 reads from ``12:30:45``."""
     total = 0.0
     for part in text.replace("_", "").lstrip("+-").split(":"):
         total = total * 60 + float(part)

@@ -1,1 +1,1 @@
-"""From values to the profile that jobs of a label share."""
+"""Job profiles: request, retry rules, environment, command and service settings that jobs of a label share."""

@@ -1,4 +1,4 @@
-"""Reads what a success must be like in the words of buildtest (``status:``) and of Slurm's states."""
+"""Reads success rules in buildtest's format (``status:``), with Slurm's job states."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ STATES: Final[Mapping[str, tuple[str, ...]]] = {
     "OUT_OF_MEMORY": (Cause.OOM.value,),
     "TIMEOUT": (Cause.WALLTIME.value,),
 }
-"""How a job ended in the words of ``successIf.state``, per state of Slurm's that buildtest knows."""
+"""``successIf.state`` per Slurm state that buildtest knows."""
 
 _STREAMS: Final = ("stdout", "stderr")
 _MODES: Final = {"or": True, "and": False}
 
 
 def slurm_states(value: YamlValue, key: str, origin: Origin | None = None) -> tuple[str, ...]:
-    """What one or several of Slurm's states mean.
+    """Translate one or several Slurm states to states of ``successIf``.
 
     Raises
     ------
     ConfigError
-        One is none that a job may end in on purpose.
+        One is no state in which a job may end on purpose.
     """
     found: list[str] = []
     for word in value if isinstance(value, list) else [value]:
@@ -52,19 +52,14 @@ def slurm_states(value: YamlValue, key: str, origin: Origin | None = None) -> tu
 def status(
     node: Node, key: str, readers: Mapping[str, Callable[[YamlValue, str, Origin | None], object]]
 ) -> SuccessIf | None:
-    """What the map ``status`` means; what is no map is a variable of the user's, for the name is a plain one.
+    """Read the map ``status``; a value that is no map is a user's variable, because the name is a common one.
 
-    Parameters
-    ----------
-    node, key
-        The map, and what errors call it.
-    readers
-        How the values are read, per key of ``successIf``.
+    `readers` are those of the values, per key of ``successIf``.
 
     Raises
     ------
     ConfigError
-        It has another key, or a value is wrong.
+        The map has an unknown key, or a value is wrong.
     """
     if not isinstance(node.value, dict):
         return None
@@ -76,12 +71,12 @@ def status(
 
 
 def spell_out(values: dict[str, object], key: str, origin: Origin | None) -> None:
-    """Put what stands for several values, or for others, in the words of the model.
+    """Rename values, in place, to the fields of `SuccessIf`: ``walltime`` and Slurm's state codes.
 
     Raises
     ------
     ConfigError
-        One thing is said twice.
+        One condition is given twice.
     """
     if "walltime" in values:
         span = values.pop("walltime")
@@ -94,7 +89,7 @@ def spell_out(values: dict[str, object], key: str, origin: Origin | None) -> Non
 
 
 def _split(node: Node, key: str) -> dict[str, tuple[YamlValue, Origin]]:
-    """The map as keys and values of ``successIf``, with where each was written, and ``any_of``."""
+    """The map as keys and values of ``successIf`` with their origins, and ``any_of``."""
     assert isinstance(node.value, dict)
     found: dict[str, tuple[YamlValue, Origin]] = {"any_of": (True, node.origin)}
     for name, below in node.value.items():
@@ -147,12 +142,12 @@ def _parts(value: YamlValue, key: str, node: Node, names: tuple[str, ...]) -> Ma
 
 
 def refuse_both(status: SuccessIf | None, success: SuccessIf | None, origin: Origin | None) -> None:
-    """Refuse two answers to one question.
+    """Refuse ``status`` and ``successIf`` together.
 
     Raises
     ------
     ConfigError
-        There are.
+        Both are given.
     """
     if status is not None and success is not None:
         raise ConfigError(

@@ -1,4 +1,4 @@
-"""Turns the profiles of the labels that a cluster consists of into the values of its job, by BPS's rules for many."""
+"""Combines the job profiles of the labels in a cluster into the settings of its job, by BPS's rules for clusters."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _RULES: Final[Mapping[str, Callable[[JobRules], object]]] = {
     "retryOn": lambda rules: rules.retry_on,
     "successIf": lambda rules: rules.success_if,
 }
-"""What jobs of several labels must have alike, by the key that says it."""
+"""Settings that jobs of several labels must have in common, by their keys."""
 _REQUEST_FIELDS: Final = {
     "requestCpus": "cpus",
     "requestMemory": "memory_b",
@@ -35,7 +35,7 @@ _REQUEST_FIELDS: Final = {
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """Tasks of a cluster that have all values in common.
+    """Tasks of a cluster that share all settings.
 
     Attributes
     ----------
@@ -44,7 +44,7 @@ class Part:
     settings
         Their values, as if each were a job.
     tasks
-        How many there are.
+        Number of tasks.
     given
         As for `JobProfile`.
     whole
@@ -60,16 +60,16 @@ class Part:
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterProfile:
-    """What the jobs of clusters that are alike are made from.
+    """Settings of the jobs of clusters with one composition.
 
     Attributes
     ----------
     name
-        Name of the section ``cluster`` that can settle what the labels do not agree on.
+        Name of the ``cluster`` section that can resolve conflicts between labels.
     settings
         What they share.
     parts
-        The profile of each label that their tasks have.
+        The profile of each label of their tasks.
     """
 
     name: str
@@ -78,26 +78,26 @@ class ClusterProfile:
 
     @cached_property
     def waiting(self) -> frozenset[str]:
-        """Keys of the request whose values differ from job to job."""
+        """Keys of the request whose values differ per job."""
         return frozenset(key.partition(".")[0] for part in self.parts.values() for key in part.request)
 
     @cached_property
     def differs(self) -> bool:
-        """Whether the settings of its jobs differ at all."""
+        """Whether any settings differ per job."""
         return bool(self.waiting) or any(part.own for part in self.parts.values())
 
     @cached_property
     def variables(self) -> tuple[str, ...]:
-        """Names of the environment variables whose values differ from job to job."""
+        """Names of the environment variables whose values differ per job."""
         return tuple(dict.fromkeys(name for part in self.parts.values() for name in part.environment))
 
     def settings_of(self, tasks: Iterable[tuple[str, Mapping[str, object]]]) -> JobSettings:
-        """What holds for one job, given the label of each task and the values of its free names.
+        """Settings of one job, from the label of each task and the values of its free variables.
 
         Raises
         ------
         ConfigError
-            With these values, an amount is not right, or the tasks do not agree.
+            With these values, an amount is invalid, or the tasks conflict.
         """
         if not self.differs:
             return self.settings
@@ -126,12 +126,12 @@ class ClusterProfile:
         )
 
     def environment_of(self, tasks: Sequence[tuple[str, Mapping[str, object]]]) -> dict[str, str]:
-        """The variables of one job that not all jobs share, given as for `settings_of`.
+        """Environment variables of one job that not all jobs share; `tasks` as for `settings_of`.
 
         Raises
         ------
         ConfigError
-            Two tasks want different values.
+            Two tasks need different values.
         """
         return {name: self._agreed(name, tasks) for name in self.variables}
 
@@ -150,12 +150,12 @@ class ClusterProfile:
 def cluster_profile(
     name: str, label: str, counted: Sequence[tuple[str, int]], parts: Mapping[str, JobProfile]
 ) -> ClusterProfile:
-    """The profile of clusters that are alike.
+    """Profile of clusters with one composition.
 
     Parameters
     ----------
     name
-        Name of the section ``cluster`` that is theirs.
+        Name of their ``cluster`` section.
     label
         Their label.
     counted
@@ -166,35 +166,28 @@ def cluster_profile(
     Raises
     ------
     ConfigError
-        The labels do not agree on a value.
+        The labels conflict in a value.
     """
     settings = combined(name, label, [part_of(each, parts[each].settings, number, parts) for each, number in counted])
     return ClusterProfile(name=name, settings=settings, parts=parts)
 
 
 def part_of(label: str, settings: JobSettings, tasks: int, parts: Mapping[str, JobProfile]) -> Part:
-    """Some tasks of a label, with settings that may be their own."""
+    """Some tasks of a label, with their settings."""
     return Part(label=label, settings=settings, tasks=tasks, given=parts[label].given, whole=parts[label].whole)
 
 
 def combined(name: str, label: str, parts: Sequence[Part]) -> JobSettings:
-    """The values of a job that runs tasks of several kinds one after another.
+    """Combine the settings of the parts of a cluster, whose tasks run one after another.
 
-    The most of processors, memory and counted resources; the sum of disk and walltime, unless the section of the
-    cluster says what all its tasks need together; growth of memory and retries from whoever needs the most memory;
-    all else must be the same wherever it is given.
-
-    Parameters
-    ----------
-    name, label
-        As for `cluster_profile`.
-    parts
-        The kinds of tasks.
+    Processors, memory and counted resources: the maximum. Disk and walltime: the sum, unless the section of the cluster
+    sets what all its tasks need together. Growth of memory and retries: from the part with the largest memory request.
+    All other values must be equal wherever they are set.
 
     Raises
     ------
     ConfigError
-        Two kinds of tasks want different values.
+        Two parts need different values.
     """
     first = parts[0].settings
     if len(parts) == 1 and parts[0].tasks == 1:
@@ -235,7 +228,7 @@ def _most(amounts: Iterable[_Amount | None]) -> _Amount | None:
 
 
 def _sum(key: str, amounts: Sequence[tuple[Part, _Amount | None]]) -> _Amount | None:
-    """What all tasks need one after another; one that says nothing adds nothing."""
+    """Sum over all tasks; a part without a value adds nothing."""
     for part, amount in amounts:
         if key in part.whole:
             return amount
@@ -279,7 +272,7 @@ def _environment(name: str, parts: Sequence[Part]) -> dict[str, str]:
 
 
 def _own(name: str, parts: Sequence[Part]) -> dict[str, Any]:
-    """The service's own map, whose keys must be the same for all parts that have them."""
+    """The service's own map, whose keys must be equal in all parts that have them."""
     keys = dict.fromkeys(key for part in parts for key in part.settings.own)
     return {
         key: _one_of(
@@ -298,7 +291,7 @@ def _own(name: str, parts: Sequence[Part]) -> dict[str, Any]:
 def _same(
     name: str, key: str, parts: Sequence[Part], value_of: Callable[[JobSettings], _Value], *, everywhere: bool = False
 ) -> _Value | None:
-    """The value of a key, which must be the same for all parts that have one; or for all, if it is to be everywhere."""
+    """The value of a key, which must be equal in all parts that have one; with `everywhere`, in all parts."""
     found = [(value_of(part.settings), part) for part in parts]
     said = [
         (value, part.label, part.given.get(key)) for value, part in found if everywhere or _is_said(value, key, part)
@@ -307,12 +300,12 @@ def _same(
 
 
 def _rules(name: str, parts: Sequence[Part], biggest: Sequence[JobSettings]) -> JobRules:
-    """The rules of the part that asks for most memory; what decides about success and retries must be the same for all.
+    """Rules of the part that requests most memory; rules of success and retries must be equal in all parts.
 
     Raises
     ------
     ConfigError
-        It is not.
+        These rules differ.
     """
     for key, value_of in _RULES.items():
         _one_of(key, name, [(value_of(part.settings.rules), part.label, part.given.get(key)) for part in parts])
@@ -324,12 +317,12 @@ def _is_said(value: object, key: str, part: Part) -> bool:
 
 
 def _one_of(key: str, name: str, said: Sequence[tuple[_Value, str, Origin | None]]) -> _Value:
-    """The one value there is.
+    """The only value of a key.
 
     Raises
     ------
     ConfigError
-        There are several.
+        There are several values.
     """
     first = said[0][0]
     other = next((each for each in said if each[0] != first), None)

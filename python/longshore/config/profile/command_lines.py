@@ -1,4 +1,4 @@
-"""Turns commands of the configuration into templates or words: a line for a shell, or a program and its arguments."""
+"""Turns commands of the configuration into templates: a shell line, or a program and its arguments."""
 
 from __future__ import annotations
 
@@ -24,23 +24,18 @@ _PROGRAM: Final = re.compile(
     r"\$(?:\{(?P<braced>CTRL_MPEXEC_DIR|DAF_BUTLER_DIR)\}|(?P<bare>CTRL_MPEXEC_DIR|DAF_BUTLER_DIR)(?=/))"
     r"/bin/(?P<program>pipetask|butler)(?![\w./-])"
 )
-"""A program of LSST's by the variable that its set-up defines; packages from PyPI define none of them."""
+"""An LSST program by the variable that its set-up defines; packages from PyPI define no such variable."""
 
 
 def command_template(config: Config, scope: Scope, otherwise: Node | None) -> CommandTemplate | None:
-    """``runQuantumCommand``: for the shell if it is text, word by word if it is a list.
+    """Read ``runQuantumCommand``: a shell line if it is text, a program and arguments if it is a list.
 
-    Parameters
-    ----------
-    config, scope
-        Where it is looked up.
-    otherwise
-        What runs where the configuration has none.
+    `otherwise` is the command where the configuration has none.
 
     Raises
     ------
     ConfigError
-        It names no program, or (as `UndefinedVariableError`) uses a variable that nothing defines.
+        The command names no program, or (as `UndefinedVariableError`) uses an undefined variable.
     """
     key = "runQuantumCommand"
     hit = config.lookup(key, scope)
@@ -71,21 +66,14 @@ def command_template(config: Config, scope: Scope, otherwise: Node | None) -> Co
 
 
 def shell_line(text: str, origin: Origin | None, config: Config, scope: Scope, *, lazy: bool = True) -> Template:
-    """A command as a line for the shell of the job, which expands the environment variables that are left in it.
+    """Interpolate a shell command for a job.
 
-    Parameters
-    ----------
-    text, origin
-        The line as it was written, and where.
-    config, scope
-        Where its variables are looked up.
-    lazy
-        Whether environment variables are left to that shell.
+    With `lazy`, environment variables are left to the job's shell.
 
     Raises
     ------
     UndefinedVariableError
-        It uses a variable that nothing defines.
+        The line uses an undefined variable.
     """
     undefined = partial(_undefined_in_command, config=config, scope=scope)
     line = Expander(config, replace(scope, undefined=undefined, expand_env=not lazy)).template(text, origin)
@@ -93,13 +81,13 @@ def shell_line(text: str, origin: Origin | None, config: Config, scope: Scope, *
 
 
 def words_now(config: Config, key: str, scope: Scope) -> tuple[str, ...]:
-    """The words of a command that is run at once, without a shell; none where there is no such command.
+    """Program and arguments of a command that runs at once, without a shell; empty where the key is missing.
 
     Raises
     ------
     ConfigError
-        It is no text, its quotation marks do not match, or (as `UndefinedVariableError`) it uses a variable that
-        nothing defines.
+        The value is no text, its quotation marks do not match, or (as `UndefinedVariableError`) it uses an undefined
+        variable.
     """
     hit = config.lookup(key, scope)
     if hit is None or hit.value is None:
@@ -119,14 +107,14 @@ def words_now(config: Config, key: str, scope: Scope) -> tuple[str, ...]:
 
 
 def found_on_path(text: str, env: Mapping[str, str]) -> str:
-    """A text in which programs of LSST's go by their names alone where the environment does not say where they are."""
+    """Replace variables of LSST programs by plain program names where the environment does not define them."""
     return _PROGRAM.sub(
         lambda found: found.group() if env.get(found["braced"] or found["bare"]) else found["program"], text
     )
 
 
 def _found_by_shell(line: str) -> str:
-    """The same for a line of a job, whose shell is the one to know."""
+    """Like `found_on_path`, but left to the shell of the job."""
 
     def either(found: re.Match[str]) -> str:
         variable = found["braced"] or found["bare"]
@@ -140,13 +128,13 @@ def _changed(template: Template, change: Callable[[str], str]) -> Template:
 
 
 def _is_lazy(config: Config, scope: Scope) -> bool:
-    """Whether what only the job's machine knows is left for it to fill in."""
+    """Whether variables that only the job's machine knows are left to the job."""
     hit = config.lookup("useLazyCommands", scope)
     return True if hit is None or hit.value is None else truth(hit.plain(), "useLazyCommands", hit.origin)
 
 
 def _undefined_in_command(name: str, origin: Origin | None, config: Config, scope: Scope) -> str:
-    """What stands for an undefined variable of a command: nothing where BPS's commands rely on that."""
+    """Replacement of an undefined variable in a command: empty where BPS's commands rely on that."""
     extra = name.startswith("extra") and name.endswith("Options")
     if extra or name.endswith("PreCmdOpts") or name in _MAY_BE_ABSENT:
         return empty(name, origin)

@@ -1,4 +1,4 @@
-"""Reads the section ``finalJob``: when the final job runs, and the lines it runs."""
+"""Reads the section ``finalJob``: when the final job runs, and its commands."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ class WhenRun(StrEnum):
     """When a final job runs."""
 
     ALWAYS = "ALWAYS"
-    """Once all other jobs are over, whatever became of them, and after a cancellation too."""
+    """After all other jobs are over, whatever their outcome, and after a cancellation too."""
     SUCCESS = "SUCCESS"
-    """Once all other jobs have succeeded."""
+    """After all other jobs have succeeded."""
     NEVER = "NEVER"
 
 
 def when_run(config: Config) -> WhenRun:
-    """When the final job runs; NEVER without the section, ALWAYS where the section does not say.
+    """When the final job runs: NEVER without the section, ALWAYS where the section has no ``whenRun``.
 
     Raises
     ------
     ConfigError
-        The section is no map, or says something else.
+        The section is no map, or the value is unknown.
     """
     section = config.at("finalJob")
     if section is None or section.value is None:
@@ -58,21 +58,21 @@ def when_run(config: Config) -> WhenRun:
 
 
 def vain_setup(config: Config) -> Iterator[str]:
-    """A note where the section says when the files of the final job are made: BPS has that key, and it does nothing."""
+    """Note that the section sets when the files of the final job are made: BPS has that key, and ignores it."""
     node = config.at("finalJob", "whenSetup")
     if node is not None and node.value is not None and str(node.value).upper() != "NEVER":
         yield f"{node.origin}: 'finalJob.whenSetup: {node.value}' is of no effect: its script is made with the run"
 
 
 def final_commands(config: Config, scope: Scope) -> list[str]:
-    """The lines ``command1``, ``command2``, ... up to the first number that is missing; an empty one is skipped.
+    """Commands ``command1``, ``command2``, ... up to the first missing number; an empty one is skipped.
 
     Raises
     ------
     PreparationError
-        There is none that is not empty.
+        All commands are empty or missing.
     UndefinedVariableError
-        A line uses a variable that nothing defines.
+        A command uses an undefined variable.
     """
     section = config.at("finalJob")
     given = section.value if section and isinstance(section.value, dict) else {}

@@ -1,4 +1,4 @@
-"""Turns the configuration, a label and a place into what the jobs of that label share and what waits for each."""
+"""Compiles the job profile of a label at a site: what its jobs share, and templates of what differs per job."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ ATTRIBUTE_KEYS: Final = (
 # and `computeCloud` either: those are `JobSettings.site` and `cloud`.
 AttributeValue: TypeAlias = str | int | float | bool
 DEFAULT_MEMORY_RETRIES: Final = 5
-"""Retries when memory is to grow and nobody says how often (BPS: ``DEFAULT_MEM_RETRIES``)."""
+"""Default number of retries where memory may grow (BPS: ``DEFAULT_MEM_RETRIES``)."""
 
 _LARGEST_EXIT: Final = 255
 _NOWHERE: Final = Origin("")
@@ -51,7 +51,7 @@ _Otherwise = TypeVar("_Otherwise")
 
 @dataclass(frozen=True, kw_only=True)
 class JobProfile:
-    """What the jobs of one label at one place are made from.
+    """Settings of the jobs of one label at one site, with templates for values that differ per job.
 
     Attributes
     ----------
@@ -59,15 +59,15 @@ class JobProfile:
         What they share. Of `JobSettings.attributes`, ``requestMemoryMax`` is in bytes and ``memoryMultiplier`` is there
         only when memory is to grow.
     command
-        ``runQuantumCommand``: a line for the POSIX shell, or a program and its arguments; ``None`` where there is none.
+        ``runQuantumCommand``: a shell line, or a program and its arguments; ``None`` where the configuration has none.
     environment
-        Variables whose values differ from job to job.
+        Variables whose values differ per job.
     request
-        Keys of the request whose values differ from job to job; a resource NAME as ``requestResources.NAME``.
+        Keys of the request whose values differ per job; a resource NAME as ``requestResources.NAME``.
     own
-        The map of `JobSettings.own` where a value in it differs from job to job; empty where none does.
+        The map of `JobSettings.own` where a value in it differs per job; else empty.
     given
-        Where the value of each key was written that something gives; a variable NAME as ``environment.NAME``, a key
+        Where the value of each key was written, for keys with a value; a variable NAME as ``environment.NAME``, a key
         NAME of the service's own map as ``own.NAME``.
     whole
         Keys of the request that the section of the cluster sets, and so for all its tasks together.
@@ -82,16 +82,16 @@ class JobProfile:
     whole: frozenset[str] = frozenset()
 
     def own_of(self, values: Mapping[str, object]) -> Mapping[str, Any]:
-        """The service's own map of a job, given the values of the free names."""
+        """The service's own map of a job, from the values of its free variables."""
         return rendered(self.own, values) if self.own else self.settings.own
 
     def request_of(self, values: Mapping[str, object]) -> Request:
-        """What a job asks for, given the values of the free names.
+        """The request of a job, from the values of its free variables.
 
         Raises
         ------
         ConfigError
-            With these values, one of the amounts is not right.
+            With these values, an amount is invalid.
         """
         if not self.request:
             return self.settings.request
@@ -118,7 +118,7 @@ def compile_profile(
     command: Node | None = None,
     words: Words | None = None,
 ) -> JobProfile:
-    """Search all values of the jobs of a label, once.
+    """Search all values for the jobs of a label, once.
 
     Parameters
     ----------
@@ -127,23 +127,23 @@ def compile_profile(
     label
         Label of the jobs' tasks; chooses the section of ``pipetask``.
     scope
-        What the searches go by. Without ``curr_site`` and ``curr_cloud``, ``computeSite`` and ``computeCloud`` choose
-        these sections. Names that are free are known per job only: they win over variables of the configuration and
-        stay fields. Values of ``environment`` take none of the environment variables of the scope: they are written as
-        ``<ENV:X>``, for the job to fill in.
+        Parameters of the searches. Without ``curr_site`` and ``curr_cloud``, ``computeSite`` and ``computeCloud``
+        choose these sections. Free variables are known per job only: they win over variables of the configuration and
+        stay fields. Values of ``environment`` use no environment variables of the scope: these are written as
+        ``<ENV:X>``, for the job to expand.
     cluster
         Chooses the section of ``cluster``; without it the label does, as in BPS.
     with_command
         Whether the jobs run ``runQuantumCommand``.
     command
-        What they run where the configuration has none.
+        The command where the configuration has none.
     words
-        What the service calls its own, where jobs are handed to one that has a map of its own.
+        Keys of the service, where the jobs go to one with a map of its own.
 
     Raises
     ------
     ConfigError
-        A value is wrong, or (as `UndefinedVariableError`) a command uses a variable that nothing defines.
+        A value is wrong, or (as `UndefinedVariableError`) a command uses an undefined variable.
     """
     current = {"curr_pipetask": label, "curr_cluster": cluster or label}
     compiler = _Compiler(config, replace(scope, current=current), label, cluster or label)
@@ -154,7 +154,7 @@ def compile_profile(
 
 
 class _Compiler:
-    """The searches for one profile; variables that several values use are worked out once."""
+    """The searches for one profile; variables that several values use are interpolated once."""
 
     def __init__(self, config: Config, scope: Scope, label: str, job_label: str) -> None:
         self.config = config
@@ -174,13 +174,13 @@ class _Compiler:
         self._shared = Expander(self.config, shared)
 
     def go_to(self, chooser: str, key: str, name: YamlValue) -> None:
-        """Search on with one more section chosen, by its name or the value of a key."""
+        """Choose one more section for the searches that follow, by its name or the value of a key."""
         chosen = self.text(key)
         if name := name or chosen:
             self._begin(replace(self.scope, current={**self.scope.current, chooser: name}))
 
     def profile(self, command: CommandTemplate | None, words: Words | None = None) -> JobProfile:
-        """Everything but the command, with the command."""
+        """Compile the profile around a command."""
         request, defaulted, per_job = self.request()
         environment, changing = self.environment()
         own = self.own(words).values if words else {}
@@ -222,7 +222,7 @@ class _Compiler:
     # ---------------------------------------------------------------------------------------- what all jobs share
 
     def constant(self, key: str) -> tuple[YamlValue, Origin | None]:
-        """The value of a key that may not differ from job to job, and where it was written; ``None`` for none."""
+        """Value and origin of a key that must not differ per job; ``None`` where the key is missing."""
         hit = self.config.lookup(key, self.scope)
         if hit is None:
             return None, None
@@ -240,27 +240,27 @@ class _Compiler:
         return template.render({}), hit.origin
 
     def text(self, key: str) -> str | None:
-        """The text under a key; ``None`` where there is none."""
+        """The text of a key; ``None`` where the key is missing."""
         value, origin = self.constant(key)
         if isinstance(value, list | dict | bool):
             raise ConfigError(f"'{key}' must be text, not {shown(value)}", origin=origin)
         return None if value is None or not str(value) else str(value)
 
     def checked(self, key: str, check: Read[_Answer], otherwise: _Otherwise) -> _Answer | _Otherwise:
-        """The value under a key, as `check` reads it; `otherwise` where there is none, or null."""
+        """The value of a key, as `check` reads it; `otherwise` where the key is missing or null."""
         value, origin = self.constant(key)
         return otherwise if value is None else check(value, key, origin)
 
     def found(self, key: str) -> Hit | None:
-        """The value under a key as it was written; ``None`` where there is none."""
+        """The value of a key as written; ``None`` where the key is missing."""
         return self.config.lookup(key, self.scope)
 
     def filled(self, key: str, text: str, origin: Origin | None) -> Template:
-        """A text with its variables filled in, but for those that differ from job to job."""
+        """Interpolate a text, but for variables that differ per job."""
         return self._values.template(text, origin, name=key)
 
     def own(self, words: Words) -> Gathered:
-        """What all sections say to the service in its own words."""
+        """Settings for the service, from all sections."""
 
         def fill(key: str, text: str, origin: Origin) -> Template:
             return self._shared.template(text, origin, name=key)
@@ -270,18 +270,18 @@ class _Compiler:
         return found
 
     def multiplier(self) -> float | None:
-        """The factor by which memory grows; ``None`` where it does not."""
+        """Growth factor of memory; ``None`` where memory does not grow."""
         value, origin = self.constant("memoryMultiplier")
         return None if value is None or isinstance(value, bool) else multiplier(value, "memoryMultiplier", origin)
 
     def retries(self) -> int:
-        """How often a job is tried again."""
+        """Number of retries of a job."""
         otherwise = DEFAULT_MEMORY_RETRIES if self.multiplier() else 0
         retries: int = self.checked("numberOfRetries", count, otherwise)
         return retries
 
     def attributes(self) -> dict[str, AttributeValue]:
-        """What only some workload managers know, as far as it is given."""
+        """Job attributes that only some workload managers support, where they are set."""
         given: dict[str, AttributeValue] = {}
         if factor := self.multiplier():
             given["memoryMultiplier"] = factor
@@ -300,7 +300,7 @@ class _Compiler:
         return given
 
     def _exit_code(self, key: str, value: YamlValue) -> int:
-        """An exit code that is no success."""
+        """An exit code other than 0."""
         code: int = count(value, key, self.given[key], least=1)
         if code > _LARGEST_EXIT:
             raise ConfigError(
@@ -321,7 +321,7 @@ class _Compiler:
     # ------------------------------------------------------------------------------------------------- the request
 
     def request(self) -> tuple[Request, tuple[str, ...], dict[str, Template]]:
-        """What all jobs ask for, the keys of it that nobody chose, and what differs from job to job."""
+        """Shared request, keys of it that only defaults set, and templates of keys that differ per job."""
         amounts: dict[str, object] = {}
         defaulted = []
         per_job: dict[str, Template] = {}
@@ -345,7 +345,7 @@ class _Compiler:
     def _given(
         self, key: str, value: YamlValue, origin: Origin | None, values: Expander | None = None
     ) -> Template | YamlValue:
-        """A value with its variables filled in, or a template where it waits for a job."""
+        """An interpolated value, or a template where it differs per job."""
         if not isinstance(value, str):
             return value
         template = (values or self._values).template(value, origin, name=key)
@@ -371,7 +371,7 @@ class _Compiler:
     # --------------------------------------------------------------------------------------------- the environment
 
     def environment(self) -> tuple[dict[str, str], dict[str, Template]]:
-        """Variables that all jobs share, and those that differ from job to job; maps of all sections merged."""
+        """Shared environment variables, and templates of those that differ per job; maps of all sections merged."""
         merged: dict[str, Node] = {}
         # Whoever submits is not where the job runs: variables of the environment are left for the job to fill in.
         delayed = Expander(self.config, replace(self.scope, expand_env=False, replace_env=True))
@@ -396,7 +396,7 @@ class _Compiler:
         return shared, changing
 
     def _environments(self) -> Iterator[Node]:
-        """What each section has under ``environment``, weakest first."""
+        """The map ``environment`` of each section, weakest first."""
         parts = [*self.config.parts(self.scope.current)]
         if isinstance(self.scope.searchobj, Node) and isinstance(self.scope.searchobj.value, dict):
             parts.insert(0, self.scope.searchobj.value)
@@ -405,7 +405,7 @@ class _Compiler:
 
 
 def _amount(key: str, value: YamlValue, origin: Origin | None) -> dict[str, object]:
-    """One field of a request; an amount of 0 asks for nothing, as in BPS."""
+    """One field of a request; an amount of 0 requests nothing, as in BPS."""
     if key == "requestCpus":
         return {"cpus": count(value, key, origin, least=1)}
     if key == "requestWalltime":
@@ -414,7 +414,7 @@ def _amount(key: str, value: YamlValue, origin: Origin | None) -> dict[str, obje
 
 
 def _check_variable(name: str, value: Template | YamlValue, origin: Origin | None) -> None:
-    """Refuse what the operating system cannot hold as an environment variable."""
+    """Refuse a variable that the operating system cannot hold in an environment."""
     if not name or "=" in name or "\0" in name:
         raise ConfigError(f"{shown(name)} cannot be the name of an environment variable", origin=origin)
     if "\0" in str(value):

@@ -1,4 +1,4 @@
-"""Turns the keys about trying again, success and limits into the rules of a profile, or says what is wrong."""
+"""Reads retry rules, success rules, growth and limits of attempts from the configuration."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from longshore.origin import Origin
 _Answer = TypeVar("_Answer")
 _Otherwise = TypeVar("_Otherwise")
 Read: TypeAlias = Callable[[YamlValue, str, Origin | None], _Answer]
-"""Reads the value of a key, whose name and place it puts into errors."""
+"""Reads the value of a key; errors name the key and its origin."""
 
 _STATES: Final = (
     JobState.SUCCEEDED.value,
@@ -40,27 +40,22 @@ _STATES: Final = (
 
 
 class Lookup(Protocol):
-    """How a profile's values are found."""
+    """Looks up the values of a profile."""
 
     def checked(self, key: str, check: Read[_Answer], otherwise: _Otherwise) -> _Answer | _Otherwise:
         """The value of a key, as `check` reads it, or `otherwise`."""
 
     def found(self, key: str) -> Hit | None:
-        """The value of a key as it was written."""
+        """The value of a key as written."""
 
     def filled(self, key: str, text: str, origin: Origin | None) -> Template:
-        """A text with its variables filled in, but for those of the job."""
+        """Interpolate a text, but for variables of the job."""
 
 
 def read_rules(lookup: Lookup, defaulted: Collection[str]) -> JobRules:
-    """The rules of a profile.
+    """Read the rules of a profile.
 
-    Parameters
-    ----------
-    lookup
-        Where the values are.
-    defaulted
-        Keys of the request that nobody chose.
+    `defaulted` are the keys of the request that only defaults set.
 
     Raises
     ------
@@ -97,7 +92,7 @@ def read_rules(lookup: Lookup, defaulted: Collection[str]) -> JobRules:
 
 
 def _success(lookup: Lookup) -> SuccessIf | None:
-    """What a success must be like, in our words or in buildtest's."""
+    """Success rules, from ``successIf`` or buildtest's ``status``."""
     own = _section(lookup, "successIf", partial(success_if, fill=lookup))
     theirs = _section(lookup, "status", status)
     hit = lookup.found("status")
@@ -114,12 +109,12 @@ def _section(lookup: Lookup, key: str, read: Callable[[Node, str], _Answer]) -> 
 
 
 def retry_on(node: Node, key: str) -> RetryOn | None:
-    """After which ends a job is tried again, whatever else is said.
+    """Read ``retryOn``: ends after which a job is retried, regardless of other rules.
 
     Raises
     ------
     ConfigError
-        It is no such map.
+        The value is no such map.
     """
     values = _read_map(
         node,
@@ -131,21 +126,14 @@ def retry_on(node: Node, key: str) -> RetryOn | None:
 
 
 def success_if(node: Node, key: str, *, fill: Lookup | None = None) -> SuccessIf | None:
-    """What must be true of an end that is a success.
+    """Read ``successIf``: conditions for the success of an attempt.
 
-    Parameters
-    ----------
-    node
-        The map.
-    key
-        What errors call it.
-    fill
-        Fills in the variables of the file; ``None`` leaves them.
+    `fill` interpolates variables of the file's path; with ``None`` they stay as written.
 
     Raises
     ------
     ConfigError
-        It is no such map.
+        The value is no such map.
     """
     readers: dict[str, Read[object]] = {
         "exit": _codes,
@@ -168,7 +156,7 @@ def success_if(node: Node, key: str, *, fill: Lookup | None = None) -> SuccessIf
 
 
 def _bounded_value(node: Node, key: str) -> Value:
-    """A number in the log, and the range that it must be in."""
+    """A number in the log, and its allowed range."""
     readers: dict[str, Read[object]] = {"regex": regex, "min": number, "max": number}
     bounds = _read_map(node, key, readers, example="{regex: 'chi2 = (.*)', max: 1.5}")
     if "regex" not in bounds:
@@ -180,7 +168,7 @@ def _bounded_value(node: Node, key: str) -> Value:
 
 
 def status(node: Node, key: str) -> SuccessIf | None:
-    """What must be true of an end that is a success, in buildtest's words: any of it, or with ``mode: and`` all."""
+    """Read buildtest's ``status``: conditions for success, any of them, or with ``mode: and`` all."""
     readers: dict[str, Read[object]] = {
         "exit": _codes,
         "log": regex,
@@ -191,7 +179,7 @@ def status(node: Node, key: str) -> SuccessIf | None:
 
 
 def _read_map(node: Node, key: str, readers: Mapping[str, Read[object]], *, example: str) -> dict[str, object]:
-    """The values of a map, each as its reader has it; null is none."""
+    """Values of a map, each parsed by its reader; null leaves a key out."""
     if node.value is None:
         return {}
     if not isinstance(node.value, dict):
@@ -217,12 +205,12 @@ def _read_map(node: Node, key: str, readers: Mapping[str, Read[object]], *, exam
 
 
 def regex(value: YamlValue, key: str, origin: Origin | None = None) -> str:
-    """A regular expression.
+    """Check a regular expression.
 
     Raises
     ------
     ConfigError
-        It is none.
+        The value is no regular expression.
     """
     if isinstance(value, list | dict | bool) or not str(value):
         raise ConfigError(f"'{key}' must be a regular expression, not {shown(value)}", origin=origin)
@@ -239,12 +227,12 @@ def regex(value: YamlValue, key: str, origin: Origin | None = None) -> str:
 
 
 def number(value: YamlValue, key: str, origin: Origin | None = None) -> float:
-    """A number of any kind but infinity.
+    """Parse a finite number.
 
     Raises
     ------
     ConfigError
-        It is none.
+        The value is no such number.
     """
     try:
         found = float(value) if isinstance(value, int | float | str) and not isinstance(value, bool) else math.nan
@@ -256,18 +244,18 @@ def number(value: YamlValue, key: str, origin: Origin | None = None) -> float:
 
 
 def multiplier(value: YamlValue, key: str, origin: Origin | None = None) -> float | None:
-    """A factor above 1; one that is not turns growth off."""
+    """Parse a growth factor; one that is not above 1 turns growth off."""
     factor = number(value, key, origin)
     return factor if factor > 1 else None
 
 
 def memory_grace(value: YamlValue, key: str, origin: Origin | None = None) -> tuple[float, int]:
-    """A share in percent, or an amount of memory.
+    """Parse a share in percent, or an amount of memory.
 
     Raises
     ------
     ConfigError
-        It is neither.
+        The value is neither.
     """
     text = str(value).strip()
     if not text.endswith("%"):
@@ -279,12 +267,12 @@ def memory_grace(value: YamlValue, key: str, origin: Origin | None = None) -> tu
 
 
 def signals(value: YamlValue, key: str, origin: Origin | None = None) -> tuple[int, ...]:
-    """Numbers of signals, of one or of a list of names and numbers.
+    """Parse one signal or a list of signals, by names or numbers.
 
     Raises
     ------
     ConfigError
-        One is none.
+        One is no signal.
     """
     values = value if isinstance(value, list) else [value]
     _refuse_nothing(values, key, origin)
@@ -300,12 +288,12 @@ def _signal(value: YamlValue, key: str, origin: Origin | None) -> int:
 
 
 def keep_tmp(value: YamlValue, key: str, origin: Origin | None = None) -> Keep:
-    """Whose temporary directories are kept: ``false``, ``failed`` or ``true``."""
+    """Attempts whose temporary directories are kept: ``false``, ``failed`` or ``true``."""
     return _choice(value, key, origin, {"false": Keep.NONE, "failed": Keep.FAILED, "true": Keep.ALL})
 
 
 def keep_logs(value: YamlValue, key: str, origin: Origin | None = None) -> Keep:
-    """Whose logs are kept: ``all`` or ``failed``."""
+    """Attempts whose logs are kept: ``all`` or ``failed``."""
     return _choice(value, key, origin, {"all": Keep.ALL, "failed": Keep.FAILED})
 
 
@@ -372,18 +360,18 @@ def _states(value: YamlValue, key: str, origin: Origin | None) -> tuple[str, ...
 
 
 def _refuse_nothing(values: Sequence[YamlValue], key: str, origin: Origin | None) -> None:
-    """An empty list is what no end can be in, or what changes nothing, and meant by nobody."""
+    """Refuse an empty list: it matches no end, or changes nothing, and is a mistake."""
     if not values:
         raise ConfigError(f"'{key}' names nothing", origin=origin, hint="Name at least one, or leave the key out.")
 
 
 def resume_tasks(value: YamlValue, key: str, origin: Origin | None) -> bool | str:
-    """Whether jobs of several tasks go on from the task that failed: true, false, or ``auto``.
+    """Whether a retried job of several tasks resumes at the failed task: true, false, or ``auto``.
 
     Raises
     ------
     ConfigError
-        It is none of these.
+        The value is none of these.
     """
     if isinstance(value, bool):
         return value
@@ -400,7 +388,7 @@ SECTIONS: Final[Mapping[str, Callable[[Node, str], object]]] = {
     "successIf": success_if,
     "status": status,
 }
-"""How the keys that hold maps are read."""
+"""Readers of the keys that hold maps."""
 RANGES: Final[Mapping[str, Read[object]]] = {
     "retryOnPreempted": count,
     "walltimeMultiplier": multiplier,
@@ -418,4 +406,4 @@ RANGES: Final[Mapping[str, Read[object]]] = {
     "maxFastFailures": count,
     "fastFailureTime": walltime,
 }
-"""How the keys that hold single values are read."""
+"""Readers of the keys that hold single values."""

@@ -1,4 +1,4 @@
-"""Gathers what the sections of a job say to one workload manager: its own map, raw lines, and what starts a command."""
+"""Collects the settings for one workload manager: its own map, raw directive lines, and the container command."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from longshore.model.values import YamlValue
 from longshore.origin import Origin
 
 OwnValue: TypeAlias = "bool | int | float | str | Template | list[OwnValue] | dict[str, OwnValue] | None"
-"""A value of a service's own map; a text that differs from job to job is a template."""
+"""A value of a service's own map; a text that differs per job is a template."""
 Values: TypeAlias = dict[str, OwnValue]
 
 LINES: Final = "directives"
-"""Key of raw lines, in a configuration and in what is gathered."""
+"""Key of raw directive lines, in a configuration and in the result."""
 CONTAINER: Final = "container"
 
 
 class Words(msgspec.Struct, frozen=True):
-    """What a service calls its own.
+    """Configuration keys that belong to one service.
 
     Attributes
     ----------
@@ -33,9 +33,9 @@ class Words(msgspec.Struct, frozen=True):
     lines
         Keys of raw lines, of which there may be several spellings.
     keys
-        Keys of single values that only this service heeds.
+        Keys of single values that only this service uses.
     maps
-        Keys of further maps, those of maps within maps with dots: ``profile.condor``.
+        Keys of further maps, those of nested maps with dots: ``profile.condor``.
     """
 
     map: str
@@ -45,11 +45,11 @@ class Words(msgspec.Struct, frozen=True):
 
 
 Fill: TypeAlias = Callable[[str, str, Origin], Template]
-"""Fills in the variables of a text of a key, but for those that differ from job to job."""
+"""Interpolates the text of a key, but for variables that differ per job."""
 
 
 class Gathered(msgspec.Struct, frozen=True):
-    """What was found.
+    """Settings for a service, and where each was written.
 
     Attributes
     ----------
@@ -57,7 +57,7 @@ class Gathered(msgspec.Struct, frozen=True):
         The service's own map with raw lines under `LINES`, the command in front of others under `CONTAINER`, and single
         values and further maps under their keys.
     given
-        Where each of them was written, by the same keys.
+        Origin of each of them, by the same keys.
     """
 
     values: Values
@@ -65,15 +65,15 @@ class Gathered(msgspec.Struct, frozen=True):
 
 
 def gathered(config: Config, scope: Scope, words: Words, fill: Fill) -> Gathered:
-    """What all sections of a job say to a service; of its map the strongest section wins per key.
+    """Merge the settings for a service over all sections of a job; the strongest section wins per key.
 
-    A key that is null there takes back what a weaker section says, and is kept, for so is what the service itself knows
-    of the site. Raw lines add up, those of the site first; null takes all weaker ones back.
+    A null value removes the value of weaker sections; it is kept, because it also removes what the service itself knows
+    of the site. Raw lines add up, those of the site first; null removes all weaker ones.
 
     Raises
     ------
     ConfigError
-        One of the values is of the wrong kind.
+        A value is of the wrong kind.
     """
     values: Values = {}
     maps: dict[str, Values] = {name: {} for name in words.maps}
@@ -101,7 +101,7 @@ def gathered(config: Config, scope: Scope, words: Words, fill: Fill) -> Gathered
 
 
 def _map_under(section: Mapping[str, Node], path: str) -> Iterator[tuple[str, Node]]:
-    """The items of a map of a section; none where there is no such map."""
+    """The items of a map of a section; empty where the map is missing."""
     *outer, last = path.split(".")
     for name in outer:
         section = _map_of(section.get(name))
@@ -114,17 +114,17 @@ def _map_under(section: Mapping[str, Node], path: str) -> Iterator[tuple[str, No
 
 
 def rendered(values: Mapping[str, OwnValue], known: Mapping[str, object]) -> dict[str, YamlValue]:
-    """The values of one job, given those of the free names."""
+    """The settings of one job, from the values of its free variables."""
     return {key: _rendered(value, known) for key, value in values.items()}
 
 
 def waits(values: Mapping[str, OwnValue]) -> bool:
-    """Whether any of the values differs from job to job."""
+    """Whether any value differs per job."""
     return any(map(_waits, values.values()))
 
 
 def _sections(config: Config, scope: Scope) -> Iterator[tuple[str, Mapping[str, Node]]]:
-    """Name and map of each section that holds for a job, the weakest first; the root and the site describe places."""
+    """Name and map of each section that applies to a job, weakest first; the root and the site describe places."""
     yield "", _map_of(config.root)
     for name in reversed(SECTIONS):
         if name in _CHOSEN:
@@ -148,7 +148,7 @@ _PLACES: Final = ("", "cloud", "site")
 def _lines(
     sections: Sequence[tuple[str, Mapping[str, Node]]], words: Words, fill: Fill, given: dict[str, Origin]
 ) -> list[OwnValue] | None:
-    """Raw lines of all sections; ``None`` where none says a word."""
+    """Raw lines of all sections; ``None`` where no section has the key."""
     found: list[OwnValue] | None = None
     of_place: dict[str, list[OwnValue]] = {}
     for name, section in sections:
@@ -182,7 +182,7 @@ def _listed(key: str, node: Node, fill: Fill) -> list[OwnValue]:
 
 
 def _container(sections: Sequence[tuple[str, Mapping[str, Node]]], fill: Fill, given: dict[str, Origin]) -> OwnValue:
-    """The command in front of others; of all sections the strongest that says a word."""
+    """The command in front of others, from the strongest section that has one."""
     for _, section in reversed(sections):
         node = section.get(CONTAINER)
         if node is not None:

@@ -291,7 +291,7 @@ class Template:
     def _written(
         self, values: Mapping[str, object], quote: Callable[[str], str] | None, missing: str | None
     ) -> Iterator[str]:
-        """Literals and formatted, quoted values, in order."""
+        """Formatted and quoted text of each field, in order."""
         for variable in self._fields:
             if missing is not None and variable.name not in values:
                 text = missing
