@@ -1,1 +1,1 @@
-"""The records of Longshore: frozen nouns with their units and rules, and nothing that touches the world."""
+"""Records of Longshore: immutable types with units and rules, without input or output."""

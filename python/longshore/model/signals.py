@@ -1,4 +1,4 @@
-"""Names and numbers of signals, from the standard library."""
+"""Names and numbers of POSIX signals."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from signal import Signals
 
 
 def signal_name(number: int) -> str:
-    """The name of a signal, such as ``SIGTERM``, or its number where it has none."""
+    """Name of a signal, such as ``SIGTERM``; its number as text where it has no name."""
     try:
         return Signals(number).name
     except ValueError:
@@ -14,7 +14,7 @@ def signal_name(number: int) -> str:
 
 
 def signal_number(name: str) -> int | None:
-    """The number of a signal with or without ``SIG`` in its name, or given as a number; ``None`` if there is none."""
+    """Number of a signal from its name, with or without ``SIG``, or from digits; ``None`` if unknown."""
     if name.isdecimal():
         return int(name) if 1 <= int(name) <= 64 else None
     found = Signals.__members__.get(f"SIG{name.upper().removeprefix('SIG')}")
@@ -22,5 +22,5 @@ def signal_number(name: str) -> int | None:
 
 
 def signal_names() -> list[str]:
-    """The names of all signals, without ``SIG``."""
+    """Names of all signals, without ``SIG``."""
     return [name.removeprefix("SIG") for name in Signals.__members__]

@@ -1,4 +1,4 @@
-"""Suggests what a user may have meant by a name that does not exist."""
+"""Suggests the nearest known name for an unknown one ("did you mean")."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from typing import Final
 
 NAME_LIKENESS: Final = 0.6
-"""For names that users make up, such as those of jobs, which are often short."""
+"""Likeness for names that users choose, such as those of jobs, which are often short."""
 
 
 def nearest(word: str, known: Iterable[str], *, likeness: float = 0.7) -> str | None:
-    """Find the known word that is most like another one, from 0 (any) to 1 (the same)."""
+    """Nearest known word, with a likeness from 0 (any) to 1 (equal); ``None`` where no word is near enough."""
     # It is needed for errors only, and every command would wait for its import.
     from difflib import get_close_matches
 
@@ -21,6 +21,6 @@ def nearest(word: str, known: Iterable[str], *, likeness: float = 0.7) -> str | 
 
 
 def did_you_mean(word: str, known: Iterable[str], *, likeness: float = 0.7) -> str:
-    """Ask whether the user meant the nearest known word; empty where none is near."""
+    """Sentence that suggests the nearest known word; empty where no word is near enough."""
     found = nearest(word, known, likeness=likeness)
     return f"Did you mean '{found}'?" if found else ""

@@ -1,4 +1,4 @@
-"""Types of the values that YAML and JSON hold."""
+"""Types of YAML and JSON values, and of JSON Schemas."""
 
 from __future__ import annotations
 

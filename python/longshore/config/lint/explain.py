@@ -22,7 +22,7 @@ _MOST_STEPS: Final = 1000
 
 
 class Kind(StrEnum):
-    """Kind of an interpolation step."""
+    """What a step of filling in did."""
 
     WRITTEN = "written"
     """The text as written, before any step."""

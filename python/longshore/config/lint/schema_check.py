@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Severity(StrEnum):
-    """Severity of a finding; an error prevents the submission."""
+    """Whether a run may be submitted all the same."""
 
     ERROR = "error"
     WARNING = "warning"

@@ -1,1 +1,1 @@
-"""Records as lines of JSON."""
+"""Encoding of records as JSON Lines, and decoding."""

@@ -1,4 +1,4 @@
-"""Turns a graph of clusters into lines of JSON: a header, then a line per cluster, parents first."""
+"""Encodes a graph of clusters as JSON Lines: a header, then a line per cluster, parents first."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from longshore.model.tasks.cluster import ClusteredGraph
 from longshore.model.tasks.task import Scalar, Task
 
 FORMAT: Final = 1
-"""Version of these lines."""
+"""Version of this format."""
 
 
 class Header(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,7 +34,7 @@ class StoredTask(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defau
 
 
 class StoredCluster(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    """A cluster as it stands in its line; its number is that of the line, from 0."""
+    """A cluster as its line has it; its number is that of the line, from 0."""
 
     name: str
     label: str
@@ -45,7 +45,7 @@ class StoredCluster(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_de
 
 
 def clustered_lines(clustered: ClusteredGraph) -> Iterator[bytes]:
-    """The lines of a graph of clusters; the same graph always gives the same bytes."""
+    """Encode a graph of clusters; the same graph always gives the same bytes."""
     dag = clustered.dag
     tasks = sum(len(cluster.tasks) for cluster in dag.nodes)
     yield encode_line(Header(v=FORMAT, name=clustered.name, clusters=len(dag), tasks=tasks))

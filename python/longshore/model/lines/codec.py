@@ -1,7 +1,7 @@
-"""Workflows and events as lines of JSON, and back.
+"""Encodes workflows (``workflow.jsonl``) and events (the journal) as JSON Lines, and decodes them.
 
-``workflow.jsonl`` holds a header, then one line per job, parents first and the final job last, then one line per file.
-A job is known everywhere else by the number of its line, counted from 0.
+``workflow.jsonl`` has a header, then one line per job, parents first and the final job last, then one line per file.
+Everywhere else a job is identified by the number of its line, counted from 0.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from longshore.model.workflow.workflow import Workflow
 
 FORMAT: Final = 2
-"""Version of ``workflow.jsonl``; one without orders and folders of logs is of version 1, which has neither."""
+"""Version of ``workflow.jsonl``; a file without orderings and log folders has version 1."""
 
 
 class Header(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -35,16 +35,16 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     final: bool
     """Whether the last job is the final one."""
     settings: tuple[JobSettings, ...]
-    """What jobs share; each job names its entry."""
+    """Settings that jobs share; each job refers to its entry by index."""
     attributes: Mapping[str, str]
     orderings: tuple[StoredOrdering, ...] = ()
     """Groups of jobs that run one after another."""
     log_folders: str = ""
-    """Folder of a job's logs below that of all, with dimensions in braces; empty for the usual one."""
+    """Folder of a job's logs below the run's log folder, with dimensions in braces; empty for the default."""
 
 
 class StoredJob(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    """A job as it stands in its line."""
+    """A job as its line has it."""
 
     name: str
     s: int
@@ -62,21 +62,21 @@ class StoredJob(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaul
 _encode = msgspec.json.Encoder(enc_hook=dict).encode
 _header = msgspec.json.Decoder(Header).decode
 decode_job = msgspec.json.Decoder(StoredJob).decode
-"""A job from its line."""
+"""Decode a job from its line."""
 decode_file = msgspec.json.Decoder(File).decode
-"""A file from its line."""
+"""Decode a file from its line."""
 _events = msgspec.json.Decoder(Event)
 decode_event = _events.decode
-"""An event from its line."""
+"""Decode an event from its line."""
 
 
 def decode_events(lines: bytes, *, path: str) -> list[Event]:
-    """Many events from their lines, several times as fast as one by one.
+    """Decode many events from their lines, several times as fast as one by one.
 
     Raises
     ------
     RunUnreadableError
-        One of them is no event.
+        A line is no event.
     """
     try:
         events = _events.decode_lines(lines)
@@ -89,12 +89,12 @@ def decode_events(lines: bytes, *, path: str) -> list[Event]:
 
 
 def encode_line(record: Any) -> bytes:
-    """A record as one line of JSON, with its line feed."""
+    """Encode a record as one line of JSON, with its line feed."""
     return _encode(record) + b"\n"
 
 
 def workflow_lines(workflow: Workflow) -> Iterator[bytes]:
-    """The lines of ``workflow.jsonl``; the same workflow always gives the same bytes."""
+    """Encode ``workflow.jsonl``; the same workflow always gives the same bytes."""
     jobs = list(workflow)
     settings: dict[int, int] = {}
     distinct: list[JobSettings] = []
@@ -134,12 +134,12 @@ def workflow_lines(workflow: Workflow) -> Iterator[bytes]:
 
 
 def decode_header(line: bytes, *, path: str) -> Header:
-    """The header from its line.
+    """Decode the header from its line.
 
     Raises
     ------
     RunUnreadableError
-        It is none, or of a newer format.
+        The line is no header, or has a newer format.
     """
     try:
         header = _header(line)

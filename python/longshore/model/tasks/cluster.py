@@ -1,4 +1,4 @@
-"""Tasks that run together in one job, the graph of such clusters, and what makes two clusters alike."""
+"""A cluster of tasks that run in one job, the graph of clusters, and the composition that equal clusters share."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from longshore.model.tasks.task import DataId, Task, TaskGraph
 
 
 class Member(NamedTuple):
-    """Tasks of one label in clusters of one kind: for these, values are looked up together.
+    """Tasks of one label in clusters of one kind, for which values are looked up together.
 
     Attributes
     ----------
@@ -30,7 +30,7 @@ class Member(NamedTuple):
 
 
 class Composition(NamedTuple):
-    """What clusters that are alike consist of.
+    """Number of tasks per label in a cluster, equal for clusters that share a profile.
 
     Attributes
     ----------
@@ -47,7 +47,7 @@ class Composition(NamedTuple):
     tasks: tuple[tuple[str, int], ...]
 
     def members(self) -> tuple[Member, ...]:
-        """Its tasks per label."""
+        """Its tasks, grouped by label."""
         return tuple(Member(self.label, self.section, label) for label, _ in self.tasks)
 
 
@@ -59,17 +59,17 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
     tags: DataId = msgspec.field(default_factory=dict)
     tasks: tuple[Task, ...]
     section: str | None = None
-    """Name of the ``cluster`` section of the configuration that made it, if one did."""
+    """Name of the ``cluster`` section of the configuration that made it; empty without one."""
 
     def composition(self) -> Composition:
-        """What it consists of; its own label names its section where none made it, as in BPS."""
+        """Its composition; its own label is the section where no section made it, as in BPS."""
         labels = [task.label for task in self.tasks]
         counted = ((labels[0], 1),) if len(labels) == 1 else tuple(sorted(Counter(labels).items()))
         return Composition(self.label, self.section or self.label, counted)
 
 
 class ClusteredGraph(msgspec.Struct, frozen=True, kw_only=True):
-    """All clusters of a payload and their order."""
+    """All clusters of a payload and their dependencies."""
 
     name: str
     dag: Dag[Cluster]

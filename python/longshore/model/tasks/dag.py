@@ -1,4 +1,4 @@
-"""A directed acyclic graph of named nodes, as integer adjacency lists: whole from birth, never changed."""
+"""An immutable directed acyclic graph of named nodes, with topological order and cycle detection."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from longshore.model.suggestions import NAME_LIKENESS, did_you_mean
 
 
 class Named(Protocol):
-    """Anything with a name."""
+    """An object with a name."""
 
     @property
     def name(self) -> str:
-        """A name, unique in its graph."""
+        """Its name, unique in its graph."""
 
 
 N = TypeVar("N", bound=Named)
@@ -23,7 +23,7 @@ M = TypeVar("M", bound=Named)
 
 
 class Dag(Generic[N]):
-    """Nodes in the order given, and edges between them by index.
+    """A directed acyclic graph: nodes in the order given, and integer adjacency lists.
 
     Parameters
     ----------
@@ -32,14 +32,14 @@ class Dag(Generic[N]):
     edges
         Pairs (parent index, child index). An edge given twice counts once.
     parents
-        In place of edges, the indices of each node's parents, each of them once; the lists are kept.
+        In place of edges, the indices of each node's parents, each of them once; the lists are kept, not copied.
 
     Raises
     ------
     GraphError
-        Two nodes share a name, or an edge leads to no node.
+        Two nodes share a name, or an edge has an unknown end.
     CycleError
-        There is a ring; the error spells it out.
+        The graph has a cycle, which the error spells out.
     """
 
     __slots__ = ("children", "index", "nodes", "order", "parents")
@@ -53,7 +53,7 @@ class Dag(Generic[N]):
             adjacency(len(self.nodes), edges) if parents is None else (parents, children_of(parents))
         )
         self.order: list[int] = topological_order(self.parents, self.children)
-        """Indices, parents first; among nodes that could come next, the one that became free first."""
+        """Topological order of indices; among nodes that could come next, first the one that became free first."""
         if len(self.order) < len(self.nodes):
             ring = find_ring(self.parents, done=self.order)
             raise CycleError([self.nodes[i].name for i in ring])
@@ -65,7 +65,7 @@ class Dag(Generic[N]):
         Raises
         ------
         GraphError
-            As for the class itself; an edge to nowhere is named, with the nearest name there is.
+            As for the class itself; an edge to an unknown node is named, with the nearest known name.
         """
         nodes = tuple(nodes)
         index = index_by_name(nodes)
@@ -79,7 +79,7 @@ class Dag(Generic[N]):
         return cls(nodes, map(ends, edges))
 
     def alike(self, nodes: Iterable[M]) -> Dag[M]:
-        """The same graph with other nodes, one for each of these; what does not depend on nodes is shared.
+        """A graph of the same structure with other nodes, one for each of these; adjacency lists are shared.
 
         Raises
         ------
@@ -111,7 +111,7 @@ class Dag(Generic[N]):
 
 
 def index_by_name(nodes: Sequence[Named]) -> dict[str, int]:
-    """Position per name.
+    """Index per name.
 
     Raises
     ------
@@ -134,7 +134,7 @@ def adjacency(size: int, edges: Iterable[tuple[int, int]]) -> tuple[list[list[in
     Raises
     ------
     GraphError
-        An edge leads to no node.
+        An edge has an unknown end.
     """
     parents: list[list[int]] = [[] for _ in range(size)]
     children: list[list[int]] = [[] for _ in range(size)]
@@ -156,7 +156,7 @@ def children_of(parents: Sequence[Sequence[int]]) -> list[list[int]]:
     Raises
     ------
     GraphError
-        A parent is no node.
+        A parent is unknown.
     """
     size = len(parents)
     children: list[list[int]] = [[] for _ in range(size)]
@@ -169,7 +169,7 @@ def children_of(parents: Sequence[Sequence[int]]) -> list[list[int]]:
 
 
 def sparse_children(parents: Sequence[Sequence[int]]) -> list[list[int]]:
-    """The children of each node of a right graph; those that have none share a list, which is not to be changed."""
+    """The children of each node of a valid graph; nodes without children share one list, which must not be changed."""
     nobody: list[int] = []
     children: list[list[int]] = [nobody] * len(parents)
     for child, these in enumerate(parents):
@@ -185,7 +185,7 @@ def _no_node(parent: int, child: int, size: int) -> GraphError:
 
 
 def topological_order(parents: Sequence[Sequence[int]], children: Sequence[Sequence[int]]) -> list[int]:
-    """Kahn's algorithm, first come first served; shorter than the graph when there is a ring."""
+    """Sort nodes by Kahn's algorithm, first come first served; with a cycle, some nodes are missing."""
     waiting = [len(these) for these in parents]
     free = deque(node for node, count in enumerate(waiting) if not count)
     order: list[int] = []
@@ -200,7 +200,7 @@ def topological_order(parents: Sequence[Sequence[int]], children: Sequence[Seque
 
 
 def find_ring(parents: Sequence[Sequence[int]], *, done: Iterable[int]) -> list[int]:
-    """One ring among the nodes not in `done`, in the direction of the edges, first node repeated at the end."""
+    """One cycle among the nodes not in `done`, in the direction of the edges, first node repeated at the end."""
     finished = set(done)
     node = next(i for i in range(len(parents)) if i not in finished)
     seen: dict[int, int] = {}

@@ -1,4 +1,4 @@
-"""A file that jobs read or write."""
+"""A workflow file that jobs read or write."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ class File(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     name
         Unique in its graph.
     path
-        Where it is or will be; a relative path lies in the run directory.
+        Where it is or will be; a relative path is relative to the run directory.
     transfer
-        Whether the workload manager carries it to and from the job (BPS: ``wms_transfer``).
+        Whether the workload manager transfers it to and from the job (BPS: ``wms_transfer``).
     shared
         Whether jobs may read one copy of it (BPS: ``job_shared``).
     size_b
-        Bytes, where known beforehand.
+        Bytes; ``None`` while unknown.
     """
 
     name: str

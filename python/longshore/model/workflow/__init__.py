@@ -1,1 +1,1 @@
-"""Jobs, what they ask for, and their graph."""
+"""Workflows: jobs, their requests, attempt rules, and barriers between job groups."""

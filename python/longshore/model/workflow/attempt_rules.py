@@ -1,4 +1,4 @@
-"""What holds for the attempts of a job: when it is tried again, when an end is a success, and what ends it early."""
+"""Rules for the attempts of a job: retries, growth of requests, back-off, success conditions and limits."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ import msgspec
 
 
 class RetryOn(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Ends after which a job is tried again, whatever its other rules say; any one of them is enough.
+    """Ends after which a job is retried, regardless of its other rules; any one of them is enough.
 
     Attributes
     ----------
     exit, signal
-        Exit codes, and numbers of signals; a shell tells of a signal by an exit code of 128 and its number.
+        Exit codes, and numbers of signals; a shell reports a signal by the exit code 128 plus its number.
     log
-        Regular expression that is searched for in the end of the log.
+        Regular expression, searched for in the end of the log.
     only
-        Whether no other end is tried again.
+        Whether no other end is retried.
     """
 
     exit: tuple[int, ...] = ()
@@ -27,18 +27,18 @@ class RetryOn(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Growth(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How much more a job asks for when it ran out of what it had.
+    """Growth of a job's request after it ran out of memory or time.
 
     Attributes
     ----------
     of_usage
-        Whether the factor of memory is of the peak seen and not of what was asked for at first.
+        Whether the memory factor applies to the peak usage and not to the first request.
     memory_limit_b
-        Bytes that no job can get beyond (``memoryLimit``). The factor and ``requestMemoryMax`` are attributes.
+        Maximum bytes of any job (``memoryLimit``). The factor and ``requestMemoryMax`` are attributes.
     walltime
-        Factor per end for want of time; ``None`` where time does not grow.
+        Factor per end by walltime; ``None`` where walltime does not grow.
     walltime_most_s
-        Seconds it may ask for at most.
+        Maximum walltime in seconds.
     """
 
     of_usage: bool = False
@@ -48,14 +48,14 @@ class Growth(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Backoff(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Seconds a job waits before it is tried again: twice as long each time, and never longer than `most_s`."""
+    """Delay before a retry in seconds: doubled each time, up to `most_s`."""
 
     first_s: float = 1.0
     most_s: float = 300.0
 
 
 class Value(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A number in the log, the first group of the last match, and the bounds it must keep to."""
+    """A number in the log (the first group of the last match), and its bounds."""
 
     regex: str
     least: float | None = None
@@ -63,24 +63,24 @@ class Value(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class SuccessIf(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What must be true of an end that is a success; ``None`` asks for nothing.
+    """Conditions for the success of an attempt; ``None`` is no condition.
 
     Attributes
     ----------
     exit
-        Exit codes that are none of a failure.
+        Exit codes of a success.
     log
-        Regular expression that must be found in the end of the log.
+        Regular expression that must match in the end of the log.
     file
-        Path that must exist, seen from where the command starts; variables of the job stand in braces.
+        Path that must exist, relative to the command's working directory; variables of the job stand in braces.
     least_s, most_s
         Bounds of the run time.
     value
         A number in the log that must keep to bounds.
     state
-        ``SUCCEEDED`` and names of causes: how it may end.
+        ``SUCCEEDED`` and names of causes: allowed ends.
     any_of
-        Whether one of them is enough, whatever else is not as asked.
+        Whether one condition is enough, even if others fail.
     """
 
     exit: tuple[int, ...] | None = None
@@ -94,7 +94,7 @@ class SuccessIf(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Keep(StrEnum):
-    """Which attempts leave something behind that is removed otherwise."""
+    """Attempts whose files are kept instead of removed."""
 
     NONE = "none"
     FAILED = "failed"
@@ -102,20 +102,20 @@ class Keep(StrEnum):
 
 
 class Bounds(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What an attempt may use before it is ended, and what it leaves behind.
+    """Limits of an attempt, beyond which it is ended, and the files it leaves.
 
     Attributes
     ----------
     memory
         Whether its memory is held to its request.
     grace_share, grace_b
-        How far beyond its request it may go: a share of it, and an amount; both together.
+        Allowed excess over its request: a share of it, and an amount; both together.
     log_b
-        Bytes its log may have.
+        Maximum bytes of its log.
     tmp
-        Which attempts keep their temporary directories.
+        Attempts that keep their temporary directories.
     logs
-        Which attempts keep their logs.
+        Attempts that keep their logs.
     """
 
     memory: bool = False
@@ -127,7 +127,7 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class JobRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """All rules of one profile that go beyond a number of retries."""
+    """All rules of one profile beyond a number of retries."""
 
     retry_on: RetryOn | None = None
     retries_on_preempted: int = 20
@@ -136,4 +136,4 @@ class JobRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     success_if: SuccessIf | None = None
     bounds: Bounds = Bounds()
     resume_tasks: bool = True
-    """Whether a job of several tasks goes on from the task that failed when it is tried again."""
+    """Whether a retried job of several tasks resumes at the failed task."""

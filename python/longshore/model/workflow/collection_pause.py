@@ -1,4 +1,4 @@
-"""Turns Python's search for garbage off for a while, where many records are made and hardly one is dropped."""
+"""Disables garbage collection temporarily, for code that makes many records and drops few."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def collection_paused() -> Iterator[None]:
-    """Let nothing look for garbage meanwhile; inside of another such block this one changes nothing."""
+    """Disable garbage collection inside the block; a nested block has no effect."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

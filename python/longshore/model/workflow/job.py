@@ -1,4 +1,4 @@
-"""What a workload manager runs: a command with its request, its environment and its rules for trying again."""
+"""A job, the unit that a workload manager runs, and the settings that jobs of one profile share."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from longshore.model.workflow.attempt_rules import JobRules
 from longshore.model.workflow.request import Request
 
 _LIMIT: Final = re.compile(r"\s*([A-Za-z0-9_.-]+)\s*(?::\s*([1-9][0-9]*)\s*)?")
-"""A name, and how much of it is taken where that is not 1."""
+"""Name of a limit, and the amount taken where it is not 1."""
 
 
 def named_limits(text: str) -> dict[str, int]:
-    """How much of each concurrency limit a job takes that names them as HTCondor has it: ``db_limit, tape:2``.
+    """Parse concurrency limits in HTCondor's format, ``db_limit, tape:2``, to an amount per name.
 
     Raises
     ------
     ValueError
-        It does not read so.
+        The text has another format.
     """
     taken: dict[str, int] = {}
     for part in text.split(","):
@@ -36,39 +36,38 @@ def named_limits(text: str) -> dict[str, int]:
 
 
 class JobSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What all jobs of one profile share.
+    """Settings that all jobs of one profile share.
 
     Attributes
     ----------
     request
-        What a job asks for at its first attempt.
+        Request of the first attempt.
     defaulted
         Configuration keys of the request that only the package's defaults set: these may be lowered to what a site has.
     environment
         Variables beside those the job inherits.
     number_of_retries
-        Attempts after the first; 0 is none.
+        Attempts after the first.
     retry_unless_exit
-        Exit codes after which a job is not tried again.
+        Exit codes after which a job is not retried.
     rules
-        When else it is tried again, what its success depends on, and what ends it early.
+        Other rules of retries, success and limits.
     working_directory
         Where the command starts; ``None`` is the run directory.
     setup
         Lines of shell that run in the job before its command.
     launcher
-        A line of shell in front of the command, behind the set-up: what starts it (``srun``), and the container it is
-        started in.
+        Shell prefix of the command, after the set-up: a launcher (``srun``), and a container.
     limit_threads
-        Whether libraries that make threads are told to make no more than the job has processors.
+        Whether libraries that start threads are limited to the job's processors.
     site, cloud
         Names of the sections that supplied values.
     attributes
         Every other job attribute of BPS that was given (``queue``, ``priority``, ``accountingGroup``, ...), for the
         service to use or to refuse.
     own
-        The service's own map of all sections that hold for these jobs, the site's among them: it wins over what the
-        service knows of the run's site, and a key with ``None`` takes back what stands there. ``directives`` in it are
+        The service's own map, merged from all sections that apply to these jobs, the site's among them: it wins over
+        what the service knows of the run's site, and a key with ``None`` removes that value. ``directives`` in it are
         raw lines for the workload manager.
     """
 
@@ -90,7 +89,7 @@ class JobSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
     @property
     def priority(self) -> float:
-        """Rank among the user's jobs, a larger number first; 0 where none is given that is a number."""
+        """Priority among the user's jobs, larger first; 0 where no number is given."""
         value = self.attributes.get("priority", 0)
         try:
             return 0.0 if isinstance(value, bool) else float(value)
@@ -99,13 +98,13 @@ class JobSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
     @property
     def concurrency(self) -> Mapping[str, int]:
-        """How much each of its jobs takes of the limits it names, among all of the user's runs at a site."""
+        """Amount per concurrency limit that each of its jobs takes, among all of the user's runs at a site."""
         text = self.attributes.get("concurrencyLimit")
         return {} if text is None else named_limits(str(text))
 
     @property
     def category(self) -> str:
-        """The name of those jobs of the run of which there may be only so many at once; empty where there is none."""
+        """Name of a category of jobs whose number of concurrent jobs is limited; empty for none."""
         return str(self.attributes.get("category", ""))
 
 
@@ -125,7 +124,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     tasks: int = 1
     """Number of tasks it runs."""
     quanta: tuple[tuple[str, int], ...] | None = ()
-    """Number of its tasks per label, where there are several; ``None`` for a job that is no task's."""
+    """Number of its tasks per label, where it has several labels; ``None`` for a job without tasks."""
 
     @property
     def quanta_counts(self) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""Orders in which groups of jobs run, and the barriers between groups that come of them."""
+"""Orderings of job groups (BPS: ``ordering``), and the barriers between groups that follow from them."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from longshore.model.tasks.task import Scalar
 
 
 class Implementation(StrEnum):
-    """How an order is made."""
+    """Implementation of an ordering (BPS: ``orderingType``)."""
 
     GROUP = "group"
-    """Jobs of a group belong together, as one node to a DAG service."""
+    """Jobs of a group form one node for a DAG service."""
     NOOP = "noop"
-    """There is an empty job between a group and the next."""
+    """An empty job separates a group from the next."""
 
 
 class JobGroup(msgspec.Struct, frozen=True, kw_only=True):
@@ -26,7 +26,7 @@ class JobGroup(msgspec.Struct, frozen=True, kw_only=True):
     Attributes
     ----------
     key
-        The values of the order's dimensions that they share.
+        The values of the ordering's dimensions that they share.
     jobs
         Their names.
     """
@@ -36,18 +36,18 @@ class JobGroup(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Ordering(msgspec.Struct, frozen=True, kw_only=True):
-    """One order (BPS: a section of ``ordering``).
+    """One ordering of job groups (BPS: a section of ``ordering``).
 
     Attributes
     ----------
     name
         Its name.
     dimensions
-        The dimensions whose values make a group.
+        The dimensions whose values define a group.
     implementation
-        How the order is made.
+        How the ordering is implemented.
     blocking
-        Whether a group with a failure keeps the next ones from running. With empty jobs it always does.
+        Whether a group with a failure blocks the groups after it. With empty jobs it always does.
     groups
         The groups, in the order in which they run.
     """
@@ -60,29 +60,29 @@ class Ordering(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def waits_for_ends(self) -> bool:
-        """Whether there is a next group that begins once the one before it is over, however that ended."""
+        """Whether some group starts once the group before it is over, whatever its outcome."""
         return len(self.groups) > 1 and not self.blocking and self.implementation is Implementation.GROUP
 
     def node_name(self, group: JobGroup) -> str:
-        """What BPS calls the group, or the empty job behind it: ``group_by_visit_101==3``, ``noop_by_visit_101==3``."""
+        """BPS's name of the group, or of the empty job behind it: ``group_by_visit_101==3``, ``noop_by_visit_101==3``."""
         return _node_name(self, group)
 
 
 class Barrier(NamedTuple):
-    """What stands between a group and the next one: no job, and nothing that anybody counts.
+    """Barrier between a group and the next one; it is not a job and not counted.
 
     Attributes
     ----------
     name
-        What BPS calls the group before it.
+        BPS's name of the group before it.
     title
-        What people call that group: ``'visit 101' of 'by_visit'``.
+        That group's name for people: ``'visit 101' of 'by_visit'``.
     after
         Numbers of the jobs that end the group: when they are over, all of it is.
     before
         Numbers of the jobs that begin the next group.
     blocking
-        Whether those before it must have succeeded; else it is enough that they are over.
+        Whether the jobs before it must have succeeded; else it is enough that they are over.
     """
 
     name: str
@@ -100,7 +100,7 @@ class StoredGroup(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StoredOrdering(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """An order as ``workflow.jsonl`` has it."""
+    """An ordering as ``workflow.jsonl`` has it."""
 
     name: str
     dimensions: tuple[str, ...]
@@ -119,7 +119,7 @@ def _title(ordering: StoredOrdering, group: StoredGroup) -> str:
 
 
 def numbered(ordering: Ordering, index: dict[str, int]) -> StoredOrdering:
-    """An order with numbers in place of names of jobs."""
+    """An ordering with numbers in place of names of jobs."""
     return StoredOrdering(
         name=ordering.name,
         dimensions=ordering.dimensions,
@@ -132,14 +132,9 @@ def numbered(ordering: Ordering, index: dict[str, int]) -> StoredOrdering:
 
 
 def barriers(orderings: Sequence[StoredOrdering], parents: Sequence[Sequence[int]]) -> Iterator[Barrier]:
-    """The barriers between groups; their size grows with the jobs and not with pairs of them.
+    """Barriers between groups; their size grows with the number of jobs, not of pairs of jobs.
 
-    Parameters
-    ----------
-    orderings
-        The orders.
-    parents
-        Numbers of the parents per job.
+    `parents` has the numbers of the parents per job.
     """
     for ordering in orderings:
         ends = [_ends(group.jobs, parents) for group in ordering.groups]
@@ -149,7 +144,7 @@ def barriers(orderings: Sequence[StoredOrdering], parents: Sequence[Sequence[int
 
 
 def _ends(jobs: Sequence[int], parents: Sequence[Sequence[int]]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The jobs of a group that wait for none of it, and those that none of it waits for."""
+    """First and last jobs of a group: those without parents in it, and those without children in it."""
     members = set(jobs)
     waited_for: set[int] = set()
     first = []

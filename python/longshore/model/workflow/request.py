@@ -1,4 +1,4 @@
-"""What a job asks of a machine."""
+"""The resource request of a job."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MIB = 1024 * 1024
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """An amount of each resource; ``None`` means that nothing is asked and nothing is known.
+    """An amount of each resource; ``None`` means not requested, and unknown.
 
     Attributes
     ----------
@@ -32,7 +32,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     resources: Mapping[str, int] = msgspec.field(default_factory=dict)
 
     def amounts(self) -> dict[str, int]:
-        """Amount per countable resource that is asked for, in a stable order (walltime is not counted)."""
+        """Amount per countable resource that is requested, in a stable order (walltime is not counted)."""
         asked = {"cpus": self.cpus}
         if self.memory_b is not None:
             asked["memory"] = self.memory_b
@@ -46,9 +46,9 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def rounded(amount: int) -> int:
-    """An amount rounded up to one of four steps per octave: 1 to 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, ...
+    """Round an amount up to one of four steps per octave: 1 to 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, ...
 
-    Of requests that differ, there are few that differ when rounded.
+    Rounding makes few distinct requests of many.
     """
     if amount <= 8:
         return amount

@@ -1,4 +1,4 @@
-"""The generic workflow: jobs, their order and files, an optional final job, and a networkx graph for who wants one."""
+"""The workflow of a run: jobs, their dependencies and files, an optional final job, and a networkx graph of it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Workflow:
-    """Jobs in the order they may run, ready for any service.
+    """Jobs in an order in which they may run, ready for any service.
 
     Parameters
     ----------
@@ -29,22 +29,22 @@ class Workflow:
     dag
         The graph of the jobs, without the final one.
     final
-        A job that runs after all others, whatever became of them.
+        A job that runs after all others, whatever their outcome.
     files
         File per name, for every name in a job's inputs and outputs.
     attributes
-        What is known of the run as a whole, such as ``bps_operator``.
+        Attributes of the run as a whole, such as ``bps_operator``.
     orderings
-        Groups of jobs that run one after another. They are in no edge: the jobs come in an order that obeys them, and
-        what renders or runs the workflow sees to the rest.
+        Groups of jobs that run one after another. They add no edges: the order of jobs respects them, and the code that
+        renders or runs the workflow enforces them.
     log_folders
-        Folder of a job's logs below that of all, with dimensions in braces; empty for the usual one.
+        Folder of a job's logs below the run's log folder, with dimensions in braces; empty for the default.
 
     Raises
     ------
     GraphError
-        Two jobs share a name, an edge leads nowhere, or (as `CycleError`) there is a ring; in one that an order has a
-        part in, the names of barriers stand among those of jobs.
+        Two jobs share a name, an edge has an unknown end, or (as `CycleError`) there is a cycle; a cycle through an
+        ordering names barriers among the jobs.
     """
 
     def __init__(
@@ -71,17 +71,14 @@ class Workflow:
 
     @cached_property
     def graph(self) -> nx.DiGraph[str]:
-        """The graph of job names, made when it is first asked for; the record of each is its node attribute ``job``.
-
-        It is a picture of the workflow, and frozen.
-        """
+        """Frozen networkx graph of job names, made on first use; the node attribute ``job`` is the record of each job."""
         return _frozen(self._dag, self._order)
 
     def __len__(self) -> int:
         return len(self._dag) + (self.final is not None)
 
     def __contains__(self, name: str) -> bool:
-        """Whether there is a job of that name."""
+        """Whether the workflow has a job of that name."""
         return name in self._dag.index or (self.final is not None and name == self.final.name)
 
     def __iter__(self) -> Iterator[Job]:
@@ -98,20 +95,20 @@ class Workflow:
         return self._dag[name]
 
     def get(self, name: str) -> Job | None:
-        """Return the job of that name, if there is one."""
+        """Return the job of that name, or ``None``."""
         try:
             return self[name]
         except KeyError:
             return None
 
     def parents(self, name: str) -> list[str]:
-        """Names of the jobs that must succeed before this one (none for the final job, which waits for all)."""
+        """Names of a job's parents (none for the final job, which waits for all)."""
         dag = self._dag
         place = dag.index.get(name)
         return [] if place is None else [dag.nodes[parent].name for parent in dag.parents[place]]
 
     def links(self) -> Iterator[tuple[int, ...]]:
-        """For each job in their order, the numbers that its parents have in it (none for the final job)."""
+        """For each job in order, the numbers of its parents (none for the final job)."""
         rank = [0] * len(self._dag)
         for position, number in enumerate(self._order):
             rank[number] = position
@@ -135,7 +132,7 @@ class Workflow:
 
 
 def _frozen(dag: Dag[Job], order: Iterable[int]) -> nx.DiGraph[str]:
-    """The networkx graph of a dag, nodes in topological order."""
+    """Frozen networkx graph of a dag, nodes in topological order."""
     import networkx as nx  # few commands need it, and it takes long to import
 
     graph: nx.DiGraph[str] = nx.DiGraph()
@@ -150,7 +147,7 @@ def _frozen(dag: Dag[Job], order: Iterable[int]) -> nx.DiGraph[str]:
 
 
 def _obeying(dag: Dag[Job], orderings: Sequence[Ordering]) -> list[int]:
-    """The jobs in an order in which those of a group come before those of the next."""
+    """Topological order in which jobs of a group come before those of the next."""
     found = list(barriers([numbered(each, dag.index) for each in orderings], dag.parents))
     # The lists of the graph are shared as far as barriers do not touch them.
     size = len(dag)
