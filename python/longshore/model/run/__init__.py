@@ -1,1 +1,1 @@
-"""A run: submissions, attempts, events, states and reports."""
+"""Records of a run: submissions, attempts, events, states, reports, run-time history."""

@@ -1,4 +1,4 @@
-"""One execution of a job, in the same words for every service."""
+"""An attempt, one execution of a job, in one form for all services."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from longshore.model.workflow.request import Request
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    """What is known of one attempt; ``None`` is unknown.
+    """One execution of a job; ``None`` means unknown.
 
     Times are seconds since the epoch (UTC) on the clock named by `clock`; durations are measured on one clock and never
     subtract the clocks of two hosts.
@@ -23,7 +23,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults
     number: int
     """Counted from 1."""
     wms_id: str | None = None
-    """The workload manager's own name for it."""
+    """The workload manager's id of it."""
     host: str | None = None
     requested: Request | None = None
     granted: Request | None = None
@@ -38,10 +38,10 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults
     exit_code: int | None = None
     signal: int | None = None
     cause: Cause | None = None
-    """Why it ended badly; ``None`` for a success, and while it runs."""
+    """Why it failed; ``None`` for a success, and while it runs."""
     reason: str | None = None
-    """The cause in words."""
+    """The cause as text."""
     log: str | None = None
     """Path of its log, relative to the run directory."""
     extra: Mapping[str, str] = msgspec.field(default_factory=dict)
-    """The scheduler's own fields."""
+    """Fields specific to the scheduler."""

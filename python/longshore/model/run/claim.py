@@ -1,4 +1,4 @@
-"""What one run of a user claims of the machine that it shares with others."""
+"""A run's claim on the resources of a machine that runs of one user share."""
 
 from __future__ import annotations
 
@@ -8,34 +8,34 @@ import msgspec
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a run claims.
+    """Resources that a run uses and demands.
 
     Attributes
     ----------
     run
-        The run's mark.
+        The run token.
     keeper
-        Folder of what its keepers write.
+        Folder of the files of its keepers.
     at
-        When it was written, on the clock of the host that never jumps; so are the other times.
+        Time of writing, on the host's monotonic clock; so are the other times.
     capacity
-        What it takes the machine to have, by resource.
+        Capacity of the machine as the run sees it, by resource.
     leased
         What its jobs may take, by resource.
     members
-        Which members of resources that tell them apart.
+        Leased members of resources with named members.
     holds
         The most its jobs have taken since the claim was written.
     held
-        Which members these have.
+        Members that these jobs use.
     wants
-        What all its jobs that run or are ready would take.
+        Total demand of its running and ready jobs.
     next
-        What the next of them takes.
+        Demand of the next job.
     end_at
-        When it is expected to be over.
+        Expected end of the run.
     idle_since
-        Since when it has work and no job runs.
+        Time since which it has work but no running job.
     alive
         Whether its engine lives; never written.
     """

@@ -1,7 +1,8 @@
-"""The events of a run: the lines of its journal, and what every service reports.
+"""The events of a run: the lines of its journal, which every service reports.
 
-An event is one JSON object; ``e`` names its kind. Jobs are meant by their index in ``workflow.jsonl`` (``j``), attempts
-by their number (``a``), batches by their id (``b``). ``t`` is the engine's clock, seconds since the epoch (UTC).
+An event is one JSON object; ``e`` names its kind. Jobs are identified by their index in ``workflow.jsonl`` (``j``),
+attempts by their number (``a``), batches by their id (``b``). ``t`` is the engine's clock, seconds since the epoch
+(UTC).
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class Seal(msgspec.Struct, frozen=True, gc=False):
 
 
 class Life(msgspec.Struct, frozen=True, kw_only=True, tag_field="e", tag="life", omit_defaults=True):
-    """An engine begins; always the first event of its file."""
+    """An engine starts; always the first event of its file."""
 
     v: int
     life: int
@@ -39,7 +40,7 @@ class Life(msgspec.Struct, frozen=True, kw_only=True, tag_field="e", tag="life",
     by: str
     """``submit``, ``resume``, ``take-over``, ``restart`` or ``cancel``."""
     seals: Seal | None = None
-    """As `Sealed`, in journals of before that event was."""
+    """As `Sealed`, in journals older than that event."""
     longshore: str = ""
 
 
@@ -50,13 +51,13 @@ class _Numbered(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag_field="
 
 
 class Sealed(_Numbered, frozen=True, kw_only=True, gc=False, tag="sealed"):
-    """How much of earlier lives counts, as measured once this one had begun; always the second event of its file."""
+    """Valid length of earlier lives, measured after this one began; always the second event of its file."""
 
     lives: tuple[Seal, ...]
 
 
 class Submitting(_Numbered, frozen=True, kw_only=True, gc=False, tag="submitting"):
-    """The intent to hand over a batch: durable before anything is started."""
+    """Intent to dispatch a batch: durable before anything is started."""
 
     b: str
     tag: str
@@ -64,18 +65,18 @@ class Submitting(_Numbered, frozen=True, kw_only=True, gc=False, tag="submitting
     """Pairs (job, attempt)."""
     request: Request | None = None
     ids: Mapping[int, Mapping[str, tuple[str, ...]]] = msgspec.field(default_factory=dict)
-    """Per job, which members of each resource it is given, such as which GPUs: no other has them while it runs."""
+    """Members of each resource per job, such as GPUs, exclusive while it runs."""
 
 
 class Submitted(_Numbered, frozen=True, kw_only=True, gc=False, tag="submitted"):
-    """The workload manager took the batch."""
+    """The workload manager accepted the batch."""
 
     b: str
     id: str
 
 
 class Refused(_Numbered, frozen=True, kw_only=True, gc=False, tag="refused"):
-    """The batch, or those members of it that are named, was not started and never will be.
+    """The batch, or those members of it that are named, was refused and never starts.
 
     Its attempts do not count unless `spent`.
     """
@@ -84,22 +85,22 @@ class Refused(_Numbered, frozen=True, kw_only=True, gc=False, tag="refused"):
     why: str
     spent: bool = False
     hopeless: bool = False
-    """Whether the same would be refused again: attempts that count are not followed by others."""
+    """Whether a retry would be refused again: attempts that count are then not retried."""
     jobs: tuple[tuple[int, int], ...] | None = None
 
 
 class Started(_Numbered, frozen=True, kw_only=True, gc=False, tag="started"):
-    """An attempt runs."""
+    """An attempt started."""
 
     j: int
     a: int
     host: str | None = None
     at: float | None = None
-    """When, on the clock of the host it runs on."""
+    """Start time, on the clock of the host it runs on."""
 
 
 class Ended(_Numbered, frozen=True, kw_only=True, gc=False, tag="ended"):
-    """An attempt ended and its outcome is known; a success when `cause` is absent."""
+    """An attempt ended with a known outcome; a success when `cause` is absent."""
 
     j: int
     a: int
@@ -111,19 +112,19 @@ class Ended(_Numbered, frozen=True, kw_only=True, gc=False, tag="ended"):
     start: float | None = None
     end: float | None = None
     queue_s: float | None = None
-    """Seconds it waited, on the workload manager's own clock."""
+    """Seconds in the queue, on the workload manager's own clock."""
     run_s: float | None = None
     cpu_s: float | None = None
     rss_b: int | None = None
     matched: bool = False
-    """Whether its log holds what is searched for under ``retryOn``."""
+    """Whether its log matches the pattern of ``retryOn``."""
     hopeless: bool = False
-    """Whether it could not even be started, and never can be: it is not tried again."""
+    """Whether it could not start and never can: it is not retried."""
     extra: Mapping[str, str] = msgspec.field(default_factory=dict)
 
 
 class Lost(_Numbered, frozen=True, kw_only=True, gc=False, tag="lost"):
-    """An attempt is gone and its outcome cannot be known."""
+    """An attempt is lost: its outcome cannot be known."""
 
     j: int
     a: int
@@ -131,60 +132,60 @@ class Lost(_Numbered, frozen=True, kw_only=True, gc=False, tag="lost"):
 
 
 class Retry(_Numbered, frozen=True, kw_only=True, gc=False, tag="retry"):
-    """A job whose attempt ended badly will be tried again."""
+    """A job will be retried after a failed attempt."""
 
     j: int
     a: int
-    """Number of the attempt to come."""
+    """Number of the next attempt."""
     cause: Cause
     request: Request | None = None
     not_before: float | None = None
 
 
 class Failed(_Numbered, frozen=True, kw_only=True, gc=False, tag="failed"):
-    """A job has no attempt left; what descends from it is pruned."""
+    """A job failed and has no attempts left; its descendants are pruned."""
 
     j: int
     why: str
     aborts: bool = False
-    """Whether it ends the run: all that is not over is cancelled, but for the final job."""
+    """Whether it ends the run: all unfinished jobs are cancelled, except the final job."""
 
 
 class Steer(_Numbered, frozen=True, kw_only=True, gc=False, tag="steer"):
-    """Somebody changed the course of the run."""
+    """A user's intervention in the run."""
 
     who: str
     act: str
     select: Mapping[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
-    """Names of what is meant, as people gave them."""
+    """Names of the selected jobs or labels, as given."""
     set: Mapping[str, str] = msgspec.field(default_factory=dict)
     jobs: tuple[int, ...] | None = None
-    """The jobs that are meant; absent for the whole run."""
+    """The selected jobs; absent for the whole run."""
     labels: tuple[int, ...] = ()
-    """The labels that are throttled, by their number; none for the whole run."""
+    """Indices of the throttled labels; none for the whole run."""
     request: Request | None = None
-    """What each of these jobs asks for from now on."""
+    """New request of each of these jobs."""
 
 
 class Deleted(_Numbered, frozen=True, kw_only=True, gc=False, tag="deleted"):
-    """Jobs are cancelled; what descends from them is deleted with the whole run, pruned otherwise."""
+    """Jobs are cancelled; descendants are deleted with the whole run, pruned otherwise."""
 
     jobs: tuple[int, ...]
 
 
 class Restarted(_Numbered, frozen=True, kw_only=True, gc=False, tag="restarted"):
-    """Jobs are to run again, with a fresh budget of attempts."""
+    """Jobs will run again, with a fresh budget of attempts."""
 
     jobs: tuple[int, ...]
     set: Mapping[str, str] = msgspec.field(default_factory=dict)
-    """What was set of all of them; what was set of some is in the `Steer` events that follow."""
+    """Changes for all of these jobs; changes for some are in the `Steer` events that follow."""
     who: str = ""
     from_labels: tuple[str, ...] = ()
-    """Labels whose jobs, and what descends from these, run again even if they succeeded."""
+    """Labels whose jobs run again with their descendants, even if they succeeded."""
 
 
 class Finished(_Numbered, frozen=True, kw_only=True, gc=False, tag="finished"):
-    """Nothing of the run can move any more."""
+    """The run is over: no job can change any more."""
 
     state: JobState
 
@@ -208,16 +209,16 @@ Event: TypeAlias = (
 
 
 class Passed(msgspec.Struct, frozen=True, gc=False):
-    """An attempt went its whole way, from its submission to its success: in a word, for who only counts; never written.
+    """A whole attempt from submission to success in one event, for counting; never written to the journal.
 
     Attributes
     ----------
     j, a
         The job and the attempt.
     at, t
-        When it began to run, and when it ended.
+        Start and end time.
     run_s
-        How long it ran.
+        Run time in seconds.
     """
 
     j: int

@@ -1,4 +1,4 @@
-"""What a prepared run was made from, so that whoever hands it over later can see whether that is still the same."""
+"""The fingerprint of a prepared run's sources, to find changes between ``prepare`` and ``submit``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 
 
 class Footprint(msgspec.Struct, frozen=True, kw_only=True):
-    """A file as it was."""
+    """Size, modification time and hash of a file, to detect a change."""
 
     path: str
     """Absolute, or relative to the run directory."""
@@ -19,16 +19,16 @@ class Footprint(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MadeFrom(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """``made-from.json``."""
+    """``made-from.json``: the sources of a prepared run."""
 
     v: int
     """Version of this file's format."""
     root: str
-    """Where the run directory was made; paths in it may lead there."""
+    """Original path of the run directory; paths in it may refer to it."""
     folder: str
-    """The current directory of whoever prepared it."""
+    """Current directory of the ``prepare`` command."""
     file: str
-    """The user's file, as it was named there."""
+    """The user's file, as named there."""
     options: Mapping[str, Any] = msgspec.field(default_factory=dict)
     """Values of named options of the command line, per key of ``bps_cmdline``."""
     sets: tuple[str, ...] = ()
@@ -36,9 +36,9 @@ class MadeFrom(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     site: str = ""
     umask: int | None = None
     limits: Mapping[str, str] = msgspec.field(default_factory=dict)
-    """Ceilings of the site, as they were written, by name."""
+    """Maximums of the site, as written, by name."""
     payload: tuple[Footprint, ...] = ()
-    """Files beside the configuration: what the payload was read from, and templates of the site's own."""
+    """Files beside the configuration: sources of the payload, and the site's own templates."""
     programs: tuple[Footprint, ...] = ()
     """Programs that jobs start."""
     own: tuple[Footprint, ...] = ()
@@ -46,7 +46,7 @@ class MadeFrom(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Started(msgspec.Struct, frozen=True, kw_only=True):
-    """``submitting.json``: somebody began to hand the run over; it goes when that is done."""
+    """``submitting.json``: a submission has begun; removed when it is complete."""
 
     at: float
     """Seconds since the epoch (UTC)."""

@@ -1,4 +1,4 @@
-"""What is remembered of the successes of one label over all runs of a payload, and how a success changes that: pure."""
+"""Run-time and memory history of a label over all runs of a payload, and its update by new successes (pure)."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from longshore.model.workflow.request import MIB, rounded
 FORMAT: Final = 1
 """Version of a history's file."""
 HEAVIEST: Final = 100
-"""Successes after which a mean forgets: from then on each new value counts for one in a hundred."""
+"""Number of successes from which a mean is a moving one: each new value then counts for one in a hundred."""
 MOST_JOBS: Final = 20_000
-"""Jobs of one label whose own run times are kept; the others are expected to take the label's mean."""
+"""Maximum number of jobs per label with run times of their own; others are expected to take the label's mean."""
 _MOST_COUNTED: Final = 2_000
-"""Successes in a distribution, after which those so far count for half."""
+"""Successes in a distribution after which older ones count half."""
 
 
 class Success(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What one attempt that succeeded took."""
+    """Resources used by one successful attempt."""
 
     label: str
     job: str
@@ -32,7 +32,7 @@ class Success(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class LabelHistory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What the successes of a label took.
+    """Statistics of a label's successful attempts.
 
     Attributes
     ----------
@@ -41,15 +41,15 @@ class LabelHistory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     run_s, cpu_s
         Mean run time, and mean processor time where that is known.
     task_s
-        Mean run time per task; 0 where nothing is known, and where jobs have one task each.
+        Mean run time per task; 0 where unknown, and where jobs have one task each.
     cpu_weight
         Successes in `cpu_s`, counted likewise.
     peak_memory_b
-        The most memory that any of them used.
+        The maximum memory of all successes.
     run_ms, memory_mib
-        Number of successes per amount, rounded up to four steps per octave, older ones counting for less.
+        Number of successes per amount, rounded up to four steps per octave; older ones count for less.
     jobs
-        Seconds that the newest success of each job took.
+        Run time in seconds of the newest success of each job.
     """
 
     label: str
@@ -66,13 +66,13 @@ class LabelHistory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 def averaged(mean: float, weight: int, value: float) -> tuple[float, int]:
-    """A mean and its weight after one more value: the plain mean of the first hundred, then a moving one."""
+    """Mean and weight after one more value: the plain mean of the first hundred, then a moving mean."""
     weight = min(weight + 1, HEAVIEST)
     return mean + (value - mean) / weight, weight
 
 
 def learned(history: LabelHistory, successes: Iterable[Success]) -> LabelHistory:
-    """The history of a label after more successes of it, oldest first."""
+    """Update the history of a label by more successes, oldest first."""
     run_s, weight = history.run_s, history.weight
     task_s = history.task_s or run_s
     cpu_s, cpu_weight = history.cpu_s, history.cpu_weight
@@ -104,7 +104,7 @@ def learned(history: LabelHistory, successes: Iterable[Success]) -> LabelHistory
 
 
 def quantile(counts: Mapping[int, float], share: float) -> int | None:
-    """The amount that a share of the counted did not go beyond, rounded up as they were; ``None`` of nothing."""
+    """Quantile of a distribution, rounded up as its amounts are; ``None`` where it is empty."""
     rest = share * sum(counts.values())
     amount = None
     for amount in sorted(counts):

@@ -1,4 +1,4 @@
-"""Turns seconds since the epoch into ISO-8601 in UTC, as all that people and programs read spells moments."""
+"""Formats timestamps: seconds since the epoch as ISO-8601 in UTC, for people and programs."""
 
 from __future__ import annotations
 
@@ -10,14 +10,9 @@ _MILLIS = tuple(f".{milli:03}Z" for milli in range(1000))
 
 
 def timestamp(at: float | None, *, exact: bool = False) -> str | None:
-    """Return a moment as ISO-8601 in UTC; ``None`` for none, or one outside the years 1 to 9999.
+    """Format a timestamp as ISO-8601 in UTC; ``None`` for ``None``, or a time outside the years 1 to 9999.
 
-    Parameters
-    ----------
-    at
-        Seconds since the epoch.
-    exact
-        Whether to the millisecond; else, and beyond that, the rest is cut off.
+    `at` is in seconds since the epoch. With `exact`, to the millisecond, else to the second; the rest is cut off.
     """
     if at is None:
         return None
@@ -32,13 +27,7 @@ def timestamp(at: float | None, *, exact: bool = False) -> str | None:
 
 
 def moment(at: float | None) -> str:
-    """Return a moment for a sentence.
-
-    Parameters
-    ----------
-    at
-        Seconds since the epoch.
-    """
+    """Format a timestamp (seconds since the epoch) for a sentence."""
     return timestamp(at) or "an unknown time"
 
 

@@ -1,4 +1,4 @@
-"""A graph small enough to look at: what `longshore draw` draws."""
+"""A graph small enough to look at, as ``longshore draw`` draws it."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ class Box(msgspec.Struct, frozen=True, kw_only=True):
     label
         The label.
     jobs
-        Number of jobs it stands for.
+        Number of jobs it represents.
     counts
-        Number of them per state; empty where that is not known.
+        Number of them per state; empty if unknown.
     here
-        Whether it is what the picture is about.
+        Whether it is the subject of the picture.
     more
-        Whether it stands for those that are left out.
+        Whether it represents the nodes that are left out.
     """
 
     name: str
@@ -44,7 +44,7 @@ class Arrow(msgspec.Struct, frozen=True, kw_only=True):
     start, end
         Indices of the nodes; the end waits for the start.
     jobs
-        Number of pairs of jobs it stands for.
+        Number of pairs of jobs it represents.
     """
 
     start: int
@@ -53,7 +53,7 @@ class Arrow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Picture(msgspec.Struct, frozen=True, kw_only=True):
-    """What is drawn."""
+    """A picture of a graph: boxes and arrows."""
 
     title: str
     boxes: tuple[Box, ...]

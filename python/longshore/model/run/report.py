@@ -1,4 +1,4 @@
-"""The state of a run, summed up once, for every way of showing it."""
+"""The report of a run: state, counts per label, jobs, failures and summary, as input of all output formats."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import msgspec
 from longshore.model.run.state import Cause, JobState
 
 PAYLOAD_CODES = frozenset({1, 2})
-"""Exit codes that BPS takes for errors of the payload."""
+"""Exit codes that BPS counts as errors of the payload."""
 
 
 class JobReport(msgspec.Struct, frozen=True, kw_only=True):
-    """The state of one job; times are seconds since the epoch (UTC), ``None`` is unknown or not yet."""
+    """The state of one job; times are seconds since the epoch (UTC), ``None`` if unknown or still to come."""
 
     name: str
     label: str
@@ -34,27 +34,27 @@ class JobReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Jobs that failed alike, and one of them as an example.
+    """A group of similar failures, and one of its jobs as an example.
 
     Attributes
     ----------
     label, cause, exit_code, signal
-        What they have in common; ``None`` is not known.
+        What they have in common; ``None`` if unknown.
     message
-        What they said last, with numbers, paths and times taken out; empty where nothing is known of it.
+        Last message of their logs, with numbers, paths and times removed; empty if unknown.
     count
         Jobs that are known to belong here.
     unread
-        More jobs of that label, cause, exit code and signal whose logs were not read, there being too many; other
-        failures of the same kind name them too.
+        More jobs of that label, cause, exit code and signal, whose logs were too many to read; other failures of the
+        same kind count them too.
     job, host, attempt, reason
-        The example: its name, where its newest attempt ran, that one's number, and the cause in words.
+        The example: its name, the host of its newest attempt, that attempt's number, and a text for the cause.
     log
-        Whole path of its log; ``None`` where there is none.
+        Absolute path of its log; ``None`` without one.
     tail
         The last lines of that log.
     by_hand
-        The command that runs the job again by hand; ``None`` where there is none.
+        The command that runs the job again by hand; ``None`` without one.
     """
 
     label: str
@@ -74,14 +74,14 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Spent(msgspec.Struct, frozen=True, kw_only=True):
-    """Attempts that ended badly, and the seconds they ran."""
+    """Number of failed attempts, and the seconds they ran."""
 
     attempts: int
     seconds: float
 
 
 class Running(msgspec.Struct, frozen=True, kw_only=True):
-    """A job that runs."""
+    """A running job."""
 
     name: str
     label: str
@@ -90,9 +90,9 @@ class Running(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExitCodes(msgspec.Struct, frozen=True, kw_only=True):
-    """How the jobs of a label ended that failed or are held by the workload manager.
+    """Exit codes of a label's jobs that failed or are held by the workload manager.
 
-    How many per exit code (or signal, or reason of a hold), and of how many that is not known.
+    Number of jobs per exit code (or signal, or hold reason), and number of jobs without a known one.
     """
 
     codes: Mapping[int, int] = msgspec.field(default_factory=dict)
@@ -100,24 +100,24 @@ class ExitCodes(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """What a report of one run says beside its counts.
+    """Summary of one run: times, running jobs, waits, failures, and time lost.
 
     Attributes
     ----------
     elapsed_s
-        How long it has run, or ran; ``None`` before its first start.
+        Seconds it has run, or ran; ``None`` before its first start.
     left_s
-        The least and the most it is likely to need from now on; ``None`` when that is not known.
+        Lower and upper estimate of the seconds left; ``None`` if unknown.
     running
-        The jobs that run longest, the longest first.
+        The longest-running jobs, the longest first.
     waits
-        Why things wait, a sentence each.
+        Why jobs wait, a sentence each.
     failures
-        What failed, the largest group first.
+        Groups of failures, the largest first.
     badput
-        Attempts that ended badly, per cause, those of jobs that succeeded in the end among them.
+        Failed attempts per cause, those of jobs that finally succeeded included.
     exit_codes
-        How failed jobs ended, per label.
+        Exit codes of failed jobs, per label.
     """
 
     elapsed_s: float | None = None
@@ -141,13 +141,13 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     counts: Mapping[JobState, int]
     """Number of jobs per state; adds up to `expected`, or the state is UNKNOWN and `notes` says why."""
     labels: Mapping[str, Mapping[JobState, int]]
-    """The same per label, in the order of the pipeline."""
+    """Number of jobs per state and label, in the order of the pipeline."""
     expected_labels: Mapping[str, int] | None = None
-    """Number of jobs each label should have, in the order of the pipeline; ``None`` where nobody knows."""
+    """Total number of jobs per label, in the order of the pipeline; ``None`` if unknown."""
     global_id: str = ""
-    """What tells the run from all others, those of other users and machines too."""
+    """Globally unique id, across users and machines."""
     specifics: tuple[str, ...] = ()
-    """What its service has to say of it, a line each."""
+    """Lines specific to its service."""
     operator: str = ""
     project: str = ""
     campaign: str = ""
@@ -158,11 +158,11 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     started_at: float | None = None
     finished_at: float | None = None
     notes: tuple[str, ...] = ()
-    """What a reader must know, such as that the engine is not running."""
+    """Notes for the reader, such as that the engine is not running."""
     jobs: Sequence[JobReport] | None = None
-    """Every job, where details were asked for."""
+    """Every job, where details were requested."""
     summary: RunSummary | None = None
-    """More about a run that was asked for by itself."""
+    """Summary, where the run was requested by itself."""
 
     @property
     def percent_succeeded(self) -> int | None:
@@ -171,7 +171,7 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def wall_s(self) -> float | None:
-        """Seconds from the first start of a job to the end of the run; ``None`` until both are known."""
+        """Seconds from the first start of a job to the end of the run; ``None`` if either is unknown."""
         if self.started_at is None or self.finished_at is None:
             return None
         return max(self.finished_at - self.started_at, 0.0)

@@ -1,4 +1,4 @@
-"""``status.json``: where a run stood when its engine last looked up."""
+"""The snapshot ``status.json``: the state of a run when its engine last wrote it."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from longshore.model.run.state import JobState
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The newest state an engine wrote down; the journal alone is the truth.
+    """The newest state that an engine wrote; only the journal is authoritative.
 
     Attributes
     ----------
     life, n
-        The last event it knows of: life of the engine, and number in that life.
+        The last event it includes: life of the engine, and number in that life.
     at
         Seconds since the epoch (UTC) on the engine's clock.
     pid, host, boot
@@ -23,9 +23,9 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     counts, labels
         Number of jobs per state, in all and per label.
     finished
-        Whether nothing of the run can move any more.
+        Whether the run is over.
     note
-        Why the engine waits, if it does.
+        Why the engine waits; empty if it does not.
     """
 
     life: int

@@ -1,4 +1,4 @@
-"""The states of a job and of a run, why an attempt ended badly, and the exit status that stands for each state.
+"""States of a job and of a run, causes of failed attempts, and the exit status of each state.
 
 States and numbers are those of LSST's BPS (``WmsStates``), so that a script written for ``bps status`` keeps working.
 """
@@ -14,22 +14,22 @@ class JobState(StrEnum):
     """The only states users and JSON ever see."""
 
     UNKNOWN = "UNKNOWN"
-    """No answer."""
+    """The service did not answer."""
     MISFIT = "MISFIT"
-    """A scheduler's word that fits none of the others."""
+    """A scheduler's state that matches no other."""
     UNREADY = "UNREADY"
     """Parents are not done."""
     READY = "READY"
-    """Ours to start; a retry that waits is READY with a reason."""
+    """Ready to be started by the engine; a retry that waits is READY with a reason."""
     PENDING = "PENDING"
-    """Handed to a scheduler, not yet running."""
+    """Submitted to a scheduler, not yet running."""
     RUNNING = "RUNNING"
     DELETED = "DELETED"
     """Cancelled."""
     HELD = "HELD"
     SUCCEEDED = "SUCCEEDED"
     FAILED = "FAILED"
-    """Ended badly, and no attempt is left."""
+    """Failed, with no attempt left."""
     PRUNED = "PRUNED"
     """An ancestor failed or was cancelled."""
 
@@ -75,16 +75,9 @@ _CANNOT_MOVE = TERMINAL | {JobState.HELD}
 
 
 def run_state(counts: Mapping[JobState, int], *, expected: int, cancelled: bool = False) -> JobState:
-    """The state of a run from the states of its jobs.
+    """State of a run from the states of its jobs.
 
-    Parameters
-    ----------
-    counts
-        Number of jobs per state, the final job included.
-    expected
-        Number of jobs the run has. Counts that do not add up to it make the state UNKNOWN.
-    cancelled
-        Whether somebody cancelled the run.
+    `counts` include the final job; counts that do not add up to `expected` make the state UNKNOWN.
     """
     if sum(counts.values()) != expected or counts.get(JobState.UNKNOWN):
         return JobState.UNKNOWN

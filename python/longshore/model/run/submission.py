@@ -1,4 +1,4 @@
-"""One handing over of a run, and what names a run."""
+"""A submission of a run, and the identity of a run (``run.json``)."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import msgspec
 
 
 class Submission(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A run was handed to its workload manager; a restart adds another."""
+    """One transfer of a run to its workload manager; a restart adds another."""
 
     id: str
-    """The run's id as users give it: our own, or the workload manager's."""
+    """The run's id for users: Longshore's, or the workload manager's."""
     by: str
     """``submit`` or ``restart``."""
     at: float
@@ -19,13 +19,13 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     user: str
     host: str
     notes: tuple[str, ...] = ()
-    """What the user should know, such as how the engine was detached."""
+    """Notes for the user, such as how the engine was detached."""
     global_id: str = ""
-    """The workload manager's id that no other machine's run has, where it has such ids."""
+    """The workload manager's globally unique id, where it has such ids."""
 
 
 class RunCard(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """``run.json``: who a run is. Everything else about it is in the files beside."""
+    """``run.json``: the identity of a run; other facts are in the files beside it."""
 
     format: int
     """Version of the run directory's layout."""
@@ -40,23 +40,23 @@ class RunCard(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Number of jobs per label, in the order of the pipeline."""
     attributes: Mapping[str, str] = msgspec.field(default_factory=dict)
     key: str = ""
-    """Tells it from any other run of the same id: ids are unique to a state directory, and a user may have several."""
+    """Distinguishes it from other runs with the same id: ids are unique per state directory only."""
     submissions: tuple[Submission, ...] = ()
     id_links: str | None = None
-    """Directory in which a link named by the id of each submission is made."""
+    """Directory with a link named by the id of each submission."""
 
     @property
     def shown_id(self) -> str:
-        """The id that is shown to people: the workload manager's newest, where it gives runs ids of its own."""
+        """Id shown to people: the workload manager's newest, where it assigns ids."""
         return self.submissions[-1].id if self.submissions else self.id
 
     @property
     def other_ids(self) -> tuple[str, ...]:
-        """Ids that the workload manager gave the run, beside our own."""
+        """Ids that the workload manager assigned to the run, beside Longshore's."""
         given = (name for each in self.submissions for name in (each.id, each.global_id))
         return tuple(dict.fromkeys(name for name in given if name and name != self.id))
 
     @property
     def mark(self) -> str:
-        """What no other run has, wherever this one is moved: processes and batches are known by it."""
+        """Run token: unique, even if the run is moved; identifies its processes and batches."""
         return f"{self.id}-{self.key}" if self.key else self.id

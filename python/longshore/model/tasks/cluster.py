@@ -59,7 +59,7 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
     tags: DataId = msgspec.field(default_factory=dict)
     tasks: tuple[Task, ...]
     section: str | None = None
-    """Name of the ``cluster`` section of the configuration that made it; empty without one."""
+    """Name of the ``cluster`` section of the configuration that made it; ``None`` without one."""
 
     def composition(self) -> Composition:
         """Its composition; its own label is the section where no section made it, as in BPS."""

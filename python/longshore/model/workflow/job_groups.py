@@ -12,7 +12,7 @@ from longshore.model.tasks.task import Scalar
 
 
 class Implementation(StrEnum):
-    """Implementation of an ordering (BPS: ``orderingType``)."""
+    """Implementation of an ordering."""
 
     GROUP = "group"
     """Jobs of a group form one node for a DAG service."""
@@ -64,7 +64,7 @@ class Ordering(msgspec.Struct, frozen=True, kw_only=True):
         return len(self.groups) > 1 and not self.blocking and self.implementation is Implementation.GROUP
 
     def node_name(self, group: JobGroup) -> str:
-        """BPS's name of the group, or of the empty job behind it: ``group_by_visit_101==3``, ``noop_by_visit_101==3``."""
+        """BPS's name of the group or of the empty job after it: ``group_by_visit_101==3``, ``noop_by_visit_101==3``."""
         return _node_name(self, group)
 
 

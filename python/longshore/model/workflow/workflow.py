@@ -71,7 +71,7 @@ class Workflow:
 
     @cached_property
     def graph(self) -> nx.DiGraph[str]:
-        """Frozen networkx graph of job names, made on first use; the node attribute ``job`` is the record of each job."""
+        """Frozen networkx graph of job names, made on first use; node attribute ``job`` is the job's record."""
         return _frozen(self._dag, self._order)
 
     def __len__(self) -> int:
