@@ -1,4 +1,4 @@
-"""Completes values on the command line from what lies in files: runs, jobs, labels, sites, services."""
+"""Shell completion of values: runs, jobs, labels, sites and services."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ Items: TypeAlias = "Iterable[CompletionItem[str]]"
 Completer: TypeAlias = Callable[[click.Context, str], Items]
 
 _MOST: Final = 200
-"""What a shell is told at most; nobody reads more."""
+"""Maximum number of completions for a shell."""
 
 
 def complete_values(command: click.Command) -> None:
-    """Let the parameters of a command, and of the commands below it, complete their values.
+    """Add shell completion to the parameters of a command and of its subcommands.
 
-    Parameters are known by their names, here and for all commands, so that none can lack it.
+    Completion goes by the parameter's name, so that no command can lack it.
     """
     for parameter in command.params:
         completer = _BY_NAME.get(parameter.name or "")
@@ -90,7 +90,7 @@ def _chosen(ctx: click.Context) -> OpenRun | None:
 
 
 def _arguments(ctx: click.Context) -> Iterator[str]:
-    """The words behind the command's name that are neither options nor their values."""
+    """Arguments on the command line so far, without options and their values."""
     words = split_arg_string(os.environ.get("COMP_LINE") or os.environ.get("COMP_WORDS", ""))
     if ctx.info_name not in words:
         return
@@ -133,4 +133,4 @@ _BY_NAME: Final[Mapping[str, Completer]] = {
     "name": _of_site_show,
     "wms_service_class": _services,
 }
-"""How the value of a parameter is completed, by its name."""
+"""Completion function per parameter name."""

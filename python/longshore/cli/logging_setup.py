@@ -1,4 +1,4 @@
-"""Where messages go: the terminal, files, JSON files; the options are BPS's."""
+"""Logging setup: levels, and handlers for the terminal, files and JSON files, with BPS's options."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from longshore.errors import UsageError
 
 LOGGER: Final = logging.getLogger("longshore")
 _LONG_S: Final = 1.0
-"""What ends before that needs no word while it lasts."""
+"""Seconds after which a stage is announced; shorter stages stay silent."""
 _EXTRA: Final = {"TRACE": 5, "VERBOSE": 15}
-"""Levels of LSST's beside Python's own."""
+"""LSST's log levels beyond Python's own."""
 
 
 class Teller:
-    """Tells the user of a use case through the log: notes at once, stages when they take a while."""
+    """Logs the progress of a use case: notes at once, stages when they take a while."""
 
     def __init__(self) -> None:
         self._late: threading.Timer | None = None
@@ -31,11 +31,11 @@ class Teller:
         self._end_stage()
 
     def note(self, text: str) -> None:
-        """Something the user should know."""
+        """Log a note for the user."""
         LOGGER.warning(text)
 
     def stage(self, text: str) -> None:
-        """A stage begins that may take a while."""
+        """Begin a stage that may take a while."""
         self._end_stage()
         if LOGGER.isEnabledFor(_EXTRA["VERBOSE"]):
             LOGGER.log(_EXTRA["VERBOSE"], text)
@@ -50,7 +50,7 @@ class Teller:
 
 
 class _Short(logging.Formatter):
-    """``longshore: message``, with the level where it is not an ordinary one."""
+    """Formats ``longshore: message``, with the level if it is unusual."""
 
     def format(self, record: logging.LogRecord) -> str:
         level = {logging.WARNING: "note: ", logging.ERROR: "error: "}.get(record.levelno, "")
@@ -58,7 +58,7 @@ class _Short(logging.Formatter):
 
 
 class _Json(logging.Formatter):
-    """One JSON object a line."""
+    """Formats one JSON object a line."""
 
     def __init__(self, labels: Mapping[str, str]) -> None:
         super().__init__()
@@ -73,12 +73,12 @@ class _Json(logging.Formatter):
 
 
 def set_up(*, levels: Sequence[str], long: bool, files: Sequence[str], terminal: bool, labels: Sequence[str]) -> None:
-    """Set logging up for one run of the program.
+    """Set up logging for one run of the program.
 
     Raises
     ------
     UsageError
-        A level or label cannot be understood, or a file cannot be written.
+        A level or label is invalid, or a file cannot be written.
     """
     for name, number in _EXTRA.items():
         logging.addLevelName(number, name)

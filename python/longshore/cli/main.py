@@ -1,4 +1,4 @@
-"""``longshore``: finds the subcommand, runs it, and turns whatever goes wrong into a message and an exit status."""
+"""The program ``longshore``: finds the subcommand, runs it, and turns errors into messages and exit statuses."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ COMMANDS: Final = {
     "ping": "Ask a workload manager whether it can be used.",
     "completion": "Print what makes bash, zsh or fish complete commands, runs and jobs.",
 }
-"""Subcommands in the order a user meets them."""
+"""Subcommands and their one-line help, in the order a user meets them."""
 
 HIDDEN: Final = {"drive": "Be the engine of a run, in the foreground."}
 
@@ -67,15 +67,15 @@ _MODULES: Final = {
 """Module of each command, imported only when the command is called."""
 
 _FUNCTIONS: Final = {"set": "change"}
-"""Names of functions that cannot be those of their commands."""
+"""Function names of commands whose own names are unsuitable."""
 
 
 class ReaderGone(Exception):  # noqa: N818 - a state of affairs, not an error
-    """Whoever reads our output closed it amid a command; click would make a failure of the error itself."""
+    """Broken pipe: the reader closed the output amid a command; click would report the error itself as a failure."""
 
 
 class LazyGroup(click.Group):
-    """A group whose commands are imported when they are needed."""
+    """A group that imports its commands on demand."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Names of the commands shown in the help."""
@@ -103,7 +103,7 @@ class LazyGroup(click.Group):
             raise ReaderGone from error
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
-        """Complete the name of a command without importing any, or an option."""
+        """Complete an option, or the name of a command without importing any."""
         from click.shell_completion import CompletionItem
 
         found = [CompletionItem(name, help=text) for name, text in COMMANDS.items() if name.startswith(incomplete)]
@@ -121,7 +121,7 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find a command, or name the nearest."""
+        """Find a command; for an unknown one, the error names the nearest."""
         if args and args[0] not in COMMANDS and args[0] not in HIDDEN:
             if ctx.resilient_parsing:
                 return None, None, args
@@ -185,7 +185,7 @@ def main(args: list[str] | None = None) -> None:
 
 
 def _bear_any_text() -> None:
-    """Spell out what the locale has no sign for: not every one has one for every name."""
+    """Let output streams escape characters that the locale cannot encode."""
     codecs.register_error("longshore", _spelled_out)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -193,7 +193,7 @@ def _bear_any_text() -> None:
 
 
 def _spelled_out(error: UnicodeError) -> tuple[str, int]:
-    """As JSON spells signs out, so that a document stays one."""
+    """Escape characters as JSON does, so that a JSON document stays valid."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     units = error.object[error.start : error.end].encode("utf-16-be", "surrogatepass").hex()
@@ -216,7 +216,7 @@ def _tell(error: LongshoreError, words: list[str], cause: Exception | None = Non
 
 
 def _called(words: list[str]) -> Any:
-    """Call what is named, or show the options of a service that somebody asked for instead."""
+    """Call the command, or show a service's options where the user requested them."""
     try:
         return longshore.main(words, prog_name="longshore", standalone_mode=False)
     except HelpWanted as wanted:
@@ -231,7 +231,7 @@ def _called(words: list[str]) -> Any:
 
 
 def _interrupted(words: list[str]) -> int:
-    """Whoever reads JSON gets some, even of a command that was interrupted."""
+    """Report an interruption; with ``--json`` as a document."""
     if "--json" in words:
         from longshore.app.documents.error import ErrorDocument, ErrorEntry
 
@@ -240,13 +240,13 @@ def _interrupted(words: list[str]) -> int:
 
 
 def _drop_output() -> None:
-    """Write no more: what is still buffered would fail once again when Python flushes at exit."""
+    """Discard buffered output, which would fail again when Python flushes at exit."""
     if sys.stdout:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _usage(error: click.ClickException) -> LongshoreError:
-    """An error of click's, in our words and our two lines."""
+    """Convert click's error to a `LongshoreError`, with message and hint."""
     ctx = getattr(error, "ctx", None)
     see = f"See: {ctx.command_path if ctx else 'longshore'} -h"
     if not isinstance(error, click.NoSuchOption):

@@ -1,4 +1,4 @@
-"""Options that several commands share, and how a command gets its options as records."""
+"""Options that several commands share, and records of options for commands."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class OptionRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SearchOptions(OptionRecord, frozen=True, kw_only=True):
-    """Where runs are searched that are not known here, and how far back."""
+    """Options: where to search for unknown runs, and how far back."""
 
     wms_service_class: str | None
     is_global: bool
@@ -41,7 +41,7 @@ class SearchOptions(OptionRecord, frozen=True, kw_only=True):
 
 
 def grouped(**records: type[OptionRecord]) -> Callable[[Command], Command]:
-    """Hand options to a command as records, each in the parameter of its name."""
+    """Pass options to a command as records, one parameter per record."""
 
     def decorate(command: Command) -> Command:
         @wraps(command)
@@ -58,7 +58,7 @@ def grouped(**records: type[OptionRecord]) -> Callable[[Command], Command]:
 
 
 def run_option(*, required: bool = True) -> Callable[[Command], Command]:
-    """Give a command the parameter `run`: the run that ``--id`` names, as in BPS, or an argument."""
+    """Add the parameter `run`: the run of ``--id``, as in BPS, or an argument."""
 
     def decorate(command: Command) -> Command:
         @wraps(command)
@@ -84,13 +84,13 @@ def _named_run(reference: str | None, argument: str | None) -> str | None:
 
 
 def print_json(document: object) -> None:
-    """Print a document."""
+    """Print a JSON document."""
     from longshore.app.documents.document import to_json
 
     click.echo(to_json(document))
 
 
 def print_notes(notes: Iterable[str]) -> None:
-    """Print what the user should know, beside the output."""
+    """Print notes for the user to standard error."""
     for note in notes:
         click.echo(f"longshore: {note}", err=True)

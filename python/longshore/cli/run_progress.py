@@ -1,4 +1,4 @@
-"""Shows how a run gets on while a command waits for it."""
+"""Progress display of a run while a command waits for it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SHOWN: Final = (
 
 
 class RunProgress:
-    """One line that is rewritten on a terminal, a line per change elsewhere."""
+    """One line, rewritten in place on a terminal; a line per change elsewhere."""
 
     def __init__(self) -> None:
         self._terminal = sys.stderr.isatty()

@@ -1,4 +1,4 @@
-"""Writes bytes of unknown content to standard output: as they are to a pipe, made harmless to a terminal."""
+"""Writes untrusted bytes to standard output: unchanged to a pipe, with escaped control characters to a terminal."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ _HARMLESS: Final = str.maketrans("", "", _KEPT)
 
 
 class Output:
-    """Standard output, for text that others wrote.
+    """Standard output for untrusted text.
 
     Parameters
     ----------
     raw
-        Write bytes as they are even to a terminal.
+        Write bytes unchanged even to a terminal.
     """
 
     def __init__(self, *, raw: bool = False) -> None:
@@ -28,20 +28,20 @@ class Output:
         self._at_line_start = True
 
     def line(self, text: str) -> None:
-        """Write a line of our own; a name in it may be as hostile as any text."""
+        """Write a line of Longshore's; names in it are untrusted too."""
         if not self._raw:
             text = harmless(text)
         self._write(text.encode(self._encoding, "backslashreplace") + b"\n")
 
     def text(self, piece: bytes, *, last: bool = False) -> None:
-        """Write a piece of somebody's text.
+        """Write a piece of untrusted text.
 
         Parameters
         ----------
         piece
-            The next bytes; signs may be cut in the middle.
+            The next bytes; characters may be cut in the middle.
         last
-            Whether no more comes of this text.
+            Whether the text ends here.
         """
         if self._raw:
             self._write(piece)
@@ -50,12 +50,12 @@ class Output:
         self._write(harmless(text).encode(self._encoding, "backslashreplace"))
 
     def end_line(self) -> None:
-        """Begin a new line, unless that is where the last piece ended."""
+        """Begin a new line, unless the last piece ended with one."""
         if not self._at_line_start:
             self._write(b"\n")
 
     def flush(self) -> None:
-        """Let readers have what was written."""
+        """Flush, so that readers get all output."""
         if self._stream:
             self._stream.flush()
 
@@ -66,9 +66,9 @@ class Output:
 
 
 def harmless(text: str) -> str:
-    r"""Return text with all that a terminal would obey, but for line feeds and tabs, spelled out as ``\x1b`` and such.
+    r"""Escape terminal control characters, except line feeds and tabs, as ``\x1b`` and such.
 
-    A carriage return at the end of a line, as of a file from Windows, is left out.
+    A carriage return at the end of a line, as in a file from Windows, is dropped.
     """
     if text.translate(_HARMLESS).isprintable():
         return text

@@ -1,4 +1,4 @@
-"""What ``submit`` and its relatives share: BPS's submission options, and how a run is announced and watched."""
+"""Submission options that ``submit`` and similar commands share, and how they announce and watch a run."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ _KEYS: Final = {
 
 
 class _File(click.Path):
-    """A path, but not nothing at all: that would be the current directory."""
+    """A path that is not empty: an empty one would be the current directory."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Refuse nothing."""
+        """Refuse an empty path."""
         if not value:
             self.fail("no file is named: the word is empty", param, ctx)
         return super().convert(value, param, ctx)
@@ -83,12 +83,12 @@ _OF_ALL: Final = (
 
 
 def submission_options(command: Command) -> Command:
-    """Give a command the options of a payload's submission, in BPS's order, as the parameter `overrides`."""
+    """Add the options of a payload's submission, in BPS's order, as the parameter `overrides`."""
     return _with_overrides(command, (*_OF_PAYLOADS, *_OF_ALL))
 
 
 def script_options(command: Command) -> Command:
-    """Give a command those of the options that say where and how, but not what, as the parameter `overrides`."""
+    """Add the submission options that say where and how, but not what, as the parameter `overrides`."""
     return _with_overrides(command, _OF_ALL)
 
 
@@ -112,7 +112,7 @@ def _joined(key: str, value: Any) -> Any:
 
 
 def see_through(submitted: SubmittedRun, *, wait: bool, as_json: bool) -> int:
-    """Announce a run and, if wanted, follow it to its end; return the exit status."""
+    """Announce a run and, with `wait`, follow it to its end; return the exit status."""
     if not as_json:
         announce(submitted)
     report = watch(submitted) if wait else None
@@ -124,14 +124,14 @@ def see_through(submitted: SubmittedRun, *, wait: bool, as_json: bool) -> int:
 
 
 def announce(submitted: SubmittedRun) -> None:
-    """BPS's three lines, which other programs read."""
+    """Print BPS's three lines, which other programs read."""
     click.echo(f"Submit dir: {submitted.run.root}")
     click.echo(f"Run Id: {submitted.card.shown_id}")
     click.echo(f"Run Name: {submitted.card.name}")
 
 
 def watch(submitted: SubmittedRun) -> RunReport | None:
-    """Follow the run to its end; ``None`` when the user has seen enough."""
+    """Follow the run to its end; ``None`` when the user interrupts."""
     try:
         with RunProgress() as progress:
             # Imported in here: a user who has seen the run's id may interrupt at any moment.
@@ -145,7 +145,7 @@ def watch(submitted: SubmittedRun) -> RunReport | None:
 
 
 def outcome(submitted: SubmittedRun, report: RunReport, *, quiet: bool) -> int:
-    """Say in a line how a run ended, and return the exit status that says it too."""
+    """Print in a line how a run ended, and return the exit status of that state."""
     from longshore.cli.show.report_text import outcome_line
     from longshore.model.run.state import EXIT_STATUS, JobState
 
@@ -158,7 +158,7 @@ def outcome(submitted: SubmittedRun, report: RunReport, *, quiet: bool) -> int:
 
 
 def print_submission(submitted: SubmittedRun, report: RunReport | None) -> None:
-    """Print the one document of a submission."""
+    """Print the JSON document of a submission."""
     import time
 
     from longshore.app.documents.run import submit_document

@@ -1,1 +1,1 @@
-"""Commands that change runs."""
+"""Commands that change runs: cancel, interventions, registry."""

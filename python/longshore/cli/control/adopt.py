@@ -1,4 +1,4 @@
-"""``longshore adopt``."""
+"""``longshore adopt``: adds runs from elsewhere to the registry."""
 
 from __future__ import annotations
 

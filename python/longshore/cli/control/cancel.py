@@ -1,4 +1,4 @@
-"""``longshore cancel``."""
+"""``longshore cancel``: cancels runs, or some jobs of a run."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _NOTHING_HINT = "Hints: Double check id, and/or use --global to search all job q
 
 
 class CancelOptions(OptionRecord, frozen=True, kw_only=True):
-    """Which runs are cancelled, and how."""
+    """Options: runs to cancel, and how."""
 
     wms_service_class: str | None
     is_global: bool
@@ -45,7 +45,7 @@ class CancelOptions(OptionRecord, frozen=True, kw_only=True):
 
 
 class SelectionOptions(OptionRecord, frozen=True, kw_only=True):
-    """Which jobs of a run are cancelled."""
+    """Options: jobs of a run to cancel."""
 
     jobs: tuple[str, ...]
     labels: tuple[str, ...]
@@ -99,7 +99,7 @@ def _find(run: str | None, options: CancelOptions) -> list[OpenRun | RunReport]:
 
 
 def _ask(runs: list[OpenRun | RunReport]) -> None:
-    """Show what would end, and go on only if the user says so."""
+    """Show the runs to cancel, and ask for confirmation."""
     for opened in runs:
         click.echo("  ".join(_names(opened)), err=True)
     if not sys.stdin.isatty():
@@ -108,7 +108,7 @@ def _ask(runs: list[OpenRun | RunReport]) -> None:
 
 
 def _names(opened: OpenRun | RunReport) -> tuple[str, str]:
-    """Id and name."""
+    """Id and name of a run."""
     from longshore.model.run.report import RunReport
 
     return (opened.id, opened.name) if isinstance(opened, RunReport) else (opened.card.id, opened.card.name)

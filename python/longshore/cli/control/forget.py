@@ -1,4 +1,4 @@
-"""``longshore forget``."""
+"""``longshore forget``: removes runs from the registry."""
 
 from __future__ import annotations
 

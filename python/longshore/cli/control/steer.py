@@ -1,4 +1,4 @@
-"""``longshore pause``, ``unpause``, ``throttle``, ``hold``, ``release``, ``set``: change the course of a live run."""
+"""Interventions in a live run: ``longshore pause``, ``unpause``, ``throttle``, ``hold``, ``release``, ``set``."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def change(*, run: str, pairs: tuple[str, ...], jobs: tuple[str, ...], labels: t
 
 
 def _steer(run: str, intervention: Intervention, *, as_json: bool) -> None:
-    """Give the order, and say what came of it."""
+    """Apply the intervention, and print its outcome."""
     opened = api.open_run(run)
     report = api.steer(opened, intervention)
     if as_json:

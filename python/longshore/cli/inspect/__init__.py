@@ -1,1 +1,1 @@
-"""Commands that look at runs and jobs."""
+"""Commands that show runs and jobs: report, status, logs, explain, show-job, draw, events."""

@@ -1,4 +1,4 @@
-"""``longshore draw``."""
+"""``longshore draw``: draws the graph of a run or of a configuration."""
 
 from __future__ import annotations
 

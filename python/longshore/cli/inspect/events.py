@@ -1,4 +1,4 @@
-"""``longshore events``."""
+"""``longshore events``: prints the events of a run as JSON Lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``longshore explain``."""
+"""``longshore explain``: explains the state and history of a job."""
 
 from __future__ import annotations
 

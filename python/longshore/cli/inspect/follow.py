@@ -1,4 +1,4 @@
-"""What a command that follows a run says when there is nothing left to follow, though the run is not over."""
+"""The message of a command that follows a run, where no more news can come although the run is not over."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def end_of_following(report: RunReport) -> int:
-    """Say why no more will come, and return the exit status: that of the run's state."""
+    """Print why no more news can come; return the exit status of the run's state."""
     from longshore.model.run.state import EXIT_STATUS
 
     for note in report.notes:

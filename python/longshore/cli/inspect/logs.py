@@ -1,4 +1,4 @@
-"""``longshore logs``."""
+"""``longshore logs``: prints, follows or searches logs of jobs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MOST: Final = 20
 
 
 class LogOptions(OptionRecord, frozen=True, kw_only=True):
-    """Which logs are printed, and what of them."""
+    """Options: which logs to print, and which parts of them."""
 
     labels: tuple[str, ...]
     failed: bool
@@ -39,12 +39,12 @@ class LogOptions(OptionRecord, frozen=True, kw_only=True):
 
     @property
     def several(self) -> bool:
-        """Whether several jobs are asked for."""
+        """Whether logs of several jobs are requested."""
         return bool(self.labels or self.failed)
 
     @property
     def bound(self) -> int | None:
-        """Number of logs that are printed at most."""
+        """Maximum number of logs to print; ``None`` for no maximum."""
         bounded = self.grep is None and not self.paths and not self.as_json
         return _MOST if bounded and self.most is None else self.most or None
 
@@ -136,7 +136,7 @@ def _print_one(log: Log, output: Output, *, tail: int | None, several: bool) -> 
 def _read(
     log: Log, *, tail: int | None, pattern: re.Pattern[bytes] | None = None, several: bool = True
 ) -> Iterator[bytes]:
-    """Read a log; of many that are asked for, one that cannot be read does not stop the others."""
+    """Read a log; among several, one that cannot be read does not stop the others."""
     from longshore.errors import RunNotFoundError
 
     try:
@@ -169,7 +169,7 @@ def _json_lines(log: Log, *, pattern: re.Pattern[bytes] | None, tail: int | None
 
 
 class _Shown:
-    """What is shown of a log that is followed."""
+    """Output of a log that is followed."""
 
     def __init__(self, job: str, output: Output, pattern: re.Pattern[bytes] | None) -> None:
         self._job = job
@@ -178,7 +178,7 @@ class _Shown:
         self.began = False
 
     def attempt(self, number: int) -> None:
-        """Another attempt begins."""
+        """Begin another attempt."""
         self.end()
         if self.began and not self._matcher:
             self._output.end_line()
@@ -186,7 +186,7 @@ class _Shown:
         self.began = True
 
     def text(self, piece: bytes) -> None:
-        """There is more text."""
+        """Write more text."""
         if self._matcher:
             _show_lines(self._job, self._matcher.take(piece), self._output)
         else:
@@ -194,7 +194,7 @@ class _Shown:
         self._output.flush()
 
     def end(self) -> None:
-        """No more comes of this attempt."""
+        """End the text of this attempt."""
         if self._matcher:
             _show_lines(self._job, self._matcher.end(), self._output)
         self._output.text(b"", last=True)

@@ -1,4 +1,4 @@
-"""``longshore report``."""
+"""``longshore report``: shows a list of runs, or one run in detail."""
 
 from __future__ import annotations
 

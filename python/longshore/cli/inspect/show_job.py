@@ -1,4 +1,4 @@
-"""``longshore show-job``."""
+"""``longshore show-job``: shows the command, environment, request and files of a job."""
 
 from __future__ import annotations
 

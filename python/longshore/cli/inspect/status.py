@@ -1,4 +1,4 @@
-"""``longshore status``."""
+"""``longshore status``: prints the state of a run, and exits with its status."""
 
 from __future__ import annotations
 

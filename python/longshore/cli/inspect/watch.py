@@ -1,4 +1,4 @@
-"""Shows a run again and again until it is over: redrawn in place on a terminal, a line per change elsewhere."""
+"""Watches a run until it is over: redrawn in place on a terminal, a line per change elsewhere."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from longshore.model.run.report import RunReport
 
 _LOOK_S: Final = 2.0
-"""Time between two looks; a look at a run of a hundred thousand jobs takes a hundredth of that."""
+"""Seconds between two reports; one of a run with a hundred thousand jobs takes a hundredth of that."""
 
 
 class _Screen(Protocol):
@@ -33,14 +33,9 @@ class _Screen(Protocol):
 
 
 def watch(opened: OpenRun, *, codes: bool) -> int:
-    """Show a run until it is over, then in full; return the exit status of its state.
+    """Watch a run until it is over, then show it in full; return the exit status of its state.
 
-    Parameters
-    ----------
-    opened
-        The run.
-    codes
-        Whether to count in the end how jobs failed.
+    With `codes`, the final report counts the exit codes of failed jobs.
     """
     builder = api.report_builder(opened)
     try:
@@ -67,7 +62,7 @@ def _is_terminal() -> bool:
 
 
 def screenful(report: RunReport, now: float) -> str:
-    """Return what is shown of a run while it is watched: its row, what it does, and what failed, without the logs."""
+    """Text shown while a run is watched: its row, its activity and its failures, without logs."""
     lines = [summary_table([report]), "", progress_line(report)]
     if report.summary:
         lines += insight_lines(report.summary, now=now, examples=False)

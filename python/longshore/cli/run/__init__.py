@@ -1,1 +1,1 @@
-"""Commands that make and drive runs."""
+"""Commands that make and drive runs: submit, stages, init, restart, resume."""

@@ -1,4 +1,4 @@
-"""``longshore drive``: what a detached engine is started with; also of use to look at an engine at work."""
+"""``longshore drive``: the engine of a run; started detached by other commands, in the foreground for debugging."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``longshore init``."""
+"""``longshore init``: writes a commented file to start from."""
 
 from __future__ import annotations
 

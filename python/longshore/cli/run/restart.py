@@ -1,4 +1,4 @@
-"""``longshore restart``."""
+"""``longshore restart``: submits again the jobs of a run that did not succeed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class ChangeOptions(OptionRecord, frozen=True, kw_only=True):
-    """What a restart does differently."""
+    """Options: changes of a restart."""
 
     from_labels: tuple[str, ...]
     pairs: tuple[str, ...]
@@ -89,7 +89,7 @@ def command(*, run: str, wms_service_class: str | None, options: ChangeOptions, 
 
 
 def _say(again: RestartPlan, run: str) -> None:
-    """What runs again and why, a line per label, and what is set."""
+    """Print the jobs that run again with reasons, a line per label, and the settings changed."""
     if not again.total and not again.unfinished:
         click.echo(
             f"longshore: nothing to run again: every job of '{run}' succeeded; --from LABEL runs it all the same",
@@ -109,7 +109,7 @@ def _say(again: RestartPlan, run: str) -> None:
 
 
 def _words(again: RestartPlan) -> Mapping[str, str]:
-    """Each reason in words."""
+    """Text per restart reason."""
     named = " or ".join(f"'{label}'" for label in again.changes.from_labels)
     return {
         "failed": "failed",

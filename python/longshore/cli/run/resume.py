@@ -1,4 +1,4 @@
-"""``longshore resume``."""
+"""``longshore resume``: starts a new engine for a run whose engine died."""
 
 from __future__ import annotations
 

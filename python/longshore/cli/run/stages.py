@@ -1,4 +1,4 @@
-"""``longshore acquire``, ``cluster``, ``transform`` and ``prepare``: each stops after the stage of its name."""
+"""Stages as commands: ``longshore acquire``, ``cluster``, ``transform`` and ``prepare`` stop after that stage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``longshore submit``."""
+"""``longshore submit``: prepares a run and submits it, or submits a prepared run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``longshore submitcmd``."""
+"""``longshore submitcmd``: submits one script as a job, without a graph."""
 
 from __future__ import annotations
 

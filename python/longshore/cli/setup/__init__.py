@@ -1,1 +1,1 @@
-"""Commands about configuration, sites and the shell."""
+"""Commands about configuration, sites, services and shell completion."""

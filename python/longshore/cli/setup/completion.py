@@ -1,4 +1,4 @@
-"""``longshore completion``: the script by which a shell asks Longshore to complete a line, by click's own protocol."""
+"""``longshore completion``: prints the shell script for completion, by click's protocol."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ complete -o nosort -F %(complete_func)s %(prog_name)s
 
 
 class _Bash(BashComplete):
-    """Bash, but for its own idea of where a word ends."""
+    """Bash, but without its own rules for word breaks."""
 
     source_template = _BASH
 
@@ -59,7 +59,7 @@ class _Bash(BashComplete):
 
     @staticmethod
     def _check_version() -> None:
-        """Start no bash to print what bash is to read."""
+        """Skip click's version check, which would start bash."""
 
 
 class _Fish(FishComplete):

@@ -1,4 +1,4 @@
-"""``longshore config``: shows a configuration, explains its values, and says what is wrong with it."""
+"""``longshore config``: shows a configuration, explains its values, lints it, and prints its schema."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class ScopeOptions(OptionRecord, frozen=True, kw_only=True):
-    """Where a search looks for a value first."""
+    """Options: the sections and variables a search uses first."""
 
     label: str | None
     cluster: str | None
@@ -26,7 +26,7 @@ class ScopeOptions(OptionRecord, frozen=True, kw_only=True):
 
     @property
     def current(self) -> dict[str, str]:
-        """The same as BPS's variables of a search."""
+        """BPS's current values of a search."""
         named = {
             "curr_pipetask": self.label,
             "curr_cluster": self.cluster,

@@ -1,4 +1,4 @@
-"""``longshore ping``."""
+"""``longshore ping``: checks whether a workload manager is available."""
 
 from __future__ import annotations
 

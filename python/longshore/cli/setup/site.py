@@ -1,4 +1,4 @@
-"""``longshore site``: lists the sites there are, and shows one."""
+"""``longshore site``: lists sites, and shows the profile of one."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _cells(site: Listed) -> tuple[str, str, str]:
 
 
 def _lines(shown: Shown) -> list[str]:
-    """One line per value, in YAML as far as a line goes, with its place as a comment."""
+    """One line per value, in YAML where a line suffices, with its origin as a comment."""
     from longshore.app.documents.document import to_json
 
     listed = shown.listed

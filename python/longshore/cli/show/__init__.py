@@ -1,1 +1,1 @@
-"""Records as text, JSON or graphs."""
+"""Formatting of results as text, tables and graphs."""

@@ -1,4 +1,4 @@
-"""Turns a configuration, and what was found out about its values, into text."""
+"""Formats a configuration, and explanations of its values, as text."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _WIDE: Final = 10**9
 
 
 def config_text(root: Node, *, origins: bool) -> str:
-    """Return the whole configuration as YAML, with the place of each value behind it if that is wanted."""
+    """Format the whole configuration as YAML, with the origin of each value if `origins` is set."""
     return "\n".join(_yaml_lines(root, 0, origins=origins))
 
 
@@ -42,7 +42,7 @@ def _flow(value: Any) -> str:
 
 
 def explain_text(values: Mapping[str, Explained]) -> str:
-    """Return what is known of some values, each with its history below it."""
+    """Format explained values, each with its history below it."""
     return "\n".join("\n".join(_explained_lines(key, explained)) for key, explained in values.items())
 
 

@@ -1,4 +1,4 @@
-"""Writes pictures in the languages of Graphviz and Mermaid."""
+"""Formats pictures of graphs as Graphviz (dot) or Mermaid."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _COLOURS: Final[tuple[tuple[JobState, str], ...]] = (
     (JobState.DELETED, "#dddddd"),
     (JobState.PRUNED, "#e6dcef"),
 )
-"""Colour of a box that has jobs in a state; the first that fits is taken."""
+"""Colour of a box by the states of its jobs; the first that matches is used."""
 _DONE: Final = "#c4e6c0"
 _PLAIN: Final = "#ffffff"
 _MERMAID_UNSAFE: Final = re.compile(r"[^\w .,:+/=-]")
 
 
 def dot(picture: Picture) -> str:
-    """Text for Graphviz."""
+    """Format a picture for Graphviz."""
     lines = [
         "digraph longshore {",
         f"  label={_quoted(picture.title)}; labelloc=t; rankdir=TB;",
@@ -43,7 +43,7 @@ def dot(picture: Picture) -> str:
 
 
 def mermaid(picture: Picture) -> str:
-    """Text for Mermaid, as Markdown pages of several forges draw it."""
+    """Format a picture for Mermaid, as Markdown pages of several forges draw it."""
     lines = ["flowchart TD"]
     for number, box in enumerate(picture.boxes):
         text = "<br/>".join(_MERMAID_UNSAFE.sub(_entity, line) for line in box_lines(box))
@@ -57,7 +57,7 @@ def mermaid(picture: Picture) -> str:
 
 
 def box_lines(box: Box) -> list[str]:
-    """What stands in a box, line by line."""
+    """Lines of text in a box."""
     if box.more:
         return [box.name, box.label]
     lines = [box.name]
@@ -69,7 +69,7 @@ def box_lines(box: Box) -> list[str]:
 
 
 def _states(counts: Mapping[JobState, int], jobs: int) -> list[str]:
-    """How the jobs stand, as few words as that takes."""
+    """Number of jobs per state, as short as possible."""
     if jobs == 1 or len(counts) == 1:
         return [state.value.lower() for state in counts]
     return [", ".join(f"{number:,} {state.value.lower()}" for state, number in counts.items())] if counts else []

@@ -1,4 +1,4 @@
-"""Turns an event that touched a job into a line of its history."""
+"""Formats an event as a line of a job's history."""
 
 from __future__ import annotations
 
@@ -24,15 +24,7 @@ from longshore.model.run.moment import moment
 
 
 def event_text(event: Event, job: int) -> str:
-    """Return an event as a line: when, and what it meant for a job.
-
-    Parameters
-    ----------
-    event
-        The event.
-    job
-        Index of the job.
-    """
+    """Format an event as a line: its time, and its meaning for the job of that index."""
     tell = _TELL.get(type(event))
     return f"{moment(event.t)}  {tell(event, job) if tell else type(event).__name__.lower()}"
 

@@ -1,4 +1,4 @@
-"""Turns single values into words for people, in which nothing is left that a terminal would obey."""
+"""Formats durations, sizes, counts and causes; escapes terminal control characters in text."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ KIB: Final = 1024
 
 
 def duration(seconds: float) -> str:
-    """Return a length of time in its two largest units, such as ``4 min 5 s``; below a minute in tenths of a second."""
+    """Format a duration in its two largest units, such as ``4 min 5 s``; below a minute in tenths of a second."""
     tenths = round(max(seconds, 0.0), 1)
     if tenths < 60:
         return f"{tenths:.1f} s"
@@ -27,7 +27,7 @@ def duration(seconds: float) -> str:
 
 
 def size(amount: int) -> str:
-    """Return a number of bytes in its largest unit, such as ``1.5 GiB``."""
+    """Format a number of bytes in its largest unit, such as ``1.5 GiB``."""
     if amount < KIB:
         return f"{amount} B"
     power = min((amount.bit_length() - 1) // 10, 5)
@@ -35,7 +35,7 @@ def size(amount: int) -> str:
 
 
 def visible(text: str) -> str:
-    r"""Return text with all that a terminal would obey, or could not print, spelled out as ``\x1b`` and the like."""
+    r"""Escape terminal control characters and unprintable characters, as ``\x1b`` and the like."""
     if text.isprintable():
         return text
     return "".join(
@@ -45,17 +45,17 @@ def visible(text: str) -> str:
 
 
 def paragraph(text: str) -> str:
-    """Text whose line breaks are kept, but indented: no message can pass for a second one."""
+    """Keep line breaks but indent the lines, so that no message can imitate a second one."""
     return f"\n{INDENT}".join(visible(line) for line in text.strip().splitlines())
 
 
 def counted(number: int, noun: str) -> str:
-    """A number of things, such as ``3 jobs``."""
+    """A number and a noun, such as ``3 jobs``."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def why(cause: Cause | None, exit_code: int | None, signal_number: int | None) -> str:
-    """Why an attempt ended badly, in as few words as tell all that is known."""
+    """Format why an attempt failed, as short as possible."""
     known = []
     if signal_number is not None:
         known.append(named_signal(signal_number))
@@ -67,5 +67,5 @@ def why(cause: Cause | None, exit_code: int | None, signal_number: int | None) -
 
 
 def named_signal(number: int) -> str:
-    """A signal for a reader, such as ``signal SIGKILL``."""
+    """Format a signal, such as ``signal SIGKILL``."""
     return f"signal {signal_name(number).removeprefix('signal ')}"

@@ -1,4 +1,4 @@
-"""Turns what there is to know of a run beside its counts into text: how long yet, what runs, waits and failed."""
+"""Formats the summary of a run: time left, running jobs, waits and failures."""
 
 from __future__ import annotations
 
@@ -10,20 +10,13 @@ from longshore.model.run.report import Failure, RunSummary, Spent
 from longshore.model.run.state import Cause
 
 _GROUPS: Final = 5
-"""Groups of failures that are shown with an example; programs get all of them."""
+"""Maximum number of failure groups shown with an example; programs get all."""
 
 
 def insight_lines(insight: RunSummary, *, now: float | None = None, examples: bool = True) -> list[str]:
-    """Return what there is to know, a line each, empty lines between the parts.
+    """Format a run's summary, a line each, with empty lines between the parts.
 
-    Parameters
-    ----------
-    insight
-        What is known.
-    now
-        This moment: if it is given, what runs is told with how long it has.
-    examples
-        Whether groups of failures are shown with an example each.
+    With `now`, running jobs show how long they have run. With `examples`, failure groups have an example each.
     """
     lines = _progress(insight)
     if insight.running:
@@ -67,7 +60,7 @@ def _badput(badput: Mapping[Cause, Spent]) -> str:
 
 
 def _groups(failures: Sequence[Failure]) -> Iterator[str]:
-    """All causes in a few lines, so that they are on the first screen, above what the logs say."""
+    """All causes in a few lines, above the logs, so that they are on the first screen."""
     # Those whose logs were not read are named by every group of their kind, and are there only once.
     unread = {_kind(failure): failure.unread for failure in failures}
     total = sum(failure.count for failure in failures) + sum(unread.values())

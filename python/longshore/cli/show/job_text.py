@@ -1,4 +1,4 @@
-"""Turns what is known of single jobs into text for people."""
+"""Formats a job's details and the explanation of its state as text."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 
 _SHOWN: Final = 5
 _HISTORY: Final = 60
-"""Lines of history in a text; the JSON has all of it."""
+"""Maximum lines of history in a text; the JSON has all of it."""
 _IN: Final = "  "
 
 
 def shown_command(line: str) -> str:
-    """A command without what looks like a secret in it."""
+    """A command with likely secrets masked."""
     return hide_secrets(line)
 
 
 def job_text(job: ShownJob) -> str:
-    """Return what a job runs, as ``show-job`` prints it."""
+    """Format a job's command, environment, request and files, as ``show-job`` prints it."""
     was = "not begun yet" if not job.attempts else f"of {job.attempts} so far"
     facts: list[tuple[str, str]] = [
         ("Job", f"{job.name} (number {job.index}, label {job.label}) of run {job.run}"),
@@ -60,7 +60,7 @@ def job_text(job: ShownJob) -> str:
 
 
 def explained_text(job: Explained, *, now: float) -> str:
-    """Return why a job stands where it does, as ``explain`` prints it."""
+    """Format the explanation of a job's state, as ``explain`` prints it."""
     lines = [f"{job.name} (number {job.index}, label {job.label}) of run {job.run} is {job.state}."]
     lines += [f"{_IN}{reason}" for reason in reasons(job, now=now)]
     lines += ["", f"Request:  {request_text(job.request)}"]
@@ -79,7 +79,7 @@ def explained_text(job: Explained, *, now: float) -> str:
 
 
 def reasons(job: Explained, *, now: float) -> list[str]:
-    """Return why a job stands where it does, a sentence each, the most telling first."""
+    """Reasons for a job's state, a sentence each, the most important first."""
     return list(_reasons(job, now))
 
 
@@ -217,7 +217,7 @@ def _why_pruned(job: Explained, _: float) -> Iterator[str]:
 
 
 def ending(attempt: Attempt) -> str:
-    """Return how an attempt ended, in as few words as tell all that is known."""
+    """Format how an attempt ended, as short as possible."""
     told = attempt.cause is not None or attempt.signal is not None or attempt.exit_code is not None
     words = why(attempt.cause, attempt.exit_code, attempt.signal) if told else "no outcome yet"
     # Who has nothing to add to an exit code says the code again.
@@ -225,7 +225,7 @@ def ending(attempt: Attempt) -> str:
 
 
 def request_text(request: Request) -> str:
-    """Return what a job asks for."""
+    """Format a request."""
     parts = [f"{request.cpus} cpu" + ("" if request.cpus == 1 else "s")]
     if request.memory_b is not None:
         parts.append(f"{size(request.memory_b)} of memory")
@@ -337,4 +337,4 @@ _WHY: Final[Mapping[JobState, Callable[[Explained, float], Iterator[str]]]] = {
     JobState.DELETED: _why_deleted,
     JobState.PRUNED: _why_pruned,
 }
-"""What to say of a job in a state."""
+"""Sentence per state of a job."""

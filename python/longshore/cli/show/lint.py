@@ -1,4 +1,4 @@
-"""Turns what is wrong with a configuration into text with carets, or annotations that GitHub understands."""
+"""Formats lint findings as text with carets, or as GitHub annotations."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _COMMANDS: Final = {Severity.ERROR: "error", Severity.WARNING: "warning", Severi
 
 
 def lint_text(linted: Linted, name: str) -> str:
-    """Return each finding with the line it is about and a caret, then how many there are."""
+    """Format each finding with its line and a caret, then the number of findings."""
     shown = [line for finding in linted.findings for line in _finding_lines(finding, linted.source(finding))]
     counts = [f"{linted.count(each)} {each.value}{'' if linted.count(each) == 1 else 's'}" for each in Severity]
     return "\n".join([*shown, f"{visible(name)}: {', '.join(counts)}"])
@@ -35,7 +35,7 @@ def _finding_lines(finding: Finding, line: str | None) -> Iterator[str]:
 
 
 def lint_github(linted: Linted) -> str:
-    """Return the findings as commands of GitHub's workflows, which shows them beside the lines."""
+    """Format the findings as GitHub workflow commands, which GitHub shows beside the lines."""
     return "\n".join(_annotation(finding) for finding in linted.findings)
 
 

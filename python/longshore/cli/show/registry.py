@@ -1,4 +1,4 @@
-"""Turns what became of the registry's entries into text."""
+"""Formats changes of the registry as text."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ if TYPE_CHECKING:
 
 
 def adopted_line(outcome: Adopted) -> str:
-    """Return what became of a directory that holds a run."""
+    """Format the outcome of adopting a run directory."""
     assert outcome.card
     was = f" (its id led to '{outcome.was}' before)" if outcome.was else ""
     return visible(f"Adopted run {outcome.card.id} ({outcome.card.name}) in '{outcome.path}'{was}")
 
 
 def forgotten_line(outcome: Forgotten) -> str:
-    """Return what became of a run that was to be forgotten."""
+    """Format the outcome of forgetting a run."""
     stays = f"; its directory stays: {outcome.path}" if outcome.path else ""
     return visible(f"Forgot run {outcome.id}{stays}")

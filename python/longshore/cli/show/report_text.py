@@ -1,4 +1,4 @@
-"""Turns reports, answers of services and errors into text for people."""
+"""Formats reports, ping results and errors as text."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SUMMARY_COLUMNS = ("X", "STATE", "%S", "ID", "OPERATOR", "PROJECT", "CAMPAIGN",
 _DETAIL_COLUMNS = (" ", *(state.value for state in JobState), "EXPECTED")
 
 _NUMBERED = re.compile(r"[0-9]{1,18}(\.[0-9]{1,18})*")
-"""An id that counts, such as HTCondor's ``9.0``; eighteen digits keep a hostile one from costing time."""
+"""A numeric id, such as HTCondor's ``9.0``; the limit of eighteen digits keeps a hostile id cheap."""
 
 _CODE_COLUMNS = (
     " ",
@@ -31,35 +31,23 @@ _CODE_COLUMNS = (
 )
 _SHORTEST_RULE = 3
 _MOST_FAULTS: Final = 40
-"""Faults that are shown of one error; ``--json`` gives all."""
+"""Maximum number of faults shown of one error; ``--json`` gives all."""
 _BLANK_LINES = ("", "")
 
 
 def summary_table(reports: Sequence[RunReport], *, global_ids: bool = False) -> str:
-    """Return BPS's table of runs, a row each, sorted by id: numbers as numbers, then all others as text."""
+    """Format BPS's table of runs, a row each, sorted by id: numbers as numbers, then all others as text."""
     rows = [_summary_row(report, global_ids=global_ids) for report in by_id(reports)]
     return "\n".join(table(_SUMMARY_COLUMNS, rows))
 
 
 def by_id(reports: Iterable[RunReport]) -> list[RunReport]:
-    """Return runs in the order of a list."""
+    """Sort runs as the table of runs does."""
     return sorted(reports, key=lambda report: _id_order(report.id))
 
 
 def fields_table(reports: Iterable[RunReport], names: Sequence[str], *, header: bool = True, tsv: bool = False) -> str:
-    """Return chosen fields of runs, a row each.
-
-    Parameters
-    ----------
-    reports
-        The runs.
-    names
-        Names of the fields.
-    header
-        Whether their names stand above.
-    tsv
-        Whether to part them by tabs, for programs, instead of laying out a table.
-    """
+    """Format chosen fields of runs, a row each; with `tsv` separated by tabs, for programs."""
     rows = [[_cell(value) for value in api.field_values(report, names)] for report in by_id(reports)]
     titles = [name.upper() for name in names]
     if not tsv:
@@ -73,7 +61,7 @@ def _cell(value: str | int | None) -> str:
 
 
 def detailed(report: RunReport) -> str:
-    """Return everything about one run: its row, where it is, the states per label, what failed, and what to know."""
+    """Format one run in detail: its row, its place, the states per label, failures, and notes."""
     lines = [summary_table([report]), *_BLANK_LINES, *_facts(report), *_BLANK_LINES, *_label_table(report)]
     if report.summary:
         lines += insight_lines(report.summary)
@@ -83,9 +71,9 @@ def detailed(report: RunReport) -> str:
 
 
 def exit_codes(report: RunReport) -> str:
-    """Return how jobs failed per label, as BPS's ``--return-exit-codes`` shows it.
+    """Format exit codes of failed jobs per label, as BPS's ``--return-exit-codes`` does.
 
-    BPS calls the codes 1 and 2 errors of the payload, and all others, signals among them, errors of the infrastructure.
+    BPS calls the codes 1 and 2 errors of the payload, and all others, signals included, errors of the infrastructure.
     """
     codes = report.summary.exit_codes if report.summary else {}
     lines = table(_CODE_COLUMNS, [_code_row(label, these.codes) for label, these in codes.items()], first_left=True)
@@ -104,7 +92,7 @@ def _code_row(label: str, codes: Mapping[int, int]) -> tuple[str, ...]:
 
 
 def outcome_line(report: RunReport) -> str:
-    """Return how a run ended, in one line whose counts add up to the number of jobs."""
+    """Format how a run ended, in one line whose counts add up to the number of jobs."""
     expected = report.expected
     parts = [f"{expected} job" + ("" if expected == 1 else "s")]
     parts += [f"{state.lower()} {report.counts.get(state, 0)}/{expected}" for state in _outcome_states(report)]
@@ -115,7 +103,7 @@ def outcome_line(report: RunReport) -> str:
 
 
 def error_text(error: LongshoreError) -> str:
-    """Return an error as the command line shows it: place and message, then the way out; each fault of several."""
+    """Format an error: origin and message, then the hint; each fault of several."""
     if len(error.faults) <= 1:
         return _fault_text(error.origin, error.message, error.hint)
     faults = error.faults[:_MOST_FAULTS]
@@ -137,7 +125,7 @@ def _fault_text(origin: Origin | None, message: str, hint: str) -> str:
 
 
 def ping_text(report: PingReport) -> str:
-    """Return a service's answer: whether it can be used, then what it told about itself."""
+    """Format a service's answer to a ping: whether it is available, then its details."""
     lines = [f"{visible(report.service)}: {'ok' if report.ok else 'not usable'}: {paragraph(report.message)}"]
     lines += [f"{INDENT}{visible(name)}: {visible(value)}" for name, value in report.details.items()]
     if report.capacity:
@@ -147,10 +135,10 @@ def ping_text(report: PingReport) -> str:
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]], *, first_left: bool = False) -> list[str]:
-    """Return the lines of a table as astropy's ``pformat`` lays it out, which scripts around BPS cut by column.
+    """Lines of a table in the layout of astropy's ``pformat``, which scripts around BPS cut by column.
 
-    Headers are centred above a rule of at least three dashes, values stand to the right (the first column's to the left
-    if `first_left`), and every column is as wide as its widest cell: what is cut off cannot be searched for.
+    Headers are centred above a rule of at least three dashes. Values are right-aligned (the first column left-aligned
+    with `first_left`), and every column is as wide as its widest cell: text that is cut off cannot be searched for.
     """
     cells = [[visible(cell) for cell in row] for row in rows]
     widths = [max(_SHORTEST_RULE, *map(len, column)) for column in zip(header, *cells, strict=True)]
@@ -182,14 +170,14 @@ def _summary_row(report: RunReport, *, global_ids: bool) -> tuple[str, ...]:
 
 
 def _id_order(run_id: str) -> tuple[bool, tuple[int, ...], str]:
-    """Sort key of an id: BPS sorts as text and puts 10.0 before 9.0; our own ids are in the order of time as text."""
+    """Sort key of an id: BPS sorts as text and puts 10.0 before 9.0; Longshore's ids sort by time as text."""
     if _NUMBERED.fullmatch(run_id):
         return False, tuple(int(part) for part in run_id.split(".")), run_id
     return True, (), run_id
 
 
 def _facts(report: RunReport) -> list[str]:
-    """What is known of a run as a whole, a line each."""
+    """Facts about the whole run, a line each."""
     facts: list[tuple[str, str | None]] = [("Path", report.path), ("Global job id", report.global_id)]
     facts += [("Service", report.service), ("Site", report.site)]
     for name, at in (
@@ -202,7 +190,7 @@ def _facts(report: RunReport) -> list[str]:
 
 
 def _label_table(report: RunReport) -> list[str]:
-    """BPS's table; a label of which nothing is known has -1 everywhere, and jobs nobody counted are not ready yet."""
+    """BPS's table of labels; an unknown label has -1 everywhere, and uncounted jobs are not ready yet."""
     expected = report.expected_labels
     rows = [_label_row("TOTAL", report.counts, report.expected)]
     for label in sorted(report.labels) if expected is None else dict.fromkeys((*expected, *report.labels)):
@@ -226,11 +214,11 @@ def _label_row(label: str, counts: Mapping[JobState, int] | None, expected: int)
 
 
 def _outcome_states(report: RunReport) -> list[JobState]:
-    """The two states everybody looks for, and any other that some job is in."""
+    """Succeeded and failed, and other states that some job is in."""
     always = [JobState.SUCCEEDED, JobState.FAILED]
     return always + [state for state in JobState if state not in always and report.counts.get(state)]
 
 
 def _amount(name: str, amount: int) -> str:
-    """An amount of a resource; memory and disk are counted in bytes, all others in pieces."""
+    """Amount of a resource; memory and disk are in bytes, all others are counts."""
     return size(amount) if name in {"memory", "disk"} and amount >= KIB else str(amount)
