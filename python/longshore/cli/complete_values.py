@@ -42,7 +42,7 @@ def _safely(completer: Completer) -> Callable[[click.Context, str], list[Complet
         try:
             return list(islice((item for item in completer(ctx, incomplete) if _fits(item, incomplete)), _MOST))
         except (LongshoreError, OSError):
-            # Whoever is still typing has no use for an error.
+            # A user who is still typing has no use for an error.
             return []
 
     return complete

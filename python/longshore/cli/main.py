@@ -89,7 +89,7 @@ class LazyGroup(click.Group):
         name = _FUNCTIONS.get(cmd_name, cmd_name)
         command: click.Command = getattr(module, "command", None) or getattr(module, name)
         if ctx.resilient_parsing:
-            # Somebody pressed the tabulator.
+            # Shell completion.
             from longshore.cli.complete_values import complete_values
 
             complete_values(command)
@@ -155,12 +155,12 @@ def main(args: list[str] | None = None) -> None:
     """Run the command line and exit."""
     words = sys.argv[1:] if args is None else args
     if "_LONGSHORE_COMPLETE" in os.environ:
-        # Registers how bash and fish are spoken to; click finds out by itself what is asked for.
+        # Registers the completion classes of bash and fish; click itself selects one.
         importlib.import_module("longshore.cli.setup.completion")
     _bear_any_text()
     try:
         status = _called(words)
-        if sys.stdout:  # there is none when it was closed before we began
+        if sys.stdout:  # `None` if it was closed before this program began
             sys.stdout.flush()
     except click.exceptions.NoArgsIsHelpError as error:
         error.show()
@@ -170,13 +170,13 @@ def main(args: list[str] | None = None) -> None:
     except (click.Abort, KeyboardInterrupt):
         status = _interrupted(words)
     except (BrokenPipeError, ReaderGone):
-        # Whoever reads our output has seen enough.
+        # The reader closed the pipe.
         _drop_output()
         status = 0
     except LongshoreError as error:
         status = _tell(error, words)
     except OSError as error:
-        # What is ours to write is guarded where it is written; this is, as a rule, the output itself.
+        # Writes of files have handlers of their own; this is, as a rule, an error of standard output.
         _drop_output()
         status = _tell(_failed_io(error), words, error)
     except Exception as error:  # noqa: BLE001 - the last door: a user sees a line, and how to see more

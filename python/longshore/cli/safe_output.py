@@ -20,7 +20,7 @@ class Output:
     """
 
     def __init__(self, *, raw: bool = False) -> None:
-        # There is none when it was closed before we began.
+        # `None` if it was closed before this program began.
         self._stream: BinaryIO | None = sys.stdout.buffer if sys.stdout else None
         self._encoding = sys.stdout.encoding if sys.stdout else "utf-8"
         self._raw = raw or self._stream is None or not sys.stdout.isatty()

@@ -134,7 +134,7 @@ def watch(submitted: SubmittedRun) -> RunReport | None:
     """Follow the run to its end; ``None`` when the user interrupts."""
     try:
         with RunProgress() as progress:
-            # Imported in here: a user who has seen the run's id may interrupt at any moment.
+            # Opened inside `try`: a user who has seen the run's id may interrupt at any moment.
             return api.wait(api.open_run(str(submitted.run.root)), progress.show)
     except KeyboardInterrupt:
         click.echo(

@@ -11,10 +11,10 @@ NAME_LIKENESS: Final = 0.6
 
 def nearest(word: str, known: Iterable[str], *, likeness: float = 0.7) -> str | None:
     """Nearest known word, with a likeness from 0 (any) to 1 (equal); ``None`` where no word is near enough."""
-    # It is needed for errors only, and every command would wait for its import.
+    # Imported here: only errors need it, and its import would delay every command.
     from difflib import get_close_matches
 
-    # Capitals in the wrong place are the likeliest mistake, and no great one.
+    # Wrong capitals are the likeliest mistake, and a small one.
     lowered = {each.lower(): each for each in sorted(known)}
     found = get_close_matches(word.lower(), lowered, n=1, cutoff=likeness)
     return lowered[found[0]] if found else None

@@ -1,4 +1,4 @@
-"""The message of a command that follows a run, where no more news can come although the run is not over."""
+"""The message where a followed run can have no more news although it is not over."""
 
 from __future__ import annotations
 

@@ -163,7 +163,7 @@ def _json_lines(log: Log, *, pattern: re.Pattern[bytes] | None, tail: int | None
 
     lines: Iterable[bytes] = _read(log, tail=tail, pattern=pattern or re.compile(b""))
     if tail is not None:
-        # A line of five gigabytes comes in pieces that count as several: no more than was asked for is held.
+        # A line of gigabytes comes in pieces that count as lines: memory stays bounded by the requested tail.
         lines = deque(lines, maxlen=tail)
     return (line.decode("utf-8", "backslashreplace") for line in lines)
 

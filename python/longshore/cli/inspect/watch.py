@@ -43,7 +43,7 @@ def watch(opened: OpenRun, *, codes: bool) -> int:
             while True:
                 now = time.time()
                 report = builder.build(now)
-                # Looked at twice: the manager may have begun to answer between the look and the question.
+                # Check twice: the workload manager may have begun to answer between the report and the check.
                 if api.is_over(opened, report) and api.is_over(opened, report := builder.build(now)):
                     break
                 screen.show(report, now)
@@ -72,7 +72,7 @@ def screenful(report: RunReport, now: float) -> str:
 
 @contextmanager
 def _terminal() -> Iterator[_Screen]:
-    # Imported here: it takes longer than all else, and only who watches needs it.
+    # Imported here: slow to import, and only `--watch` needs it.
     from rich.console import Console
     from rich.live import Live
     from rich.text import Text

@@ -35,7 +35,7 @@ def _yaml_lines(node: Node, depth: int, *, origins: bool) -> Iterator[str]:
 def _flow(value: Any) -> str:
     """A value in one line of YAML."""
     if isinstance(value, str) and any(ord(character) < 32 or ord(character) > 126 for character in value):
-        # As YAML would fold it, it would take several lines; JSON's strings are YAML's double-quoted ones.
+        # YAML would fold it over several lines; a JSON string is a double-quoted YAML string on one line.
         return json.dumps(value)
     text: str = yaml.safe_dump(value, default_flow_style=True, width=_WIDE, allow_unicode=False)
     return text.removesuffix("\n").removesuffix("\n...")

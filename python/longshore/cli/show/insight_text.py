@@ -61,7 +61,7 @@ def _badput(badput: Mapping[Cause, Spent]) -> str:
 
 def _groups(failures: Sequence[Failure]) -> Iterator[str]:
     """All causes in a few lines, above the logs, so that they are on the first screen."""
-    # Those whose logs were not read are named by every group of their kind, and are there only once.
+    # Every group of one kind counts the jobs with unread logs; add them only once.
     unread = {_kind(failure): failure.unread for failure in failures}
     total = sum(failure.count for failure in failures) + sum(unread.values())
     yield f"Failed: {counted(total, 'job')}, alike in {counted(len(failures), 'group')}:"
@@ -85,7 +85,7 @@ def _example(number: int, failure: Failure) -> Iterator[str]:
     reason = f": {failure.reason}" if failure.reason else ""
     yield visible(f"{number}. {failure.label}, for example {failure.job}, attempt {failure.attempt}{where}{reason}")
     if failure.log:
-        # The whole path, so that it can be copied to a pager.
+        # The absolute path, to be copied to a pager.
         yield f"{INDENT}log: {visible(failure.log)}"
     if failure.by_hand:
         yield f"{INDENT}again by hand: {visible(failure.by_hand)}"

@@ -196,7 +196,7 @@ def _why_running(job: Explained, now: float) -> Iterator[str]:
     for attempt in job.attempts[-1:]:
         where = f" on {attempt.host}" if attempt.host else ""
         since = f" since {moment(attempt.started_at)}" if attempt.started_at is not None else ""
-        # The clocks of two hosts are never subtracted for a record; here it is but a word to a person.
+        # Records never subtract the clocks of two hosts; text for people may.
         long = f", for about {duration(now - attempt.started_at)}" if attempt.started_at is not None else ""
         yield f"Its attempt {attempt.number} runs{where}{since}{long}."
 
@@ -220,7 +220,7 @@ def ending(attempt: Attempt) -> str:
     """Format how an attempt ended, as short as possible."""
     told = attempt.cause is not None or attempt.signal is not None or attempt.exit_code is not None
     words = why(attempt.cause, attempt.exit_code, attempt.signal) if told else "no outcome yet"
-    # Who has nothing to add to an exit code says the code again.
+    # A reason without new information repeats the exit code.
     return f"{words} ({attempt.reason})" if attempt.reason and attempt.reason != words else words
 
 

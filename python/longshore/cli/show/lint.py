@@ -43,7 +43,7 @@ def _annotation(finding: Finding) -> str:
     origin = finding.origin
     message = f"{finding.message}. {finding.hint}" if finding.hint else finding.message
     if not origin.line and origin.layer:
-        # An option or a variable of the environment is no file that GitHub could show.
+        # Findings about options or environment variables have no file that GitHub could show.
         return visible(f"::{_COMMANDS[finding.severity]}::{_data(f'{origin}: {message}')}")
     place = f"file={_property(origin.file)}"
     if origin.line:

@@ -107,7 +107,7 @@ def error_text(error: LongshoreError) -> str:
     if len(error.faults) <= 1:
         return _fault_text(error.origin, error.message, error.hint)
     faults = error.faults[:_MOST_FAULTS]
-    # The way out of several in a row is said behind the last of them.
+    # A hint that consecutive faults share is printed after the last of them.
     following = [*(fault.hint for fault in faults[1:]), ""]
     shown = [
         _fault_text(fault.origin, fault.message, fault.hint if fault.hint != after else "")

@@ -45,7 +45,7 @@ def _with(node: Node, meant: Mapping[str, str]) -> Node:
     values = dict(node.value)
     for wrong, right in meant.items():
         written = values.get(wrong)
-        # `pipetasks` of a cluster is a text and quite right; at the root it can only be meant as a map.
+        # `pipetasks` of a cluster is valid text; at the root only a map makes sense.
         if written is None or (wrong in _ROOT and not isinstance(written.value, dict)):
             continue
         values[right] = overlay(written, values[right]) if right in values else written

@@ -116,7 +116,7 @@ def explain_key(config: Config, key: str, scope: Scope) -> Explained:
     except ConfigError as error:
         failed = error
     if isinstance(hit.value, str):
-        with suppress(ConfigError):  # which is the one that was met before
+        with suppress(ConfigError):  # the same error as before
             for step in _Steps(config, scope).of(key, hit, 0):
                 steps.append(step)  # noqa: PERF402 - those before an error are kept
         if failed is None:
@@ -136,7 +136,7 @@ def explain_key(config: Config, key: str, scope: Scope) -> Explained:
 def _overrode(node: Node | None) -> Iterator[Replaced]:
     below = node.overrode if node else None
     while below is not None:
-        # A deleted key was replaced by nothing; what it deleted is still of interest.
+        # A deleted key has no value; the value it deleted is still shown.
         value = None if below.value is Marker.DELETE else plain(below)
         yield Replaced(value=value, origin=below.origin)
         below = below.overrode

@@ -42,10 +42,10 @@ def lint(
     root = config.root
     read_as = list(misspelt(root))
     known = {finding.path for finding in read_as}
-    # What is wrong with the value of a misspelt key is said all the same.
+    # The value of a misspelt key is checked too.
     findings = [finding for finding in check(root, schema) if not finding.at_key or finding.path not in known]
     findings += read_as
-    # With something that was said of an item, something was said of the list.
+    # A finding about an item counts for its list too.
     said = {finding.path[:end] for finding in findings for end in range(1, len(finding.path) + 1)}
     findings += out_of_range(root, said)
     findings += [*wrong_variables(config, around), *unset_variables(config, around.env)]

@@ -76,7 +76,7 @@ def _against_schema(root: Node, schema: JsonSchema) -> Iterator[Finding]:
     values = plain(root)
     if Quick(schema).fits(values):
         return
-    from jsonschema import Draft202012Validator  # 50 ms, which a configuration without an error need not pay
+    from jsonschema import Draft202012Validator  # 50 ms, saved for a valid configuration
 
     for error in Draft202012Validator(schema).iter_errors(values):
         path = tuple(map(str, error.absolute_path))
@@ -149,7 +149,7 @@ def _hint(error: ValidationError, schema: JsonSchema) -> str:
     described = ""
     here: Any = schema
     for step in error.absolute_schema_path:
-        while isinstance(here, dict) and step not in here and "$ref" in here:  # which these paths leave out
+        while isinstance(here, dict) and step not in here and "$ref" in here:  # these paths omit `$ref`
             here = schema["$defs"][here["$ref"].removeprefix("#/$defs/")]
             described = here.get("description", described)
         here = here[step]
@@ -167,7 +167,7 @@ def _origin_at(root: Node, path: Iterable[str]) -> Origin:
     return node.origin
 
 
-# --------------------------------------------------------------------------------------- what the schema cannot say
+# --------------------------------------------------------------------------------------- checks beyond the schema
 
 
 def _deprecated(root: Node) -> Iterator[Finding]:
@@ -191,7 +191,7 @@ def _misspelled(root: Node, schema: JsonSchema) -> Iterator[Finding]:
         return
     used = set(variables(root))
     for path, node, known in suspects:
-        # Any key may be a variable of the user's own, so only what is very near a known one is worth a word.
+        # Any key may be a user's variable, so warn only of keys very near a known one.
         if path[-1] not in used and (guess := did_you_mean(path[-1], known, likeness=0.85)):
             yield Finding(
                 message=f"nothing knows the key '{key_of(path)}'",

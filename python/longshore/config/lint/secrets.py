@@ -56,6 +56,6 @@ def looks_secret(name: str, value: str) -> bool:
 def _is_secret(key: str, value: str) -> bool:
     if _VALUE.search(value[:_FIRST]):
         return True
-    # What stands for a secret elsewhere, or names a file, is none.
+    # A reference to a secret elsewhere, or the path of a file, is no secret.
     refers = any(mark in value for mark in "{$<") or value[0] in "~/." or " " in value
     return bool(_NAME.search(key)) and not refers and not key.lower().endswith(("file", "path", "dir", "name"))

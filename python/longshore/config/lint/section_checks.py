@@ -75,7 +75,7 @@ def unmatched(root: Node, labels: frozenset[str] | None) -> Iterator[Finding]:
         parts = {name: node for name, node in _map(top.get(section)).items() if isinstance(node.value, dict)}
         named = dict(chosen(root, chooser))
         for name, node in parts.items():
-            # A file may well know more sites than it uses; one that is nearly what is chosen is another matter.
+            # A file may define unused sites; warn only of a name that resembles the chosen one.
             near = did_you_mean(name, [each for each in named if each not in parts], likeness=0.75)
             if name not in named and near and _own(node):
                 message = f"'{section}.{name}' matches no '{chooser}'"
@@ -84,7 +84,7 @@ def unmatched(root: Node, labels: frozenset[str] | None) -> Iterator[Finding]:
 
 def _packs(top: Mapping[str, Node]) -> bool:
     """Whether tasks are clustered by sections, so that cluster labels can differ from task labels."""
-    # The search for a value of the run: the command line, the payload, the root.
+    # Search order for a value of the run: the command line, the payload, the root.
     for section in (_map(top.get("bps_cmdline")), _map(top.get("payload")), top):
         if (node := section.get("clusterAlgorithm")) is not None and node.value:
             return not (isinstance(node.value, str) and _NOT_BY_SECTION.fullmatch(node.value.strip()))
@@ -174,7 +174,7 @@ def without_service(root: Node, bps: BpsDefault) -> Iterator[Finding]:
     if any("wmsServiceClass" in _map(top.get(section)) for section in ("bps_cmdline", "payload")):
         return
     default = _weakest(service)
-    # The site may be one whose profile names the service that is the default anyway.
+    # The site's profile may name the default service anyway.
     by_default = _NOT_NAMED if service and default and service.value == default.value else PACKAGED
     if service is not None and service.origin.layer not in by_default:
         return

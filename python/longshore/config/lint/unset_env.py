@@ -40,7 +40,7 @@ def unset_variables(config: Config, env: Mapping[str, str]) -> Iterator[Finding]
     if not suspects:
         return
     seen: set[int] = set()
-    # A file may know many sites, and what each needs is there where it is used.
+    # A file may define many sites; the variables of each are set where that site is used.
     used = {section: {name for name, _ in chosen(config.root, chooser)} for section, chooser in CHOOSERS.items()}
     for path, node in _texts(config.root, ()):
         if _is_taken(path) and (path[0] not in used or path[1] in used[path[0]]):

@@ -55,7 +55,7 @@ _OF_QUANTA: Final = (
     "node_number",
 )
 DEFINED_LATER: Final = frozenset({*_OF_STAGES, *_OF_QUANTA})
-"""Names that a stage of a run or a quantum's data ID defines, and names that BPS allows to be undefined."""
+"""Names that run stages or a quantum's data ID define, and names that BPS allows to be undefined."""
 
 _MAY_BE_ABSENT = re.compile(r"extra\w*Options|\w*PreCmdOpts")
 _TEMPLATES: Final = frozenset({"templateDataId", "subDirTemplate", "subdirTemplate", "clusterTemplate"})
@@ -148,7 +148,7 @@ class _Reader:
         except ReferenceRingError as error:
             yield _finding(error, node.origin, Severity.ERROR)
         except ConfigError as error:
-            # With the values of another label the text may be quite right; a call of a function cannot be.
+            # The text may be valid with another label's values; a wrong function call never is.
             sure = WORD in text or path[-1] == GENERATE
             yield _finding(error, node.origin, Severity.ERROR if sure else Severity.WARNING)
         if path[-1] not in _TEMPLATES:
@@ -242,7 +242,7 @@ def unused(
         return
     used: set[str] | None = None
     for path, node, _known in unknown_keys(root, schema, schema):
-        # Sections of sites are read whole by their services, and a map or a list may be for a plugin.
+        # Services read whole sections of sites, and a map or a list may belong to a plug-in.
         if isinstance(node.value, dict | list) or (len(path) > 1 and path[0] in _READ_WHOLE):
             continue
         if used is None:

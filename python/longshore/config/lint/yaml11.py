@@ -19,7 +19,7 @@ _NOWHERE: Final = Origin("")
 
 def trap_of(text: str, value: object) -> Finding | None:
     """Finding for an unquoted word that `value` misreads, without a place; ``None`` for an unsurprising word."""
-    # Nearly all words end here: the rest begin with a digit, a sign or a point, or are four words.
+    # Nearly all words return here: others begin with a digit, a sign or a point, or are in `_WORDS`.
     if not text or len(text) > _LONGEST or not (text[0] in "+-.0123456789" or isinstance(value, bool)):
         return None
     if isinstance(value, bool):

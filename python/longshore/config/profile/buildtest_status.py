@@ -52,7 +52,7 @@ def slurm_states(value: YamlValue, key: str, origin: Origin | None = None) -> tu
 def status(
     node: Node, key: str, readers: Mapping[str, Callable[[YamlValue, str, Origin | None], object]]
 ) -> SuccessIf | None:
-    """Read the map ``status``; a value that is no map is a user's variable, because the name is a common one.
+    """Read the map ``status``; another value is a user's variable, because the name is a common one.
 
     `readers` are those of the values, per key of ``successIf``.
 

@@ -1,4 +1,4 @@
-"""Combines the job profiles of the labels in a cluster into the settings of its job, by BPS's rules for clusters."""
+"""Combines the job profiles of a cluster's labels into the settings of its job, by BPS's rules."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ class ClusterProfile:
             self.settings.label,
             [part_of(label, settings, number, self.parts) for label, settings, number in alike.values()],
         )
-        # What no job decides by itself was held to what there is, and to ceilings, already.
+        # Values equal for all jobs were checked against site limits and maximums already.
         own = {_REQUEST_FIELDS[key]: getattr(found.request, _REQUEST_FIELDS[key]) for key in self.waiting}
         growth = {key: found.attributes[key] for key in ("memoryMultiplier",) if key in found.attributes}
         kept = {key: value for key, value in self.settings.attributes.items() if key != "memoryMultiplier"}

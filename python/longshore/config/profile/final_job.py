@@ -58,7 +58,7 @@ def when_run(config: Config) -> WhenRun:
 
 
 def vain_setup(config: Config) -> Iterator[str]:
-    """Note that the section sets when the files of the final job are made: BPS has that key, and ignores it."""
+    """Note that the section sets ``whenSetup``: BPS has that key, and ignores it."""
     node = config.at("finalJob", "whenSetup")
     if node is not None and node.value is not None and str(node.value).upper() != "NEVER":
         yield f"{node.origin}: 'finalJob.whenSetup: {node.value}' is of no effect: its script is made with the run"

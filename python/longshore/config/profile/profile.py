@@ -1,4 +1,4 @@
-"""Compiles the job profile of a label at a site: what its jobs share, and templates of what differs per job."""
+"""Compiles the job profile of a label at a site: shared settings, and templates of settings per job."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ ATTRIBUTE_KEYS: Final = (
     "postCmdline",
     "preemptible",
 )
-# Not `profile` and `attrs`: they are maps of one manager's own keys, which its service reads whole. Not `computeSite`
+# Not `profile` and `attrs`: they are maps of one workload manager's keys, which its service reads. Not `computeSite`
 # and `computeCloud` either: those are `JobSettings.site` and `cloud`.
 AttributeValue: TypeAlias = str | int | float | bool
 DEFAULT_MEMORY_RETRIES: Final = 5
@@ -168,7 +168,7 @@ class _Compiler:
     def _begin(self, scope: Scope) -> None:
         self.scope = scope
         self._values = Expander(self.config, scope)
-        # What all jobs share cannot wait for a job, but the label they share is known.
+        # A shared value cannot wait for the values of one job, but the jobs' label is known.
         known = {name: value for name, value in self._names.items() if name in scope.free}
         shared = replace(scope, current={**scope.current, **known}, free=frozenset(scope.free).difference(known))
         self._shared = Expander(self.config, shared)
@@ -219,7 +219,7 @@ class _Compiler:
         hit = self.config.lookup(key, self.scope)
         return hit is not None and hit.node is not None and hit.node is self._of_cluster.get(key)
 
-    # ---------------------------------------------------------------------------------------- what all jobs share
+    # ---------------------------------------------------------------------------------------- shared settings
 
     def constant(self, key: str) -> tuple[YamlValue, Origin | None]:
         """Value and origin of a key that must not differ per job; ``None`` where the key is missing."""
@@ -373,7 +373,7 @@ class _Compiler:
     def environment(self) -> tuple[dict[str, str], dict[str, Template]]:
         """Shared environment variables, and templates of those that differ per job; maps of all sections merged."""
         merged: dict[str, Node] = {}
-        # Whoever submits is not where the job runs: variables of the environment are left for the job to fill in.
+        # The submission does not run in the environment of the job: the job expands environment variables.
         delayed = Expander(self.config, replace(self.scope, expand_env=False, replace_env=True))
         for node in self._environments():
             if not isinstance(node.value, dict):
@@ -385,7 +385,7 @@ class _Compiler:
             if isinstance(node.value, list | dict):
                 raise ConfigError(f"'environment.{name}' must be one value, not a list or map", origin=node.origin)
             if node.value is None:
-                continue  # what a weaker section sets is taken back
+                continue  # null removes the value of a weaker section
             self.given[f"environment.{name}"] = node.origin
             value = self._given(f"environment.{name}", plain(node), node.origin, delayed)
             _check_variable(name, value, node.origin)

@@ -86,7 +86,7 @@ def read_rules(lookup: Lookup, defaulted: Collection[str]) -> JobRules:
             tmp=lookup.checked("keepTmp", keep_tmp, Keep.NONE),
             logs=lookup.checked("keepLogs", keep_logs, Keep.ALL),
         ),
-        # `auto` is where the record of what is done can be seen from, which the site knows.
+        # `auto`: only where jobs can read the record of finished tasks, which depends on the site.
         resume_tasks=lookup.checked("resumeTasks", resume_tasks, "auto") is not False,
     )
 

@@ -128,7 +128,7 @@ def _sections(config: Config, scope: Scope) -> Iterator[tuple[str, Mapping[str, 
     yield "", _map_of(config.root)
     for name in reversed(SECTIONS):
         if name in _CHOSEN:
-            # A search looks at all parts of a section of which none is chosen; here, a site may be called `slurm`.
+            # Without a chosen part, a search looks at all parts of a section; here, a site may be called `slurm`.
             choice = scope.current.get(f"curr_{name}")
             yield name, _map_of(config.at(name, str(choice)) if choice else None)
         else:
@@ -159,7 +159,7 @@ def _lines(
             given[LINES] = node.origin
             own = _listed(key, node, fill)
             if name in _PLACES:
-                # Of a place the strongest section holds, as for all else that is said of it.
+                # Settings of a site come from the strongest section, like its other values.
                 of_place[key] = own
                 found = [line for lines in of_place.values() for line in lines]
             else:

@@ -59,7 +59,7 @@ class Selection:
                     origin=self.origin("equalDimensions"),
                     hint="Pairs are written as in 'visit:exposure, group:visit'.",
                 )
-            # Either may stand for the other.
+            # Each may replace the other.
             equal[one] = (*equal.get(one, ()), other)
             equal[other] = (*equal.get(other, ()), one)
         return equal

@@ -100,7 +100,7 @@ def _pieces(text: str, origin: Origin | None, caller: Caller | None, depth: int)
         inner = worked_out(arguments, origin, caller, depth=depth + 1)
         whole = text[start:end]
         if WORD in inner or (name not in PURE and caller is None):
-            # What stands in it waits for a caller, and so must this.
+            # An inner call waits for a caller, so this call must wait too.
             yield whole
         else:
             call = _parsed(name, inner, whole, origin)
@@ -189,7 +189,7 @@ def _parsed(name: str, arguments: str, text: str, origin: Origin | None, hint: s
 def _literals(arguments: str) -> tuple[tuple[object, ...], dict[str, object]]:
     """Parse arguments as literals; nothing in them is executed."""
     with catch_warnings():
-        simplefilter("ignore")  # an odd escape in a text is no concern of ours
+        simplefilter("ignore")  # invalid escapes in a text are harmless
         tree = ast.parse(f"call({arguments}\n)", mode="eval").body
     if not isinstance(tree, ast.Call) or not isinstance(tree.func, ast.Name):
         raise TypeError(arguments)

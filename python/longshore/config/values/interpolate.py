@@ -37,7 +37,7 @@ Parts: TypeAlias = tuple[Part, ...]
 
 _TOKEN = re.compile(
     r"\{\{|\}\}"
-    # `${` is the environment's or the shell's, unless the brace is doubled.
+    # `${` belongs to the environment or the shell, unless the brace is doubled.
     r"|\$\{(?!\{)"
     r"|\{(?P<name>[^\W\d]\w*|\.[^\W\d][\w+-]*(?:\.[\w+-]+)*)(?::(?P<spec>[^{}]*))?\}"
     r"|[{}]"
@@ -74,7 +74,7 @@ def with_values(text: str, values: Mapping[str, object], origin: Origin | None =
 def _pieces(text: str) -> Iterator[tuple[Part, str]]:
     """Literals and fields, each with its text as written."""
     at = 0
-    # Braces that are text and still open: what closes them is text as well, even when two stand together, as in
+    # Open braces that are text: their closing braces are text as well, even two together, as in
     # `{for (i in a) {print i}}`.
     opened = 0
     while token := _TOKEN.search(text, at):
@@ -196,7 +196,7 @@ def format_value(value: object, variable: Field, origin: Origin | None = None) -
     """
     if not variable.spec:
         return str(value)
-    # A width of nine digits would ask for as many gigabytes.
+    # A format width of nine digits would take gigabytes.
     if not _WIDE.search(variable.spec):
         try:
             return format(value, variable.spec)

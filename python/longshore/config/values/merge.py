@@ -148,8 +148,8 @@ def overlay(base: Node, over: Node) -> Node:
             below = merged.get(key)
             merged[key] = node if below is None else overlay(below, node)
         return Node(merged, over.origin, base.overrode)
-    # What already replaced something has a history of its own, which begins with what lies below; a map that replaced a
-    # scalar, or a deleted key, is whole and takes nothing from the map below that.
+    # A value that replaced another has a history, to which the base is prepended; a map that replaced a scalar or a
+    # deleted key takes nothing from a map below.
     return Node(over.value, over.origin, base if over.overrode is None else overlay(base, over.overrode))
 
 

@@ -51,11 +51,11 @@ def memory(value: YamlValue, key: str, origin: Origin | None = None, *, round_do
     """
     text = str(value).strip() if isinstance(value, str | int) and not isinstance(value, bool) else ""
     if isinstance(value, float) and math.isfinite(value):
-        # As people write it: no exponent, and no digits that only the binary form has.
+        # The decimal form that people write: no exponent, no digits from the binary representation.
         text = format(Decimal(repr(value)), "f")
     if found := _AMOUNT.fullmatch(text):
         factor = 1024 ** _PREFIXES.index((found["prefix"] or " ").lower()) if found["unit"] else MIB
-        # A fraction, for a float would be off by bytes and round up what needs no rounding.
+        # A Fraction: a float would be off by bytes, and exact amounts would be rounded up.
         amount = Fraction(found["number"]) * factor
         if amount <= _LARGEST:
             return math.floor(amount) if round_down else math.ceil(amount)
@@ -117,7 +117,7 @@ def count(value: YamlValue, key: str, origin: Origin | None = None, *, least: in
 
 
 def exit_codes(value: YamlValue, key: str, origin: Origin | None = None) -> tuple[int, ...]:
-    """Parse one exit code or a list of them; 0 is no failure and is left out, null means no codes.
+    """Parse one exit code or a list; 0 is no failure and is left out, null means no codes.
 
     Raises
     ------
@@ -126,7 +126,7 @@ def exit_codes(value: YamlValue, key: str, origin: Origin | None = None) -> tupl
     """
     codes = value if isinstance(value, list) else [] if value is None else [value]
     for code in codes:
-        # No texts here: BPS refuses them as well.
+        # Text is refused, as in BPS.
         if not isinstance(code, int) or isinstance(code, bool) or not 0 <= code <= 255:
             raise ConfigError(
                 f"'{key}' must be an exit code from 1 to 255 or a list of such, not {shown(value)}",

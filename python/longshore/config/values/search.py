@@ -39,7 +39,7 @@ _LONGEST = 1_000_000
 """Maximum characters and fields of one value: variables that double each other reach any size in a few lines."""
 
 Undefined: TypeAlias = Callable[[str, Origin | None], str]
-"""Handler of an undefined variable, by its name and the place that uses it: a replacement text, or an error raised."""
+"""Handles an undefined variable, by its name and origin: returns a replacement text, or raises an error."""
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -235,7 +235,7 @@ class Expander:
         if not isinstance(hit.value, str):
             return hit.plain()
         text = with_fields_as_text(self.template(hit.value, hit.origin, name=key).parts)
-        # BPS tidies this one up, for dimensions that a job lacks leave doubled slashes in it.
+        # BPS normalizes this path, because dimensions that a job lacks leave doubled slashes in it.
         return tidy_path(text, slash=hit.value.endswith("/")) if key == "subDirTemplate" else text
 
     def template(self, text: str, origin: Origin | None, *, name: str = "") -> Template:

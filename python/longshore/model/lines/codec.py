@@ -82,7 +82,7 @@ def decode_events(lines: bytes, *, path: str) -> list[Event]:
         events = _events.decode_lines(lines)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise RunUnreadableError(f"'{path}' has a line that is no event: {error}") from error
-    # Empty lines are passed over, and nobody writes any.
+    # The decoder skips empty lines, and no writer makes any.
     if len(events) != lines.count(b"\n") + (lines[-1:] not in {b"", b"\n"}):
         raise RunUnreadableError(f"'{path}' has a line that is no event: it is empty")
     return events
@@ -99,7 +99,7 @@ def workflow_lines(workflow: Workflow) -> Iterator[bytes]:
     settings: dict[int, int] = {}
     distinct: list[JobSettings] = []
     for job in jobs:
-        # Jobs of one profile share one object, so identity is enough, and hashing its maps is not needed.
+        # Jobs of one profile share one object, so compare by identity and avoid hashing its maps.
         if settings.setdefault(id(job.settings), len(distinct)) == len(distinct):
             distinct.append(job.settings)
     index = {job.name: number for number, job in enumerate(jobs)} if workflow.orderings else {}

@@ -12,7 +12,7 @@ from longshore.model.workflow.request import MIB, rounded
 FORMAT: Final = 1
 """Version of a history's file."""
 HEAVIEST: Final = 100
-"""Number of successes from which a mean is a moving one: each new value then counts for one in a hundred."""
+"""Successes after which a mean is a moving one: each new value counts for one in a hundred."""
 MOST_JOBS: Final = 20_000
 """Maximum number of jobs per label with run times of their own; others are expected to take the label's mean."""
 _MOST_COUNTED: Final = 2_000
@@ -109,7 +109,7 @@ def quantile(counts: Mapping[int, float], share: float) -> int | None:
     amount = None
     for amount in sorted(counts):
         rest -= counts[amount]
-        # The sum of floats may fall short of itself by the last bit.
+        # Rounding may leave a sum of floats short by the last bit.
         if rest <= 1e-9:
             break
     return amount
@@ -120,7 +120,7 @@ def _count(counts: dict[int, float], amount: int) -> None:
     counts[step] = counts.get(step, 0.0) + 1.0
     if sum(counts.values()) > _MOST_COUNTED:
         for each, number in list(counts.items()):
-            # What was seen once, long ago, goes.
+            # Drop amounts that were seen once, long ago.
             if number < 1.0:
                 del counts[each]
             else:

@@ -33,9 +33,9 @@ def moment(at: float | None) -> str:
 
 @lru_cache(maxsize=4096)
 def _second(second: int) -> str | None:
-    # Of hundreds of thousands of jobs many begin and end in the same second, and most of the text is its.
+    # Many of a run's jobs begin or end in the same second, whose text is cached.
     try:
         return datetime.fromtimestamp(second, UTC).replace(tzinfo=None).isoformat()
     except (OverflowError, ValueError, OSError):
-        # A clock that was never set, or a damaged record, must not hide the rest of a report.
+        # A clock that was never set, or a damaged record, must not break the rest of a report.
         return None

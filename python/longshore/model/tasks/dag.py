@@ -205,7 +205,7 @@ def find_ring(parents: Sequence[Sequence[int]], *, done: Iterable[int]) -> list[
     node = next(i for i in range(len(parents)) if i not in finished)
     seen: dict[int, int] = {}
     path: list[int] = []
-    # Every node that is left has a parent that is left, so walking up must come round.
+    # Every remaining node has a remaining parent, so walking up must reach a node twice.
     while node not in seen:
         seen[node] = len(path)
         path.append(node)

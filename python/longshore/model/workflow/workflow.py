@@ -133,7 +133,7 @@ class Workflow:
 
 def _frozen(dag: Dag[Job], order: Iterable[int]) -> nx.DiGraph[str]:
     """Frozen networkx graph of a dag, nodes in topological order."""
-    import networkx as nx  # few commands need it, and it takes long to import
+    import networkx as nx  # slow to import, and few commands need it
 
     graph: nx.DiGraph[str] = nx.DiGraph()
     # Building millions of small dictionaries with the collector on takes more than twice as long (measured: 14.8 s, not
@@ -149,7 +149,7 @@ def _frozen(dag: Dag[Job], order: Iterable[int]) -> nx.DiGraph[str]:
 def _obeying(dag: Dag[Job], orderings: Sequence[Ordering]) -> list[int]:
     """Topological order in which jobs of a group come before those of the next."""
     found = list(barriers([numbered(each, dag.index) for each in orderings], dag.parents))
-    # The lists of the graph are shared as far as barriers do not touch them.
+    # Adjacency lists without barriers are shared with the graph.
     size = len(dag)
     parents: list[Sequence[int]] = [*dag.parents, *(barrier.after for barrier in found)]
     children: list[Sequence[int]] = [*dag.children, *(barrier.before for barrier in found)]
