@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
+from operator import attrgetter
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
 import msgspec
@@ -11,6 +12,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from longshore.app.documents.document import Count, Document, DocumentEntry, Ordinal, Seconds, Time
 from longshore.model.run.event import Event, Seal
+from longshore.model.run.moment import timestamp
 from longshore.model.run.state import Cause, JobState
 from longshore.model.workflow.request import Request
 
@@ -30,7 +32,7 @@ _NAMES: Final[Mapping[str, str]] = {
     "id": "wms_id",
 }
 """Names of fields of the journal in a document; others keep theirs."""
-_TRANSLATED: Final = frozenset({"n", "t", "j", "jobs", "request"})
+_TIMES: Final = frozenset({"at", "start", "end", "not_before"})
 
 
 class RequestEntry(DocumentEntry, frozen=True):
@@ -173,18 +175,27 @@ def event_document(event: Event, mark: str, *, run: str, name_of: Namer) -> Even
     name_of
         Name and label of a job.
     """
+    tag, fields, read = _plan(type(event))
+    at, *values = read(event)
     members: dict[str, Any] = {
-        name: value for field, name, default in _fields(type(event)) if (value := getattr(event, field)) != default
+        "run": run,
+        "mark": mark,
+        "at": timestamp(at or None, exact=True),
+        "event": tag,
     }
-    if (job := getattr(event, "j", None)) is not None:
-        members["job"], members["label"] = name_of(job)
-        members["index"] = job
-    if (jobs := getattr(event, "jobs", None)) is not None:
-        members["jobs"] = [_member(each, name_of) for each in jobs]
-    if (request := getattr(event, "request", None)) is not None:
-        members["request"] = request_entry(request)
-    kind = type(event).__struct_config__.tag
-    return EventDocument.from_record(event, run=run, mark=mark, at=event.t or None, event=kind, **members)
+    for (field, name, default), value in zip(fields, values, strict=True):
+        if value == default:
+            continue
+        if field == "j":
+            members["job"], members["label"] = name_of(value)
+            members["index"] = value
+        elif field == "jobs":
+            members["jobs"] = [_member(each, name_of) for each in value]
+        elif field in _TIMES:
+            members[name] = timestamp(value, exact=True)
+        else:
+            members[name] = request_entry(value) if field == "request" else value
+    return EventDocument(**members)
 
 
 def request_entry(request: Request) -> RequestEntry:
@@ -193,13 +204,17 @@ def request_entry(request: Request) -> RequestEntry:
 
 
 @lru_cache
-def _fields(kind: type[msgspec.Struct]) -> Sequence[tuple[str, str, Any]]:
-    """Fields that are copied, their names in a document, and the values that leave them out."""
-    return [
+def _plan(kind: type[msgspec.Struct]) -> tuple[str, Sequence[tuple[str, str, Any]], Callable[[Event], tuple[Any, ...]]]:
+    """Tag of an event, its fields, and what reads `t` and these; found out once per kind, for a run has a million.
+
+    A field has its name in a document and the value that leaves it out.
+    """
+    fields = [
         (field.name, _NAMES.get(field.name, field.name), _default(field))
         for field in msgspec.structs.fields(kind)
-        if field.name not in _TRANSLATED
+        if field.name not in {"n", "t"}
     ]
+    return str(kind.__struct_config__.tag), fields, attrgetter("t", *(field for field, _, _ in fields))
 
 
 def _default(field: msgspec.structs.FieldInfo) -> Any:
