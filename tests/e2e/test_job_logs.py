@@ -75,7 +75,7 @@ def test_the_logs_of_several_jobs(cli: Cli, write_run: WriteRun) -> None:
         (["G"], 5, "'G' is a label; a job is named like 'good_1'"),
         (["late"], 5, "job 'late' has no log: no attempt of it has begun\n  Why that is: longshore explain"),
         (["bad_1", "--attempt", "7"], 5, "no log of an attempt 7\n  It has logs of: 1, 2."),
-        (["--label", "GG"], 5, "has no label 'GG'\n  It has 'B', 'G', 'L'"),
+        (["--label", "GG"], 5, "has no label 'GG'\n  Did you mean 'G'?"),
         (
             ["good_1", "--grep", "("],
             2,
