@@ -67,7 +67,7 @@ def ours(quanta: int) -> Figures:
     del graph, payload
     before = peak_mb() or 0.0
     run = RunPaths(Path("run").absolute())
-    ctx = Context(settings={}, site=Site(name="pool"), paths=run, templates={}, mark="kbench-0")
+    ctx = Context(settings={}, site=Site(name="pool"), paths=run, templates={}, run_token="kbench-0")
     began, used = time.perf_counter(), time.process_time()
     for folder in folders(workflow):
         (run.root / folder).mkdir(parents=True)

@@ -89,7 +89,7 @@ class Fate:
             os.kill(os.getpid(), signal.SIGSTOP)
             return
         if victim == "tree":
-            for pid, _ in processes_with("LONGSHORE_JOB_RUN_MARK", read_card(self._run).mark):
+            for pid, _ in processes_with("LONGSHORE_JOB_RUN_MARK", read_card(self._run).run_token):
                 kill(pid)
         if victim in {"both", "tree", "keeper"}:
             for pid in keepers(self._run):

@@ -218,9 +218,9 @@ def test_a_run_that_is_moved_is_taken_up_where_it_is(cli: Cli, run_yaml: Path) -
     check_promise(moved, report, run_yaml.parent / "notes")
 
 
-def mark(run: Path) -> str:
+def run_token(run: Path) -> str:
     """What the run's jobs carry in their environment."""
-    return read_card(RunPaths(run)).mark
+    return read_card(RunPaths(run)).run_token
 
 
 def test_a_reboot_is_seen_by_the_boot_and_not_by_numbers_of_processes(cli: Cli, run_yaml: Path) -> None:
@@ -229,7 +229,7 @@ def test_a_reboot_is_seen_by_the_boot_and_not_by_numbers_of_processes(cli: Cli, 
     eventually(lambda: ended_jobs(run) >= JOBS // 4)
     kill(engine(run))
     kill(keeper(run))
-    for pid, _ in processes_with("LONGSHORE_JOB_RUN_MARK", mark(run)):
+    for pid, _ in processes_with("LONGSHORE_JOB_RUN_MARK", run_token(run)):
         kill(pid)
     with subprocess.Popen(["sleep", "60"], start_new_session=True) as stranger:
         for file in (run / "keeper").glob("*.jsonl"):
@@ -306,7 +306,7 @@ def test_what_may_live_on_another_host_is_not_started_again_without_being_told(c
     eventually(lambda: ended_jobs(run) >= 2)
     kill(engine(run))
     kill(keeper(run))
-    for pid, _ in processes_with("LONGSHORE_JOB_RUN_MARK", mark(run)):
+    for pid, _ in processes_with("LONGSHORE_JOB_RUN_MARK", run_token(run)):
         kill(pid)
     for file in (run / "keeper").glob("*.jsonl"):
         lines = [json.loads(line) for line in file.read_text("utf-8").splitlines()]

@@ -142,9 +142,9 @@ class SlurmSite(LiveSite):
         return [line.strip() for line in lines]
 
 
-def mark_of(run: Path) -> str:
-    """The mark of a run, with which the names of its jobs begin."""
-    return read_card(RunPaths(run)).mark
+def run_token(run: Path) -> str:
+    """Return the run token, with which the names of the jobs begin."""
+    return read_card(RunPaths(run)).run_token
 
 
 def many(number: int, label: str = "A") -> Tasks:

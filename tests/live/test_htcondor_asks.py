@@ -52,7 +52,7 @@ class Handed:
         self.root = root
         self.workflow = workflow
         site = Site(name="pool", settings=settings.pop("site", {}))
-        ctx = Context(settings=settings, site=site, paths=RunPaths(root), templates={}, mark="kaa01-test")
+        ctx = Context(settings=settings, site=site, paths=RunPaths(root), templates={}, run_token="kaa01-test")
         root.mkdir()
         write_rendered(RunPaths(root), render(workflow, ctx))
         for folder in folders(workflow):

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from tests.command import Cli
 from tests.live.pools import SlurmPool
-from tests.live.runs import SlurmSite, many, mark_of, until
+from tests.live.runs import SlurmSite, many, run_token, until
 from tests.waiting import engine_of
 
 pytestmark = pytest.mark.live
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.live
 def tasks_of(site: SlurmSite, run: Path, *words: str) -> list[str]:
     """Ids of the tasks of a run that Slurm has."""
     lines = site.pool.run("squeue", "-h", "-r", "-o", "%i %j", *words).splitlines()
-    return [line.split()[0] for line in lines if line.split()[1].startswith(mark_of(run))]
+    return [line.split()[0] for line in lines if line.split()[1].startswith(run_token(run))]
 
 
 def wait_for(path: Path) -> str:

@@ -9,7 +9,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from tests.live.runs import SlurmSite, many, mark_of, until
+from tests.live.runs import SlurmSite, many, run_token, until
 
 from longshore.services.slurm.commands.parse import GATHERED_FIELDS
 
@@ -85,7 +85,7 @@ def test_what_is_held_is_shown_with_the_reason(bare_site: SlurmSite) -> None:
     run = bare_site.begin(f"runQuantumCommand: while ! test -e {go}; do sleep 0.2; done\n", many(18))
     until(lambda: bare_site.counts(run) == {"RUNNING": 16, "PENDING": 2}, "all processors are busy")
     waiting = bare_site.pool.run("squeue", "-h", "-r", "-t", "PENDING", "-o", "%i %j").splitlines()
-    held = [line.split()[0] for line in waiting if line.split()[1].startswith(mark_of(run))]
+    held = [line.split()[0] for line in waiting if line.split()[1].startswith(run_token(run))]
     bare_site.pool.run("scontrol", "hold", held[0])
     until(lambda: bare_site.counts(run).get("HELD") == 1, "one is held")
     report = bare_site.report(run)
@@ -138,7 +138,7 @@ def test_waiting_jobs_per_bucket_are_bounded(bare_site: SlurmSite) -> None:
     until(lambda: bare_site.counts(run).get("RUNNING") == 16, "all processors are busy")
     until(lambda: bare_site.counts(run).get("PENDING") == 2, "two wait beside them")
     assert bare_site.counts(run) == {"RUNNING": 16, "PENDING": 2, "READY": 12}
-    assert len([name for name in bare_site.queue() if name.startswith(mark_of(run))]) == 18
+    assert len([name for name in bare_site.queue() if name.startswith(run_token(run))]) == 18
     assert bare_site.cli("cancel", run).returncode == 0
     bare_site.ended(run)
 
@@ -147,7 +147,7 @@ def test_the_job_that_more_waits_for_goes_first(bare_site: SlurmSite) -> None:
     bare_site.describe(slurm="use_nice: true\nlicence: lic_b:1")
     tasks = {"first": ("A", []), "second": ("B", ["first"]), "short": ("C", [])}
     run = bare_site.begin("runQuantumCommand: sleep 600\npipetask: {C: {requestMemory: 60}}\n", tasks)
-    until(lambda: len([name for name in bare_site.queue() if name.startswith(mark_of(run))]) == 2, "both are there")
+    until(lambda: len([name for name in bare_site.queue() if name.startswith(run_token(run))]) == 2, "both are there")
     nice = dict(line.split() for line in bare_site.pool.run("squeue", "-h", "-o", "%j %y").splitlines())
     of_job = {path.read_text("utf-8").split("\t")[1]: int(nice[path.stem]) for path in (run / "batches").glob("*.tsv")}
     assert 0 < of_job["first"] < of_job["short"]

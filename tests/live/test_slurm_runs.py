@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.command import Cli
-from tests.live.runs import WORKFLOWS, SlurmSite, many, mark_of, until
+from tests.live.runs import WORKFLOWS, SlurmSite, many, run_token, until
 from tests.waiting import engine_of
 
 pytestmark = pytest.mark.live
@@ -21,7 +21,7 @@ def test_jobs_are_named_after_their_run(slurm_site: SlurmSite) -> None:
     assert ran.returncode == 0, ran.stderr
     notes = (slurm_site.folder / "notes").read_text("utf-8").splitlines()
     assert len(notes) == 2
-    assert all(line.startswith(mark_of(Path(ran.json["submit_dir"]))) for line in notes)
+    assert all(line.startswith(run_token(Path(ran.json["submit_dir"]))) for line in notes)
 
 
 def test_what_was_asked_and_answered_is_in_the_log_of_who_wants_it(slurm_site: SlurmSite) -> None:
@@ -75,14 +75,14 @@ def test_cancelled_runs_leave_nothing_in_the_queue(slurm_site: SlurmSite) -> Non
     # Sixteen processors: some wait.
     run = slurm_site.begin("runQuantumCommand: sleep 600\n", many(20))
     until(lambda: slurm_site.counts(run).get("RUNNING", 0) >= 16, "all processors are busy")
-    assert len([name for name in slurm_site.queue() if name.startswith(mark_of(run))]) == 20
+    assert len([name for name in slurm_site.queue() if name.startswith(run_token(run))]) == 20
     done = slurm_site.cli("cancel", run, "--json")
     assert done.returncode == 0, done.stderr
     report = slurm_site.ended(run)
     assert report["state"] == "DELETED"
     assert slurm_site.counts(run) == {"DELETED": 20}
     names = slurm_site.queue("--states=PENDING,RUNNING,COMPLETING")
-    assert not [name for name in names if name.startswith(mark_of(run))]
+    assert not [name for name in names if name.startswith(run_token(run))]
     (attempt,) = slurm_site.attempts(run, "t0")
     assert attempt["cause"] == "CANCELLED"
 

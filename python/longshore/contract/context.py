@@ -198,8 +198,8 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     templates: Mapping[str, str]
     """Text of each template of the service, per name."""
     probe: PingReport | None = None
-    mark: str = ""
-    """What the run is known by; see `RunCard.mark`. Empty as long as there is no run."""
+    run_token: str = ""
+    """Unique name of the run, in the names of its batches; see `RunCard.run_token`. Empty before there is a run."""
 
 
 Mark: TypeAlias = str

@@ -87,7 +87,7 @@ class WmsService(ABC):
         workflow
             The jobs and their order. May be large: files are rendered when they are written.
         ctx
-            As for `check`; `Context.mark` tells the run from all others.
+            As for `check`; `Context.run_token` tells the run from all others.
         """
 
     @abstractmethod

@@ -620,7 +620,7 @@ class ServiceConformance:
             if isinstance(service, LogDirectories):
                 for folder in service.log_directories(workflow):
                     (draft.root / folder).mkdir(parents=True, exist_ok=True)
-            write_rendered(draft, service.render(workflow, msgspec.structs.replace(ctx, mark=card.mark)))
+            write_rendered(draft, service.render(workflow, msgspec.structs.replace(ctx, run_token=card.run_token)))
             write_card(draft, card)
         return RunPaths(root)
 

@@ -20,7 +20,7 @@ ROOT = Path("/data/runs/one")
 def context(site: Mapping[str, Any] | None = None, **settings: Any) -> Context:
     """The context of a run at a site."""
     place = Site(name="pool", settings=site or {})
-    return Context(settings=settings, site=place, paths=RunPaths(ROOT), templates={}, mark="k7f3a-0011aabb")
+    return Context(settings=settings, site=place, paths=RunPaths(ROOT), templates={}, run_token="k7f3a-0011aabb")
 
 
 def job(name: str, command: Any = "true", *, label: str = "", **more: Any) -> Job:

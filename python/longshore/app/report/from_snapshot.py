@@ -88,7 +88,7 @@ def report_of(opened: OpenRun, status: RunStatus) -> RunReport:
         counts=status.counts,
         labels=status.labels,
         expected_labels=card.labels or None,
-        global_id=(card.submissions[-1].global_id if card.submissions else "") or card.mark,
+        global_id=(card.submissions[-1].global_id if card.submissions else "") or card.run_token,
         operator=attributes.get("bps_operator", ""),
         project=attributes.get("bps_project", ""),
         campaign=attributes.get("bps_campaign", ""),

@@ -202,4 +202,4 @@ def is_same_run(path: str, card: RunCard) -> bool | None:
         found = read_card(RunPaths(Path(path)))
     except LongshoreError:
         return None
-    return found.mark == card.mark if found.id == card.id else None
+    return found.run_token == card.run_token if found.id == card.id else None

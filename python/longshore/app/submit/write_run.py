@@ -45,7 +45,7 @@ def write_run(plan: RunPlan) -> PreparedRun:
     with permissions(site.umask), new_run_directory(run.paths.root, made=plan.made) as draft:
         if group := site.settings.get("group"):
             give_to_group(draft.root, group)
-        _fill(draft, plan, card.mark)
+        _fill(draft, plan, card.run_token)
         write_made_from(draft, made_from(plan, draft))
         write_card(draft, card)
     return PreparedRun(
@@ -58,7 +58,7 @@ def write_run(plan: RunPlan) -> PreparedRun:
     )
 
 
-def _fill(draft: RunPaths, plan: RunPlan, mark: str) -> None:
+def _fill(draft: RunPaths, plan: RunPlan, run_token: str) -> None:
     """Write all files of a run except ``run.json``, which receives its mark."""
     run, workflow = plan.run, plan.workflow
     configuration = run.configuration
@@ -78,7 +78,7 @@ def _fill(draft: RunPaths, plan: RunPlan, mark: str) -> None:
         path = draft.root / name
         path.chmod(path.stat().st_mode | 0o111)
     draft.journal.mkdir()
-    write_rendered(draft, run.service.render(workflow, msgspec.structs.replace(run.context, mark=mark)))
+    write_rendered(draft, run.service.render(workflow, msgspec.structs.replace(run.context, run_token=run_token)))
 
 
 def _made(path: Path) -> Path:

@@ -153,7 +153,7 @@ class Engine:
         executor.open(run, number)
         self._history = history = RunHistory(settings.history, jobs, clock=clock, say=say)
         bounds = Bounds(settings, jobs.header.settings)
-        claim = Claim(run=read_card(run).mark, keeper=str(run.keeper))
+        claim = Claim(run=read_card(run).run_token, keeper=str(run.keeper))
         tag = f"{claim.run}-{number}"
         self._scheduler = scheduler = make_scheduler(
             self.state, jobs, bounds, settings, executor=executor, estimates=history.estimates, tag=tag

@@ -57,6 +57,6 @@ class RunCard(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return tuple(dict.fromkeys(name for name in given if name and name != self.id))
 
     @property
-    def mark(self) -> str:
-        """Run token: unique, even if the run is moved; identifies its processes and batches."""
+    def run_token(self) -> str:
+        """Run token, which is unique, even if the run is moved; identifies its processes and batches."""
         return f"{self.id}-{self.key}" if self.key else self.id

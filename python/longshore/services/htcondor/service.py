@@ -359,7 +359,7 @@ def _client(run: RunPaths) -> CondorClient:
 
 def _dagman(run: RunPaths, cluster: int) -> str:
     """Constraint for the DAGMan job of a run; the run token excludes an equal number in another queue."""
-    return f"ClusterId == {cluster} && LongshoreRun =?= {quoted(read_card(run).mark)}"
+    return f"ClusterId == {cluster} && LongshoreRun =?= {quoted(read_card(run).run_token)}"
 
 
 def _below(cluster: int) -> str:

@@ -23,7 +23,7 @@ from longshore.engine.keeper.protocol import MemberOrder, RunOrder
 from longshore.engine.rundir.journal import path_of
 from longshore.model.run.event import Lost
 from longshore.services.local.end_records import EndRecord, Never, StartRecord, ended, started
-from longshore.services.local.keeper_program import copy_whole, encoded, mark_of, temporary_prefix
+from longshore.services.local.keeper_program import copy_whole, encoded, run_token, temporary_prefix
 from longshore.services.local.keeper_records import Attempt, KeeperFile, keeper_files, taken_of
 from longshore.services.local.orphaned_attempts import Orphans, forget_folder
 from longshore.services.local.signals import signal_group, signal_process
@@ -31,8 +31,8 @@ from longshore.sites.inherited_environment import InheritRule, select_inherited
 from longshore.world.files.presence import is_surely_local
 from longshore.world.host import descendants, host_name, is_same_process, process_name, processes_with
 
-_RUN_MARK: Final = "LONGSHORE_JOB_RUN_MARK"
-_JOB_MARK: Final = "LONGSHORE_JOB_INDEX"
+_RUN_VARIABLE: Final = "LONGSHORE_JOB_RUN_MARK"
+_JOB_VARIABLE: Final = "LONGSHORE_JOB_INDEX"
 """Environment variables that identify every process of a run and of an attempt."""
 _SWEEPS: Final = 20
 """Maximum number of repeated searches, because processes may start others meanwhile."""
@@ -58,7 +58,7 @@ class LocalClient:
         self._rule = rule
         self._scratch = scratch
         self._host = host_name()
-        self._mark = mark_of(run)
+        self._run_token = run_token(run)
         run.keeper.mkdir(exist_ok=True)
         self._files = keeper_files(run.keeper)
         self._seen = set(self._files)
@@ -192,7 +192,7 @@ class LocalClient:
         """Kill the leftover processes of the run's jobs; return the ids of those found."""
         ended: dict[int, None] = {}
         for _ in range(_SWEEPS):
-            found = {pid for pid, _ in processes_with(_RUN_MARK, self._mark)} - {os.getpid()}
+            found = {pid for pid, _ in processes_with(_RUN_VARIABLE, self._run_token)} - {os.getpid()}
             if self._keeper and self._own_and_alive():
                 # A process without its environment is still found: when orphaned, it becomes the keeper's child.
                 found.update(pid for pid in descendants(self._keeper.pid) if process_name(pid) != "rm")
@@ -206,7 +206,7 @@ class LocalClient:
 
     def marks(self, job: int, attempt: int) -> dict[str, str]:
         """Return the environment variables that identify an attempt's processes."""
-        return {_RUN_MARK: self._mark, _JOB_MARK: f"{job}.{attempt}"}
+        return {_RUN_VARIABLE: self._run_token, _JOB_VARIABLE: f"{job}.{attempt}"}
 
     def wait(self, timeout_s: float) -> None:
         """Wait until the keeper has written something, or the timeout."""
@@ -352,8 +352,8 @@ class LocalClient:
     def _kill_marked(self, attempts: Collection[Attempt]) -> None:
         """Kill every process of these attempts, identified by environment variables."""
         marks = {f"{job}.{number}" for job, number in attempts}
-        for pid, environment in processes_with(_RUN_MARK, self._mark):
-            if environment.get(_JOB_MARK) in marks:
+        for pid, environment in processes_with(_RUN_VARIABLE, self._run_token):
+            if environment.get(_JOB_VARIABLE) in marks:
                 signal_process(pid, signal.SIGKILL)
 
     def _spare(self, attempts: Iterable[Attempt]) -> None:

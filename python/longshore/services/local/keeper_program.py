@@ -1,4 +1,4 @@
-"""Installation of the keeper's program in a run directory, encoding of its commands, and the run's process mark."""
+"""Installation of the keeper's program in a run directory, encoding of its commands, and the run's run token."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ def copy_whole(source: Path, target: Path) -> None:
     write_atomically(target, source.read_bytes())
 
 
-def mark_of(run: RunPaths) -> str:
-    """Return the run's unique mark, which stays valid when its directory moves; without a card, its path."""
+def run_token(run: RunPaths) -> str:
+    """Return the run token, which stays valid when its directory moves; without a card, its path."""
     try:
-        return read_card(run).mark
+        return read_card(run).run_token
     except RunNotFoundError:
         return str(run.root)
 

@@ -46,7 +46,9 @@ def of_the_site(ctx: Context) -> Iterator[Problem]:
             _, words = engine_request(slurm)
             check_names(words)
             template = ctx.templates[ENGINE_TEMPLATE.name.removesuffix(".j2")]
-            engine_script(ctx.paths, of_site(ctx), template, mark="longshore-0", by="submit", command=("longshore",))
+            engine_script(
+                ctx.paths, of_site(ctx), template, run_token="longshore-0", by="submit", command=("longshore",)
+            )
         if native:
             yield Problem(message=GIVEN_UP, origin=ctx.site.origin, fatal=False)
     except ConfigError as error:

@@ -84,7 +84,7 @@ def lock_claims(folder: Path) -> Lock:
 def other_claims(folder: Path, own: str, *, now: float) -> list[Claim]:
     """Read the valid claims of other runs, and remove dead ones.
 
-    `own` is the mark of the asking run, `now` the host's monotonic clock. Raises `OSError` when claims are unreadable.
+    `own` is the token of the asking run, `now` the host's monotonic clock. Raises `OSError` when claims are unreadable.
     """
     mine = f"{file_name(own)}{_SUFFIX}"
     names = [name for name in sorted(os.listdir(folder)) if name.endswith(_SUFFIX) and name != mine]

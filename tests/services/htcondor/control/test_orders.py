@@ -88,7 +88,7 @@ def test_one_that_never_arrived_leaves_nothing(run: RunPaths) -> None:
         cancel(run, _Schedd(remove, "j0"))
     assert given(run) == []
     with pytest.raises(SubmissionRefusedError, match="pass-thru"):
-        cancel(run, _Schedd(lambda: 0, "j0"), JobSelection(pass_thru="Owner == 1"))  # noqa: S106 - no password
+        cancel(run, _Schedd(lambda: 0, "j0"), JobSelection(pass_thru="Owner == 1"))
     assert given(run) == []
 
 

@@ -21,7 +21,7 @@ RUN = RunPaths(Path("/data/a 'run'"))
 def made(site: dict[str, Any]) -> str:
     command = ["/opt/python", "-m", "longshore", "drive", str(RUN.root)]
     return engine_script(
-        RUN, site, template_texts(SlurmService)["engine.sh"], mark="k7f3a-1", by="submit", command=command
+        RUN, site, template_texts(SlurmService)["engine.sh"], run_token="k7f3a-1", by="submit", command=command
     )
 
 

@@ -52,7 +52,7 @@ def text(workflow: Workflow, ctx: Context) -> Iterator[str]:
 def _head(workflow: Workflow, ctx: Context) -> Iterator[str]:
     yield f"# {quoting.in_attribute(workflow.name)[1:-1]}: condor_submit_dag in this folder runs it by hand.\n"
     yield f"CONFIG {CONFIG}\n"
-    yield f"SET_JOB_ATTR LongshoreRun = {quoting.in_attribute(ctx.mark)}\n"
+    yield f"SET_JOB_ATTR LongshoreRun = {quoting.in_attribute(ctx.run_token)}\n"
     attributes = {**workflow.attributes, "bps_wms_service": "longshore", "bps_wms_workflow": "htcondor"}
     attributes["bps_run_quanta"] = ";".join(f"{label}:{count}" for label, count in workflow.quanta_counts().items())
     attributes["bps_job_summary"] = ";".join(f"{label}:{count}" for label, count in workflow.counts().items())

@@ -75,7 +75,7 @@ def lines(ctx: Context) -> Iterator[str]:
     yield f"  output = {folder / LOG}\n"
     yield f"  error = {folder / LOG}\n"
     yield f"  getenv = {getenv(ctx)}\n"
-    yield f"  My.LongshoreRun = {quoting.in_attribute(ctx.mark)}\n"
+    yield f"  My.LongshoreRun = {quoting.in_attribute(ctx.run_token)}\n"
     yield '  My.bps_job_label = "service_provisioningJob"\n'
     yield "}\n"
     yield f"SERVICE {NODE} {_DESCRIPTION}\n"

@@ -215,7 +215,7 @@ def _who(settings: JobSettings) -> Iterator[tuple[str, str]]:
 def _attributes(shape: Shape, ctx: Context, attributes: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     settings = shape.settings
     index = "$SUBSTR(JOB,1)" if shape.index is None else str(shape.index)
-    yield "LongshoreRun", quoting.in_attribute(ctx.mark)
+    yield "LongshoreRun", quoting.in_attribute(ctx.run_token)
     yield "LongshoreJob", index
     yield "LongshoreName", f'"$({NAME})"'
     yield "bps_job_name", f'"$({NAME})"'

@@ -42,7 +42,7 @@ def settled(run: RunPaths, client: CondorClient, book: Book) -> Book:
 
 def constraint_of(run: RunPaths, life: int) -> str:
     """Constraint that only the DAGMan job of this submission meets."""
-    return f"LongshoreRun =?= {quoted(read_card(run).mark)} && LongshoreLife =?= {life} && JobUniverse == 7"
+    return f"LongshoreRun =?= {quoted(read_card(run).run_token)} && LongshoreLife =?= {life} && JobUniverse == 7"
 
 
 def take_back(run: RunPaths, book: Book) -> None:

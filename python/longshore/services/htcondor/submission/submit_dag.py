@@ -140,7 +140,7 @@ def _submitted(run: RunPaths, client: CondorClient, book: Book, begun: Handed) -
     card = read_card(run)
     options: dict[str, str | int] = {"BatchName": card.name}
     attributes = {
-        "My.LongshoreRun": quoted(card.mark),
+        "My.LongshoreRun": quoted(card.run_token),
         "My.LongshoreName": quoted(card.name),
         "My.LongshoreLife": str(begun.life.life),
         "My.LongshorePath": quoted(str(run.root)),

@@ -110,9 +110,9 @@ class Native:
         try:
             book = self._book()
         except FileNotFoundError:
-            mark = read_card(self._run).mark
+            run_token = read_card(self._run).run_token
             # The collector runs after the end of all others, however they end: it is removed first.
-            names = [_collector_name(mark), *(book.name for book in reversed(self._books.all()))]
+            names = [_collector_name(run_token), *(book.name for book in reversed(self._books.all()))]
             failed = next((answer for answer in map(self._client.cancel_named, names) if not answer.ok), None)
             if failed is not None:
                 raise UnreachableError(f"what is left of '{self._run.root}' in the queue stays: {failed.why}") from None
@@ -136,7 +136,7 @@ class Native:
     def _hand_over(self, jobs: JobTable, facts: ClusterFacts, taken: list[int]) -> list[int]:
         """Submit all batches; return the ids of the roots, which are held."""
         scripts = Scripts(self._run, self._settings, facts)
-        mark = read_card(self._run).mark
+        run_token = read_card(self._run).run_token
         builder = MemberBuilder(jobs)
         books: dict[int, tuple[BatchBook, int]] = {}
         roots = []
@@ -145,7 +145,7 @@ class Native:
             settings = jobs.settings(members[0])
             batch = Batch(
                 id=str(number),
-                tag=f"{mark}-n{number}",
+                tag=f"{run_token}-n{number}",
                 request=settings.request,
                 members=tuple(builder.build(job, 1, settings.request) for job in members),
                 attributes=settings.attributes,
@@ -194,16 +194,16 @@ class Native:
 
     def _collect_later(self, taken: Sequence[int], command: Sequence[str]) -> int:
         """Submit the collector: the job that writes the journal when all others are over."""
-        mark = f"{read_card(self._run).mark}-collect"
+        run_token = f"{read_card(self._run).run_token}-collect"
         template = (self._run.root / engine_job.TEMPLATE).read_text("utf-8")
         try:
             script = engine_job.engine_script(
-                self._run, self._settings, template, mark=mark, by="resume", command=command
+                self._run, self._settings, template, run_token=run_token, by="resume", command=command
             )
         except ConfigError as error:
             raise SubmissionRefusedError(error.message, hint=error.hint) from error
         after = [f"--dependency=afterany:{':'.join(map(str, taken))}"] if taken else []
-        return self._sbatch(script, after, "the job that comes last", _collector_name(read_card(self._run).mark))
+        return self._sbatch(script, after, "the job that comes last", _collector_name(read_card(self._run).run_token))
 
     # -------------------------------------------------------------------------------------------------------- read
 
@@ -313,8 +313,8 @@ class Native:
         )
 
 
-def _collector_name(mark: str) -> str:
-    return f"{mark}-collect-engine"
+def _collector_name(run_token: str) -> str:
+    return f"{run_token}-collect-engine"
 
 
 def _groups(jobs: JobTable, alone: Callable[[Mapping[str, Any]], bool], most: int) -> Iterator[list[int]]:

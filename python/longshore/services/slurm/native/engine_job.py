@@ -73,17 +73,17 @@ def engine_request(slurm: Mapping[str, Any]) -> tuple[Request, dict[str, Any]]:
 
 
 def engine_script(
-    run: RunPaths, settings: Mapping[str, Any], template: str, *, mark: str, by: str, command: Sequence[str]
+    run: RunPaths, settings: Mapping[str, Any], template: str, *, run_token: str, by: str, command: Sequence[str]
 ) -> str:
     """Render the script of the engine's job.
 
-    `mark` is unique to the run. `by` is the reason of the start. `command` starts the engine; ``--by`` is added. Raises
-    `ConfigError` when the settings are invalid.
+    `run_token` begins the name of the job, `by` is the reason of the start, and `command` starts the engine;
+    ``--by`` is added. Raises `ConfigError` when the settings are invalid.
     """
     slurm = settings.get("slurm") or {}
     request, words = engine_request(slurm)
     own = combined({"slurm": {name: slurm.get(name) for name in ("partition", "qos", "reserv", "wckey")}}, words)
-    name = f"{mark}-engine"
+    name = f"{run_token}-engine"
     batch = Batch(id="0", tag=name, request=request, members=())
     defaults = {key: settings[key] for key in ("account", "qos") if settings.get(key)}
     signal = (f"--signal=B:USR1@{_WARNING_S}",) if request.walltime_s else ()
@@ -121,7 +121,7 @@ class EngineJob:
         template = (self._run.root / TEMPLATE).read_text("utf-8")
         try:
             script = engine_script(
-                self._run, settings, template, mark=read_card(self._run).mark, by=by, command=command
+                self._run, settings, template, run_token=read_card(self._run).run_token, by=by, command=command
             )
         except ConfigError as error:
             raise SubmissionRefusedError(error.message, hint=error.hint) from error
