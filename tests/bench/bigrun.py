@@ -1,4 +1,4 @@
-"""Makes a run of 100,172 jobs that is 94 % done, as an engine would have left it, without running anything."""
+"""Writes a run of 100,172 jobs that is 94 % done, as an engine leaves it, without running a job."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _COMMAND = (
 
 
 def prepare(folder: Path, size: int = SIZE, *, name: str = "big") -> RunPaths:
-    """A prepared run directory of ten layers of jobs, two parents each."""
+    """Prepare a run directory of ten layers of jobs with two parents each."""
     width = size // len(LABELS)
     tasks = []
     for layer, label in enumerate(LABELS):
@@ -74,25 +74,25 @@ def prepare(folder: Path, size: int = SIZE, *, name: str = "big") -> RunPaths:
     return RunPaths(folder / name)
 
 
-def drive(run: RunPaths, *, done: float = 0.94, running: int = 64) -> RunState:
-    """Write the journal of an engine that has come so far, and its snapshot."""
+def write_journal(run: RunPaths, *, done: float = 0.94, running: int = 64) -> RunState:
+    """Write the journal and the snapshot of an engine at the given progress."""
     jobs = JobTable(run, "parents")
     state = initial_state(jobs)
     now = time.time() - 3600.0
     life = Life(v=FORMAT, life=1, t=now, host=host_name(), pid=os.getpid(), boot=boot_id(), by="submit")
     with (run.journal / "0001.jsonl").open("wb") as file:
         number = 0
-        for number, event in enumerate(_course(state, jobs, life, int(len(jobs) * done), running)):
+        for number, event in enumerate(_journal_events(state, jobs, life, int(len(jobs) * done), running)):
             if number:
                 event = msgspec.structs.replace(event, n=number)  # noqa: PLW2901 - as the journal does
             file.write(encode_line(event))
             apply_event(state, event)
-    beat(run, state, jobs, life, number)
+    write_current_snapshot(run, state, jobs, life, number)
     return state
 
 
-def _course(state: RunState, jobs: JobTable, life: Life, target: int, running: int) -> Iterator[Event]:
-    """What happens until so many jobs have succeeded; some fail once, and some of these again."""
+def _journal_events(state: RunState, jobs: JobTable, life: Life, target: int, running: int) -> Iterator[Event]:
+    """Yield events until ``target`` jobs have succeeded; some jobs fail once, some twice."""
     draw = random.Random(1)
     now = life.t
     yield life
@@ -107,7 +107,7 @@ def _course(state: RunState, jobs: JobTable, life: Life, target: int, running: i
         place += 1
         now += 3000.0 / target
         number = state.attempts[job] + 1
-        yield from _started(state, jobs, job, now)
+        yield from _start_events(state, jobs, job, now)
         bad = draw.random() < (0.004 if number == 1 else 0.3) and target < len(jobs)
         seconds = draw.lognormvariate(3.0, 0.5)
         yield Ended(
@@ -129,20 +129,20 @@ def _course(state: RunState, jobs: JobTable, life: Life, target: int, running: i
         else:
             yield Failed(t=now, j=job, why="no attempt is left")
     for job in ready[place : place + running]:
-        yield from _started(state, jobs, job, now)
+        yield from _start_events(state, jobs, job, now)
     if state.over:
         yield Finished(t=now, state=JobState.SUCCEEDED)
 
 
-def _started(state: RunState, jobs: JobTable, job: int, now: float) -> Iterator[Event]:
+def _start_events(state: RunState, jobs: JobTable, job: int, now: float) -> Iterator[Event]:
     number, batch = state.attempts[job] + 1, f"1.{job}"
     yield Submitting(t=now, b=batch, tag=f"k7f3aa-{batch}", jobs=((job, number),), request=jobs.settings(job).request)
     yield Submitted(t=now, b=batch, id=batch)
     yield Started(t=now, j=job, a=number, host="here", at=now)
 
 
-def go_on(run: RunPaths, state: RunState, stop: threading.Event, *, jobs_per_s: int = 100) -> None:
-    """Be the engine, as far as a reader can tell: so many jobs a second start and end."""
+def write_progress(run: RunPaths, state: RunState, stop: threading.Event, *, jobs_per_s: int = 100) -> None:
+    """Write events and snapshots like a live engine, at a fixed rate, until stopped."""
     jobs = JobTable(run)
     snapshot = read_snapshot(run)
     assert snapshot
@@ -154,18 +154,18 @@ def go_on(run: RunPaths, state: RunState, stop: threading.Event, *, jobs_per_s: 
             text = b""
             for job in ready[:jobs_per_s]:
                 ended = Ended(t=now, j=job, a=state.attempts[job] + 1, exit=0, end=now, run_s=20.0)
-                for event in (*_started(state, jobs, job, now), ended):
+                for event in (*_start_events(state, jobs, job, now), ended):
                     number += 1
                     numbered = msgspec.structs.replace(event, n=number)
                     text += encode_line(numbered)
                     apply_event(state, numbered)
             del ready[:jobs_per_s]
             file.write(text)
-            beat(run, state, jobs, state.life, number)
+            write_current_snapshot(run, state, jobs, state.life, number)
 
 
-def beat(run: RunPaths, state: RunState, jobs: JobTable, life: Life, number: int) -> None:
-    """Write the snapshot that stands for where the engine is."""
+def write_current_snapshot(run: RunPaths, state: RunState, jobs: JobTable, life: Life, number: int) -> None:
+    """Write the snapshot of the current state."""
     labels = {label: shown_counts(row) for label, row in zip(jobs.labels, state.counts, strict=True)}
     snapshot = Snapshot(
         life=life.life,
@@ -183,8 +183,8 @@ def beat(run: RunPaths, state: RunState, jobs: JobTable, life: Life, number: int
 
 
 @contextmanager
-def living(run: RunPaths) -> Iterator[None]:
-    """Hold what an engine holds while it lives."""
+def engine_lock(run: RunPaths) -> Iterator[None]:
+    """Hold the lock of a live engine."""
     lock = os.open(run.engine_lock, os.O_RDWR | os.O_CREAT, 0o644)
     fcntl.flock(lock, fcntl.LOCK_EX)
     try:

@@ -1,4 +1,4 @@
-"""Times the checks that a run passes before anything is written: jobs that are well, and jobs that are all wrong.
+"""Times the checks before a run is written: for valid jobs, and for jobs that all fail them.
 
 Usage: python -m tests.bench.checks [JOBS ...]
 
@@ -29,7 +29,7 @@ from longshore.model.workflow.workflow import Workflow
 SIZES: Final = (10_000, 100_000, 1_000_000)
 LABELS: Final = 10
 INPUTS: Final = 10_000
-"""Files that there are; with more jobs, several read one."""
+"""Number of input files; more jobs than files share them."""
 
 
 class _Quiet:
@@ -40,8 +40,8 @@ class _Quiet:
         pass
 
 
-def workflow(number: int, folder: Path, *, well: bool) -> Workflow:
-    """So many jobs."""
+def build_workflow(number: int, folder: Path, *, well: bool) -> Workflow:
+    """Build a workflow of ``number`` jobs."""
     settings = [JobSettings(label=f"l{label}", request=Request(cpus=1 if well else 10_000)) for label in range(LABELS)]
     program = "true" if well else "no-such-program"
 
@@ -64,10 +64,10 @@ def workflow(number: int, folder: Path, *, well: bool) -> Workflow:
     )
 
 
-def measured(number: int, folder: Path, *, well: bool) -> tuple[float, int]:
-    """Seconds that the checks take, and the lines that they come to."""
+def measure(number: int, folder: Path, *, well: bool) -> tuple[float, int]:
+    """Return seconds of the checks and the number of lines they report."""
     begun = resolve_run(Path("run.yaml"), now=0.0, tell=_Quiet())
-    jobs = workflow(number, folder, well=well)
+    jobs = build_workflow(number, folder, well=well)
     lines = 0
     began = time.process_time()
     with collection_paused():
@@ -79,7 +79,7 @@ def measured(number: int, folder: Path, *, well: bool) -> tuple[float, int]:
 
 
 def main() -> None:
-    """Print a line per number of jobs."""
+    """Print one line per number of jobs."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("jobs", nargs="*", type=int, default=SIZES)
     sizes = parser.parse_args().jobs or SIZES
@@ -92,8 +92,8 @@ def main() -> None:
         for each in range(INPUTS):
             os.mknod(folder / f"in{each}")
         for number in sizes:
-            well, _ = measured(number, folder, well=True)
-            wrong, lines = measured(number, folder, well=False)
+            well, _ = measure(number, folder, well=True)
+            wrong, lines = measure(number, folder, well=False)
             print(f"{number:>10,} {well:>10.2f} {wrong:>12.2f} {lines:>7}")
 
 

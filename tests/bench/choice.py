@@ -1,4 +1,4 @@
-"""Turns the names that follow an option of a bench into those it knows."""
+"""Parses an option whose value is a list of known names."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import argparse
 from collections.abc import Callable, Collection
 
 
-def names_of(known: Collection[str]) -> Callable[[str], list[str]]:
-    """A type of an argument that is names with commas between them, each of which is known."""
+def known_names(known: Collection[str]) -> Callable[[str], list[str]]:
+    """Return an argparse type for known names with commas between them."""
 
     def names(text: str) -> list[str]:
         chosen = [name for part in text.split(",") if (name := part.strip())]

@@ -1,4 +1,4 @@
-"""What it takes to load and lint configurations of 5,000 and 50,000 lines.
+"""Times loading and linting of configurations of 5,000 and 50,000 lines.
 
 Usage: python -m tests.bench.configuration [--rounds N]
 """
@@ -14,8 +14,8 @@ from pathlib import Path
 from longshore.app.configure.lint import lint_file
 
 
-def text(lines: int) -> str:
-    """A configuration of so many lines, five for each task."""
+def configuration_text(lines: int) -> str:
+    """Return a configuration of ``lines`` lines, five per task."""
     parts = ["wmsServiceClass: local\nproject: bench\npipetask:\n"]
     parts += [
         f"  task{number}:\n    requestMemory: {1000 + number}\n    requestCpus: 2\n"
@@ -26,14 +26,14 @@ def text(lines: int) -> str:
 
 
 def main() -> None:
-    """Lint each size some times, and print medians."""
+    """Lint each size in several rounds and print medians."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         path = Path(name, "run.yaml")
         for lines in (5_000, 50_000):
-            path.write_text(text(lines), "utf-8")
+            path.write_text(configuration_text(lines), "utf-8")
             taken = []
             for _ in range(options.rounds):
                 began = time.perf_counter()

@@ -1,4 +1,4 @@
-"""Prints every figure the engine is held to: throughput, big runs, an idle engine, latency, and a simulated million.
+"""Prints the engine's figures: throughput, large runs, an idle engine, latency, and a simulated million jobs.
 
 Usage: python -m tests.bench.engine [--only NAMES] [--jobs N] [--rounds N] [--slots N] [--folder PATH] [--others NAMES]
        [--python PATH]
@@ -19,21 +19,29 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.bench.choice import names_of
+from tests.bench.choice import known_names
 from tests.bench.processes import cpu_s
-from tests.bench.throughput import Round, arguments, chosen, compare, drive, longshore_round, prepared
+from tests.bench.throughput import (
+    Round,
+    chosen_programs,
+    compare,
+    comparison_parser,
+    prepare_run,
+    run_round,
+    start_engine,
+)
 
 SHELL = "true; true"
-"""A command that cannot do without a shell."""
+"""A command that needs a shell."""
 
 
-def argv(options: argparse.Namespace) -> None:
-    """Beside others, when the command is a list of words."""
+def compare_argv(options: argparse.Namespace) -> None:
+    """Compare with other programs; the command is a list of words."""
     _compare(options, "true")
 
 
-def shell(options: argparse.Namespace) -> None:
-    """Beside others, when the command needs a shell."""
+def compare_shell(options: argparse.Namespace) -> None:
+    """Compare with other programs; the command needs a shell."""
     _compare(options, SHELL)
 
 
@@ -44,16 +52,16 @@ def _compare(options: argparse.Namespace, command: str) -> None:
         slots=options.slots,
         command=command,
         folder=options.folder,
-        others=chosen(options),
+        others=chosen_programs(options),
     )
 
 
-def big(options: argparse.Namespace) -> None:
-    """Ten times as many jobs, beside the usual number."""
+def measure_large_runs(options: argparse.Namespace) -> None:
+    """Compare ten times the usual number of jobs with the usual number."""
 
     def once(size: int) -> Round:
         with tempfile.TemporaryDirectory(dir=options.folder) as folder:
-            return longshore_round(Path(folder), size, options.slots, "true")
+            return run_round(Path(folder), size, options.slots, "true")
 
     for size in (options.jobs, 10 * options.jobs):
         done = once(size)
@@ -68,15 +76,15 @@ def big(options: argparse.Namespace) -> None:
         print(answer.stdout.strip())
 
 
-def idle(options: argparse.Namespace) -> None:
-    """An engine with a thousand jobs that run for long."""
+def measure_idle_engine(options: argparse.Namespace) -> None:
+    """Measure an engine with a thousand jobs that run for long."""
     seconds = 20
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         tasks = [{"name": "job", "id": f"job_{job}", "parents": [], "children": []} for job in range(_WIDTH)]
-        run = prepared(Path(folder), _WIDTH, _WIDTH, "sleep 1000", tasks=tasks)
-        process, _ = drive(Path(folder), run)
+        run = prepare_run(Path(folder), _WIDTH, _WIDTH, "sleep 1000", tasks=tasks)
+        process, _ = start_engine(Path(folder), run)
         try:
-            _until(lambda: _running(run) >= _WIDTH)
+            _wait_until(lambda: _running_jobs(run) >= _WIDTH)
             before = cpu_s(process.pid) or 0.0
             time.sleep(seconds)
             used = (cpu_s(process.pid) or 0.0) - before
@@ -89,20 +97,20 @@ def idle(options: argparse.Namespace) -> None:
 _WIDTH = 1000
 
 
-def _running(run: Path) -> int:
+def _running_jobs(run: Path) -> int:
     return sum(path.read_bytes().count(b'"r":"start"') for path in (run / "keeper").glob("*.jsonl"))
 
 
-def _until(true: Callable[[], object]) -> None:
+def _wait_until(true: Callable[[], object]) -> None:
     while not true():
         time.sleep(0.2)
 
 
-def latency(options: argparse.Namespace) -> None:
-    """From a parent's end to its child's start, as its keeper saw both, at about a hundred jobs per second."""
+def measure_latency(options: argparse.Namespace) -> None:
+    """Measure the keeper's time from a parent's end to its child's start, at about 100 jobs per second."""
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
-        run = prepared(Path(folder), 2000, 4, "sleep 0.035")
-        process, used = drive(Path(folder), run)
+        run = prepare_run(Path(folder), 2000, 4, "sleep 0.035")
+        process, used = start_engine(Path(folder), run)
         list(used)
         parents = [json.loads(line).get("p", ()) for line in _jobs(run)]
         (records,) = (run / "keeper").glob("*.jsonl")
@@ -132,8 +140,8 @@ def _chain(options: argparse.Namespace) -> None:
             {"name": "job", "id": f"job_{job}", "parents": [f"job_{job - 1}"] if job else [], "children": []}
             for job in range(size)
         ]
-        run = prepared(Path(folder), size, 4, "sleep 0.01", tasks=tasks)
-        _, used = drive(Path(folder), run)
+        run = prepare_run(Path(folder), size, 4, "sleep 0.01", tasks=tasks)
+        _, used = start_engine(Path(folder), run)
         list(used)
         (records,) = (run / "keeper").glob("*.jsonl")
         lines = [json.loads(line) for line in records.read_bytes().splitlines()]
@@ -156,25 +164,25 @@ def _spread(seconds: list[float]) -> str:
     )
 
 
-def simulated(_options: argparse.Namespace) -> None:
-    """A million jobs under a simulated clock."""
+def measure_simulation(_options: argparse.Namespace) -> None:
+    """Run a million jobs under a simulated clock."""
     subprocess.run([sys.executable, "-m", "tests.bench.simulated"], check=True)
 
 
 FIGURES: dict[str, Callable[[argparse.Namespace], None]] = {
-    "argv": argv,
-    "shell": shell,
-    "big": big,
-    "idle": idle,
-    "latency": latency,
-    "simulated": simulated,
+    "argv": compare_argv,
+    "shell": compare_shell,
+    "big": measure_large_runs,
+    "idle": measure_idle_engine,
+    "latency": measure_latency,
+    "simulated": measure_simulation,
 }
 
 
 def main() -> None:
-    """Print the figures that are asked for."""
-    parser = arguments(__doc__)
-    parser.add_argument("--only", type=names_of(FIGURES), default=list(FIGURES))
+    """Print the chosen figures."""
+    parser = comparison_parser(__doc__)
+    parser.add_argument("--only", type=known_names(FIGURES), default=list(FIGURES))
     options = parser.parse_args()
     for name in options.only:
         print(f"-- {name}: {(FIGURES[name].__doc__ or '').strip()}", flush=True)

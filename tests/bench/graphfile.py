@@ -1,4 +1,4 @@
-"""Times the way from a graph file to the workflow on disk, stage by stage.
+"""Times each stage from a graph file to the workflow on disk.
 
 Usage: python -m tests.bench.graphfile [--packed] [--wall] [TASKS ...]
 
@@ -37,7 +37,7 @@ SIZES: Final = (10_000, 100_000, 1_000_000)
 WIDTH: Final = 1000
 """Tasks in a layer."""
 OFFSETS: Final = (0, 1, 7, 31, 500)
-"""Which tasks of the layer before one waits for, seen from its own place."""
+"""Offsets of a task's parents in the layer before."""
 YAML: Final = """\
 wmsServiceClass: local
 graphFile: {name}
@@ -47,7 +47,7 @@ submitPath: run
 
 
 class Figures(NamedTuple):
-    """What one measurement gave, in seconds."""
+    """Seconds of one measurement."""
 
     tasks: int
     edges: int
@@ -60,12 +60,12 @@ class Figures(NamedTuple):
 
     @property
     def all_s(self) -> float:
-        """From the file to the workflow on disk."""
+        """Seconds from the file to the workflow on disk."""
         return self.read_s + self.cluster_s + self.transform_s + self.write_s
 
 
-def lines(tasks: int) -> Iterator[bytes]:
-    """The lines of such a graph file."""
+def graph_lines(tasks: int) -> Iterator[bytes]:
+    """Yield the lines of a graph file."""
     layers = -(-tasks // WIDTH)
     commands = {f"stage{stage}": "env true --visit {visit} --detector {detector} --band {band}" for stage in range(3)}
     edges = len(OFFSETS) * max(0, tasks - WIDTH)
@@ -98,8 +98,8 @@ class _Quiet:
         pass
 
 
-def measured(name: str, *, wall: bool) -> Figures:
-    """One run, from the file in the current directory to the run directory."""
+def measure(name: str, *, wall: bool) -> Figures:
+    """Measure from the file in the current directory to the run directory."""
     Path("run.yaml").write_text(YAML.format(name=name), "utf-8")
     clock: Callable[[], float] = time.perf_counter if wall else time.process_time
     run = resolve_run(Path("run.yaml"), now=0.0, tell=_Quiet(), run_id="bench")
@@ -126,28 +126,28 @@ def measured(name: str, *, wall: bool) -> Figures:
     )
 
 
-def _made(folder: str, name: str, tasks: int) -> None:
-    write_graph_file(Path(folder, name), lines(tasks))
+def _write_graph_file(folder: str, name: str, tasks: int) -> None:
+    write_graph_file(Path(folder, name), graph_lines(tasks))
 
 
-def _in_folder(folder: str, name: str, *, wall: bool) -> Figures:
+def _measure_in_folder(folder: str, name: str, *, wall: bool) -> Figures:
     os.chdir(folder)
-    return measured(name, wall=wall)
+    return measure(name, wall=wall)
 
 
-def figures(tasks: int, *, packed: bool, wall: bool) -> Figures:
-    """A measurement in a folder and a process of its own; what makes the file is another."""
+def measure_apart(tasks: int, *, packed: bool, wall: bool) -> Figures:
+    """Measure in a separate folder and process; another process writes the file."""
     name = "tasks.jsonl.gz" if packed else "tasks.jsonl"
     context = multiprocessing.get_context("spawn")
     with tempfile.TemporaryDirectory() as folder:
         with ProcessPoolExecutor(1, mp_context=context) as pool:
-            pool.submit(_made, folder, name, tasks).result()
+            pool.submit(_write_graph_file, folder, name, tasks).result()
         with ProcessPoolExecutor(1, mp_context=context) as pool:
-            return pool.submit(_in_folder, folder, name, wall=wall).result()
+            return pool.submit(_measure_in_folder, folder, name, wall=wall).result()
 
 
 def main() -> None:
-    """Print a line per size."""
+    """Print one line per size."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("tasks", nargs="*", type=int, default=SIZES)
     parser.add_argument("--packed", action="store_true", help="read files packed with gzip")
@@ -156,7 +156,7 @@ def main() -> None:
     print("    tasks      edges  file MB  read s  cluster s  transform s  write s   all s  us/task  peak MB  growth")
     before = 0.0
     for tasks in options.tasks or SIZES:
-        got = figures(tasks, packed=options.packed, wall=options.wall)
+        got = measure_apart(tasks, packed=options.packed, wall=options.wall)
         each = got.all_s / got.tasks * 1e6
         growth = f"{each / before:7.2f}" if before else "      -"
         print(

@@ -1,4 +1,4 @@
-"""Makes graphs of many small jobs, for Longshore and for others, so that all run the same."""
+"""Writes the same graph of many small jobs for Longshore and for other programs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ WIDTH = 100
 
 
 def parents_of(job: int) -> list[int]:
-    """Numbers of the parents of a job of the layered graph."""
+    """Return the numbers of a job's parents in the layered graph."""
     layer, place = divmod(job, WIDTH)
     if not layer:
         return []
@@ -21,7 +21,7 @@ def parents_of(job: int) -> list[int]:
 
 
 def write_wfformat(path: Path, size: int, tasks: list[dict[str, Any]] | None = None) -> None:
-    """Write the graph as WfFormat, or other tasks."""
+    """Write the layered graph, or the given tasks, as WfFormat."""
     tasks = tasks or [
         {
             "name": "job",
@@ -38,7 +38,7 @@ def write_wfformat(path: Path, size: int, tasks: list[dict[str, Any]] | None = N
 
 
 def write_ninja(path: Path, size: int, command: str) -> None:
-    """Write the graph for ninja, with phony-free edges and a log per job, as Longshore has."""
+    """Write the graph for ninja: no phony edges, and a log per job as Longshore writes."""
     path.write_text("\n".join(_ninja_lines(size, command)) + "\n", "utf-8")
 
 

@@ -1,4 +1,4 @@
-"""Prints what runs for HTCondor cost: preparing them, reporting them, and running them in a pool of its own.
+"""Prints the cost of HTCondor runs: preparation, reports, and execution in a pool of its own.
 
 Usage: python -m tests.bench.htcondor [--root DIR] [--only NAMES] [--jobs N] [--rounds N] [--noops N] [QUANTA ...]
 
@@ -23,7 +23,7 @@ from typing import Final, NamedTuple
 
 from tests.bench import htcondor_runs
 from tests.bench.processes import peak_mb
-from tests.bench.transform import YAML, _Quiet, made_up
+from tests.bench.transform import YAML, _Quiet, generate_graph
 
 from longshore.app.acquire.sources import AcquiredRun
 from longshore.app.configure.resolved_run import resolve_run
@@ -43,7 +43,7 @@ BPS_THEN: Final = {10_395: (1.07, 10_404, 28.5, 285.0), 100_170: (14.6, 100_179,
 
 
 class Figures(NamedTuple):
-    """What one measurement gave."""
+    """Figures of one measurement."""
 
     jobs: int
     wall_s: float
@@ -54,9 +54,9 @@ class Figures(NamedTuple):
     peak_mb: float
 
 
-def ours(quanta: int) -> Figures:
+def measure_longshore(quanta: int) -> Figures:
     """Render a workflow and write it."""
-    record = made_up(quanta)
+    record = generate_graph(quanta)
     Path("run.yaml").write_text(YAML, "utf-8")
     resolved = resolve_run(Path("run.yaml"), now=0.0, tell=_Quiet())
     named = f"<FILE:{RUN_GRAPH}>"
@@ -77,38 +77,38 @@ def ours(quanta: int) -> Figures:
     return Figures(len(workflow), wall, cpu, files, size / 1e6, before, peak_mb() or 0.0)
 
 
-def _measured(quanta: int, root: str | None) -> Figures:
+def _measure_apart(quanta: int, root: str | None) -> Figures:
     with (
         tempfile.TemporaryDirectory(dir=root) as folder,
         ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool,
     ):
-        return pool.submit(_in_folder, quanta, folder).result()
+        return pool.submit(_measure_in_folder, quanta, folder).result()
 
 
-def _in_folder(quanta: int, folder: str) -> Figures:
+def _measure_in_folder(quanta: int, folder: str) -> Figures:
     os.chdir(folder)
     with redirect_stdout(StringIO()):
-        return ours(quanta)
+        return measure_longshore(quanta)
 
 
 def main() -> None:
-    """Print a line per size and program, and then what runs take."""
+    """Print one line per size and program, then the figures of runs."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("quanta", nargs="*", type=int, default=SIZES)
     parser.add_argument("--root", help="where to prepare; a directory in memory leaves the disk out")
     htcondor_runs.add_options(parser, ("prepare", *htcondor_runs.PARTS))
     options = parser.parse_args()
     if "prepare" in options.only:
-        prepare(options)
+        compare_prepare(options)
     if any(part in options.only for part in htcondor_runs.PARTS):
         htcondor_runs.measure(options)
 
 
-def prepare(options: argparse.Namespace) -> None:
-    """Print a line per size and program."""
+def compare_prepare(options: argparse.Namespace) -> None:
+    """Print one line per size and program."""
     print("program        jobs   wall s    cpu s    files       MB  bytes/job  peak MB")
     for quanta in options.quanta or SIZES:
-        got = _measured(quanta, options.root)
+        got = _measure_apart(quanta, options.root)
         print(
             f"longshore {got.jobs:>9,} {got.wall_s:>8.2f} {got.cpu_s:>8.2f} {got.files:>8,} {got.written_mb:>8.2f} "
             f"{got.written_mb * 1e6 / got.jobs:>10.0f} {got.peak_mb:>8.0f}  ({got.before_mb:.0f} before)",

@@ -1,4 +1,4 @@
-"""Prints what it costs to understand a run of HTCondor's from its logs, and what runs cost beside a DAG by hand.
+"""Prints the cost of reports from HTCondor's logs, and of runs beside a DAG written by hand.
 
 Usage: python -m tests.bench.htcondor_runs [--only NAMES] [--jobs N] [--rounds N] [--noops N]
 
@@ -19,8 +19,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.bench.choice import names_of
-from tests.bench.report import anew, rounds
+from tests.bench.choice import known_names
+from tests.bench.report import print_medians, without_cache
 from tests.live.condor_pools import CondorPool, condor
 from tests.live.condor_runs import SITE
 from tests.workflows import wfformat
@@ -32,7 +32,7 @@ from longshore.services.htcondor.submissions import Book, Handed, write_book
 SIZE = 100_172
 PARTS = ("report", "live", "noops")
 _BPS_THEN = "23.9 s of processor, 996 MB"
-"""What a detailed report of BPS 30.2026.300 took, of the files of a run of that size."""
+"""Cost of a detailed report by BPS 30.2026.300 for a run of the same size."""
 _POLL_S = 0.1
 _USAGE = """\
 \t\tUsr 0 00:00:07, Sys 0 00:00:01  -  Run Remote Usage
@@ -53,14 +53,14 @@ _USAGE = """\
 """
 
 
-def environment(pool: CondorPool, folder: Path) -> dict[str, str]:
-    """The pool, and a home of the bench's own."""
+def pool_environment(pool: CondorPool, folder: Path) -> dict[str, str]:
+    """Return an environment with the pool and a separate home."""
     home = {name: str(folder / name) for name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME")}
     return {**pool.env, **home, "PYTHONPATH": os.pathsep.join(sys.path)}
 
 
-def longshore(*words: str, env: dict[str, str], cwd: Path) -> str:
-    """Run a command of ours, and return what it printed."""
+def run_longshore(*words: str, env: dict[str, str], cwd: Path) -> str:
+    """Run a Longshore command and return its output."""
     line = [sys.executable, "-m", "longshore", *words]
     return subprocess.run(line, env=env, cwd=cwd, check=True, capture_output=True, text=True).stdout
 
@@ -68,8 +68,8 @@ def longshore(*words: str, env: dict[str, str], cwd: Path) -> str:
 # -------------------------------------------------------------------------------------------------------------- report
 
 
-def records(size: int) -> Iterator[str]:
-    """The log of a DAG whose jobs all succeeded, a few of them at their second attempt."""
+def log_records(size: int) -> Iterator[str]:
+    """Yield log records of a DAG whose jobs all succeeded, a few at the second attempt."""
     second = 0
     for job in range(size):
         cluster, second = job + 2, second + (job % 20 == 0)
@@ -93,17 +93,17 @@ def records(size: int) -> Iterator[str]:
         yield f"005 {head} Job terminated.\n\t(1) Normal termination (return value 0)\n{_USAGE}...\n"
 
 
-def report(folder: Path, pool: CondorPool, number: int) -> None:
-    """Print what the first report of a large run costs, and what later ones cost."""
-    env = environment(pool, folder)
+def measure_reports(folder: Path, pool: CondorPool, number: int) -> None:
+    """Print the cost of the first report of a large run and of later ones."""
+    env = pool_environment(pool, folder)
     tasks = {f"t{job:06}": (f"label{job % 10}", [f"t{job - 10:06}"] if job >= 10 else []) for job in range(SIZE)}
     (folder / "graph.json").write_text(json.dumps(wfformat(tasks)), "utf-8")
     text = f"{SITE}wfformat: graph.json\nsubmitPath: big\nrequestMemory: 2048\nrunQuantumCommand: 'true'\n"
     (folder / "big.yaml").write_text(text, "utf-8")
-    longshore("prepare", "big.yaml", env=env, cwd=folder)
+    run_longshore("prepare", "big.yaml", env=env, cwd=folder)
     run = RunPaths(folder / "big")
     with (run.wms / "run.dag.nodes.log").open("w", encoding="utf-8") as file:
-        file.writelines(records(SIZE))
+        file.writelines(log_records(SIZE))
     end = f"005 (001.000.000) 2026-11-22 09:00:00 Job terminated.\n\t(1) Normal termination (return value 0)\n{_USAGE}"
     (run.wms / "run.dag.dagman.log").write_text(f"{end}...\n", "utf-8")
     life = Life(v=FORMAT, life=1, t=time.time(), host="ap.example.org", pid=1, boot="", by="submit")
@@ -112,18 +112,18 @@ def report(folder: Path, pool: CondorPool, number: int) -> None:
     print(f"report of {SIZE} jobs from a log of {size / 1e6:.0f} MB")
     os.environ.update({name: env[name] for name in ("CONDOR_CONFIG", "PYTHONPATH")})
     again = [sys.executable, "-m", "longshore", "report", "--id", str(run.root)]
-    rounds("first: reads the log", anew(run, again), folder, number)
-    rounds("again", again, folder, number)
-    rounds("every job (--json), first", anew(run, [*again, "--json"]), folder, number)
-    rounds("every job (--json), again", [*again, "--json"], folder, number)
+    print_medians("first: reads the log", without_cache(run, again), folder, number)
+    print_medians("again", again, folder, number)
+    print_medians("every job (--json), first", without_cache(run, [*again, "--json"]), folder, number)
+    print_medians("every job (--json), again", [*again, "--json"], folder, number)
     print(f"  {'bps, then':44} {_BPS_THEN}")
 
 
 # ---------------------------------------------------------------------------------------------------------------- live
 
 
-def by_hand(folder: Path, pool: CondorPool, jobs: int) -> float:
-    """Seconds that a DAG takes which somebody wrote by hand, from its submission to its end."""
+def hand_written_dag_s(folder: Path, pool: CondorPool, jobs: int) -> float:
+    """Return seconds from submission to end of a DAG written by hand."""
     folder.mkdir()
     nodes = "".join(f"JOB n{job} one\n" for job in range(jobs))
     description = "executable = /bin/true\n  request_cpus = 1\n  request_memory = 50\n  request_disk = 1M\n"
@@ -137,37 +137,37 @@ def by_hand(folder: Path, pool: CondorPool, jobs: int) -> float:
     return time.monotonic() - began
 
 
-def ours(folder: Path, pool: CondorPool, jobs: int) -> float:
-    """Seconds that the same takes with us, from ``submit`` to a report that it succeeded."""
+def longshore_run_s(folder: Path, pool: CondorPool, jobs: int) -> float:
+    """Return seconds from ``submit`` to a report that the run succeeded."""
     folder.mkdir()
-    env = environment(pool, folder)
+    env = pool_environment(pool, folder)
     tasks = {f"t{job}": ("A", list[str]()) for job in range(jobs)}
     (folder / "graph.json").write_text(json.dumps(wfformat(tasks)), "utf-8")
     asked = "requestMemory: 50\nrequestDisk: 1\nrunQuantumCommand: /bin/true\n"
     text = f"{SITE}wfformat: graph.json\nsubmitPath: run\n{asked}"
     (folder / "run.yaml").write_text(text, "utf-8")
     began = time.monotonic()
-    said = longshore("submit", "run.yaml", "--wait", "--json", env=env, cwd=folder)
+    said = run_longshore("submit", "run.yaml", "--wait", "--json", env=env, cwd=folder)
     seconds = time.monotonic() - began
     assert '"SUCCEEDED"' in said
     return seconds
 
 
-def live(folder: Path, pool: CondorPool, jobs: int, number: int) -> None:
-    """Print how much longer runs take than a DAG by hand in the same pool."""
+def compare_runs(folder: Path, pool: CondorPool, jobs: int, number: int) -> None:
+    """Print the ratio of runs to a hand-written DAG in the same pool."""
     print(f"{jobs} jobs of /bin/true in a pool of 8 pretended processors, {number} rounds, in turn")
     hand, here = [], []
     for each in range(number):
-        hand.append(by_hand(folder / f"hand{each}", pool, jobs))
-        here.append(ours(folder / f"ours{each}", pool, jobs))
+        hand.append(hand_written_dag_s(folder / f"hand{each}", pool, jobs))
+        here.append(longshore_run_s(folder / f"ours{each}", pool, jobs))
         print(f"  round {each + 1}: by hand {hand[-1]:6.1f} s, submit to SUCCEEDED {here[-1]:6.1f} s", flush=True)
     one, other = statistics.median(hand), statistics.median(here)
     print(f"  median: by hand {one:.1f} s, ours {other:.1f} s, {other / one:.2f} times as long (at most 1.1)")
 
 
-def noops(folder: Path, pool: CondorPool, size: int) -> None:
-    """Print what DAGMan makes of a DAG of nodes that do nothing."""
-    env = environment(pool, folder)
+def measure_noops(folder: Path, pool: CondorPool, size: int) -> None:
+    """Print the time DAGMan takes for a DAG of NOOP nodes."""
+    env = pool_environment(pool, folder)
     # DAGMan takes two looks at its log, a second apart, from one level to the next.
     wide = max(1, size // 5)
     tasks = {f"t{job:06}": (f"label{job % 10}", [f"t{job - wide:06}"] if job >= wide else []) for job in range(size)}
@@ -175,7 +175,7 @@ def noops(folder: Path, pool: CondorPool, size: int) -> None:
     settings = "{DAGMAN_MAX_SUBMITS_PER_INTERVAL: 100000, DAGMAN_AGGRESSIVE_SUBMIT: true, DAGMAN_VERBOSITY: 1}"
     text = f"{SITE}wfformat: noops.json\nsubmitPath: noops\nrunQuantumCommand: 'true'\nwmsConfig: {settings}\n"
     (folder / "noops.yaml").write_text(text, "utf-8")
-    longshore("prepare", "noops.yaml", env=env, cwd=folder)
+    run_longshore("prepare", "noops.yaml", env=env, cwd=folder)
     wms = folder / "noops" / "wms"
     lines = (wms / "run.dag").read_text("utf-8").splitlines()
     (wms / "run.dag").write_text(
@@ -191,24 +191,24 @@ def noops(folder: Path, pool: CondorPool, size: int) -> None:
 
 
 def add_options(parser: argparse.ArgumentParser, parts: tuple[str, ...] = PARTS) -> None:
-    """Add what can be chosen of these measurements, and of others beside them, to a command line."""
-    parser.add_argument("--only", type=names_of(parts), default=parts, help="which of them, with commas")
+    """Add the options that choose measurements to a parser."""
+    parser.add_argument("--only", type=known_names(parts), default=parts, help="which of them, with commas")
     parser.add_argument("--jobs", type=int, default=500, help="jobs of each live run")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--noops", type=int, default=100_000, help="nodes of the DAG that does nothing")
 
 
 def measure(options: argparse.Namespace) -> None:
-    """Print those that were chosen."""
+    """Print the chosen measurements."""
     folder = Path(tempfile.mkdtemp(prefix="longshore-bench-"))
     try:
         with condor(folder / "pool") as pool:
             if "report" in options.only:
-                report(folder, pool, options.rounds)
+                measure_reports(folder, pool, options.rounds)
             if "live" in options.only:
-                live(folder, pool, options.jobs, options.rounds)
+                compare_runs(folder, pool, options.jobs, options.rounds)
             if "noops" in options.only:
-                noops(folder, pool, options.noops)
+                measure_noops(folder, pool, options.noops)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

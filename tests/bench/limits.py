@@ -1,4 +1,4 @@
-"""What watching costs: the share of a processor that a keeper takes for jobs that only sleep, with and without limits.
+"""Measures the cost of limits: a keeper's processor share for sleeping jobs, with and without limits.
 
 Usage: python -m tests.bench.limits [JOBS] [SECONDS]
 """
@@ -24,8 +24,8 @@ _LIMITS: dict[str, dict[str, Any]] = {
 }
 
 
-def measured(jobs: int, seconds: float, more: dict[str, Any], folder: Path) -> tuple[float, float]:
-    """Share of a processor in percent while jobs sleep, and seconds until all of them ran."""
+def measure(jobs: int, seconds: float, more: dict[str, Any], folder: Path) -> tuple[float, float]:
+    """Return processor share in percent while jobs sleep, and seconds until all have started."""
     records = folder / "records.jsonl"
     (folder / "tmp").mkdir()
     process = subprocess.Popen(
@@ -63,7 +63,7 @@ def _cpu_s(pid: int) -> float:
 
 
 def main() -> None:
-    """Print a line per kind of limit."""
+    """Print one line per kind of limit."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("jobs", type=int, nargs="?", default=1000)
     parser.add_argument("seconds", type=float, nargs="?", default=30.0)
@@ -72,7 +72,7 @@ def main() -> None:
     print(f"{jobs} sleeping jobs, {seconds:.0f} s")
     for name, more in _LIMITS.items():
         with tempfile.TemporaryDirectory() as folder:
-            share, started = measured(jobs, seconds, more, Path(folder))
+            share, started = measure(jobs, seconds, more, Path(folder))
         print(f"limits: {name:22} {share:5.2f} % of a processor, all started in {started:.2f} s")
 
 

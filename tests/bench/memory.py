@@ -1,4 +1,4 @@
-"""Says how much memory an engine takes for the layered graph of a given size, before anything runs.
+"""Prints an engine's memory for the layered graph of a given size, before a job starts.
 
 Usage: python -m tests.bench.memory JOBS
 """
@@ -23,7 +23,7 @@ from longshore.testing.fakes import FakeClock, FakeExecutor, FakeManager, write_
 
 
 def write_jobs(run: RunPaths, size: int) -> None:
-    """Write the jobs of the layered graph in place of those of a run."""
+    """Replace a run's jobs with those of the layered graph."""
     header = msgspec.json.decode(run.workflow.read_bytes().splitlines()[0])
     with run.workflow.open("wb", 1 << 20) as file:
         file.write(msgspec.json.encode({**header, "jobs": size}) + b"\n")

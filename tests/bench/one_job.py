@@ -1,4 +1,4 @@
-"""What one look at one job of a run of 100,172 jobs costs: `logs`, `explain`, `show-job` and completion of its name.
+"""Times commands about one job of 100,172: `logs`, `explain`, `show-job` and completion of its name.
 
 Usage: python -m tests.bench.one_job [--rounds N]
 """
@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.bench.processes import as_installed
+from tests.bench.processes import installed_environment
 
 from longshore import __version__
 from longshore.contract.context import RunPaths
@@ -36,7 +36,7 @@ NOON = 1_763_640_000.0
 
 
 def write_big_run(root: Path) -> RunPaths:
-    """A run of 100,172 jobs, 94 % of them done, a few of which failed: only files, as an engine leaves them."""
+    """Write the files of a run of 100,172 jobs, 94 % done, with a few failures."""
     run = RunPaths(root)
     root.mkdir(parents=True)
     settings = {
@@ -115,8 +115,8 @@ def _events(over: int, request: Request) -> Iterator[Event]:
                 )
 
 
-def seconds(command: list[str], environment: dict[str, str]) -> tuple[float, float]:
-    """Wall time and processor time of a command, whatever its exit status."""
+def time_command(command: list[str], environment: dict[str, str]) -> tuple[float, float]:
+    """Return wall and processor seconds of a command; its exit status is ignored."""
     began = time.perf_counter()
     process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     _, status, usage = os.wait4(process.pid, 0)
@@ -125,7 +125,7 @@ def seconds(command: list[str], environment: dict[str, str]) -> tuple[float, flo
 
 
 def main() -> None:
-    """Take turns, and print medians."""
+    """Alternate the commands and print medians."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--keep", type=Path, help="Write the run there, and stop.")
@@ -136,7 +136,7 @@ def main() -> None:
     longshore = [sys.executable, "-m", "longshore"]
     with tempfile.TemporaryDirectory() as name:
         run = write_big_run(Path(name) / "run")
-        installed = as_installed(Path(name))
+        installed = installed_environment(Path(name))
         log = run.root / run.log_of(9_973, "calibrate_009973_73", "calibrate", 2)
         log.parent.mkdir(parents=True)
         log.write_text("oops\n", "utf-8")
@@ -155,7 +155,7 @@ def main() -> None:
         taken: dict[str, list[tuple[float, float]]] = {what: [] for what in looks}
         for number in range(options.rounds + 1):
             for what, (arguments, environment) in looks.items():
-                spent = seconds([*longshore, *arguments], {**installed, **environment})
+                spent = time_command([*longshore, *arguments], {**installed, **environment})
                 if number:  # the first compiles what it imports
                     taken[what].append(spent)
     print(f"median of {options.rounds} rounds:")

@@ -1,4 +1,4 @@
-"""Runs the layered graph with other programs that run graphs, each with a log per job, and says how long they took."""
+"""Times the layered graph in other programs that run graphs, each with a log per job."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ import msgspec
 from tests.bench.graphs import parents_of, write_ninja
 
 KNOWN = ("ninja", "make", "Parsl", "HyperQueue")
-"""Their names."""
+"""Names of the programs."""
 
 Write = Callable[[Path, int, int, str], list[str]]
-"""Writes what the program needs into a folder, given size, slots and command, and returns how to call it."""
+"""Writes a program's files into a folder, given size, slots and command, and returns its argument vector."""
 
 
 class Other(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,7 +38,7 @@ class Other(msgspec.Struct, frozen=True, kw_only=True):
     write: Write
 
     def round(self, folder: Path, size: int, slots: int, command: str) -> tuple[float, float]:
-        """Jobs per second, and processor milliseconds per job, of the program and its jobs together."""
+        """Return jobs per second, and processor milliseconds per job of program and jobs together."""
         (folder / "logs").mkdir()
         argv = self.write(folder, size, slots, command)
         before = _children_s()
@@ -60,8 +60,8 @@ def _children_s() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def installed(python: str) -> Iterator[Other]:
-    """The programs that are there, ninja first.
+def installed_programs(python: str) -> Iterator[Other]:
+    """Yield the installed programs, ninja first.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What a pipeline of 100,000 data IDs costs: from its YAML and a table that joins them to tasks, and by a query.
+"""Times a pipeline of 100,000 data IDs: from YAML and a join table to tasks, and by a query.
 
 Usage: python -m tests.bench.pipeline [--visits N] [--rounds N]
 """
@@ -46,8 +46,8 @@ tasks:
 """
 
 
-def overlap(visits: int) -> str:
-    """A table that puts each detector of each visit on a patch of the sky, every tenth on two."""
+def overlap_table(visits: int) -> str:
+    """Return a table that maps each detector of each visit to a sky patch, every tenth to two."""
     rows = ["visit,detector,patch"]
     for visit in range(1, visits + 1):
         for detector in range(DETECTORS):
@@ -58,13 +58,13 @@ def overlap(visits: int) -> str:
     return "\n".join(rows) + "\n"
 
 
-def to_graph(yaml: str, table: str) -> Pipeline:
-    """All from text to task graph."""
+def build_graph(yaml: str, table: str) -> Pipeline:
+    """Parse the YAML and the table and build the task graph."""
     return read_pipeline(parse_yaml(yaml, "pipeline.yaml"), {"overlap.csv": parse_csv(table, Origin("overlap.csv"))})
 
 
-def queried(visits: int) -> int:
-    """How many of all data IDs a query over two dimensions lets pass."""
+def count_matches(visits: int) -> int:
+    """Return the number of data IDs that match a query over two dimensions."""
     columns = {
         "visit": ColumnValues("visit", range(1, visits + 1), ValueKind.NUMBER),
         "detector": ColumnValues("detector", range(DETECTORS), ValueKind.NUMBER),
@@ -82,8 +82,8 @@ def queried(visits: int) -> int:
     return passed
 
 
-def median(rounds: int, what: Callable[[], object]) -> float:
-    """Median of the wall time in seconds."""
+def median_s(rounds: int, what: Callable[[], object]) -> float:
+    """Return the median wall time in seconds."""
     taken = []
     for _ in range(rounds):
         began = time.perf_counter()
@@ -94,19 +94,19 @@ def median(rounds: int, what: Callable[[], object]) -> float:
 
 
 def main() -> None:
-    """Measure, and print medians."""
+    """Print medians of all measurements."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--visits", type=int, default=1000)
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
-    yaml, table = YAML.format(visits=options.visits), overlap(options.visits)
-    pipeline = to_graph(yaml, table)
+    yaml, table = YAML.format(visits=options.visits), overlap_table(options.visits)
+    pipeline = build_graph(yaml, table)
     edges = sum(1 for _ in pipeline.graph.dag.edges())
     print(f"{len(pipeline.graph.dag):,} tasks, {edges:,} edges, {len(pipeline.graph.files):,} files")
     del pipeline
-    seconds = median(options.rounds, lambda: to_graph(yaml, table))
+    seconds = median_s(options.rounds, lambda: build_graph(yaml, table))
     print(f"  text to task graph       {seconds:6.2f} s")
-    seconds = median(options.rounds, lambda: queried(options.visits))
+    seconds = median_s(options.rounds, lambda: count_matches(options.visits))
     print(f"  query of all data IDs    {seconds:6.2f} s")
     print(f"  peak memory              {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:6.0f} MiB")
 

@@ -1,4 +1,4 @@
-"""Reads from /proc what processes have used: processor time and the most memory."""
+"""Reads processor time and peak memory of processes from /proc."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def cpu_s(pid: int | str = "self") -> float | None:
-    """Processor seconds of a process without its children; ``None`` when there is none of that number."""
+    """Return processor seconds of a process without its children; ``None`` when it is gone."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text("utf-8", errors="replace").rpartition(")")[2].split()
     except OSError:
@@ -18,7 +18,7 @@ def cpu_s(pid: int | str = "self") -> float | None:
 
 
 def peak_mb(pid: int | str = "self") -> float | None:
-    """The most memory a process has had, in MB; ``None`` when it is gone."""
+    """Return the peak memory of a process in MB; ``None`` when it is gone."""
     try:
         lines = Path(f"/proc/{pid}/status").read_text("utf-8", errors="replace").splitlines()
     except OSError:
@@ -26,8 +26,8 @@ def peak_mb(pid: int | str = "self") -> float | None:
     return next((int(line.split()[1]) * 1024 / 1e6 for line in lines if line.startswith("VmHWM:")), None)
 
 
-def as_installed(folder: Path) -> dict[str, str]:
-    """An environment in which a command starts as one that was installed does: its modules are compiled once.
+def installed_environment(folder: Path) -> dict[str, str]:
+    """Return an environment in which a command starts like an installed one: modules are compiled once.
 
     Parameters
     ----------

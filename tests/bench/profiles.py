@@ -1,4 +1,4 @@
-"""What many jobs and many sites cost: values of 100,000 jobs of 12 labels, and 500 profiles on the search path.
+"""Times the values of 100,000 jobs of 12 labels, and a search path of 500 site profiles.
 
 Usage: python -m tests.bench.profiles [--jobs N] [--sites N]
 """
@@ -55,8 +55,8 @@ requestWalltime: "1:00:00"
 """
 
 
-def graph(jobs: int) -> ClusteredGraph:
-    """Tasks of a dozen labels, each with two dimensions."""
+def build_graph(jobs: int) -> ClusteredGraph:
+    """Build tasks of 12 labels with two dimensions."""
     tasks = [
         Task(
             name=f"t{number}",
@@ -68,8 +68,8 @@ def graph(jobs: int) -> ClusteredGraph:
     return cluster_single_tasks(TaskGraph(name="run", dag=Dag.by_name(tasks, [])), ClusteringSettings())
 
 
-def grouped(jobs: int) -> ClusteredGraph:
-    """As many clusters, each of three to five tasks of three labels, in a few dozen combinations."""
+def build_clusters(jobs: int) -> ClusteredGraph:
+    """Build clusters of three to five tasks of three labels, in a few dozen combinations."""
     clusters = []
     for number in range(jobs):
         labels = [(number + step) % LABELS for step in (0, 1, 1, 2, 2)][: 3 + number % 3]
@@ -83,7 +83,7 @@ def grouped(jobs: int) -> ClusteredGraph:
 
 
 def configuration() -> Config:
-    """The defaults, with values for each label."""
+    """Return the defaults with values for each label."""
     sections = "".join(f"  label{number}: {{requestMemory: {1000 + number}}}\n" for number in range(LABELS))
     text = (
         "runQuantumCommand: 'work --visit {visit} --detector {detector} {options}'\noptions: '-v {label}'\n"
@@ -93,8 +93,8 @@ def configuration() -> Config:
     return Config(merge([defaults, Layer("run", LayerRank.FILE, parse_yaml(text, "run.yaml"))]))
 
 
-def kinds_of(clustered: ClusteredGraph, config: Config) -> dict[Composition, ClusterProfile]:
-    """The profile of each kind of clusters."""
+def cluster_profiles(clustered: ClusteredGraph, config: Config) -> dict[Composition, ClusterProfile]:
+    """Return the profile of each composition of clusters."""
 
     def compiled(member: Member, free: frozenset[str]) -> JobProfile:
         env = {"PWD": "/somewhere"}
@@ -103,22 +103,22 @@ def kinds_of(clustered: ClusteredGraph, config: Config) -> dict[Composition, Clu
     return compile_profiles(clustered, compiled)
 
 
-def values(clustered: ClusteredGraph, config: Config) -> None:
-    """All values of all jobs, and nothing else."""
-    kinds = kinds_of(clustered, config)
+def resolve_values(clustered: ClusteredGraph, config: Config) -> None:
+    """Resolve all values of all jobs."""
+    kinds = cluster_profiles(clustered, config)
     shared: SharedSettings = {}
     nodes = clustered.dag.nodes
     each = zip(nodes, compositions(nodes), strict=True)
     collections.deque((make_job(cluster, kind, kinds[kind], shared, "") for cluster, kind in each), maxlen=0)
 
 
-def workflow(clustered: ClusteredGraph, config: Config) -> None:
-    """The same, and the generic workflow made of them."""
-    transform(clustered, kinds_of(clustered, config), name="run", attributes={}, special=SpecialJobs())
+def build_workflow(clustered: ClusteredGraph, config: Config) -> None:
+    """Resolve all values and build the workflow."""
+    transform(clustered, cluster_profiles(clustered, config), name="run", attributes={}, special=SpecialJobs())
 
 
-def median(act: Callable[[], object], rounds: int) -> float:
-    """Median of the wall times of an act."""
+def median_s(act: Callable[[], object], rounds: int) -> float:
+    """Return the median wall time of a call."""
     times = []
     for _ in range(rounds):
         began = time.perf_counter()
@@ -134,14 +134,14 @@ def main() -> None:
     parser.add_argument("--sites", type=int, default=500)
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
-    config, clustered = configuration(), graph(options.jobs)
+    config, clustered = configuration(), build_graph(options.jobs)
     rounds = options.rounds
-    print(f"profiles of {LABELS} labels: {median(lambda: kinds_of(clustered, config), rounds) * 1000:.1f} ms")
-    print(f"all values of {options.jobs:,} jobs: {median(lambda: values(clustered, config), rounds):.2f} s")
-    print(f"the workflow made of them as well: {median(lambda: workflow(clustered, config), rounds):.2f} s")
-    groups = grouped(options.jobs // 4)
+    print(f"profiles of {LABELS} labels: {median_s(lambda: cluster_profiles(clustered, config), rounds) * 1000:.1f} ms")
+    print(f"all values of {options.jobs:,} jobs: {median_s(lambda: resolve_values(clustered, config), rounds):.2f} s")
+    print(f"the workflow made of them as well: {median_s(lambda: build_workflow(clustered, config), rounds):.2f} s")
+    groups = build_clusters(options.jobs // 4)
     tasks = sum(len(cluster.tasks) for cluster in groups.dag.nodes)
-    took = median(lambda: values(groups, config), rounds)
+    took = median_s(lambda: resolve_values(groups, config), rounds)
     print(f"all values of {len(groups.dag):,} jobs of {tasks:,} tasks of several labels: {took:.2f} s")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -151,7 +151,7 @@ def main() -> None:
 
         def ran(*words: str) -> float:
             command = [sys.executable, *words]
-            return median(
+            return median_s(
                 lambda: subprocess.run(command, cwd=folder, env=environment, capture_output=True, check=True),
                 options.rounds,
             )

@@ -1,4 +1,4 @@
-"""Runs a million jobs under a simulated clock and manager, with failures and engines that die, and times it.
+"""Times a million jobs under a simulated clock and manager, with failures and killed engines.
 
 Usage: python -m tests.bench.simulated [--jobs N] [--lives N] [--failures SHARE] [--slots N]
 
@@ -35,7 +35,7 @@ _MEMBERS = 64
 
 
 class Simulation:
-    """A run, its journal in memory, and a manager that is a row of ends to come.
+    """A run with its journal in memory, and a manager that is a queue of ends.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ class Simulation:
         self.begin()
 
     def begin(self) -> None:
-        """Begin a life: fold the journal so far."""
+        """Start an engine: replay the journal."""
         self.state = RunState(self.parents, bytes(len(self.parents)))
         for line in self.journal:
             apply_event(self.state, decode_event(line))
@@ -73,13 +73,13 @@ class Simulation:
         )
 
     def note(self, event: Event) -> None:
-        """Write an event down, and apply it."""
+        """Append an event to the journal and apply it."""
         event = msgspec.structs.replace(event, n=len(self.journal), t=self.now)
         self.journal.append(encode_line(event))
         apply_event(self.state, event)
 
     def round(self) -> None:
-        """Let the clock reach the next ends, judge them, and start what fits."""
+        """Advance the clock to the next ends, judge them, and start jobs that fit."""
         for _ in range(min(_MEMBERS, len(self.ends))):
             self.now, job, attempt = heappop(self.ends)
             failed = self.dice.random() < self.failures
@@ -95,7 +95,7 @@ class Simulation:
                 heappush(self.ends, (self.now + 60.0 * self.dice.random(), job, attempt))
 
     def run(self, lives: int) -> None:
-        """Run to the end, with a new life at equal distances."""
+        """Run to the end, with engine restarts at equal distances."""
         deaths = [len(self.parents) * life // lives for life in range(1, lives)]
         done = 0
         while not self.state.over:
@@ -107,7 +107,7 @@ class Simulation:
 
 
 def simulate(size: int, *, slots: int, failures: float, lives: int) -> Iterator[str]:
-    """Run it, check that each job succeeded exactly once, and tell what it took."""
+    """Run the simulation, check that each job succeeded exactly once, and yield the figures."""
     began = time.perf_counter()
     gc.disable()
     parents = [tuple(parents_of(job)) for job in range(size)]

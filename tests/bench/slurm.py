@@ -1,4 +1,4 @@
-"""Prints what the Slurm service costs beside a bare array of the same jobs, and while many jobs wait.
+"""Prints the cost of the Slurm service beside a bare job array, and while many jobs are pending.
 
 Usage: python -m tests.bench.slurm [--only NAMES] [--jobs N] [--pending N] [--rounds N] [--seconds N] [--accounting]
 
@@ -22,7 +22,7 @@ from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
-from tests.bench.choice import names_of
+from tests.bench.choice import known_names
 from tests.bench.processes import cpu_s
 from tests.live.pools import SlurmPool, slurm
 from tests.waiting import engine_of
@@ -35,11 +35,11 @@ from longshore.world.runs.run_directory import read_snapshot
 _COUNTED = ("sbatch", "squeue", "sacct", "scontrol", "scancel")
 _POLL_S = 0.2
 _TASKS = 200
-"""How often the program that runs a job is started to see what it takes."""
+"""Number of starts of the batch script per measurement."""
 
 
 class Bench:
-    """A cluster, and runs on it.
+    """A cluster and runs on it.
 
     Parameters
     ----------
@@ -100,12 +100,12 @@ class Bench:
         subprocess.run(command, env=self._env, check=True, capture_output=True)
 
     def calls(self) -> Counter[str]:
-        """How often each program was called since the newest run was submitted."""
+        """Return calls of each program since the latest submission."""
         lines = self._calls.read_text("utf-8").splitlines()
         return Counter(line.split()[0] for line in lines if not line.endswith(("--version", "--helpformat")))
 
     def bare_s(self, jobs: int) -> float:
-        """Seconds that an array of as many jobs takes from sbatch until the queue has none of it."""
+        """Return seconds of a bare array, from sbatch until the queue is empty."""
         began = time.monotonic()
         words = ["sbatch", "--parsable", f"--array=0-{jobs - 1}", "--mem=50M", "--output=/dev/null", "--wrap=true"]
         number = self.pool.run(*words).strip()
@@ -114,16 +114,16 @@ class Bench:
         return time.monotonic() - began
 
     def run_s(self, jobs: int) -> tuple[float, float, float]:
-        """Seconds that a run of as many jobs takes, with and without its preparation, and those of its engine's."""
+        """Return seconds of a run with and without preparation, and of its engine."""
         began = time.monotonic()
         run = self.submit(jobs)
         prepared = time.monotonic()
-        engine_s = finish(run)
+        engine_s = wait_for_end(run)
         return time.monotonic() - began, time.monotonic() - prepared, engine_s
 
 
-def finish(run: Path) -> float:
-    """Wait for the end of a run; returns the seconds of a processor that its engine had been seen to use."""
+def wait_for_end(run: Path) -> float:
+    """Wait for the end of a run and return the engine's last known processor seconds."""
     used_s = 0.0
     while True:
         snapshot = read_snapshot(RunPaths(run))
@@ -134,10 +134,10 @@ def finish(run: Path) -> float:
         time.sleep(_POLL_S)
 
 
-def task(bench: Bench, options: argparse.Namespace) -> None:
-    """What the script of a batch takes for each member, beside a script that does nothing; without Slurm."""
+def measure_batch_script(bench: Bench, options: argparse.Namespace) -> None:
+    """Print the batch script's cost per member beside an empty script, without Slurm."""
     run = bench.submit(_TASKS)
-    finish(run)
+    wait_for_end(run)
     (table,) = (run / "batches").glob("*.tsv")
     script, ends = run / "task.sh", run / "task-ends"
     ends.mkdir()
@@ -146,12 +146,12 @@ def task(bench: Bench, options: argparse.Namespace) -> None:
     nothing = run / "nothing.sh"
     nothing.write_text("#!/bin/sh\ntrue\n", "utf-8")
     for name, path in (("a job's script", script), ("one that does nothing", nothing)):
-        processes, used_s = taken_by(path)
+        processes, used_s = script_cost(path)
         print(f"{name}: {processes:.1f} processes, {1000 * used_s:.1f} ms of a processor (mean of {_TASKS})")
 
 
-def taken_by(script: Path) -> tuple[float, float]:
-    """Processes and seconds of a processor that each of so many calls of a script takes."""
+def script_cost(script: Path) -> tuple[float, float]:
+    """Return processes and processor seconds per call of a script."""
     # In a namespace of its own, the number of the last process is the number of processes.
     loop = f'i=0; while [ $i -lt {_TASKS} ]; do i=$((i + 1)); /bin/sh "$0" $i; done; sh -c "echo \\$\\$"'
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -163,8 +163,8 @@ def taken_by(script: Path) -> tuple[float, float]:
     return (int(said.split()[-1]) - 2) / _TASKS, used_s / _TASKS
 
 
-def array(bench: Bench, options: argparse.Namespace) -> None:
-    """A run of jobs that do nothing beside a bare array of as many, in turns."""
+def compare_array(bench: Bench, options: argparse.Namespace) -> None:
+    """Print a run of empty jobs beside a bare array of the same size, in alternating rounds."""
     bare: list[float] = []
     ours: list[float] = []
     calls: Counter[str] = Counter()
@@ -175,7 +175,7 @@ def array(bench: Bench, options: argparse.Namespace) -> None:
         calls = bench.calls()
         print(
             f"  bare array {bare[-1]:.1f} s, run {whole:.1f} s ({seconds:.1f} s without preparing it, of which the "
-            f"engine used {engine_s:.1f} s of a processor); {shown(calls)}"
+            f"engine used {engine_s:.1f} s of a processor); {format_calls(calls)}"
         )
     # The interval between two questions is 2 s at the least: no more calls of each than that.
     most = max(ours) / 2 + 2
@@ -186,12 +186,12 @@ def array(bench: Bench, options: argparse.Namespace) -> None:
     share = statistics.median(ours) / statistics.median(bare)
     print(
         f"{options.jobs} jobs of true: bare array {statistics.median(bare):.1f} s, run {statistics.median(ours):.1f} s "
-        f"(medians of {options.rounds}), {share:.2f} times; newest round: {shown(calls)}"
+        f"(medians of {options.rounds}), {share:.2f} times; newest round: {format_calls(calls)}"
     )
 
 
-def pending(bench: Bench, options: argparse.Namespace) -> None:
-    """An engine whose jobs all wait."""
+def measure_pending(bench: Bench, options: argparse.Namespace) -> None:
+    """Print the cost of an engine whose jobs are all pending."""
     nodes = "n[1-4]"
     bench.pool.run("scontrol", "update", f"nodename={nodes}", "state=drain", "reason=bench")
     try:
@@ -206,10 +206,10 @@ def pending(bench: Bench, options: argparse.Namespace) -> None:
         calls = bench.calls() - before
         print(
             f"{options.pending} jobs pending: engine {100 * used / took:.2f} % of a core over {took:.0f} s; "
-            f"{shown(calls) or 'no call'}"
+            f"{format_calls(calls) or 'no call'}"
         )
         bench.cancel(run)
-        finish(run)
+        wait_for_end(run)
     finally:
         bench.pool.run("scontrol", "update", f"nodename={nodes}", "state=resume")
 
@@ -219,16 +219,16 @@ def _pending(run: Path) -> int:
     return 0 if snapshot is None else snapshot.counts.get(JobState.PENDING, 0)
 
 
-def shown(calls: Counter[str]) -> str:
-    """Numbers of calls as text."""
+def format_calls(calls: Counter[str]) -> str:
+    """Format numbers of calls."""
     return ", ".join(f"{number} {name}" for name, number in sorted(calls.items()))
 
 
 def main() -> None:
-    """Run what was asked for."""
+    """Run the chosen measurements."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parts = {"task": task, "array": array, "pending": pending}
-    parser.add_argument("--only", type=names_of(parts), default=list(parts))
+    parts = {"task": measure_batch_script, "array": compare_array, "pending": measure_pending}
+    parser.add_argument("--only", type=known_names(parts), default=list(parts))
     parser.add_argument("--jobs", type=int, default=1000)
     parser.add_argument("--pending", type=int, default=10_000)
     parser.add_argument("--rounds", type=int, default=3)

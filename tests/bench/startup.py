@@ -1,4 +1,4 @@
-"""What `longshore --help` and `longshore status` cost beyond starting Python, measured beside `python -c pass`.
+"""Times `longshore --help` and `longshore status` beside `python -c pass`.
 
 Usage: python -m tests.bench.startup [--rounds N]
 """
@@ -14,18 +14,18 @@ import time
 from pathlib import Path
 
 from tests.bench.graphs import write_wfformat
-from tests.bench.processes import as_installed
+from tests.bench.processes import installed_environment
 
 
-def seconds(command: list[str], folder: Path) -> float:
-    """Wall time of a command."""
+def time_command(command: list[str], folder: Path) -> float:
+    """Return the wall time of a command."""
     began = time.perf_counter()
-    subprocess.run(command, cwd=folder, env=as_installed(folder), capture_output=True, check=False)
+    subprocess.run(command, cwd=folder, env=installed_environment(folder), capture_output=True, check=False)
     return time.perf_counter() - began
 
 
 def main() -> None:
-    """Take turns, and print medians."""
+    """Alternate the commands and print medians."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=21)
     options = parser.parse_args()
@@ -39,13 +39,13 @@ def main() -> None:
         folder = Path(name)
         write_wfformat(folder / "graph.json", 100)
         (folder / "run.yaml").write_text("wfformat: graph.json\nrunQuantumCommand: 'true'\n", "utf-8")
-        seconds([*longshore, "submit", "run.yaml", "--wait"], folder)
+        time_command([*longshore, "submit", "run.yaml", "--wait"], folder)
         taken: dict[str, list[float]] = {name: [] for name in commands}
         for command in commands.values():
-            seconds(command, folder)
+            time_command(command, folder)
         for _ in range(options.rounds):
             for what, command in commands.items():
-                taken[what].append(seconds(command, folder))
+                taken[what].append(time_command(command, folder))
     bare = statistics.median(taken["python -c pass"])
     print(f"median of {options.rounds} rounds:")
     for what, values in taken.items():

@@ -1,4 +1,4 @@
-"""Jobs per second of the local service beside other programs, on the same graph, in alternating rounds of one run.
+"""Compares jobs per second of the local service and other programs on one graph, in alternating rounds.
 
 Usage: python -m tests.bench.throughput [--jobs N] [--rounds N] [--slots N] [--command WORDS] [--folder PATH]
        [--others NAMES] [--python PATH]
@@ -20,14 +20,14 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from tests.bench.choice import names_of
+from tests.bench.choice import known_names
 from tests.bench.graphs import write_wfformat
-from tests.bench.others import KNOWN, Other, installed
+from tests.bench.others import KNOWN, Other, installed_programs
 from tests.bench.processes import cpu_s, peak_mb
 
 
 class Round(msgspec.Struct, frozen=True, kw_only=True):
-    """What one run took, as far as its engine goes.
+    """Figures of one run's engine.
 
     Attributes
     ----------
@@ -49,21 +49,23 @@ class Round(msgspec.Struct, frozen=True, kw_only=True):
     run: Path
 
 
-class Used:
-    """What a process has used, asked from time to time because it cannot be asked when it is gone."""
+class UsageSamples:
+    """Processor time and memory of a process, sampled while it lives."""
 
     def __init__(self) -> None:
         self.cpu_s = 0.0
         self.peak_mb = 0.0
 
     def ask(self, pid: int) -> None:
-        """Ask again."""
+        """Take a sample."""
         self.cpu_s = cpu_s(pid) or self.cpu_s
         self.peak_mb = peak_mb(pid) or self.peak_mb
 
 
-def prepared(folder: Path, size: int, slots: int, command: str, *, tasks: list[dict[str, Any]] | None = None) -> Path:
-    """Prepare a run of the layered graph, or of other tasks, and return its directory."""
+def prepare_run(
+    folder: Path, size: int, slots: int, command: str, *, tasks: list[dict[str, Any]] | None = None
+) -> Path:
+    """Prepare a run of the layered graph, or of the given tasks, and return its directory."""
     write_wfformat(folder / "graph.json", size, tasks)
     (folder / "run.yaml").write_text(
         f"wfformat: graph.json\nrunQuantumCommand: {json.dumps(command)}\n"
@@ -81,22 +83,22 @@ def prepared(folder: Path, size: int, slots: int, command: str, *, tasks: list[d
     return Path(json.loads(answer.stdout)["submit_dir"])
 
 
-def drive(folder: Path, run: Path) -> tuple[subprocess.Popen[bytes], Iterator[Used]]:
-    """Start the engine of a prepared run; iterating tells what it and its keeper have used, until it ends."""
+def start_engine(folder: Path, run: Path) -> tuple[subprocess.Popen[bytes], Iterator[UsageSamples]]:
+    """Start a prepared run's engine; the iterator samples engine and keeper until the end."""
     process = subprocess.Popen(
         [sys.executable, "-P", "-m", "longshore", "drive", str(run), "--by", "submit"],
         env=_environment(folder),
         stderr=subprocess.DEVNULL,
     )
-    return process, _used(process, run)
+    return process, _sample_usage(process, run)
 
 
 def _environment(folder: Path) -> dict[str, str]:
     return {**os.environ, "XDG_STATE_HOME": str(folder / "state")}
 
 
-def _used(process: subprocess.Popen[bytes], run: Path) -> Iterator[Used]:
-    engine, keeper = Used(), Used()
+def _sample_usage(process: subprocess.Popen[bytes], run: Path) -> Iterator[UsageSamples]:
+    engine, keeper = UsageSamples(), UsageSamples()
     keeper_pid = None
     while process.poll() is None:
         keeper_pid = keeper_pid or _keeper_of(run)
@@ -116,10 +118,10 @@ def _keeper_of(run: Path) -> int | None:
     return None
 
 
-def longshore_round(folder: Path, size: int, slots: int, command: str) -> Round:
+def run_round(folder: Path, size: int, slots: int, command: str) -> Round:
     """Run the graph once."""
-    run = prepared(folder, size, slots, command)
-    process, used = drive(folder, run)
+    run = prepare_run(folder, size, slots, command)
+    process, used = start_engine(folder, run)
     engine, keeper = used
     if process.returncode:
         raise SystemExit(f"the engine failed; its words are in '{run}'")
@@ -137,7 +139,7 @@ def longshore_round(folder: Path, size: int, slots: int, command: str) -> Round:
 
 
 def compare(size: int, *, rounds: int, slots: int, command: str, folder: str | None, others: list[Other]) -> None:
-    """Alternate rounds, and print medians."""
+    """Alternate rounds and print medians."""
     rates: dict[str, list[float]] = {"Longshore": [], **{other.name: [] for other in others}}
     ratios: list[float] = []
     mine: list[Round] = []
@@ -148,7 +150,7 @@ def compare(size: int, *, rounds: int, slots: int, command: str, folder: str | N
         for number in range(rounds):
             place = kept / f"{number}"
             place.mkdir()
-            mine.append(longshore_round(place, size, slots, command))
+            mine.append(run_round(place, size, slots, command))
             rates["Longshore"].append(mine[-1].per_s)
             for other in others:
                 place = kept / f"{number}-{other.name}"
@@ -171,26 +173,26 @@ def compare(size: int, *, rounds: int, slots: int, command: str, folder: str | N
         print(f"  {what}: {spent:.3f} ms of processor time per job, {most:.0f} MB at most")
 
 
-def arguments(description: str | None) -> argparse.ArgumentParser:
-    """What all comparisons can be told."""
+def comparison_parser(description: str | None) -> argparse.ArgumentParser:
+    """Return the parser of all comparisons."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--jobs", type=int, default=10_000)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--slots", type=int, default=4)
     parser.add_argument("--folder", help="where runs are kept until the end")
-    parser.add_argument("--others", type=names_of(KNOWN), default=KNOWN, help="names of programs, with commas")
+    parser.add_argument("--others", type=known_names(KNOWN), default=KNOWN, help="names of programs, with commas")
     parser.add_argument("--python", default=sys.executable, help="an interpreter that has Parsl and HyperQueue")
     return parser
 
 
-def chosen(options: argparse.Namespace) -> list[Other]:
-    """The programs that are asked for and there."""
-    return [other for other in installed(options.python) if other.name in options.others]
+def chosen_programs(options: argparse.Namespace) -> list[Other]:
+    """Return the chosen programs that are installed."""
+    return [other for other in installed_programs(options.python) if other.name in options.others]
 
 
 def main() -> None:
     """Compare with one command."""
-    parser = arguments(__doc__)
+    parser = comparison_parser(__doc__)
     parser.add_argument("--command", default="true")
     options = parser.parse_args()
     compare(
@@ -199,7 +201,7 @@ def main() -> None:
         slots=options.slots,
         command=options.command,
         folder=options.folder,
-        others=chosen(options),
+        others=chosen_programs(options),
     )
 
 

@@ -1,4 +1,4 @@
-"""Times packing and transforming quantum graphs, beside LSST's BPS where that is installed.
+"""Times clustering and transform of quantum graphs, beside BPS where it is installed.
 
 Usage: python -m tests.bench.transform [--graph FILE.qg] [--without-bps] [--ordering noop|group] [QUANTA ...]
 
@@ -40,7 +40,7 @@ SIZES: Final = (10_000, 100_000, 1_000_000)
 MOST_FOR_BPS: Final = 200_000
 DETECTORS: Final = 52
 SHAPE: Final = Path(__file__).resolve().parents[1] / "data" / "lsst" / "g1.qg"
-"""Its pipeline is that of the graphs that are made up."""
+"""The generated graphs use its pipeline."""
 DETECTOR: Final = ("instrument", "detector", "visit")
 VISIT: Final = ("instrument", "visit")
 IMPLIED: Final = ("band", "day_obs", "physical_filter")
@@ -64,7 +64,7 @@ ordering: {{by_visit: {{labels: "{labels}", dimensions: visit, implementation: {
 
 
 class Figures(NamedTuple):
-    """What one measurement gave."""
+    """Figures of one measurement."""
 
     quanta: int
     jobs: int
@@ -74,12 +74,12 @@ class Figures(NamedTuple):
 
     @property
     def both_s(self) -> float:
-        """Packing and transforming."""
+        """Seconds of clustering and transform."""
         return self.cluster_s + self.transform_s
 
 
-def made_up(quanta: int) -> QuantumGraphRecord:
-    """A graph of about as many quanta."""
+def generate_graph(quanta: int) -> QuantumGraphRecord:
+    """Generate a graph of about ``quanta`` quanta."""
     visits = max(1, quanta // (2 * DETECTORS + 1))
     numbers = [(visit, detector) for visit in range(visits) for detector in range(DETECTORS)]
 
@@ -116,15 +116,15 @@ class _Quiet:
 
 
 def _ordering(record: QuantumGraphRecord, implementation: str) -> str:
-    """The lines of a configuration that has visits run one after another; none without an implementation."""
+    """Return configuration that orders visits; empty without an implementation."""
     labels = [
         label for label, these in record.labels.items() if "visit" in these.required and "tract" not in these.required
     ]
     return ORDERING.format(labels=", ".join(labels), implementation=implementation) if implementation else ""
 
 
-def ours(record: QuantumGraphRecord, implementation: str) -> Figures:
-    """Longshore's packing, and its transform with all it checks."""
+def measure_longshore(record: QuantumGraphRecord, implementation: str) -> Figures:
+    """Measure Longshore's clustering and transform, checks included."""
     Path("run.yaml").write_text(YAML + _ordering(record, implementation), "utf-8")
     run = resolve_run(Path("run.yaml"), now=0.0, tell=_Quiet())
     named = f"<FILE:{RUN_GRAPH}>"
@@ -138,8 +138,8 @@ def ours(record: QuantumGraphRecord, implementation: str) -> Figures:
     return Figures(len(graph.dag), len(plan.workflow), packed - began, done - packed, peak_mb() or 0.0)
 
 
-def theirs(record: QuantumGraphRecord, implementation: str) -> Figures:
-    """The same two stages of BPS's, with its own defaults and the same graph."""
+def measure_bps(record: QuantumGraphRecord, implementation: str) -> Figures:
+    """Measure the same two stages of BPS with its defaults and the same graph."""
     from uuid import UUID
 
     from lsst.ctrl.bps import BPS_DEFAULTS, BpsConfig
@@ -180,24 +180,24 @@ def theirs(record: QuantumGraphRecord, implementation: str) -> Figures:
 Measure: TypeAlias = Callable[[QuantumGraphRecord, str], Figures]
 
 
-def _measured(measure: Measure, source: int | Path, implementation: str) -> Figures:
-    """A measurement in a folder and a process of its own."""
+def _measure_apart(measure: Measure, source: int | Path, implementation: str) -> Figures:
+    """Measure in a separate folder and process."""
     with (
         tempfile.TemporaryDirectory() as folder,
         ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool,
     ):
-        return pool.submit(_in_folder, measure, source, implementation, folder).result()
+        return pool.submit(_measure_in_folder, measure, source, implementation, folder).result()
 
 
-def _in_folder(measure: Measure, source: int | Path, implementation: str, folder: str) -> Figures:
-    record = made_up(source) if isinstance(source, int) else read_quantum_graph(source)
+def _measure_in_folder(measure: Measure, source: int | Path, implementation: str, folder: str) -> Figures:
+    record = generate_graph(source) if isinstance(source, int) else read_quantum_graph(source)
     os.chdir(folder)
     with redirect_stdout(StringIO()):
         return measure(record, implementation)
 
 
 def main() -> None:
-    """Print a line per graph and program."""
+    """Print one line per graph and program."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("quanta", nargs="*", type=int, default=SIZES)
     parser.add_argument("--graph", type=Path, action="append", default=[])
@@ -207,14 +207,14 @@ def main() -> None:
     beside = not options.without_bps and importlib.util.find_spec("lsst") and importlib.util.find_spec("lsst.ctrl.bps")
     print("program    graph       quanta      jobs  cluster s  transform s   both s  us/quantum  peak MB")
     for source in [*(path.resolve() for path in options.graph), *(options.quanta or SIZES)]:
-        mine = _show("longshore", source, _measured(ours, source, options.ordering))
+        mine = _print_line("longshore", source, _measure_apart(measure_longshore, source, options.ordering))
         if beside and mine.quanta <= MOST_FOR_BPS:
-            other = _show("bps", source, _measured(theirs, source, options.ordering))
+            other = _print_line("bps", source, _measure_apart(measure_bps, source, options.ordering))
             faster, smaller = other.both_s / mine.both_s, other.peak_mb / mine.peak_mb
             print(f"           {faster:.1f} times as fast, in 1/{smaller:.1f} of the memory")
 
 
-def _show(program: str, source: int | Path, got: Figures) -> Figures:
+def _print_line(program: str, source: int | Path, got: Figures) -> Figures:
     name = "made up" if isinstance(source, int) else source.name
     print(
         f"{program:<10} {name:<10} {got.quanta:>8,} {got.jobs:>9,} {got.cluster_s:>10.2f} {got.transform_s:>12.2f} "
