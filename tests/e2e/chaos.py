@@ -1,4 +1,4 @@
-"""Drives a run with real engines, keepers and jobs, and kills them at chosen moments until the run is over.
+"""Drives a run with real engines, keepers and jobs, and kills them at chosen moments until it ends.
 
 ``python chaos.py RUN PLAN``: every life of the engine is a forked process that runs the real `LocalService.drive` under
 a profiler, which sees each system call that changes the world and each event that is appended. PLAN is JSON::
@@ -37,7 +37,7 @@ from longshore.world.host import is_same_process, processes_with
 from longshore.world.runs.run_directory import read_card
 
 CALLS = frozenset({"write", "fdatasync", "fsync", "link", "replace", "unlink", "fork_exec"})
-"""Calls before and after which something may die."""
+"""Functions before and after which a kill may happen."""
 FATAL = ("engine", "engine", "engine", "both", "tree", "stop")
 OTHERS = ("keeper", "job")
 MOST_LIVES = 400
@@ -45,7 +45,7 @@ LIFE_S = 60.0
 
 
 class Fate:
-    """Kills at the moments of a plan; the profiler of one life.
+    """Profiler of one engine that kills at planned moments.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ class Fate:
         return self._dice.choice((1, 3, 10, 30, 80)) + self._dice.randrange(8)
 
     def __call__(self, frame: FrameType, what: str, arg: Any) -> None:
-        """Take a moment in."""
+        """Count a moment and kill where planned."""
         name = ""
         if what in {"c_call", "c_return"} and arg.__name__ in CALLS:
             name = f"{'before' if what == 'c_call' else 'after'}:{arg.__name__}"
@@ -103,7 +103,7 @@ class Fate:
 
 
 def kill(pid: int) -> None:
-    """Kill a process that may be gone."""
+    """Kill a process; ignore one that has ended."""
     try:
         os.kill(pid, signal.SIGKILL)
     except ProcessLookupError:
@@ -111,7 +111,7 @@ def kill(pid: int) -> None:
 
 
 def keepers(run: RunPaths) -> list[int]:
-    """Process numbers of the keepers that live."""
+    """Return process ids of live keepers."""
     found = []
     for file in keeper_files(run.keeper).values():
         file.read()
@@ -121,7 +121,7 @@ def keepers(run: RunPaths) -> list[int]:
 
 
 def running(run: RunPaths) -> list[int]:
-    """Process groups of the jobs that run."""
+    """Return process groups of running jobs."""
     found = []
     for file in keeper_files(run.keeper).values():
         file.read()
@@ -130,7 +130,7 @@ def running(run: RunPaths) -> list[int]:
 
 
 def begin(run: RunPaths, by: str, fate: Fate | None) -> int:
-    """Fork a life of the engine; return its process number."""
+    """Fork an engine and return its process id."""
     pid = os.fork()
     if pid:
         return pid
@@ -151,12 +151,12 @@ def begin(run: RunPaths, by: str, fate: Fate | None) -> int:
 
 
 def state_of(run: RunPaths) -> RunState:
-    """Where the run stands."""
+    """Return the replayed state of the run."""
     return replay(JobTable(run), read_events(run.journal))
 
 
 def leave_an_order(run: RunPaths, dice: Random) -> None:
-    """Cancel, hold, pause or throttle something; what keeps the run from its end is taken back later."""
+    """Cancel, hold, pause or throttle; interventions that block the end are undone later."""
     job = f"job_{dice.randrange(state_of(run).size)}"
     given: dict[str, Any] = dice.choice(
         (
@@ -171,7 +171,7 @@ def leave_an_order(run: RunPaths, dice: Random) -> None:
 
 
 def see_out(run: RunPaths, pids: list[int]) -> bool:
-    """Wait until one of the lives is stopped or all are over; whether one is stopped."""
+    """Wait until an engine stops or all have ended; return whether one is stopped."""
     deadline = time.monotonic() + LIFE_S
     while pids:
         pid, status = os.waitpid(-1, os.WUNTRACED | os.WNOHANG)
@@ -190,7 +190,7 @@ def see_out(run: RunPaths, pids: list[int]) -> bool:
 
 
 def stuck(run: RunPaths) -> bool:
-    """Whether the run waits for somebody to say something."""
+    """Return whether the run waits for an intervention."""
     if interventions.waiting(run):
         return False
     state = state_of(run)

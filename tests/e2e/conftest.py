@@ -1,4 +1,4 @@
-"""Writes small recorded workflows, and tells what a submission left behind."""
+"""Fixtures that write small workflows and list what a submission left behind."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import pytest
 from tests.workflows import ONE, Tasks, WriteRun, wfformat
 
 LeftBehind = Callable[[], list[str]]
-"""Names of what there is of runs."""
+"""Names of run directories, drafts and registry entries."""
 
 
 @pytest.fixture
 def write_run(tmp_path: Path) -> WriteRun:
-    """Writes a run of tasks (one, unless told otherwise) into `tmp_path`; the text is more YAML."""
+    """Write a run of tasks (default: one) into `tmp_path`; `text` is additional YAML."""
 
     def write(text: str = "runQuantumCommand: 'true'\n", tasks: Tasks = ONE, *, name: str = "run.yaml") -> Path:
         (tmp_path / "graph.json").write_text(json.dumps(wfformat(tasks)), "utf-8")
@@ -28,7 +28,7 @@ def write_run(tmp_path: Path) -> WriteRun:
 
 @pytest.fixture
 def left_behind(tmp_path: Path, own_environment: Path) -> LeftBehind:
-    """Tells what of runs there is: directories, drafts, and entries of the registry."""
+    """List run directories, drafts and registry entries."""
 
     def look() -> list[str]:
         entries = own_environment.glob(".local/state/longshore/runs/*")

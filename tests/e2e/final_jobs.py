@@ -1,4 +1,4 @@
-"""Runs with a final job whose jobs leave their names behind."""
+"""Runs with a final job whose jobs record their names."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ FINAL = "finalJob: {command1: 'echo final >> {notes}'}\n"
 
 
 def said(folder: Path) -> list[str]:
-    """What jobs wrote down, in order."""
+    """Return the recorded names in order."""
     return (folder / "notes").read_text("utf-8").split()

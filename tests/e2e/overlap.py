@@ -1,4 +1,4 @@
-"""How many jobs ran at once, by the signs they left."""
+"""Counts concurrent jobs by the marks they wrote."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ RECORD = "echo $(date +%s.%N) + {w} >> signs; sleep 0.4; echo $(date +%s.%N) - {
 
 
 def signs(path: Path) -> list[tuple[float, str, str]]:
-    """When, ``+`` or ``-``, and the word of what a job recorded."""
+    """Time, ``+`` or ``-``, and word of a job's mark."""
     lines = (line.split(" ", 2) for line in path.read_text("utf-8").splitlines())
     return sorted((float(when), sign, word) for when, sign, word in lines)
 

@@ -1,4 +1,4 @@
-"""Schedulers that tests of a session share."""
+"""Schedulers that the tests of a session share."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from longshore.engine.rundir.liveness import end_engine_here
 
 @pytest.fixture(scope="session")
 def slurm_without_accounting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlurmPool]:
-    """Slurm with nothing that remembers: no sacct, no QOS."""
+    """Slurm without accounting: no sacct, no QOS."""
     with slurm(tmp_path_factory.mktemp("slurm"), accounting=False) as pool:
         yield pool
 
@@ -32,14 +32,14 @@ def slurm_with_accounting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 @pytest.fixture(scope="session")
 def condor_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CondorPool]:
-    """A pool of HTCondor's."""
+    """An HTCondor pool."""
     with condor(tmp_path_factory.mktemp("condor")) as pool:
         yield pool
 
 
 @pytest.fixture
 def condor_pool(condor_session: CondorPool, monkeypatch: pytest.MonkeyPatch) -> CondorPool:
-    """A pool of HTCondor's that this process and those it starts find."""
+    """An HTCondor pool in the environment of this process and its children."""
     monkeypatch.setenv("CONDOR_CONFIG", str(condor_session.config))
     monkeypatch.setenv("PATH", condor_session.path)
     return condor_session
@@ -47,7 +47,7 @@ def condor_pool(condor_session: CondorPool, monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.fixture
 def condor_site(condor_pool: CondorPool, cli: Cli, tmp_path: Path) -> Iterator[CondorSite]:
-    """A user's command line where a pool is."""
+    """A user's command line beside an HTCondor pool."""
     yield CondorSite(cli=cli, pool=condor_pool, folder=tmp_path)
     # What a test left, because it failed or because that was its point, must not be in the way of the next.
     condor_pool.run("condor_rm", "-all", check=False)

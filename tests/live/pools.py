@@ -1,4 +1,4 @@
-"""Starts real schedulers on loopback for tests, and stops them again."""
+"""Starts and stops real schedulers on loopback for tests."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ HERE = Path(__file__).resolve().parent
 _PROGRAMS = {"slurm": ("slurmctld", "slurmd", "sbatch", "munged"), "slurmdbd": ("slurmdbd", "mariadbd", "sacct")}
 _UP_S = 150.0
 _TRIES = 3
-"""Ports that are free when they are looked at may be taken when a daemon wants them."""
+"""Attempts to start a pool: a free port may be taken before a daemon binds it."""
 _PORTS = 20
 _SHOWN = 5
-"""Lines of each log in the message that nothing came up."""
+"""Lines of each log in the error of a pool that did not start."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SlurmPool:
-    """A cluster that runs.
+    """A running cluster.
 
     Attributes
     ----------
@@ -47,15 +47,15 @@ class SlurmPool:
 
     @property
     def env(self) -> dict[str, str]:
-        """The environment in which Slurm's programs find it."""
+        """Return the environment in which Slurm's programs find the cluster."""
         return {**os.environ, "SLURM_CONF": str(self.conf)}
 
     def run(self, *words: str, check: bool = True) -> str:
-        """Run one of Slurm's programs, and return what it printed."""
+        """Run a Slurm program and return its output."""
         return subprocess.run(words, env=self.env, capture_output=True, text=True, check=check, timeout=60).stdout
 
     def pid(self, daemon: str) -> int:
-        """Number of a daemon's process."""
+        """Return a daemon's process id."""
         return int((self.root / "run" / f"{daemon}.pid").read_text("ascii"))
 
 
@@ -77,7 +77,7 @@ def _found(name: str) -> str | None:
 
 @contextmanager
 def slurm(root: Path, *, accounting: bool) -> Iterator[SlurmPool]:
-    """A cluster of four nodes with four processors each, as long as the block lasts."""
+    """Run a cluster of four nodes with four processors each for the block."""
     need("slurm")
     if accounting:
         need("slurmdbd")
@@ -103,7 +103,7 @@ def slurm(root: Path, *, accounting: bool) -> Iterator[SlurmPool]:
 
 
 def _begin(env: Mapping[str, str]) -> str:
-    """Start a cluster; return what was said where it does not start."""
+    """Start a cluster; return the error output if it does not start."""
     up = subprocess.run([HERE / "slurm-up"], env=env, check=False, timeout=_UP_S, text=True, capture_output=True)
     return f"status {up.returncode}: {up.stderr.strip()}" if up.returncode else ""
 
@@ -113,7 +113,7 @@ def _end(env: Mapping[str, str]) -> None:
 
 
 def _last_words(logs: Path) -> str:
-    """The last lines of each daemon's log."""
+    """Return the last lines of each daemon's log."""
     found = []
     for path in sorted(logs.glob("*")):
         lines = path.read_text("utf-8", "replace").splitlines()[-_SHOWN:]
@@ -122,7 +122,7 @@ def _last_words(logs: Path) -> str:
 
 
 def _free_ports(number: int, *, behind: int = 0) -> int:
-    """The first of so many ports of loopback in a row that nobody listens on, or the next such ones behind them."""
+    """Return the first of ``number`` consecutive free ports on loopback."""
     # Workers that run at once look in ranges of their own: a port that is free now is soon taken.
     worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
     first = 20_000 + 500 * (worker % 20)

@@ -1,4 +1,4 @@
-"""What end-to-end tests on a real scheduler share: a site, runs of a few tasks, and waiting for what comes to be."""
+"""Helpers of end-to-end tests on real schedulers: a site, small runs, and waits."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from longshore.contract.context import RunPaths
 from longshore.world.runs.run_directory import read_card
 
 PATIENCE_S = 120.0
-"""How long anything may take on a machine that is slow and busy."""
+"""Time limit in seconds of any wait on a slow machine."""
 
 ENDS = frozenset({"SUCCEEDED", "FAILED", "DELETED"})
 CHAIN: Tasks = {"a": ("A", []), "b": ("B", ["a"]), "c": ("C", ["b"]), "d": ("D", [])}
 WORKFLOWS = Path(__file__).resolve().parents[1] / "data" / "wfinstances"
-"""Real workflows, as WfCommons publishes them."""
+"""Real workflows published by WfCommons."""
 
 
 def until(is_so: Callable[[], Any], what: str, *, patience_s: float = PATIENCE_S) -> Any:
-    """Wait for a condition, and return what it gave."""
+    """Wait until a condition holds and return its value."""
     deadline = time.monotonic() + patience_s
     while not (found := is_so()):
         assert time.monotonic() < deadline, f"{what} did not come to be within {patience_s:.0f} s"
@@ -36,7 +36,7 @@ def until(is_so: Callable[[], Any], what: str, *, patience_s: float = PATIENCE_S
 
 @dataclass(frozen=True, kw_only=True)
 class LiveSite:
-    """The command line of a user who has a real scheduler.
+    """A user's command line beside a real scheduler.
 
     Attributes
     ----------
@@ -45,7 +45,7 @@ class LiveSite:
     """
 
     head: ClassVar[str]
-    """The YAML that chooses this site."""
+    """Return the YAML that selects this site."""
 
     cli: Cli
     folder: Path
@@ -65,13 +65,13 @@ class LiveSite:
         return self.cli("submit", self.write(text, tasks, name=name), "--json", *words, timeout=300, **more)
 
     def begin(self, text: str, tasks: Tasks = ONE, *, name: str = "run", **more: Any) -> Path:
-        """Submit a run, which goes on, and return its directory."""
+        """Submit a run without waiting and return its directory."""
         ran = self.submit(text, tasks, wait=False, name=name, **more)
         assert ran.returncode == 0, ran.stderr
         return Path(ran.json["submit_dir"])
 
     def replay(self, name: str) -> Path:
-        """Run one of the real workflows of the tests' data to its end, and return its directory."""
+        """Run a real workflow of the test data to its end and return its directory."""
         path = self.folder / "run.yaml"
         path.write_text(
             f"{self.head}wfformat: {WORKFLOWS / name}.json\nreplay: {{timeScale: 0, outputScale: 0.000001}}\n"
@@ -83,18 +83,18 @@ class LiveSite:
         return Path(ran.json["submit_dir"])
 
     def report(self, run: Path | str) -> dict[str, Any]:
-        """What is reported of a run."""
+        """Return the report of a run."""
         ran = self.cli("report", run, "--json")
         assert ran.returncode == 0, ran.stderr
         found: dict[str, Any] = ran.json["runs"][0]
         return found
 
     def counts(self, run: Path | str) -> dict[str, int]:
-        """Numbers of jobs per state, of those states in which there are any."""
+        """Return the job counts of all states with jobs."""
         return {state: number for state, number in self.report(run)["counts"].items() if number}
 
     def ended(self, run: Path | str) -> dict[str, Any]:
-        """What is reported of a run once it is over."""
+        """Wait for the end of a run and return its report."""
 
         def over() -> dict[str, Any] | None:
             found = self.report(run)
@@ -104,20 +104,20 @@ class LiveSite:
         return report
 
     def attempts(self, run: Path | str, job: str) -> list[dict[str, Any]]:
-        """The attempts of a job."""
+        """Return the attempts of a job."""
         ran = self.cli("explain", run, job, "--json")
         assert ran.returncode == 0, ran.stderr
         found: list[dict[str, Any]] = ran.json["attempts"]
         return found
 
     def memory_mb(self, attempt: Mapping[str, Any]) -> int:
-        """The memory that an attempt was given, as far as its scheduler tells."""
+        """Return an attempt's granted memory as its scheduler reports it."""
         return int(attempt["request"]["memory_b"]) >> 20
 
 
 @dataclass(frozen=True, kw_only=True)
 class SlurmSite(LiveSite):
-    """A site of a user's that is a cluster.
+    """A user's site on a cluster.
 
     Attributes
     ----------
@@ -131,23 +131,23 @@ class SlurmSite(LiveSite):
     profile: Path
 
     def describe(self, text: str = "", slurm: str = "", *, poll: str = "pollInterval: 0.5") -> None:
-        """Write the profile: more keys of the site, and of its map ``slurm``."""
+        """Write the profile with additional keys of the site and of its map ``slurm``."""
         keys = "".join(f"  {line}\n" for line in (f'config: "{self.pool.conf}"', poll, *slurm.splitlines()) if line)
         self.profile.parent.mkdir(parents=True, exist_ok=True)
         self.profile.write_text(f"title: A cluster\nservice: slurm\n{text}slurm:\n{keys}", "utf-8")
 
     def queue(self, *words: str) -> list[str]:
-        """Names of the jobs of a run that Slurm still has, a line per task."""
+        """Return the names of a run's jobs in Slurm's queue, one line per task."""
         lines = self.pool.run("squeue", "--noheader", "--array", "--format=%j", *words).splitlines()
         return [line.strip() for line in lines]
 
 
 def run_token(run: Path) -> str:
-    """Return the run token, with which the names of the jobs begin."""
+    """Return the run token, the prefix of job names."""
     return read_card(RunPaths(run)).run_token
 
 
 def many(number: int, label: str = "A") -> Tasks:
-    """So many tasks that do not wait for each other."""
+    """Return ``number`` independent tasks."""
     tasks: Mapping[str, tuple[str, list[str]]] = {f"t{index}": (label, []) for index in range(number)}
     return tasks

@@ -1,4 +1,4 @@
-"""Whoever is killed while a run is handed over, and when: said again, nothing is lost and nothing runs twice."""
+"""A kill at any moment of hand-over: submitted again, no job is lost and none runs twice."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ COMMAND = "echo {jobName} >> ${PWD}/notes"
 
 
 def notes(folder: Path) -> list[str]:
-    """What jobs of the run wrote."""
+    """Return the output of the run's jobs."""
     path = folder / "notes"
     return sorted(path.read_text("utf-8").split()) if path.exists() else []
 
@@ -137,7 +137,7 @@ def test_a_restart_of_htcondors(condor_site: CondorSite, monkeypatch: pytest.Mon
 
 
 def native(folder: Path, pool: SlurmPool) -> Path:
-    """A run that goes to Slurm as a whole."""
+    """A run in Slurm's native mode."""
     (folder / "dies.py").write_text(SLURM, "utf-8")
     graph = {"a": ("A", []), "b": ("B", ["a"])}
     (folder / "graph.json").write_text(json.dumps(wfformat(graph)), "utf-8")

@@ -1,4 +1,4 @@
-"""Runs on every real scheduler there is, through the command line: success, failure, restart and what is recorded."""
+"""Runs on every real scheduler through the command line: success, failure, restart and records."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FAILS = "pipetask: {B: {runQuantumCommand: 'echo the disk of the moon is missing
 
 @pytest.fixture(params=["bare_site", "kept_site", "condor_site"])
 def site(request: pytest.FixtureRequest) -> LiveSite:
-    """A user's site, in turn on every scheduler."""
+    """A user's site on each scheduler in turn."""
     found: LiveSite = request.getfixturevalue(request.param)
     return found
 

@@ -1,4 +1,4 @@
-"""What tests with LSST's packages need: the packages themselves, or a skip that says so."""
+"""Skips or requires the tests that need LSST's packages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ REQUIRED = os.environ.get("LONGSHORE_LSST", "auto") == "required"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests of this folder, and skip them where the packages are missing, unless they are required."""
+    """Mark this folder's tests; skip them where the packages are missing, unless they are required."""
     missing = not REQUIRED and not _installed()
     for item in items:
         if Path(__file__).parent in item.path.parents:

@@ -1,4 +1,4 @@
-"""A small repository of LSST's, the runs that are documented, and the command line that begins them."""
+"""A small Butler repository, the documented runs, and the command line that starts them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PAGE = (Path(__file__).resolve().parents[2] / "doc" / "how-to" / "run-lsst-pipel
 COMMON = PAGE.split("```yaml\n")[1].split("```")[0]
 CLUSTERS = PAGE.split("```yaml\n")[2].split("```")[0]
 SUBMIT, PREPARE = (fence.split("```")[0] for fence in PAGE.split("```sh\n")[1:])
-"""Files and commands are those of the documentation, so that these are true."""
+"""Files and commands come from the documentation, so that the tests check it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +36,7 @@ class Demo:
         return self.cli(*args, cwd=self.folder, env=self.env, timeout=END_S)
 
     def typed(self, commands: str) -> subprocess.CompletedProcess[str]:
-        """What becomes of commands that are typed into a shell."""
+        """Run commands in a shell and return the result."""
         program = self.folder / "bin" / "longshore"
         program.parent.mkdir(exist_ok=True)
         program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m longshore "$@"\n', "utf-8")
@@ -54,14 +54,14 @@ class Demo:
         return done
 
     def submitted(self, text: str, *args: str) -> Any:
-        """What `submit --wait --json` says of a run of this configuration."""
+        """Return the document of `submit --wait --json` for a configuration."""
         (self.folder / "run.yaml").write_text(COMMON + text, "utf-8")
         ran = self("submit", "run.yaml", "--wait", "--json", *args)
         assert ran.stdout, ran.stderr
         return ran.json
 
     def datasets(self, name: str, collection: str) -> list[Any]:
-        """The content of all datasets of a type in a collection."""
+        """Return the content of all datasets of a type in a collection."""
         code = (
             "import json, sys\n"
             "from lsst.daf.butler import Butler\n"

@@ -1,4 +1,4 @@
-"""What becomes of a quantum graph that is given: which file jobs read, and what their commands name."""
+"""A given quantum graph: the file that jobs read, and the paths in their commands."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ runQuantumCommand: "env echo {fileDistributionEndPoint}{qgraphFile} {qgraphNodeI
 
 
 def prepared(cli: Cli, folder: Path, more: str = "") -> tuple[list[dict[str, Any]], str]:
-    """The lines of the workflow, and what was noted."""
+    """Return the workflow's lines and the notes."""
     shutil.copy(GRAPH, folder)
     (folder / "run.yaml").write_text(RUN + more, "utf-8")
     ran = cli("prepare", "run.yaml")

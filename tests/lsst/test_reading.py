@@ -1,4 +1,4 @@
-"""Quantum graphs are read by LSST's packages as they are, and what is none is refused in a sentence of its own."""
+"""LSST's packages read quantum graphs; other files are refused with a message each."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
 
 
 def changed(path: Path, name: str, change: Callable[[Any], Any]) -> Path:
-    """A copy of the graph with one of its blocks of JSON changed, or left out."""
+    """Copy the graph with one JSON block changed or left out."""
     import zstandard
 
     with zipfile.ZipFile(GRAPH) as archive, zipfile.ZipFile(path, "w") as copy:

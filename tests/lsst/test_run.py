@@ -1,4 +1,4 @@
-"""Real runs of LSST's from end to end: a repository, a pipeline, its graph, init job, quanta, final job, datasets."""
+"""Real LSST runs end to end: repository, pipeline, graph, init job, quanta, final job, datasets."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def demo(tmp_path: Path, cli: Cli) -> Demo:
 
 
 def ended(demo: Demo, run: str) -> Any:
-    """The status of a run once it is over."""
+    """Wait for the end of a run and return its status."""
     latest = time.monotonic() + END_S
     while time.monotonic() < latest:
         status = demo("status", run, "--json").json

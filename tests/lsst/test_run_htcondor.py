@@ -1,4 +1,4 @@
-"""A real run of LSST's on a real pool: init job, quanta in clusters and the final job, down to the datasets."""
+"""A real LSST run on a real pool: init job, clusters of quanta, final job, datasets."""
 
 from __future__ import annotations
 

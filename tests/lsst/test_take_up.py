@@ -1,4 +1,4 @@
-"""A run of a quantum graph that was prepared is handed over later, with the graph that it was prepared with."""
+"""A prepared run of a quantum graph is submitted later with the graph it was prepared with."""
 
 from __future__ import annotations
 
