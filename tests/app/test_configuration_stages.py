@@ -46,7 +46,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def resolve_at(site: str) -> ResolvedRun:
-    return resolve_run(Path("run.yaml"), Overrides({"computeSite": site}), now=0.0, tell=ProgressNotes())
+    return resolve_run(Path("run.yaml"), Overrides({"computeSite": site}), now=0.0, progress=ProgressNotes())
 
 
 def counted(load: Callable[[], object]) -> tuple[Counter[str], Counter[str]]:

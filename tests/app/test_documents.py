@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longshore.app.configure.lint import Linted
-from longshore.app.configure.site_list import Listed, Shown
+from longshore.app.configure.lint import LintResult
+from longshore.app.configure.site_list import KnownSite, SiteDescription
 from longshore.app.control.restart import RestartPlan
 from longshore.app.documents.configuration import config_show_document, explain_document, lint_document
 from longshore.app.documents.document import to_json
@@ -349,7 +349,7 @@ def test_every_explanation_is_what_its_schema_says(explained: Explained, key: st
 )
 def test_every_lint_is_what_its_schema_says(findings: list[Finding], text: str, ok: bool) -> None:
     sources = {finding.origin.file: text for finding in findings}
-    document = check("lint", lint_document(Linted(findings=tuple(findings), sources=sources), ok=ok))
+    document = check("lint", lint_document(LintResult(findings=tuple(findings), sources=sources), ok=ok))
     assert document["errors"] + document["warnings"] + document["notes"] == len(findings)
     assert all(
         shown["source"] is None for shown, each in zip(document["findings"], findings, strict=True) if each.hidden
@@ -358,7 +358,7 @@ def test_every_lint_is_what_its_schema_says(findings: list[Finding], text: str, 
 
 @given(
     st.builds(
-        Listed,
+        KnownSite,
         name=odd_text,
         service=st.none() | odd_text,
         title=odd_text,
@@ -368,10 +368,10 @@ def test_every_lint_is_what_its_schema_says(findings: list[Finding], text: str, 
     ),
     st.dictionaries(odd_text, st.integers() | odd_text, max_size=3),
 )
-def test_every_site_is_what_its_schema_says(listed: Listed, said: dict[str, Any]) -> None:
+def test_every_site_is_what_its_schema_says(listed: KnownSite, said: dict[str, Any]) -> None:
     check("sites", sites_document([listed, listed], as_of=NOON))
     places: dict[tuple[str, ...], tuple[Any, Origin]] = {(key,): (value, listed.origin) for key, value in said.items()}
-    shown = Shown(listed=listed, chain=(listed.name,), values=said, origins=places)
+    shown = SiteDescription(listed=listed, chain=(listed.name,), values=said, origins=places)
     check("site_profile", site_profile_document(shown, as_of=NOON))
 
 

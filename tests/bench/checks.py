@@ -66,7 +66,7 @@ def build_workflow(number: int, folder: Path, *, well: bool) -> Workflow:
 
 def measure(number: int, folder: Path, *, well: bool) -> tuple[float, int]:
     """Return seconds of the checks and the number of lines they report."""
-    begun = resolve_run(Path("run.yaml"), now=0.0, tell=_Quiet())
+    begun = resolve_run(Path("run.yaml"), now=0.0, progress=_Quiet())
     jobs = build_workflow(number, folder, well=well)
     lines = 0
     began = time.process_time()

@@ -102,7 +102,7 @@ def measure(name: str, *, wall: bool) -> Figures:
     """Measure from the file in the current directory to the run directory."""
     Path("run.yaml").write_text(YAML.format(name=name), "utf-8")
     clock: Callable[[], float] = time.perf_counter if wall else time.process_time
-    run = resolve_run(Path("run.yaml"), now=0.0, tell=_Quiet(), run_id="bench")
+    run = resolve_run(Path("run.yaml"), now=0.0, progress=_Quiet(), run_id="bench")
     times = [clock()]
     acquired = acquire_run(run, _Quiet())
     times.append(clock())

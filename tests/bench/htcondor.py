@@ -58,7 +58,7 @@ def measure_longshore(quanta: int) -> Figures:
     """Render a workflow and write it."""
     record = generate_graph(quanta)
     Path("run.yaml").write_text(YAML, "utf-8")
-    resolved = resolve_run(Path("run.yaml"), now=0.0, tell=_Quiet())
+    resolved = resolve_run(Path("run.yaml"), now=0.0, progress=_Quiet())
     named = f"<FILE:{RUN_GRAPH}>"
     graph = task_graph(record, name="bench", file=File(name=RUN_GRAPH, path="graph.qg"), origin=Origin("graph.qg"))
     del record

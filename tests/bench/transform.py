@@ -126,7 +126,7 @@ def _ordering(record: QuantumGraphRecord, implementation: str) -> str:
 def measure_longshore(record: QuantumGraphRecord, implementation: str) -> Figures:
     """Measure Longshore's clustering and transform, checks included."""
     Path("run.yaml").write_text(YAML + _ordering(record, implementation), "utf-8")
-    run = resolve_run(Path("run.yaml"), now=0.0, tell=_Quiet())
+    run = resolve_run(Path("run.yaml"), now=0.0, progress=_Quiet())
     named = f"<FILE:{RUN_GRAPH}>"
     graph = task_graph(record, name="bench", file=File(name=RUN_GRAPH, path="graph.qg"), origin=Origin("graph.qg"))
     payload = AcquiredPayload(graph=graph, values={"qgraphFile": named, RUN_GRAPH: named})

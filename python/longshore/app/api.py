@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from longshore.app.configure.configuration import Configuration
     from longshore.app.configure.layers import Overrides
-    from longshore.app.configure.lint import Linted
-    from longshore.app.configure.site_list import Listed, Shown
+    from longshore.app.configure.lint import LintResult
+    from longshore.app.configure.site_list import KnownSite, SiteDescription
     from longshore.app.control.restart import RestartPlan
     from longshore.app.control.resume import Resumed
     from longshore.app.inspect.explain_job import Explained
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from longshore.app.inspect.registry import Adopted, Forgotten
     from longshore.app.inspect.run_list import RunList, RunQuery
     from longshore.app.inspect.show_job import ShownJob
-    from longshore.app.progress import Teller
+    from longshore.app.progress import Progress
     from longshore.app.report.report import ReportBuilder
     from longshore.app.runs.event_log import RunEvents
     from longshore.app.runs.open_run import OpenRun
@@ -43,7 +43,7 @@ _CANCEL_WAIT_S = 60.0
 """How long a cancelled run is watched by default."""
 
 
-def submit(path: Path, overrides: Overrides | None = None, *, force: bool = False, tell: Teller) -> SubmittedRun:
+def submit(path: Path, overrides: Overrides | None = None, *, force: bool = False, progress: Progress) -> SubmittedRun:
     """Prepare the run that a file describes and hand it to a workload manager, or hand over a prepared run.
 
     Parameters
@@ -75,7 +75,7 @@ def submit(path: Path, overrides: Overrides | None = None, *, force: bool = Fals
 
     # `os.path`, unlike `Path`, has an answer for names that are too long or may not be looked at.
     if os.path.isdir(path):  # noqa: PTH112
-        from longshore.app.submit.submit_prepared import take_up
+        from longshore.app.submit.submit_prepared import submit_prepared
 
         if overrides:
             keys = [*overrides.options, *(pair.partition("=")[0] for pair in overrides.sets)]
@@ -84,15 +84,15 @@ def submit(path: Path, overrides: Overrides | None = None, *, force: bool = Fals
                 f"'{path}' is prepared already, and {named} would have no effect",
                 hint="Prepare the run again with these options, or leave them out.",
             )
-        return take_up(path, force=force, tell=tell)
+        return submit_prepared(path, force=force, progress=progress)
     from longshore.app.submit import submit as implementation
 
     if force:
         raise UsageError("'--force' is for a directory that was prepared", hint="Leave it out.")
-    return implementation.submit(path, _given(overrides), tell=tell)
+    return implementation.submit(path, _given(overrides), progress=progress)
 
 
-def submit_script(path: Path, overrides: Overrides | None = None, *, tell: Teller) -> SubmittedRun:
+def submit_script(path: Path, overrides: Overrides | None = None, *, progress: Progress) -> SubmittedRun:
     """Run one script as a job: the section ``customJob`` of a configuration.
 
     Parameters
@@ -112,10 +112,10 @@ def submit_script(path: Path, overrides: Overrides | None = None, *, tell: Telle
     """
     from longshore.app.submit import submitcmd
 
-    return submitcmd.submit_script(path, _given(overrides), tell=tell)
+    return submitcmd.submit_script(path, _given(overrides), progress=progress)
 
 
-def prepare_script(path: Path, overrides: Overrides | None = None, *, tell: Teller) -> PreparedRun:
+def prepare_script(path: Path, overrides: Overrides | None = None, *, progress: Progress) -> PreparedRun:
     """Write the run directory of one script, and stop.
 
     Parameters
@@ -135,11 +135,11 @@ def prepare_script(path: Path, overrides: Overrides | None = None, *, tell: Tell
     """
     from longshore.app.submit import submitcmd
 
-    return submitcmd.prepare_script(path, _given(overrides), tell=tell)
+    return submitcmd.prepare_script(path, _given(overrides), progress=progress)
 
 
 def run_stages(
-    path: Path, last: str, overrides: Overrides | None = None, *, save_graph: Path | None = None, tell: Teller
+    path: Path, last: str, overrides: Overrides | None = None, *, save_graph: Path | None = None, progress: Progress
 ) -> tuple[list[StageResult], Path | None]:
     """Go through the stages of a run and stop before it is handed over.
 
@@ -165,7 +165,7 @@ def run_stages(
     from longshore.app.submit import stage_results
     from longshore.app.submit.pipeline import Stage
 
-    return stage_results.run_stages(path, Stage(last), _given(overrides), save_graph=save_graph, tell=tell)
+    return stage_results.run_stages(path, Stage(last), _given(overrides), save_graph=save_graph, progress=progress)
 
 
 def wait(run: OpenRun, show: Callable[[RunReport], None]) -> RunReport:
@@ -668,7 +668,7 @@ def draw_run(reference: str, *, job: str | None = None, depth: int = 1) -> Pictu
     return draw.draw_run(reference, job=job, depth=depth)
 
 
-def draw_configuration(path: Path, overrides: Overrides | None = None, *, tell: Teller) -> Picture:
+def draw_configuration(path: Path, overrides: Overrides | None = None, *, progress: Progress) -> Picture:
     """Draw the labels of the jobs that a configuration would make.
 
     Parameters
@@ -683,7 +683,7 @@ def draw_configuration(path: Path, overrides: Overrides | None = None, *, tell: 
     """
     from longshore.app.inspect import draw
 
-    return draw.draw_configuration(path, _given(overrides), tell=tell)
+    return draw.draw_configuration(path, _given(overrides), progress=progress)
 
 
 def cancel(
@@ -962,7 +962,7 @@ def explain_values(
     return implementation(configuration, keys, current=current or {}, given=given)
 
 
-def lint(path: Path, overrides: Overrides | None = None) -> Linted:
+def lint(path: Path, overrides: Overrides | None = None) -> LintResult:
     """Find everything that is wrong with a configuration, or likely to be.
 
     Parameters
@@ -1002,13 +1002,13 @@ def write_starter(kind: str, folder: Path) -> tuple[list[Path], str]:
     FilesError
         A file exists already or cannot be written.
     """
-    from longshore.app.configure.init import NEXT, write_start
+    from longshore.app.configure.init import NEXT_COMMANDS, write_starter_files
 
-    written = write_start(kind, folder)
-    return written, NEXT[kind].format(path=written[0])
+    written = write_starter_files(kind, folder)
+    return written, NEXT_COMMANDS[kind].format(path=written[0])
 
 
-def sites(site_path: Sequence[str] = ()) -> list[Listed]:
+def sites(site_path: Sequence[str] = ()) -> list[KnownSite]:
     """List all sites, in the order of their names.
 
     Parameters
@@ -1028,7 +1028,7 @@ def sites(site_path: Sequence[str] = ()) -> list[Listed]:
     return list_sites(site_path)
 
 
-def site(name: str, site_path: Sequence[str] = ()) -> Shown:
+def site(name: str, site_path: Sequence[str] = ()) -> SiteDescription:
     """Return a site with all it inherits.
 
     Parameters

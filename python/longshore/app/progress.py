@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 
-class Teller(Protocol):
+class Progress(Protocol):
     """Receives notes and progress messages."""
 
     def note(self, text: str) -> None:
@@ -17,17 +17,17 @@ class Teller(Protocol):
 
 
 @dataclass
-class Keeping:
+class RecordingProgress:
     """Forwards messages and records the notes."""
 
-    tell: Teller
+    progress: Progress
     notes: list[str] = field(default_factory=list)
 
     def note(self, text: str) -> None:
         """Forward a note and record it."""
         self.notes.append(text)
-        self.tell.note(text)
+        self.progress.note(text)
 
     def stage(self, text: str) -> None:
         """Forward the start of a stage."""
-        self.tell.stage(text)
+        self.progress.stage(text)

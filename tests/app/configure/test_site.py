@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from longshore.app.configure.resolved_run import resolve_run
-from longshore.app.plan.profiles import Profiles
-from longshore.app.progress import Keeping
+from longshore.app.plan.profiles import ProfileCompiler
+from longshore.app.progress import RecordingProgress
 from longshore.contract.context import Context
 from longshore.errors import ConfigError
 from longshore.origin import Origin
@@ -68,11 +68,11 @@ def write(name: str, text: str) -> None:
     Path("sites", f"{name}.yaml").write_text(dedent(text), "utf-8")
 
 
-def begun(text: str) -> tuple[Context, Profiles, Keeping]:
+def begun(text: str) -> tuple[Context, ProfileCompiler, RecordingProgress]:
     Path("run.yaml").write_text(f"sitePath: sites\n{text}", "utf-8")
-    tell = Keeping(Silent())
-    run = resolve_run(Path("run.yaml"), now=0.0, tell=tell)
-    return run.context, Profiles(run), tell
+    progress = RecordingProgress(Silent())
+    run = resolve_run(Path("run.yaml"), now=0.0, progress=progress)
+    return run.context, ProfileCompiler(run), progress
 
 
 def test_all_that_is_said_is_carried() -> None:
@@ -104,14 +104,14 @@ def test_a_user_says_otherwise_and_a_map_is_merged() -> None:
         local: {of: {a: map}}
         site: {all: {qos: fast, local: {more: 1}, limits: {running: 2, queued: 99}}}
     """
-    ctx, profiles, tell = begun(dedent(text))
+    ctx, profiles, progress = begun(dedent(text))
     assert ctx.site.settings["modules"] == ["clang"]
     assert ctx.site.settings["qos"] == "fast"
     assert ctx.site.settings["local"] == {"of": {"the": "service", "a": "map"}, "text": "{stays}", "more": 1}
     assert ctx.settings["executor"]["limits"]["max_active"] == 2
     assert ctx.settings["executor"]["limits"]["max_waiting"] == 8
     assert profiles.of("A").settings.attributes["accountingGroup"] == "mine"
-    (note,) = [note for note in tell.notes if "limits" in note]
+    (note,) = [note for note in progress.notes if "limits" in note]
     assert "'limits.queued' is 99" in note
     assert "above the 8 of the site 'all'" in note
 

@@ -11,7 +11,7 @@ from tests.app.progress_notes import ProgressNotes
 
 from longshore.app.configure.resolved_run import ResolvedRun, resolve_run
 from longshore.app.plan.checks import check, check_commands
-from longshore.app.plan.profiles import Profiles
+from longshore.app.plan.profiles import ProfileCompiler
 from longshore.app.submit.pipeline import Stage
 from longshore.app.submit.stage_results import run_stages
 from longshore.errors import FilesError, LongshoreError, PreparationError
@@ -34,7 +34,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def begun(folder: Path, text: str = "runQuantumCommand: 'true'\n") -> ResolvedRun:
     (folder / "run.yaml").write_text(text, "utf-8")
-    return resolve_run(Path("run.yaml"), now=0.0, tell=ProgressNotes())
+    return resolve_run(Path("run.yaml"), now=0.0, progress=ProgressNotes())
 
 
 def job(name: str, *, reads: tuple[str, ...] = (), writes: tuple[str, ...] = ()) -> Job:
@@ -112,7 +112,7 @@ runQuantumCommand: 'true'
     (folder / "graph.json").write_text(json.dumps(graph), "utf-8")
     told = ProgressNotes()
     with pytest.raises(PreparationError) as caught:
-        run_stages(Path("run.yaml"), Stage.PREPARE, tell=told)
+        run_stages(Path("run.yaml"), Stage.PREPARE, progress=told)
     error = caught.value
     found = [(str(each.origin), each.code, each.label, each.jobs) for each in error.faults]
     assert found == [
@@ -131,7 +131,7 @@ runQuantumCommand: 'true'
 def test_a_command_of_a_pipeline_has_its_place(folder: Path) -> None:
     begun(folder, "pipeline:\n  tasks:\n    a: {command: nosuch x}\n    b: {command: ./gone}\n")
     with pytest.raises(FilesError) as caught:
-        run_stages(Path("run.yaml"), Stage.PREPARE, tell=ProgressNotes())
+        run_stages(Path("run.yaml"), Stage.PREPARE, progress=ProgressNotes())
     assert [str(each.origin) for each in caught.value.faults] == ["run.yaml:3:18", "run.yaml:4:18"]
     assert "Correct 'command', or begin it with 'sh -c'" in caught.value.faults[0].hint
 
@@ -146,7 +146,7 @@ def test_labels_without_a_command_are_told_all_at_once(folder: Path) -> None:
     kinds = [("a", None), ("b", None), ("c", None), ("b", None), ("d", "run d"), ("b", None)]
     graph = clustered(*(Task(name=f"{label}{n}", label=label, command=how) for n, (label, how) in enumerate(kinds)))
     with pytest.raises(PreparationError) as caught:
-        check_commands(graph, Profiles(run).of_clusters(graph, {}), ProgressNotes())
+        check_commands(graph, ProfileCompiler(run).of_clusters(graph, {}), ProgressNotes())
     assert [(each.message, each.jobs) for each in caught.value.faults] == [
         ("task 'a0' has no command", 1),
         ("task 'b1' has no command (nor do 2 more of the label 'b')", 3),
@@ -157,7 +157,7 @@ def test_labels_without_a_command_are_told_all_at_once(folder: Path) -> None:
 def test_tasks_that_bring_their_commands_need_no_other(folder: Path) -> None:
     graph = clustered(Task(name="a1", label="a", command="run a"))
     told = ProgressNotes()
-    check_commands(graph, Profiles(begun(folder, "payload: {payloadName: w}\n")).of_clusters(graph, {}), told)
+    check_commands(graph, ProfileCompiler(begun(folder, "payload: {payloadName: w}\n")).of_clusters(graph, {}), told)
     assert not told.notes
 
 
@@ -168,7 +168,7 @@ def test_what_is_missing_here_may_be_there_where_jobs_run(folder: Path) -> None:
     graph = {"name": "w", "schemaVersion": "1.5", "workflow": {"specification": {"tasks": tasks}}}
     (folder / "graph.json").write_text(json.dumps(graph), "utf-8")
     told = ProgressNotes()
-    run_stages(Path("run.yaml"), Stage.PREPARE, tell=told)
+    run_stages(Path("run.yaml"), Stage.PREPARE, progress=told)
     said = [note for note in told.notes if "no-such-program" in note]
     assert len(said) == 1
     assert "job 'a' runs 'no-such-program', which is not on the PATH, as seen from this host" in said[0]

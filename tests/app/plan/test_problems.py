@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.app.progress_notes import ProgressNotes
 
-from longshore.app.plan.problems import MOST_ALIKE, gathered, refuse
+from longshore.app.plan.problems import MAX_LISTED, group_problems, raise_problems
 from longshore.contract.context import Problem
 from longshore.errors import FilesError, PreparationError, RequestError
 from longshore.model.tasks.dag import Dag
@@ -28,7 +28,7 @@ def test_a_problem_of_settings_is_one_of_all_jobs_that_share_them() -> None:
     problems = [
         Problem(message=f"job '{label}0' asks for 9 of 'cpus'", job=f"{label}0", key="requestCpus") for label in "abc"
     ]
-    assert [(each.message, each.label, each.jobs) for each in gathered(problems, jobs)] == [
+    assert [(each.message, each.label, each.jobs) for each in group_problems(problems, jobs)] == [
         ("job 'a0' asks for 9 of 'cpus' (and 999 more jobs of 'a')", "a", 1000),
         ("job 'b0' asks for 9 of 'cpus'", "b", 1),
         ("job 'c0' asks for 9 of 'cpus' (and 1 more job of 'c')", "c", 2),
@@ -37,25 +37,25 @@ def test_a_problem_of_settings_is_one_of_all_jobs_that_share_them() -> None:
 
 def test_what_differs_in_the_name_of_the_job_alone_is_one() -> None:
     problems = [Problem(message=f"job 'a{n}' runs 'x'", job=f"a{n}", jobs=1, code="files") for n in range(5)]
-    assert [each.message for each in gathered(problems, workflow(a=5))] == [
+    assert [each.message for each in group_problems(problems, workflow(a=5))] == [
         "job 'a0' runs 'x' (and 4 more jobs of 'a')"
     ]
 
 
 def test_of_many_that_differ_some_are_told_and_the_rest_counted() -> None:
     problems = [Problem(message=f"job 'a{n}' reads 'f{n}'", job=f"a{n}", jobs=1) for n in range(100_000)]
-    told = gathered(problems, workflow(a=100_000))
+    told = group_problems(problems, workflow(a=100_000))
     assert [each.message for each in told] == [
         "job 'a0' reads 'f0'",
         "job 'a1' reads 'f1'",
-        f"job 'a2' reads 'f2' (and {100_000 - MOST_ALIKE:,} more like it)",
+        f"job 'a2' reads 'f2' (and {100_000 - MAX_LISTED:,} more like it)",
     ]
     assert sum(each.jobs for each in told) == 100_000
 
 
 def test_what_is_about_no_job_stays_as_it_is() -> None:
     problems = [Problem(message="'x' is no site"), Problem(message="'y' is no site"), Problem(message="'x' is no site")]
-    assert [(each.message, each.jobs) for each in gathered(problems, workflow(a=1))] == [
+    assert [(each.message, each.jobs) for each in group_problems(problems, workflow(a=1))] == [
         ("'x' is no site", 0),
         ("'y' is no site", 0),
     ]
@@ -67,7 +67,7 @@ FILES = Problem(message="not there", code="files")
 
 def test_notes_are_told_and_nothing_is_refused() -> None:
     told = ProgressNotes()
-    refuse([Problem(message="by the way", fatal=False)], told)
+    raise_problems([Problem(message="by the way", fatal=False)], told)
     assert told.notes == ["by the way"]
 
 
@@ -82,7 +82,7 @@ def test_notes_are_told_and_nothing_is_refused() -> None:
 )
 def test_all_that_is_wrong_is_one_error(problems: list[Problem], kind: type[PreparationError], message: str) -> None:
     with pytest.raises(PreparationError) as caught:
-        refuse([*problems, Problem(message="by the way", fatal=False)], told := ProgressNotes())
+        raise_problems([*problems, Problem(message="by the way", fatal=False)], told := ProgressNotes())
     error = caught.value
     assert type(error) is kind
     assert (error.message, error.origin, error.hint) == (message, problems[0].origin, problems[0].hint)

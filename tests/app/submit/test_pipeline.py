@@ -11,9 +11,9 @@ from tests.app.progress_notes import ProgressNotes
 from longshore.app.acquire.sources import AcquiredRun
 from longshore.app.configure.resolved_run import ResolvedRun, resolve_run
 from longshore.app.plan.clustering import ClusteredRun
-from longshore.app.progress import Keeping
+from longshore.app.progress import RecordingProgress
 from longshore.app.submit.hand_over import PreparedRun
-from longshore.app.submit.pipeline import Stage, StageRecord, advance_run, reserved_id, telling_of_graph
+from longshore.app.submit.pipeline import Stage, StageRecord, advance_run, noting_kept_graph, reserved_id
 from longshore.app.submit.stage_results import run_stages
 from longshore.app.submit.transform import RunPlan
 from longshore.world.runs.registry import state_folder
@@ -37,31 +37,31 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def run() -> ResolvedRun:
-    return resolve_run(Path("run.yaml"), now=0.0, tell=ProgressNotes(), run_id="k00000")
+    return resolve_run(Path("run.yaml"), now=0.0, progress=ProgressNotes(), run_id="k00000")
 
 
 @pytest.mark.parametrize("wanted", RECORDS)
 def test_a_run_stops_at_the_wanted_record(run: ResolvedRun, wanted: type[StageRecord]) -> None:
     seen: list[StageRecord] = []
-    record = advance_run(run, wanted, Keeping(ProgressNotes()), lambda each, _: seen.append(each))  # type: ignore[type-var]
+    record = advance_run(run, wanted, RecordingProgress(ProgressNotes()), lambda each, _: seen.append(each))  # type: ignore[type-var]
     assert [type(each) for each in seen] == list(RECORDS[: RECORDS.index(wanted) + 1])
     assert record is seen[-1]
     assert run.paths.root.exists() is (wanted is PreparedRun)
 
 
 def test_a_run_goes_on_from_any_record(run: ResolvedRun) -> None:
-    keeping = Keeping(ProgressNotes())
-    clustered = advance_run(run, ClusteredRun, keeping)
-    plan = advance_run(clustered, RunPlan, keeping)
-    assert advance_run(plan, RunPlan, keeping) is plan
-    assert advance_run(plan, PreparedRun, keeping).card.expected == 3
+    progress = RecordingProgress(ProgressNotes())
+    clustered = advance_run(run, ClusteredRun, progress)
+    plan = advance_run(clustered, RunPlan, progress)
+    assert advance_run(plan, RunPlan, progress) is plan
+    assert advance_run(plan, PreparedRun, progress).card.expected == 3
     with pytest.raises(FrozenInstanceError):
         clustered.run = run  # type: ignore[misc]
 
 
 @pytest.mark.parametrize("last", [Stage.ACQUIRE, Stage.CLUSTER, Stage.TRANSFORM, Stage.PREPARE])
 def test_a_command_says_what_each_stage_made(last: Stage) -> None:
-    results, folder = run_stages(Path("run.yaml"), last, tell=ProgressNotes())
+    results, folder = run_stages(Path("run.yaml"), last, progress=ProgressNotes())
     assert [each.stage for each in results] == list(Stage)[: list(Stage).index(last) + 1]
     assert results[0].counts["tasks"] == 3
     assert results[-1].labels == {"a": 2, "b": 1}
@@ -71,12 +71,12 @@ def test_a_command_says_what_each_stage_made(last: Stage) -> None:
 
 def test_a_failure_tells_of_a_graph_that_stays(run: ResolvedRun) -> None:
     told = ProgressNotes()
-    acquired = advance_run(run, AcquiredRun, Keeping(told))
+    acquired = advance_run(run, AcquiredRun, RecordingProgress(told))
     made = replace(acquired, payload=replace(acquired.payload, made=("run.qg",)))
-    clustered = replace(advance_run(acquired, ClusteredRun, Keeping(told)), payload=made.payload)
-    plan = replace(advance_run(acquired, RunPlan, Keeping(told)), made=("run.qg",))
+    clustered = replace(advance_run(acquired, ClusteredRun, RecordingProgress(told)), payload=made.payload)
+    plan = replace(advance_run(acquired, RunPlan, RecordingProgress(told)), made=("run.qg",))
     for record in (acquired, made, clustered, plan):
-        with pytest.raises(KeyboardInterrupt), telling_of_graph(record, told):
+        with pytest.raises(KeyboardInterrupt), noting_kept_graph(record, told):
             raise KeyboardInterrupt
     assert told.notes == [told.notes[0]] * 3
     assert f"'--qgraph {run.paths.root}/run.qg'" in told.notes[0]

@@ -74,7 +74,7 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def submitted(path: Path, told: ProgressNotes, service: type, **options: Any) -> SubmittedRun:
     named: Mapping[str, str] = {"wmsServiceClass": f"{service.__module__}.{service.__qualname__}", **options}
-    return submit(path, Overrides(named), tell=told)
+    return submit(path, Overrides(named), progress=told)
 
 
 def test_a_run_that_was_taken(path: Path, told: ProgressNotes) -> None:

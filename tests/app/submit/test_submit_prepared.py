@@ -19,7 +19,7 @@ from longshore.app.submit import fingerprint
 from longshore.app.submit.pipeline import Stage
 from longshore.app.submit.stage_results import run_stages
 from longshore.app.submit.submit import submit
-from longshore.app.submit.submit_prepared import take_up
+from longshore.app.submit.submit_prepared import submit_prepared
 from longshore.contract.context import RunPaths, Unreachable
 from longshore.errors import (
     FilesError,
@@ -100,14 +100,16 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def prepared(service: type = Taking, **options: Any) -> Path:
     named = {"wmsServiceClass": f"{service.__module__}.{service.__qualname__}", **options}
-    _, run = run_stages(Path("run.yaml"), Stage.PREPARE, Overrides(named, ("numberOfRetries=1",)), tell=ProgressNotes())
+    _, run = run_stages(
+        Path("run.yaml"), Stage.PREPARE, Overrides(named, ("numberOfRetries=1",)), progress=ProgressNotes()
+    )
     assert run is not None
     return run
 
 
 def problems(run: Path) -> list[str]:
     with pytest.raises(SubmissionRefusedError) as caught:
-        take_up(run, force=False, tell=ProgressNotes())
+        submit_prepared(run, force=False, progress=ProgressNotes())
     assert "Prepare it again, or submit it as it was prepared, with --force." in caught.value.hint
     assert not Taking.taken
     return [f"{fault.origin}: {fault.message}" if fault.origin else fault.message for fault in caught.value.faults]
@@ -117,7 +119,7 @@ def test_a_run_is_handed_over_as_it_was_prepared(folder: Path) -> None:
     run = prepared()
     before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file() and path.name != "run.json"}
     told = ProgressNotes()
-    done = take_up(run, force=False, tell=told)
+    done = submit_prepared(run, force=False, progress=told)
     assert Taking.taken == [run]
     assert {path: path.read_bytes() for path in before} == before
     assert read_card(RunPaths(run)).submissions[0].user == "me"
@@ -135,7 +137,7 @@ def test_comments_are_no_change(folder: Path) -> None:
     Path("more.yaml").write_text("pipetask:\n  A:\n    requestCpus: 1 # as before\n", "utf-8")
     os.utime("program")
     os.chdir("/")
-    take_up(run, force=False, tell=ProgressNotes())
+    submit_prepared(run, force=False, progress=ProgressNotes())
     assert Taking.taken == [run]
 
 
@@ -203,7 +205,7 @@ def test_all_that_is_different_is_said_at_once_or_told_where_it_does_not_matter(
     (folder / "program").unlink()
     assert len(problems(run)) == 3
     told = ProgressNotes()
-    take_up(run, force=True, tell=told)
+    submit_prepared(run, force=True, progress=told)
     assert Taking.taken == [run]
     assert sum(note.startswith("submitted all the same: ") for note in told.notes) == 3
 
@@ -227,7 +229,7 @@ def test_the_profile_of_the_site(folder: Path, own_environment: Path) -> None:
     sites.mkdir(parents=True)
     (sites / "here.yaml").write_text("service: local\nlimits: {memory: 4 GiB}\nsetup: {job: ['true']}\n", "utf-8")
     Path("run.yaml").write_text(YAML + "computeSite: here\nwmsServiceClass: local\n", "utf-8")
-    _, run = run_stages(Path("run.yaml"), Stage.PREPARE, tell=ProgressNotes())
+    _, run = run_stages(Path("run.yaml"), Stage.PREPARE, progress=ProgressNotes())
     assert run is not None
     (sites / "here.yaml").write_text("service: local\nlimits: {memory: 2 GiB}\nsetup: {job: ['false']}\n", "utf-8")
     found = problems(run)
@@ -238,10 +240,10 @@ def test_the_profile_of_the_site(folder: Path, own_environment: Path) -> None:
 
 def test_a_run_that_was_submitted(folder: Path) -> None:
     run = prepared()
-    take_up(run, force=False, tell=ProgressNotes())
+    submit_prepared(run, force=False, progress=ProgressNotes())
     for force in (False, True):
         with pytest.raises(SubmissionRefusedError, match=r"was submitted already, .* by 'me' on 'here'") as caught:
-            take_up(run, force=force, tell=ProgressNotes())
+            submit_prepared(run, force=force, progress=ProgressNotes())
         assert f"longshore restart {run}" in caught.value.hint
         assert f"longshore resume {run}" in caught.value.hint
     assert Taking.taken == [run]
@@ -252,7 +254,7 @@ def test_a_run_whose_journal_has_begun(folder: Path) -> None:
     run = prepared()
     (run / "journal" / "0001.jsonl").write_text("", "utf-8")
     with pytest.raises(SubmissionRefusedError, match="was submitted already: its journal has begun"):
-        take_up(run, force=True, tell=ProgressNotes())
+        submit_prepared(run, force=True, progress=ProgressNotes())
     assert folder in run.parents
 
 
@@ -260,9 +262,9 @@ def test_a_run_that_was_moved_or_copied(folder: Path) -> None:
     run = prepared()
     shutil.copytree(run, folder / "copy")
     with pytest.raises(SubmissionRefusedError, match=f"copy' was prepared as '{run}'"):
-        take_up(folder / "copy", force=True, tell=ProgressNotes())
+        submit_prepared(folder / "copy", force=True, progress=ProgressNotes())
     (folder / "link").symlink_to(run)
-    take_up(folder / "link", force=False, tell=ProgressNotes())
+    submit_prepared(folder / "link", force=False, progress=ProgressNotes())
     assert Taking.taken == [run]
 
 
@@ -274,7 +276,7 @@ def test_a_newer_format(folder: Path, name: str) -> None:
     assert newer != text
     (run / name).write_text(newer, "utf-8")
     with pytest.raises(RunUnreadableError, match="has format 99") as caught:
-        take_up(run, force=True, tell=ProgressNotes())
+        submit_prepared(run, force=True, progress=ProgressNotes())
     assert "newer" in caught.value.hint
     assert folder in run.parents
 
@@ -283,15 +285,15 @@ def test_what_was_not_prepared_to_its_end(folder: Path) -> None:
     half = folder / ".name.draft-17"
     half.mkdir()
     with pytest.raises(RunNotFoundError, match="was not prepared to its end") as caught:
-        take_up(half, force=True, tell=ProgressNotes())
+        submit_prepared(half, force=True, progress=ProgressNotes())
     assert "remove it" in caught.value.hint
     graph = folder / "graph"
     graph.mkdir()
     with pytest.raises(RunNotFoundError, match=r"there is no 'run.json' in it"):
-        take_up(graph, force=True, tell=ProgressNotes())
+        submit_prepared(graph, force=True, progress=ProgressNotes())
     (graph / "night.qg").write_text("", "utf-8")
     with pytest.raises(RunNotFoundError, match="there is a quantum graph in it") as caught:
-        take_up(graph, force=True, tell=ProgressNotes())
+        submit_prepared(graph, force=True, progress=ProgressNotes())
     assert caught.value.hint.endswith(f"longshore submit FILE --qgraph {graph / 'night.qg'}")
 
 
@@ -299,7 +301,7 @@ def test_without_its_record_only_force_helps(folder: Path) -> None:
     run = prepared()
     (run / "made-from.json").unlink()
     assert problems(run) == ["nothing says what it was prepared from: there is no 'made-from.json'"]
-    take_up(run, force=True, tell=ProgressNotes())
+    submit_prepared(run, force=True, progress=ProgressNotes())
     assert Taking.taken == [run]
     assert folder in run.parents
 
@@ -308,7 +310,7 @@ def test_a_record_that_cannot_be_read(folder: Path) -> None:
     run = prepared()
     (run / "made-from.json").write_text("{", "utf-8")
     with pytest.raises(RunUnreadableError, match=r"made-from.json' cannot be read"):
-        take_up(run, force=True, tell=ProgressNotes())
+        submit_prepared(run, force=True, progress=ProgressNotes())
     assert folder in run.parents
 
 
@@ -326,7 +328,7 @@ def test_a_run_that_was_refused_stays(folder: Path) -> None:
     run = prepared(Refusing)
     for _ in range(2):
         with pytest.raises(SubmissionRefusedError, match="is not wanted"):
-            take_up(run, force=False, tell=ProgressNotes())
+            submit_prepared(run, force=False, progress=ProgressNotes())
     assert not list(entries())
     assert not RunPaths(run).submitting.exists()
     assert folder in run.parents
@@ -336,7 +338,7 @@ def test_what_was_killed_can_be_said_again(folder: Path) -> None:
     run = prepared(Killing)
     for _ in range(2):
         with pytest.raises(Killed):
-            take_up(run, force=False, tell=ProgressNotes())
+            submit_prepared(run, force=False, progress=ProgressNotes())
     assert RunPaths(run).submitting.exists()
     assert folder in run.parents
 
@@ -349,11 +351,11 @@ def test_what_was_killed_behind_the_handing_over_runs(
 ) -> None:
     run = prepared(Killing)
     with pytest.raises(Killed):
-        take_up(run, force=False, tell=ProgressNotes())
+        submit_prepared(run, force=False, progress=ProgressNotes())
     RunPaths(run).submitting.write_text("torn", "utf-8")
     monkeypatch.setattr(Taking, "lives", lives)
     with pytest.raises(error, match=r"began to submit"):
-        take_up(run, force=True, tell=ProgressNotes())
+        submit_prepared(run, force=True, progress=ProgressNotes())
     assert folder in run.parents
 
 
@@ -363,7 +365,7 @@ def test_of_two_at_once_one_wins(folder: Path) -> None:
 
     def one() -> None:
         try:
-            take_up(run, force=True, tell=ProgressNotes())
+            submit_prepared(run, force=True, progress=ProgressNotes())
             outcomes.append("submitted")
         except SubmissionRefusedError as error:
             outcomes.append(error.message.partition("was ")[2].partition(",")[0])
@@ -393,7 +395,7 @@ def test_inputs_that_went_away(folder: Path, number: int) -> None:
     assert found[0] == f"its input '{folder}/raw/00.fits' is not there any more"
     assert len(found) == min(number - 1, 3)
     assert number == 2 or found[-1].endswith("(and 56 more like it)")
-    take_up(run, force=True, tell=ProgressNotes())
+    submit_prepared(run, force=True, progress=ProgressNotes())
     assert Taking.taken == [run]
 
 
@@ -402,7 +404,7 @@ def test_a_workflow_that_cannot_be_read(folder: Path) -> None:
     text = (run / "workflow.jsonl").read_bytes()
     (run / "workflow.jsonl").write_bytes(text[: text.index(b"\n") + 20])
     with pytest.raises(RunUnreadableError, match="is torn"):
-        take_up(run, force=True, tell=ProgressNotes())
+        submit_prepared(run, force=True, progress=ProgressNotes())
     assert folder in run.parents
 
 
@@ -412,7 +414,7 @@ def test_an_id_that_another_run_has_here(folder: Path) -> None:
     other = Entry(id=card.id, path="/another", name="n", service="local", created_at=1.0)
     register(other)
     told = ProgressNotes()
-    done = take_up(run, force=False, tell=told)
+    done = submit_prepared(run, force=False, progress=told)
     assert done.reference == str(run)
     assert entry_of(card.id) == other
     assert any("by its directory" in note for note in told.notes)
@@ -421,10 +423,10 @@ def test_an_id_that_another_run_has_here(folder: Path) -> None:
 
 def test_a_run_prepared_and_submitted_at_once_leaves_the_same(folder: Path) -> None:
     named = {"wmsServiceClass": f"{Taking.__module__}.{Taking.__qualname__}"}
-    done = submit(Path("run.yaml"), Overrides(named), tell=ProgressNotes())
+    done = submit(Path("run.yaml"), Overrides(named), progress=ProgressNotes())
     assert not done.run.submitting.exists()
     with pytest.raises(SubmissionRefusedError, match="was submitted already"):
-        take_up(done.run.root, force=False, tell=ProgressNotes())
+        submit_prepared(done.run.root, force=False, progress=ProgressNotes())
     assert folder in done.run.root.parents
 
 
@@ -433,12 +435,12 @@ def test_a_directory_in_which_nothing_can_be_written_is_left_as_it_is(folder: Pa
     # A folder of that name is in the way of whoever writes the file, whoever that is.
     RunPaths(run).submitting.mkdir()
     with pytest.raises(FilesError, match="cannot be submitted, for nothing can be written there") as caught:
-        take_up(run, force=False, tell=ProgressNotes())
+        submit_prepared(run, force=False, progress=ProgressNotes())
     assert "nothing was started" in caught.value.hint
     assert not Taking.taken
     assert not list(entries())
     RunPaths(run).submitting.rmdir()
-    take_up(run, force=False, tell=ProgressNotes())
+    submit_prepared(run, force=False, progress=ProgressNotes())
     assert Taking.taken == [run]
     assert folder in run.parents
 
@@ -459,7 +461,7 @@ def test_what_a_function_made_is_not_asked_for_again(folder: Path, monkeypatch: 
     assert problems(run) == ["run.yaml:6:11: 'priority' is '3' now, and was not set"]
     assert Path("calls").read_text("utf-8") == "x"
     Path("run.yaml").write_text(YAML + "bpsGenerateConfig: making.values()\n", "utf-8")
-    take_up(run, force=False, tell=ProgressNotes())
+    submit_prepared(run, force=False, progress=ProgressNotes())
     assert Taking.taken == [run]
 
 

@@ -9,7 +9,7 @@ from longshore.errors import FilesError
 from longshore.origin import Origin
 
 
-def payload_path(configuration: Configuration, key: str) -> Path:
+def find_payload_file(configuration: Configuration, key: str) -> Path:
     """Return the path of the file that a key names; see `find_file`."""
     return find_file(configuration, configuration.text(key), f"'{key}'", configuration.origin(key))
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from longshore.app.acquire.find_files import find_file, read_file
 from longshore.app.configure.configuration import Configuration
-from longshore.app.payload.pipeline_imports import ImportReader, pipeline_in
+from longshore.app.payload.pipeline_imports import ImportReader, pipeline_node
 from longshore.config.values.interpolate import Template, with_fields_as_text
 from longshore.config.values.merge import Node
 from longshore.config.values.quantities import count
@@ -27,7 +27,7 @@ from longshore.world.read.yaml_file import read_yaml
 _INLINE: Final = "pipeline"
 
 
-def inline_pipeline(configuration: Configuration) -> tuple[Pipeline, tuple[Path, ...]]:
+def read_inline_pipeline(configuration: Configuration) -> tuple[Pipeline, tuple[Path, ...]]:
     """Return the pipeline written in the configuration itself, and the files of its tables.
 
     Raises `ConfigError`, `GraphError` or `FilesError` if the pipeline is wrong or a file is missing.
@@ -48,7 +48,7 @@ def pipeline_file(configuration: Configuration, key: str = "pipelineYaml") -> tu
     name, marked, labels = configuration.text(key).partition("#")
     path = find_file(configuration, name, f"'{key}'", origin)
     names = [label.strip() for label in labels.split(",")] if marked else None
-    pipeline, files = _read(configuration, pipeline_in(read_yaml(path)), key, path, names)
+    pipeline, files = _read(configuration, pipeline_node(read_yaml(path)), key, path, names)
     return pipeline, (path, *files)
 
 

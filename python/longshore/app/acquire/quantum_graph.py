@@ -9,11 +9,11 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from longshore.app.acquire.find_files import find_file, payload_path
+from longshore.app.acquire.find_files import find_file, find_payload_file
 from longshore.app.configure.configuration import Configuration
 from longshore.app.configure.resolved_run import ResolvedRun
-from longshore.app.payload.payload import AcquiredPayload, tell_of_graph
-from longshore.app.progress import Teller
+from longshore.app.payload.payload import AcquiredPayload, note_kept_graph
+from longshore.app.progress import Progress
 from longshore.config.profile.command_lines import words_now
 from longshore.config.values.merge import PACKAGED, Node
 from longshore.config.values.search import Scope
@@ -54,7 +54,7 @@ _CREATE: Final = _Command(
 _UPDATE: Final = _Command(key="updateQuantumGraph", output="quantumGraphUpdate.out", doing="updating the quantum graph")
 
 
-def made_graph(run: ResolvedRun, tell: Teller) -> AcquiredPayload:
+def make_graph(run: ResolvedRun, progress: Progress) -> AcquiredPayload:
     """Make a quantum graph of a pipeline with ``createQuantumGraph``.
 
     Raises `GraphCommandError` if the command fails (its output stays in the run directory), `ConfigError` if the
@@ -74,18 +74,18 @@ def made_graph(run: ResolvedRun, tell: Teller) -> AcquiredPayload:
         )
     with permissions(configuration.resolved_site.umask):
         new_folder(run.paths.root)
-        _run(run, _CREATE, words, graph, tell)
+        _run(run, _CREATE, words, graph, progress)
     files = () if pipeline is None else (pipeline,)
     try:
-        return _read(run, name, files, (name, _CREATE.output), tell)
+        return _read(run, name, files, (name, _CREATE.output), progress)
     except PreparationError as error:
         if error.code == PreparationError.code:
             # The graph may be valid; only the software that reads it is missing.
-            tell_of_graph(graph, tell)
+            note_kept_graph(graph, progress)
         raise
 
 
-def given_graph(run: ResolvedRun, key: str, tell: Teller) -> AcquiredPayload:
+def copy_graph(run: ResolvedRun, key: str, progress: Progress) -> AcquiredPayload:
     """Copy the existing quantum graph that a key names; ``updateQuantumGraph`` adapts the copy to this run.
 
     Raises `GraphCommandError` if the command fails (its output stays in the run directory), `ConfigError` if a value
@@ -93,7 +93,7 @@ def given_graph(run: ResolvedRun, key: str, tell: Teller) -> AcquiredPayload:
     """
     configuration = run.configuration
     _refuse_graphs_of_jobs(configuration)
-    given = payload_path(configuration, key)
+    given = find_payload_file(configuration, key)
     name = _graph_name(configuration, key, given.name)
     copy = run.paths.root / name
     original = copy.with_name(f"{copy.stem}_orig{copy.suffix}")
@@ -105,17 +105,19 @@ def given_graph(run: ResolvedRun, key: str, tell: Teller) -> AcquiredPayload:
         new_folder(run.paths.root)
         _copy(given, original if words else copy, configuration.origin(key))
         if words:
-            _run(run, _UPDATE, words, copy, tell)
-    return _read(run, name, (), (name, *((original.name, _UPDATE.output) if words else ())), tell)
+            _run(run, _UPDATE, words, copy, progress)
+    return _read(run, name, (), (name, *((original.name, _UPDATE.output) if words else ())), progress)
 
 
-def _read(run: ResolvedRun, name: str, files: tuple[Path, ...], made: tuple[str, ...], tell: Teller) -> AcquiredPayload:
+def _read(
+    run: ResolvedRun, name: str, files: tuple[Path, ...], made: tuple[str, ...], progress: Progress
+) -> AcquiredPayload:
     path = run.paths.root / name
     record = read_quantum_graph(path)
     # BPS's name: without a shared file system the workload manager transfers this file to the jobs.
     shared = run.configuration.flag("bpsUseShared")
     if not (shared or run.service.traits.transfers_files):
-        tell.note(
+        progress.note(
             f"'bpsUseShared: false' has no effect: the service '{run.service.name}' carries no files to its jobs, "
             "which read the quantum graph in the run directory"
         )
@@ -154,13 +156,13 @@ def _copy(source: Path, target: Path, origin: Origin | None) -> None:
         raise FilesError(f"'{source}' cannot be copied to '{target}': {error.strerror}", origin=origin) from error
 
 
-def _run(run: ResolvedRun, command: _Command, words: tuple[str, ...], graph: Path, tell: Teller) -> None:
+def _run(run: ResolvedRun, command: _Command, words: tuple[str, ...], graph: Path, progress: Progress) -> None:
     """Run a command and require that it writes a graph."""
     output = run.paths.root / command.output
     origin = run.configuration.origin(command.key)
     if origin is not None and origin.layer in PACKAGED:
         origin = None  # no file to correct
-    tell.stage(f"{command.doing} (what is said about it: '{output}')")
+    progress.stage(f"{command.doing} (what is said about it: '{output}')")
     failed = partial(_failed, command, output, origin=origin)
     try:
         write_atomically(output, f"{shlex.join(words)}\n\n")

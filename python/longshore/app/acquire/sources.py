@@ -10,16 +10,16 @@ from typing import Final, cast
 
 import msgspec
 
-from longshore.app.acquire.find_files import payload_path, read_file
-from longshore.app.acquire.pipeline_file import inline_pipeline, pipeline_file
-from longshore.app.acquire.quantum_graph import given_graph, made_graph
+from longshore.app.acquire.find_files import find_payload_file, read_file
+from longshore.app.acquire.pipeline_file import pipeline_file, read_inline_pipeline
+from longshore.app.acquire.quantum_graph import copy_graph, make_graph
 from longshore.app.configure.configuration import Configuration
 from longshore.app.configure.resolved_run import ResolvedRun
 from longshore.app.configure.user_functions import call_function, find_function
-from longshore.app.payload.graph_file import tasks_of_file
-from longshore.app.payload.lsst import is_lsst_pipeline, source_by_name
+from longshore.app.payload.graph_file import read_tasks
+from longshore.app.payload.lsst import is_lsst_pipeline, source_of_file_name
 from longshore.app.payload.payload import AcquiredPayload
-from longshore.app.progress import Teller
+from longshore.app.progress import Progress
 from longshore.config.values.merge import plain_map
 from longshore.contract.source import Payload
 from longshore.errors import ConfigError, GraphError
@@ -37,7 +37,7 @@ _PIPELINE: Final = "pipelineYaml"
 _GRAPH: Final = "qgraphFile"
 _FILE: Final = "graphFile"
 _SOURCE: Final = "graphSource"
-KEYS: Final = (_INLINE, _PIPELINE, "wfformat", _GRAPH, _FILE)
+PAYLOAD_KEYS: Final = (_INLINE, _PIPELINE, "wfformat", _GRAPH, _FILE)
 """Configuration keys that name a payload."""
 
 
@@ -49,38 +49,38 @@ class AcquiredRun:
     payload: AcquiredPayload
 
 
-def acquire_run(run: ResolvedRun, tell: Teller) -> AcquiredRun:
+def acquire_run(run: ResolvedRun, progress: Progress) -> AcquiredRun:
     """Read the payload of a run; a quantum graph is written to the run directory.
 
     Raises `ConfigError` if there is no payload or more than one, `GraphCommandError` if a command that makes a
     quantum graph fails, `GraphError` or `FilesError` if the payload is wrong or cannot be read.
     """
-    return AcquiredRun(run=run, payload=_acquire(run, tell))
+    return AcquiredRun(run=run, payload=_acquire(run, progress))
 
 
-def _acquire(run: ResolvedRun, tell: Teller) -> AcquiredPayload:
+def _acquire(run: ResolvedRun, progress: Progress) -> AcquiredPayload:
     """Read the payload with the source of its kind."""
     configuration = run.configuration
-    named = sorted((key for key in KEYS if configuration.search(key)), key=partial(_place, configuration))
+    named = sorted((key for key in PAYLOAD_KEYS if configuration.search(key)), key=partial(_place, configuration))
     if set(named) == {_GRAPH, _PIPELINE}:
         # A graph on the command line wins over the pipeline in the file, as in BPS.
-        tell.note(f"'{_GRAPH}' is used as it is, and '{_PIPELINE}' not read")
+        progress.note(f"'{_GRAPH}' is used as it is, and '{_PIPELINE}' not read")
         named = [_GRAPH]
     if configuration.text(_SOURCE):
         if others := [key for key in named if key != _FILE]:
             raise _more_than_one(configuration, others[0], _SOURCE)
-        return _by_source(run, tell)
+        return _by_source(run, progress)
     if not named and configuration.search("createQuantumGraph"):
-        return made_graph(run, tell)
+        return make_graph(run, progress)
     if not named:
         raise ConfigError(
             "no payload is named",
             origin=Origin(str(configuration.path)),
-            hint=f"Say what to run with one of the keys {', '.join(KEYS)}, for example: pipelineYaml: FILE",
+            hint=f"Say what to run with one of the keys {', '.join(PAYLOAD_KEYS)}, for example: pipelineYaml: FILE",
         )
     if named[1:]:
         raise _more_than_one(configuration, *named[:2])
-    return _by_source(run, tell) if named == [_FILE] else _READERS[_SOURCE_OF[named[0]]](run, named[0], tell)
+    return _by_source(run, progress) if named == [_FILE] else _READERS[_SOURCE_OF[named[0]]](run, named[0], progress)
 
 
 def _more_than_one(configuration: Configuration, first: str, second: str) -> ConfigError:
@@ -91,10 +91,10 @@ def _more_than_one(configuration: Configuration, first: str, second: str) -> Con
     )
 
 
-def _by_source(run: ResolvedRun, tell: Teller) -> AcquiredPayload:
+def _by_source(run: ResolvedRun, progress: Progress) -> AcquiredPayload:
     """Read the payload of ``graphFile`` with the source that ``graphSource`` or the file name selects."""
     configuration = run.configuration
-    name = configuration.text(_SOURCE).strip() or source_by_name(configuration.text(_FILE))
+    name = configuration.text(_SOURCE).strip() or source_of_file_name(configuration.text(_FILE))
     if name in _READERS:
         if not configuration.text(_FILE):
             raise ConfigError(
@@ -102,7 +102,7 @@ def _by_source(run: ResolvedRun, tell: Teller) -> AcquiredPayload:
                 origin=configuration.origin(_SOURCE),
                 hint="Name it with 'graphFile'.",
             )
-        return _READERS[name](run, _FILE, tell)
+        return _READERS[name](run, _FILE, progress)
     if not name:
         raise ConfigError(
             f"what '{configuration.text(_FILE)}' holds cannot be told from its name",
@@ -115,7 +115,7 @@ def _by_source(run: ResolvedRun, tell: Teller) -> AcquiredPayload:
 def _foreign(configuration: Configuration) -> AcquiredPayload:
     """Read the payload with a source from another package."""
     source = find_function(configuration, _SOURCE, group=GRAPH_SOURCES, what="source", more=_READERS)
-    path = payload_path(configuration, _FILE) if configuration.text(_FILE) else None
+    path = find_payload_file(configuration, _FILE) if configuration.text(_FILE) else None
     payload = Payload(
         name=configuration.text("payloadName"),
         path=path,
@@ -142,20 +142,20 @@ def _place(configuration: Configuration, key: str) -> tuple[str, int, int]:
     return (origin.file, origin.line, origin.column) if origin else ("", 0, 0)
 
 
-def _pipeline(run: ResolvedRun, key: str, tell: Teller) -> AcquiredPayload:
+def _pipeline(run: ResolvedRun, key: str, progress: Progress) -> AcquiredPayload:
     configuration = run.configuration
     if key == _INLINE:
-        pipeline, files = inline_pipeline(configuration)
+        pipeline, files = read_inline_pipeline(configuration)
     elif key == _PIPELINE and is_lsst_pipeline(configuration.text(key).partition("#")[0], configuration.path.parent):
-        return made_graph(run, tell)
+        return make_graph(run, progress)
     else:
         pipeline, files = pipeline_file(configuration, key)
     return AcquiredPayload(graph=pipeline.graph, files=files, commands=pipeline.commands)
 
 
-def _wfformat(run: ResolvedRun, key: str, _tell: Teller) -> AcquiredPayload:
+def _wfformat(run: ResolvedRun, key: str, _progress: Progress) -> AcquiredPayload:
     configuration = run.configuration
-    path = payload_path(configuration, key)
+    path = find_payload_file(configuration, key)
     replay = configuration.search("replay")
     settings: dict[str, YamlValue] = {
         **(replay if isinstance(replay, dict) else {}),
@@ -173,17 +173,17 @@ def _wfformat(run: ResolvedRun, key: str, _tell: Teller) -> AcquiredPayload:
     return AcquiredPayload(graph=msgspec.structs.replace(graph, programs=programs), files=(path,))
 
 
-def _quantum_graph(run: ResolvedRun, key: str, tell: Teller) -> AcquiredPayload:
-    return given_graph(run, key, tell)
+def _quantum_graph(run: ResolvedRun, key: str, progress: Progress) -> AcquiredPayload:
+    return copy_graph(run, key, progress)
 
 
-def _graph_file(run: ResolvedRun, key: str, _tell: Teller) -> AcquiredPayload:
+def _graph_file(run: ResolvedRun, key: str, _progress: Progress) -> AcquiredPayload:
     configuration = run.configuration
-    path = payload_path(configuration, key)
-    return tasks_of_file(path, configuration.text("payloadName"), configuration.origin(key))
+    path = find_payload_file(configuration, key)
+    return read_tasks(path, configuration.text("payloadName"), configuration.origin(key))
 
 
-_READERS: Final[dict[str, Callable[[ResolvedRun, str, Teller], AcquiredPayload]]] = {
+_READERS: Final[dict[str, Callable[[ResolvedRun, str, Progress], AcquiredPayload]]] = {
     "pipeline": _pipeline,
     "wfformat": _wfformat,
     "quantum_graph": _quantum_graph,

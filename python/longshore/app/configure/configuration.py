@@ -11,7 +11,7 @@ from typing import Final, Self
 
 from longshore.app.configure.layers import NO_OVERRIDES, Layers, Overrides, file_layer, read_layers
 from longshore.app.configure.service_lookup import find_service, find_service_plugin, short_name
-from longshore.app.configure.site import ResolvedSite, chosen_site, resolve_site, site_folders, site_layers
+from longshore.app.configure.site import ResolvedSite, choose_site, resolve_site, site_folders, site_layers
 from longshore.app.payload.lsst import is_lsst, lsst_layer
 from longshore.config.lint.explain import Explained, explain_key
 from longshore.config.values.bps_eval import Caller
@@ -26,7 +26,7 @@ from longshore.sites.profile import ResolvedSiteProfile
 from longshore.world.read.site_profiles import SitePath
 from longshore.world.read.yaml_file import FileRead, given_values
 
-NOT_CHOSEN: Final = PACKAGED | {LayerRank.SITE.label}
+DEFAULT_LAYERS: Final = PACKAGED | {LayerRank.SITE.label}
 """Layers with values that no person chose for this run."""
 
 
@@ -112,7 +112,7 @@ class Configuration:
             node = node.value.get(below)
         return node.origin if node and node.origin.layer not in PACKAGED else None
 
-    def with_last(self, layer: Layer) -> Self:
+    def with_top_layer(self, layer: Layer) -> Self:
         """Return a copy with one more layer of highest rank."""
         config = Config(merge_over(self.config.root, layer), self.config.caller, self.config.values)
         return replace(self, config=config, last=(*self.last, layer))
@@ -171,13 +171,13 @@ def read_draft(path: Path, overrides: Overrides = NO_OVERRIDES, *, now: float) -
 
     Raises `ConfigError` if a file cannot be read or the site is wrong, `UsageError` if a ``--set`` is malformed.
     """
-    draft = draft_configuration(read_layers(path, overrides, now=now))
+    draft = make_draft(read_layers(path, overrides, now=now))
     if draft.problems:
         raise draft.problems[0]
     return draft
 
 
-def draft_configuration(layers: Layers, caller: Caller | None = None) -> Draft:
+def make_draft(layers: Layers, caller: Caller | None = None) -> Draft:
     """Choose site and service, and merge their layers; `caller` calls user functions where already allowed."""
     base = Config(layers.stack.root(), caller)
     env = layers.env
@@ -187,7 +187,7 @@ def draft_configuration(layers: Layers, caller: Caller | None = None) -> Draft:
         sites = SitePath(site_folders(base, env), env)
     draft = Draft(layers=layers, base=base, sites=sites, config=base, site="", service="local", service_origin=None)
     with _noted(problems):
-        draft = draft.at_site(chosen_site(base, env, sites), base.search("computeSite", Scope(env=env)).origin)
+        draft = draft.at_site(choose_site(base, env, sites), base.search("computeSite", Scope(env=env)).origin)
     with _noted(problems):
         draft = _with_backend_options(draft)
     return replace(draft, problems=tuple(problems))
@@ -224,7 +224,9 @@ def _with_backend_options(draft: Draft) -> Draft:
         values = backend_options(find_service(draft.service, origin=draft.service_origin), text)
     except ConfigError as error:
         raise ConfigError(error.message, origin=origin, hint=error.hint) from error
-    return draft.with_last(layer_from_mapping({"bps_cmdline": dict(values)}, "backendOptions", LayerRank.COMMAND_LINE))
+    return draft.with_top_layer(
+        layer_from_mapping({"bps_cmdline": dict(values)}, "backendOptions", LayerRank.COMMAND_LINE)
+    )
 
 
 def _site_layers(

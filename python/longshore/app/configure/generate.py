@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from longshore.app.configure.configuration import Configuration, Draft, draft_configuration
+from longshore.app.configure.configuration import Configuration, Draft, make_draft
 from longshore.app.configure.lint import check_configuration
 from longshore.app.configure.user_functions import make_caller
 from longshore.config.lint.schema_check import Finding
@@ -34,14 +34,14 @@ def generate(draft: Draft, warnings: Iterable[Finding]) -> tuple[Draft, list[Fin
     layers: list[Layer] = []
     while (found := next(_wanted(asking.config.root, ()), None)) is not None:
         layers.append(_layer(asking, caller, *found))
-        asking = asking.with_last(layers[-1])
+        asking = asking.with_top_layer(layers[-1])
     if not layers:
         return draft, list(warnings)
     # A function may choose another site, or forbid later functions.
-    chosen = draft_configuration(draft.layers.with_layers(layers), caller)
+    chosen = make_draft(draft.layers.with_layers(layers), caller)
     if chosen.problems:
         raise chosen.problems[0]
-    refuse_other_functions(draft, chosen)
+    refuse_late_functions(draft, chosen)
     # Lint calls no function; other functions are called once, when their value is needed.
     chosen = replace(chosen, config=Config(chosen.config.root))
     try:
@@ -53,7 +53,7 @@ def generate(draft: Draft, warnings: Iterable[Finding]) -> tuple[Draft, list[Fin
         raise
 
 
-def refuse_other_functions(before: Configuration, after: Configuration) -> None:
+def refuse_late_functions(before: Configuration, after: Configuration) -> None:
     """Refuse generating functions of a site profile that was chosen after functions were called.
 
     Raises `ConfigError` if the profile names such a function.

@@ -10,7 +10,7 @@ from longshore.errors import FilesError
 from longshore.world.files.atomic import create_file
 from longshore.world.shipped_files import shipped
 
-KINDS: Final[Mapping[str, tuple[str, ...]]] = {
+STARTER_FILES: Final[Mapping[str, tuple[str, ...]]] = {
     "pipeline": ("pipeline.yaml",),
     "script": ("script.yaml", "script.sh"),
     "lsst": ("lsst.yaml",),
@@ -18,7 +18,7 @@ KINDS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """Files per kind of example."""
 
-NEXT: Final[Mapping[str, str]] = {
+NEXT_COMMANDS: Final[Mapping[str, str]] = {
     "pipeline": "longshore submit {path} --wait",
     "script": "longshore submitcmd {path} --wait",
     "lsst": "longshore config lint {path}",
@@ -27,12 +27,12 @@ NEXT: Final[Mapping[str, str]] = {
 """Next command to run, per kind of example."""
 
 
-def write_start(kind: str, folder: Path) -> list[Path]:
+def write_starter_files(kind: str, folder: Path) -> list[Path]:
     """Write the example files of a kind into a folder, which is created if missing.
 
     Raises `FilesError` if a file exists (nothing is written then) or cannot be written.
     """
-    targets = [folder / name for name in KINDS[kind]]
+    targets = [folder / name for name in STARTER_FILES[kind]]
     for target in targets:
         if target.exists() or target.is_symlink():
             raise FilesError(

@@ -82,7 +82,7 @@ def read_layers(path: Path, overrides: Overrides = NO_OVERRIDES, *, now: float) 
     options_layer = layer_from_mapping({"bps_cmdline": dict(overrides.options)}, "command line", LayerRank.COMMAND_LINE)
     over = (options_layer, set_layer(overrides.sets))
     loaded = load_layers(path, env=env)
-    below, files, warnings = read_surroundings(env)
+    below, files, warnings = read_base_layers(env)
     return Layers(
         path=path,
         overrides=overrides,
@@ -94,7 +94,7 @@ def read_layers(path: Path, overrides: Overrides = NO_OVERRIDES, *, now: float) 
     )
 
 
-def read_surroundings(
+def read_base_layers(
     env: Mapping[str, str],
 ) -> tuple[tuple[Layer, ...], tuple[FileRead, ...], tuple[Finding, ...]]:
     """Read the layers outside of any run (defaults, machine, user, environment), their files and warnings.

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import msgspec
 
-from longshore.app.configure.configuration import Configuration, draft_configuration
+from longshore.app.configure.configuration import Configuration, make_draft
 from longshore.app.configure.layers import NO_OVERRIDES, Overrides, read_layers
-from longshore.app.configure.payload_names import peek
+from longshore.app.configure.payload_names import find_payload_names
 from longshore.app.configure.schemas import configuration_schema, profile_schema, schema_fragment
 from longshore.app.configure.service_lookup import find_service_plugin, short_name
 from longshore.app.configure.site import unknown_site
@@ -52,7 +52,7 @@ def check_configuration(configuration: Configuration) -> list[Finding]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Linted:
+class LintResult:
     """Findings in a file and its includes, in the order of the files, with the text of each file."""
 
     findings: tuple[Finding, ...]
@@ -78,7 +78,7 @@ def lint_configuration(configuration: Configuration, *, thorough: bool = False) 
 
     `thorough` also checks payload files and commands, which otherwise happens when jobs are made.
     """
-    payload = peek(configuration, files=thorough)
+    payload = find_payload_names(configuration, files=thorough)
     around = Surroundings(
         env=configuration.env,
         known=_later_defaults(),
@@ -90,10 +90,10 @@ def lint_configuration(configuration: Configuration, *, thorough: bool = False) 
     findings += lint(configuration.config, configuration_schema(), around, bps=_bps_default(), labels=payload.labels)
     if thorough:
         findings += _without_site(configuration, payload.labels)
-    return in_file_order(findings, configuration)
+    return sort_findings(findings, configuration)
 
 
-def in_file_order(findings: Iterable[Finding], configuration: Configuration) -> list[Finding]:
+def sort_findings(findings: Iterable[Finding], configuration: Configuration) -> list[Finding]:
     """Remove duplicate findings and sort them in the order of the configuration's files."""
     return _in_order(findings, _texts(configuration.layers.files))
 
@@ -113,25 +113,25 @@ def _without_site(configuration: Configuration, labels: frozenset[str] | None) -
                 yield Finding(message=error.message, origin=origin, hint=error.hint)
 
 
-def lint_file(path: Path, overrides: Overrides = NO_OVERRIDES, *, now: float) -> Linted:
+def lint_file(path: Path, overrides: Overrides = NO_OVERRIDES, *, now: float) -> LintResult:
     """Lint a file and its includes, as if it were used in a run; raises `UsageError` for a malformed ``--set``."""
     with collection_paused():  # garbage collection would take a third of the time
         return _linted(path, overrides, now=now)
 
 
-def _linted(path: Path, overrides: Overrides, *, now: float) -> Linted:
+def _linted(path: Path, overrides: Overrides, *, now: float) -> LintResult:
     try:
-        draft = draft_configuration(read_layers(path, overrides, now=now))
+        draft = make_draft(read_layers(path, overrides, now=now))
     except ConfigError as error:
         finding = _finding(error, path)
-        return Linted(findings=(finding,), sources=_source(finding.origin))
+        return LintResult(findings=(finding,), sources=_source(finding.origin))
     sources = _texts(draft.read_files())
     profile = next((layer.root for layer in draft.all_layers if layer.name == str(path)), None)
     if profile is not None and _is_profile(profile):
-        return Linted(findings=tuple(_of_profile(profile, draft)), sources=sources)
+        return LintResult(findings=tuple(_of_profile(profile, draft)), sources=sources)
     found = [*draft.layers.warnings, *(_finding(error, path) for error in draft.problems)]
     findings = _in_order([*found, *lint_configuration(draft, thorough=True)], sources)
-    return Linted(findings=tuple(findings), sources=sources)
+    return LintResult(findings=tuple(findings), sources=sources)
 
 
 def _finding(error: ConfigError, path: Path) -> Finding:

@@ -19,7 +19,7 @@ _LARGEST: Final = 8 * 1024 * 1024
 NOTHING: Final[frozenset[str]] = frozenset()
 
 
-class Peeked(msgspec.Struct, frozen=True, kw_only=True):
+class PayloadNames(msgspec.Struct, frozen=True, kw_only=True):
     """Labels, defined names and used names of an unread payload; ``None`` means unknown."""
 
     labels: frozenset[str] | None = None
@@ -43,33 +43,33 @@ class _WfFormat(msgspec.Struct):
     workflow: _Workflow
 
 
-def peek(configuration: Configuration, *, files: bool) -> Peeked:
+def find_payload_names(configuration: Configuration, *, files: bool) -> PayloadNames:
     """Find labels and variables of the payload; `files` allows reading the payload's own file."""
     config = configuration.config
     inline = config.at("pipeline")
     if inline is not None:
         return _of_pipeline(inline)
     if "graphFile" in config or "graphSource" in config:
-        return Peeked()
+        return PayloadNames()
     if "pipelineYaml" in config:
-        return _pipeline_file(configuration) if files else Peeked()
+        return _pipeline_file(configuration) if files else PayloadNames()
     if "wfformat" in config:
-        return Peeked(labels=_recorded(configuration) if files else None, uses=NOTHING)
-    return Peeked(uses=NOTHING)
+        return PayloadNames(labels=_recorded(configuration) if files else None, uses=NOTHING)
+    return PayloadNames(uses=NOTHING)
 
 
-def _of_pipeline(node: Node) -> Peeked:
+def _of_pipeline(node: Node) -> PayloadNames:
     top = node.value if isinstance(node.value, dict) else {}
     tasks = top.get("tasks")
     labels = frozenset(tasks.value) if tasks is not None and isinstance(tasks.value, dict) else NOTHING
     uses = frozenset(variables(node))
     if "imports" in top or "instrument" in top:
         # LSST pipelines: imports add further tasks.
-        return Peeked(labels=None if "imports" in top else labels, uses=uses)
-    return Peeked(labels=labels, names=frozenset({*names_in(node), *PER_JOB}), uses=uses)
+        return PayloadNames(labels=None if "imports" in top else labels, uses=uses)
+    return PayloadNames(labels=labels, names=frozenset({*names_in(node), *PER_JOB}), uses=uses)
 
 
-def _pipeline_file(configuration: Configuration) -> Peeked:
+def _pipeline_file(configuration: Configuration) -> PayloadNames:
     path = _found(configuration, "pipelineYaml")
     try:
         node = read_yaml(path) if path else None
@@ -77,7 +77,7 @@ def _pipeline_file(configuration: Configuration) -> Peeked:
         # Errors are reported when the payload is read.
         node = None
     if node is None or not isinstance(node.value, dict):
-        return Peeked()
+        return PayloadNames()
     inner = node.value.get("pipeline") if len(node.value) == 1 else None
     return _of_pipeline(inner or node)
 

@@ -18,7 +18,7 @@ from longshore.app.configure.lint import check_configuration
 from longshore.app.configure.service_lookup import default_site, find_service
 from longshore.app.configure.site import ResolvedSite
 from longshore.app.configure.user_functions import make_caller
-from longshore.app.progress import Teller
+from longshore.app.progress import Progress
 from longshore.config.lint.schema_check import Finding
 from longshore.config.profile.retry_rules import Read, signals
 from longshore.config.values.merge import PACKAGED, LayerRank, layer_from_mapping, plain_map
@@ -71,7 +71,7 @@ class ResolvedRun:
 
 
 def resolve_run(
-    path: Path, overrides: Overrides = NO_OVERRIDES, *, now: float, tell: Teller, run_id: str = ""
+    path: Path, overrides: Overrides = NO_OVERRIDES, *, now: float, progress: Progress, run_id: str = ""
 ) -> ResolvedRun:
     """Resolve a run from its configuration file; `path`, `overrides` and `now` are those of `Layers`.
 
@@ -80,7 +80,7 @@ def resolve_run(
     """
     draft = read_draft(path, overrides, now=now)
     draft, warnings = generate(draft, check_configuration(draft))
-    tell_warnings(warnings, tell)
+    note_warnings(warnings, progress)
     configuration = resolve_configuration(draft)
     service = find_service(configuration.service, origin=configuration.service_origin)
     configuration = at_default_site(configuration, service)
@@ -89,7 +89,7 @@ def resolve_run(
         *_left_out(configuration, service),
         *_unheeded(configuration, service),
     ):
-        tell.note(note)
+        progress.note(note)
     paths = RunPaths(Path(configuration.text("submitPath")).absolute())
     context = service_context(configuration, service, paths)
     return ResolvedRun(id=run_id, configuration=configuration, service=service, paths=paths, context=context)
@@ -110,13 +110,13 @@ def resolve_configuration(draft: Draft) -> ResolvedConfiguration:
         last=draft.last,
     )
     name = {"bps_defined": {"uniqProcName": _checked_name(resolved).replace("/", "_")}}
-    return resolved.with_last(layer_from_mapping(name, "bps_defined", LayerRank.COMMAND_LINE))
+    return resolved.with_top_layer(layer_from_mapping(name, "bps_defined", LayerRank.COMMAND_LINE))
 
 
-def tell_warnings(warnings: Iterable[Finding], tell: Teller) -> None:
+def note_warnings(warnings: Iterable[Finding], progress: Progress) -> None:
     """Print warnings of lint, each with its origin and remedy."""
     for warning in warnings:
-        tell.note(f"{warning.origin}: {warning.message}" + (f". {warning.hint}" if warning.hint else ""))
+        progress.note(f"{warning.origin}: {warning.message}" + (f". {warning.hint}" if warning.hint else ""))
 
 
 def _checked_name(configuration: Configuration) -> str:

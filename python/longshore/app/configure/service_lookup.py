@@ -92,7 +92,7 @@ def default_site(service: type) -> str:
     return ""
 
 
-def default_site_of(name: str) -> str:
+def default_site_by_name(name: str) -> str:
     """Like `default_site`, for a service that is not imported."""
     plugin = find_service_plugin(name)
     return name if plugin and _ships_site(plugin.folder, name) else ""

@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from longshore.app.configure.schemas import profile_schema, site_schema
-from longshore.app.configure.service_lookup import default_site_of, short_name
+from longshore.app.configure.service_lookup import default_site_by_name, short_name
 from longshore.config.lint.schema_check import Finding, Severity, check
 from longshore.config.values.interpolate import shown
 from longshore.config.values.merge import PACKAGED, Layer, LayerRank, Node, overlay, plain, plain_map
@@ -57,9 +57,9 @@ class ResolvedSite:
         return int(text, 8) if text else None
 
 
-def site_folders(first: Config, env: Mapping[str, str]) -> list[Path]:
+def site_folders(base: Config, env: Mapping[str, str]) -> list[Path]:
     """Return the folders of ``sitePath``; raises `ConfigError` if one is missing."""
-    found = first.search("sitePath", Scope(env=env))
+    found = base.search("sitePath", Scope(env=env))
     value = found.value
     names = [str(name) for name in value] if isinstance(value, list) else str(value or "").split(os.pathsep)
     folders = [Path(name).expanduser() for name in names if name]
@@ -69,38 +69,38 @@ def site_folders(first: Config, env: Mapping[str, str]) -> list[Path]:
     return folders
 
 
-def chosen_site(first: Config, env: Mapping[str, str], sites: SitePath) -> str:
+def choose_site(base: Config, env: Mapping[str, str], sites: SitePath) -> str:
     """Return the site of the whole run; empty if none is named and none matches this host.
 
     Raises `ConfigError` if several sites match this host.
     """
-    if named := first.search("computeSite", Scope(env=env)).value:
+    if named := base.search("computeSite", Scope(env=env)).value:
         return str(named)
-    wanted = first.search("wmsServiceClass", Scope(env=env))
+    wanted = base.search("wmsServiceClass", Scope(env=env))
     service = short_name(str(wanted.value or "local"))
     asked = wanted.origin is not None and wanted.origin.layer not in PACKAGED
-    here = _sites_of(host_name(), first, sites)
-    fit = [name for name in here if not asked or service_of(name, first, sites) == service]
-    if found := only_site(host_name(), [(name, _where(name, first, sites)) for name in fit]):
+    here = _sites_of(host_name(), base, sites)
+    fit = [name for name in here if not asked or service_of_site(name, base, sites) == service]
+    if found := only_site(host_name(), [(name, _where(name, base, sites)) for name in fit]):
         return found
-    return default_site_of(service)
+    return default_site_by_name(service)
 
 
 def site_layers(
-    first: Config, name: str, sites: SitePath, origin: Origin | None
+    base: Config, name: str, sites: SitePath, origin: Origin | None
 ) -> tuple[ResolvedSiteProfile | None, tuple[Layer, ...]]:
     """Return the profile of a site and the layers of the site.
 
     The profile is merged at the root, together with the keys of the user's section for the site that BPS does not
     know. Raises `ConfigError` if the site is unknown or its profile is wrong.
     """
-    resolved = site_profile(first, name, sites)
-    section = _section(first, name)
+    resolved = site_profile(base, name, sites)
+    section = _section(base, name)
     if resolved is None and section is None:
-        raise unknown_site(name, first, sites, origin)
+        raise unknown_site(name, base, sites, origin)
     layers = []
     if resolved:
-        refuse_wrong(check(resolved.root, profile_schema()))
+        raise_first_error(check(resolved.root, profile_schema()))
         layers.append(Layer(name, LayerRank.SITE, profile_layer(resolved.marked)))
     if section and (keys := rename_keys(section)):
         below = Node({"site": Node({name: Node(keys, section.origin)}, section.origin)}, section.origin)
@@ -108,13 +108,13 @@ def site_layers(
     return resolved, tuple(layers)
 
 
-def site_profile(first: Config, name: str, sites: SitePath) -> ResolvedSiteProfile | None:
+def site_profile(base: Config, name: str, sites: SitePath) -> ResolvedSiteProfile | None:
     """Return a site's profile with inherited values; ``None`` for a section without ``inherits``.
 
     Raises `ConfigError` if the profile cannot be read, inherits itself, or inherits an unknown site.
     """
     file = sites.find(name)
-    section = _section(first, name)
+    section = _section(base, name)
     inherits = section.value.get("inherits") if section and isinstance(section.value, dict) else None
     if file is None and inherits is None:
         return None
@@ -126,9 +126,9 @@ def site_profile(first: Config, name: str, sites: SitePath) -> ResolvedSiteProfi
     def find(parent: str, origin: Origin) -> SiteProfile:
         if found := sites.find(parent):
             return sites.profile(found)
-        if (own := _section(first, parent)) is not None:
+        if (own := _section(base, parent)) is not None:
             return SiteProfile(name=parent, root=own, personal=True)
-        raise unknown_site(parent, first, sites, origin)
+        raise unknown_site(parent, base, sites, origin)
 
     return resolve_profile(profile, find)
 
@@ -168,15 +168,15 @@ def resolve_site(
     return ResolvedSite(name=name, settings=settings, limits=ceilings, notes=(*notes, *raised), origin=origin)
 
 
-def unknown_site(name: str, first: Config, sites: SitePath, origin: Origin | None) -> ConfigError:
+def unknown_site(name: str, base: Config, sites: SitePath, origin: Origin | None) -> ConfigError:
     """Return the error for an undefined site."""
-    there = [*sites.all, *_sections(first)]
+    there = [*sites.all, *_sections(base)]
     looked = ", ".join(f"'{folder}'" for _, folder in sites.folders())
     hint = f"{did_you_mean(name, there)} A site is a profile '{name}.yaml' in {looked}, or a section 'site.{name}'."
     return ConfigError(f"there is no site '{name}'", origin=origin, hint=hint.strip())
 
 
-def refuse_wrong(findings: list[Finding]) -> None:
+def raise_first_error(findings: list[Finding]) -> None:
     """Raise the first error among findings, with the number of others."""
     errors = [finding for finding in findings if finding.severity is Severity.ERROR]
     if errors:
@@ -205,29 +205,29 @@ def _expanded(text: str, node: Node, config: Config, site: str, env: Mapping[str
     return Expander(config, scope).template(text, node.origin).render({})
 
 
-def _section(first: Config, name: str) -> Node | None:
-    found = first.at("site", name)
+def _section(base: Config, name: str) -> Node | None:
+    found = base.at("site", name)
     return found if found is not None and isinstance(found.value, dict) else None
 
 
-def _sections(first: Config) -> tuple[str, ...]:
-    found = first.at("site")
+def _sections(base: Config) -> tuple[str, ...]:
+    found = base.at("site")
     return tuple(found.value) if found is not None and isinstance(found.value, dict) else ()
 
 
-def _sites_of(host: str, first: Config, sites: SitePath) -> list[str]:
+def _sites_of(host: str, base: Config, sites: SitePath) -> list[str]:
     """Return the sites whose host patterns match; patterns in the user's section win over the profile's."""
     patterns = {name: sites.hosts(file) for name, file in sites.all.items()}
-    for name in _sections(first):
-        hosts = first.at("site", name, "hosts")
+    for name in _sections(base):
+        hosts = base.at("site", name, "hosts")
         if hosts is not None and isinstance(hosts.value, list):
             patterns[name] = tuple(str(each.value) for each in hosts.value)
     return [name for name, these in patterns.items() if host_matches(host, these)]
 
 
-def service_of(name: str, first: Config, sites: SitePath, seen: tuple[str, ...] = ()) -> str:
+def service_of_site(name: str, base: Config, sites: SitePath, seen: tuple[str, ...] = ()) -> str:
     """Return the short name of a site's service, read from profile heads; empty if not given."""
-    section = _section(first, name)
+    section = _section(base, name)
     own = plain_map(section)
     file = sites.find(name)
     head = sites.head(file) if file else None
@@ -235,12 +235,12 @@ def service_of(name: str, first: Config, sites: SitePath, seen: tuple[str, ...] 
         return short_name(str(service))
     inherits = parent_names(section.value.get("inherits")) if section and isinstance(section.value, dict) else ()
     for parent in reversed(inherits or (head.inherits if head else ())):
-        if parent not in seen and (service := service_of(parent, first, sites, (*seen, name))):
+        if parent not in seen and (service := service_of_site(parent, base, sites, (*seen, name))):
             return service
     return ""
 
 
-def _where(name: str, first: Config, sites: SitePath) -> str:
+def _where(name: str, base: Config, sites: SitePath) -> str:
     file = sites.find(name)
-    section = _section(first, name)
+    section = _section(base, name)
     return str(file.path) if file else shown(section.origin) if section else name

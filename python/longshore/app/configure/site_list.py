@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from longshore.app.configure.layers import read_surroundings
+from longshore.app.configure.layers import read_base_layers
 from longshore.app.configure.schemas import profile_schema
-from longshore.app.configure.site import refuse_wrong, service_of, site_folders, site_profile, unknown_site
+from longshore.app.configure.site import raise_first_error, service_of_site, site_folders, site_profile, unknown_site
 from longshore.config.lint.schema_check import check
 from longshore.config.values.merge import LayerRank, LayerStack, Node, layer_from_mapping, overlay, plain, plain_map
 from longshore.config.values.search import Config
@@ -20,7 +20,7 @@ from longshore.world.read.site_profiles import SitePath
 
 
 @dataclass(frozen=True, kw_only=True)
-class Listed:
+class KnownSite:
     """Site in the list.
 
     `service` is ``None`` if the site names none. `place` is the kind of folder that holds its profile, or
@@ -36,50 +36,50 @@ class Listed:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shown:
+class SiteDescription:
     """Site with inherited values.
 
     `chain` names the inherited sites, weakest first. `origins` maps the path of each value that is no map to its
     origin.
     """
 
-    listed: Listed
+    listed: KnownSite
     chain: tuple[str, ...]
     values: Mapping[str, YamlValue]
     origins: Mapping[tuple[str, ...], tuple[YamlValue, Origin]] = field(default_factory=dict)
 
 
-def list_sites(site_path: Sequence[str]) -> list[Listed]:
+def list_sites(site_path: Sequence[str]) -> list[KnownSite]:
     """List all sites by name; a site that cannot be read is listed with its error.
 
     `site_path` holds the folders of ``--site-path``. Raises `UsageError` if one of these is missing, `ConfigError` if
     the configuration of this machine or user is wrong.
     """
-    first, sites = _around(site_path)
-    section = first.at("site")
+    base, sites = _around(site_path)
+    section = base.at("site")
     own = section.value if section and isinstance(section.value, dict) else {}
     names = sorted({*sites.all, *own})
-    return [_listed(name, first, sites) for name in names]
+    return [_listed(name, base, sites) for name in names]
 
 
-def show_site(name: str, site_path: Sequence[str]) -> Shown:
+def show_site(name: str, site_path: Sequence[str]) -> SiteDescription:
     """Return one site with inherited values and origins.
 
     `site_path` is that of `list_sites`. Raises `UsageError` if a folder is missing, `ConfigError` if the site is
     unknown or its profile is wrong.
     """
-    first, sites = _around(site_path)
-    resolved = site_profile(first, name, sites)
-    section = first.at("site", name)
+    base, sites = _around(site_path)
+    resolved = site_profile(base, name, sites)
+    section = base.at("site", name)
     if resolved is None and section is None:
-        raise unknown_site(name, first, sites, None)
+        raise unknown_site(name, base, sites, None)
     root = resolved.root if resolved else Node({}, Origin(""))
-    refuse_wrong(check(root, profile_schema()))
+    raise_first_error(check(root, profile_schema()))
     if section:
         root = overlay(root, section)
     chain = tuple(dict.fromkeys(profile.name for profile in resolved.chain)) if resolved else (name,)
-    return Shown(
-        listed=_listed(name, first, sites), chain=chain, values=plain_map(root), origins=dict(_origins(root, ()))
+    return SiteDescription(
+        listed=_listed(name, base, sites), chain=chain, values=plain_map(root), origins=dict(_origins(root, ()))
     )
 
 
@@ -89,28 +89,28 @@ def _around(site_path: Sequence[str]) -> tuple[Config, SitePath]:
         if not Path(folder).is_dir():
             raise UsageError(f"'--site-path' names '{folder}', which is no directory")
     env = dict(os.environ)
-    layers, _, _ = read_surroundings(env)
+    layers, _, _ = read_base_layers(env)
     stack = LayerStack().with_layers(*layers)
     if site_path:
         given = layer_from_mapping({"sitePath": list(site_path)}, "--site-path", LayerRank.COMMAND_LINE)
         stack = stack.with_layers(given)
-    first = Config(stack.root())
-    return first, SitePath(site_folders(first, env), env)
+    base = Config(stack.root())
+    return base, SitePath(site_folders(base, env), env)
 
 
-def _listed(name: str, first: Config, sites: SitePath) -> Listed:
+def _listed(name: str, base: Config, sites: SitePath) -> KnownSite:
     file = sites.all.get(name)
-    section = first.at("site", name)
+    section = base.at("site", name)
     place = file.place.value if file else "configuration"
     origin = Origin(str(file.path)) if file else section.origin if section else Origin("")
     try:
         title = sites.head(file).title if file else ""
-        service = service_of(name, first, sites) or None
+        service = service_of_site(name, base, sites) or None
     except ConfigError as error:
-        return Listed(
+        return KnownSite(
             name=name, service=None, title="", place=place, origin=error.origin or origin, error=error.message
         )
-    return Listed(name=name, service=service, title=title, place=place, origin=origin)
+    return KnownSite(name=name, service=service, title=title, place=place, origin=origin)
 
 
 def _origins(node: Node, steps: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], tuple[YamlValue, Origin]]]:

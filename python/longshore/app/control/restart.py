@@ -13,7 +13,7 @@ from longshore.app.inspect.find_jobs import find_job, find_jobs_of_labels, first
 from longshore.app.report.status import status_run
 from longshore.app.runs.event_source import all_events
 from longshore.app.runs.open_run import OpenRun, of_one_run, readable
-from longshore.app.submit.hand_over import refuse_if_only_prepared
+from longshore.app.submit.hand_over import refuse_if_not_submitted
 from longshore.contract.capabilities import Restartable
 from longshore.contract.context import Unreachable
 from longshore.contract.intervention import RestartChanges
@@ -60,7 +60,7 @@ def plan_restart(opened: OpenRun, changes: RestartChanges) -> RestartPlan:
     no named job would run again.
     """
     require_capability(opened.service, Restartable, "restart runs")
-    refuse_if_only_prepared(opened.run, opened.card)
+    refuse_if_not_submitted(opened.run, opened.card)
     _refuse_if_running(opened)
     jobs = JobTable(opened.run, "parents")
     changes, selected = _looked_up(opened, jobs, changes)

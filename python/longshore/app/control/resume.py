@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from longshore.app.report.status import status_run
 from longshore.app.runs.open_run import OpenRun, open_run
-from longshore.app.submit.hand_over import refuse_if_only_prepared
+from longshore.app.submit.hand_over import refuse_if_not_submitted
 from longshore.contract.capabilities import Resumable
 from longshore.engine.run.service_capabilities import require_capability
 from longshore.errors import LongshoreError
@@ -30,7 +30,7 @@ def resume(opened: OpenRun, *, take_over: bool = False, force: bool = False) -> 
     `force` overrides the stop after several engines that died without progress. Raises `SubmissionRefusedError` if
     the engine is or may be alive, cannot be started, or the last engines made no progress.
     """
-    refuse_if_only_prepared(opened.run, opened.card)
+    refuse_if_not_submitted(opened.run, opened.card)
     service = require_capability(opened.service, Resumable, "resume runs")
     submission = service.resume(opened.run, take_over=take_over, force=force)
     if submission is None:

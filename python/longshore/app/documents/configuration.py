@@ -16,7 +16,7 @@ from longshore.config.values.merge import Node, plain
 from longshore.origin import Origin
 
 if TYPE_CHECKING:
-    from longshore.app.configure.lint import Linted
+    from longshore.app.configure.lint import LintResult
 
 
 class OriginEntry(DocumentEntry, frozen=True):
@@ -148,7 +148,7 @@ def explain_document(values: Mapping[str, Explained]) -> ExplainDocument:
     return ExplainDocument(values={key: _value_entry(value) for key, value in values.items()})
 
 
-def lint_document(linted: Linted, *, ok: bool) -> LintDocument:
+def lint_document(linted: LintResult, *, ok: bool) -> LintDocument:
     """Return findings as ``config lint --format json`` prints them."""
     return LintDocument(
         ok=ok,

@@ -11,7 +11,7 @@ from longshore.contract.context import PingReport
 from longshore.model.run.moment import timestamp
 
 if TYPE_CHECKING:
-    from longshore.app.configure.site_list import Listed, Shown
+    from longshore.app.configure.site_list import KnownSite, SiteDescription
 
 PlaceKind: TypeAlias = Literal["site path", "user", "system", "installed", "package", "configuration"]
 
@@ -90,13 +90,13 @@ class BackendOptionsDocument(DatedDocument, frozen=True, kw_only=True):
     """The options, a line each, for people."""
 
 
-def sites_document(sites: Iterable[Listed], *, as_of: float) -> SitesDocument:
+def sites_document(sites: Iterable[KnownSite], *, as_of: float) -> SitesDocument:
     """Return sites as ``site list --json`` prints them."""
     entries = [SiteEntry.from_record(site, origin=place_entry(site.origin)) for site in sites]
     return SitesDocument(sites=entries, as_of=timestamp(as_of, exact=True))
 
 
-def site_profile_document(shown: Shown, *, as_of: float) -> SiteProfileDocument:
+def site_profile_document(shown: SiteDescription, *, as_of: float) -> SiteProfileDocument:
     """Return a site as ``site show --json`` prints it."""
     return SiteProfileDocument.from_record(
         shown.listed,

@@ -12,7 +12,7 @@ from longshore.app.configure.resolved_run import resolve_run
 from longshore.app.inspect.find_jobs import find_job
 from longshore.app.payload.lsst import is_lsst, reads_graph_file
 from longshore.app.plan.clustering import ClusteredRun
-from longshore.app.progress import Keeping, Teller
+from longshore.app.progress import Progress, RecordingProgress
 from longshore.app.runs.event_source import event_blocks
 from longshore.app.runs.job_events import events_of_jobs
 from longshore.app.runs.open_run import OpenRun, open_run
@@ -33,12 +33,12 @@ def is_configuration(reference: str) -> bool:
     return Path(reference).is_file()
 
 
-def draw_configuration(path: Path, overrides: Overrides = NO_OVERRIDES, *, tell: Teller) -> Picture:
+def draw_configuration(path: Path, overrides: Overrides = NO_OVERRIDES, *, progress: Progress) -> Picture:
     """Draw the labels of a configuration's jobs, without the init job and the final job.
 
     Raises `LongshoreError` if it is wrong, or if commands that leave files behind make its graph.
     """
-    run = resolve_run(path, overrides, now=time.time(), tell=tell)
+    run = resolve_run(path, overrides, now=time.time(), progress=progress)
     configuration = run.configuration
     of_file = reads_graph_file(configuration.text("graphFile"), configuration.text("graphSource"))
     if not of_file and is_lsst(
@@ -49,7 +49,7 @@ def draw_configuration(path: Path, overrides: Overrides = NO_OVERRIDES, *, tell:
             origin=Origin(str(path)),
             hint=f"Prepare it, and draw the run: longshore prepare {shlex.quote(str(path))}",
         )
-    clustered = advance_run(run, ClusteredRun, Keeping(tell)).graph
+    clustered = advance_run(run, ClusteredRun, RecordingProgress(progress)).graph
     order = clustered.dag.order
     place = {cluster: position for position, cluster in enumerate(order)}
     labels = list(dict.fromkeys(clustered.dag.nodes[cluster].label for cluster in order))

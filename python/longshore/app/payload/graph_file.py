@@ -17,7 +17,7 @@ from longshore.origin import Origin
 from longshore.world.read.graph_file import graph_file_lines, write_graph_file
 
 
-def tasks_of_file(path: Path, name: str, origin: Origin | None) -> AcquiredPayload:
+def read_tasks(path: Path, name: str, origin: Origin | None) -> AcquiredPayload:
     """Read the tasks of a graph file; an empty `name` keeps the payload name of the file.
 
     `origin` is where the file was named. Raises `FilesError` or `GraphError` if it cannot be read or is wrong.
@@ -31,7 +31,7 @@ def tasks_of_file(path: Path, name: str, origin: Origin | None) -> AcquiredPaylo
     return AcquiredPayload(graph=graph, files=(path,), commands=commands, values=found.values)
 
 
-def save_tasks(acquired: AcquiredPayload, path: Path, root: Path) -> None:
+def write_tasks(acquired: AcquiredPayload, path: Path, root: Path) -> None:
     """Write the tasks of a payload to a graph file.
 
     Files in the run directory `root` are named by absolute paths. Raises `FilesError` or `GraphError` if the file
@@ -41,7 +41,7 @@ def save_tasks(acquired: AcquiredPayload, path: Path, root: Path) -> None:
     write_graph_file(path, graph_lines(_anywhere(acquired, root), commands=commands, values=acquired.values))
 
 
-def is_of_quantum_graph(path: Path) -> bool:
+def holds_quanta(path: Path) -> bool:
     """Tell whether a graph file's tasks are quanta; an unreadable file is not (its reader reports the error)."""
     try:
         with graph_file_lines(path) as lines:

@@ -8,8 +8,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
-from longshore.app.payload.graph_file import is_of_quantum_graph
-from longshore.app.payload.pipeline_imports import pipeline_in
+from longshore.app.payload.graph_file import holds_quanta
+from longshore.app.payload.pipeline_imports import pipeline_node
 from longshore.config.values.interpolate import expand_env
 from longshore.config.values.merge import Layer, LayerRank, Node
 from longshore.config.values.search import Config, Scope
@@ -34,7 +34,7 @@ _ENDINGS: Final = {
 """Source per file suffix."""
 
 
-def source_by_name(name: str) -> str:
+def source_of_file_name(name: str) -> str:
     """Return the source that a file name implies; empty if it implies none."""
     file = name.partition("#")[0]
     return next((source for ending, source in _ENDINGS.items() if file.endswith(ending)), "")
@@ -42,7 +42,7 @@ def source_by_name(name: str) -> str:
 
 def reads_graph_file(name: str, source: str) -> bool:
     """Tell whether ``graphFile`` names a graph file, given ``graphSource``."""
-    return bool(name) and (source.strip() or source_by_name(name)) == _GRAPH_FILE
+    return bool(name) and (source.strip() or source_of_file_name(name)) == _GRAPH_FILE
 
 
 def is_lsst(config: Config, *, site: str, env: Mapping[str, str], beside: Path) -> bool:
@@ -62,8 +62,8 @@ def is_lsst(config: Config, *, site: str, env: Mapping[str, str], beside: Path) 
         if file := text("graphFile"):
             if reads_graph_file(file, source := text("graphSource")):
                 given = next((path for path in (Path(file), beside / file) if path.is_file()), None)
-                return given is not None and is_of_quantum_graph(given)
-            return (source.strip() or source_by_name(file)) == _QUANTUM_GRAPH
+                return given is not None and holds_quanta(given)
+            return (source.strip() or source_of_file_name(file)) == _QUANTUM_GRAPH
         pipeline = text("pipelineYaml").partition("#")[0]
         if pipeline:
             return is_lsst_pipeline(pipeline, beside)
@@ -101,7 +101,7 @@ def _kind(path: Path, _changed_ns: int) -> PipelineKind:
 def _kind_of(path: Path, trail: tuple[Path, ...]) -> PipelineKind:
     if path in trail:
         return PipelineKind.COMMANDS  # its reader reports the cycle
-    node = pipeline_in(read_yaml(path))
+    node = pipeline_node(read_yaml(path))
     kind = pipeline_kind(node)
     if kind is PipelineKind.LSST and not _has_tasks(node):
         # Judged by its imports that are at hand: LSST's own are named by variables of a release.

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from longshore.app.progress import Teller
+from longshore.app.progress import Progress
 from longshore.config.values.merge import Node
 from longshore.model.tasks.task import TaskGraph
 
@@ -27,6 +27,6 @@ class AcquiredPayload:
     values: Mapping[str, str] = field(default_factory=dict)
 
 
-def tell_of_graph(path: Path, tell: Teller) -> None:
+def note_kept_graph(path: Path, progress: Progress) -> None:
     """Tell how to continue with a quantum graph kept after a failure: making it may have taken hours."""
-    tell.note(f"the quantum graph stays, and '--qgraph {path}' takes it without making it again")
+    progress.note(f"the quantum graph stays, and '--qgraph {path}' takes it without making it again")

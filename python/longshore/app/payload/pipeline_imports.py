@@ -52,10 +52,10 @@ class ImportReader:
             raise ConfigError(f"pipelines import each other more than {_DEEPEST} deep", origin=origin)
         if found not in self.files:
             self.files.append(found)
-        return self.whole(pipeline_in(read_yaml(found)), found, trail)
+        return self.whole(pipeline_node(read_yaml(found)), found, trail)
 
 
-def pipeline_in(node: Node) -> Node:
+def pipeline_node(node: Node) -> Node:
     """Return the pipeline in a file: its root or the section ``pipeline``."""
     inner = node.value.get("pipeline") if isinstance(node.value, dict) and len(node.value) == 1 else None
     return inner or node

@@ -12,13 +12,13 @@ from typing import Final
 
 import msgspec
 
-from longshore.app.configure.lint import in_file_order
-from longshore.app.configure.payload_names import peek
-from longshore.app.configure.resolved_run import ResolvedRun, tell_warnings
-from longshore.app.plan.problems import MOST_ALIKE, gathered, refuse
-from longshore.app.plan.profiles import beyond_limits, capped
+from longshore.app.configure.lint import sort_findings
+from longshore.app.configure.payload_names import find_payload_names
+from longshore.app.configure.resolved_run import ResolvedRun, note_warnings
+from longshore.app.plan.problems import MAX_LISTED, group_problems, raise_problems
+from longshore.app.plan.profiles import capped_memory_notes, exceeded_site_limits
 from longshore.app.plan.programs import COMMAND, missing_programs
-from longshore.app.progress import Teller
+from longshore.app.progress import Progress
 from longshore.config.lint.section_checks import unmatched
 from longshore.config.profile.combine import ClusterProfile
 from longshore.config.values.merge import Node
@@ -38,18 +38,20 @@ _SHORT: Final = 50
 
 
 def check(
-    run: ResolvedRun, workflow: Workflow, tell: Teller, *, commands: Mapping[str, Node] = MappingProxyType({})
+    run: ResolvedRun, workflow: Workflow, progress: Progress, *, commands: Mapping[str, Node] = MappingProxyType({})
 ) -> None:
     """Refuse jobs that can never run, and print notes about doubtful ones.
 
     `commands` are the payload's commands per label. Raises `RequestError` or `FilesError` if all problems are
     requests or files, else `PreparationError`.
     """
-    found = gathered(_problems(run, workflow), workflow)
-    refuse((_placed(problem, run, commands) for problem in found), tell)
+    found = group_problems(_problems(run, workflow), workflow)
+    raise_problems((_placed(problem, run, commands) for problem in found), progress)
 
 
-def check_commands(clustered: ClusteredGraph, profiles: Mapping[Composition, ClusterProfile], tell: Teller) -> None:
+def check_commands(
+    clustered: ClusteredGraph, profiles: Mapping[Composition, ClusterProfile], progress: Progress
+) -> None:
     """Refuse jobs without a command, before any job is made; raises `PreparationError`."""
     if all(part.command is not None for profile in profiles.values() for part in profile.parts.values()):
         return
@@ -61,22 +63,22 @@ def check_commands(clustered: ClusteredGraph, profiles: Mapping[Composition, Clu
             if task.command is None and parts[task.label].command is None:
                 count[task.label] += 1
                 first.setdefault(task.label, task.name)
-    refuse((_without_command(label, name, count[label]) for label, name in first.items()), tell)
+    raise_problems((_without_command(label, name, count[label]) for label, name in first.items()), progress)
 
 
-def tell_of_labels(run: ResolvedRun, clustered: ClusteredGraph, tell: Teller) -> None:
+def note_unmatched_labels(run: ResolvedRun, clustered: ClusteredGraph, progress: Progress) -> None:
     """Print a note for labels of the configuration without tasks, if the payload was needed to know."""
     configuration = run.configuration
-    if peek(configuration, files=False).labels is not None:
+    if find_payload_names(configuration, files=False).labels is not None:
         return
     root = configuration.config.root
     labels = frozenset(task.label for task in clustered.source.dag.nodes)
     before = {finding.message for finding in unmatched(root, None)}
     found = [finding for finding in unmatched(root, labels) if finding.message not in before]
-    tell_warnings(in_file_order(found, configuration), tell)
+    note_warnings(sort_findings(found, configuration), progress)
 
 
-def inputs_gone(run: RunPaths) -> Iterator[Problem]:
+def find_missing_inputs(run: RunPaths) -> Iterator[Problem]:
     """Yield missing input files of a prepared run that no job makes; the first few of many.
 
     Raises `RunUnreadableError` if the workflow is damaged.
@@ -86,15 +88,15 @@ def inputs_gone(run: RunPaths) -> Iterator[Problem]:
     made = {name for names in jobs.outputs for name in names} if files else set()
     outside = _outside(files, made)
     gone = sorted(outside[name] for name in _absent(outside))
-    for number, path in enumerate(gone[:MOST_ALIKE], 1):
-        more = f" (and {len(gone) - number:,} more like it)" if number == MOST_ALIKE and len(gone) > number else ""
+    for number, path in enumerate(gone[:MAX_LISTED], 1):
+        more = f" (and {len(gone) - number:,} more like it)" if number == MAX_LISTED and len(gone) > number else ""
         yield Problem(message=f"its input '{path}' is not there any more{more}")
 
 
 def _problems(run: ResolvedRun, workflow: Workflow) -> Iterator[Problem]:
     yield from run.service.check(workflow, run.context)
-    yield from beyond_limits(run, workflow)
-    yield from capped(workflow)
+    yield from exceeded_site_limits(run, workflow)
+    yield from capped_memory_notes(workflow)
     jobs = list(workflow)
     yield from _one_log(jobs, workflow)
     yield from _written_twice(jobs, workflow.files)

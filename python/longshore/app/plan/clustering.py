@@ -47,10 +47,10 @@ def cluster_run(acquired: AcquiredRun) -> ClusteredRun:
     clustered so.
     """
     run, payload = acquired.run, acquired.payload
-    return ClusteredRun(run=run, payload=payload, graph=pack(run.configuration, payload.graph))
+    return ClusteredRun(run=run, payload=payload, graph=cluster_tasks(run.configuration, payload.graph))
 
 
-def pack(configuration: Configuration, graph: TaskGraph) -> ClusteredGraph:
+def cluster_tasks(configuration: Configuration, graph: TaskGraph) -> ClusteredGraph:
     """Group tasks into clusters with the configured algorithm."""
     name = configuration.text(_KEY).strip() or "single_quantum_clustering"
     short = found[1] if (found := _BPS.fullmatch(name)) else name

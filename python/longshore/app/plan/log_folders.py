@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from longshore.app.configure.resolved_run import ResolvedRun
 from longshore.app.plan.clustering import dimension_template
-from longshore.app.progress import Teller
+from longshore.app.progress import Progress
 from longshore.config.values.merge import PACKAGED
 from longshore.engine.run.service import EngineService
 from longshore.errors import ConfigError
@@ -15,7 +15,7 @@ KEY = "subDirTemplate"
 _OWN = frozenset({"jobName", "jobLabel"})
 
 
-def log_folders(run: ResolvedRun, clustered: ClusteredGraph, tell: Teller) -> str:
+def log_folders(run: ResolvedRun, clustered: ClusteredGraph, progress: Progress) -> str:
     """Return the user's template for log folders; empty for the default folders.
 
     A note tells if the workload manager names logs itself. Raises `ConfigError` if the template is no text or does
@@ -28,7 +28,7 @@ def log_folders(run: ResolvedRun, clustered: ClusteredGraph, tell: Teller) -> st
     dimensions = frozenset(name for names in {tuple(cluster.tags) for cluster in clusters} for name in names)
     template = dimension_template(run.configuration, KEY, dimensions | _OWN)
     if template and not isinstance(run.service, EngineService):
-        tell.note(f"'{KEY}' is of no effect: '{run.service.name}' says where logs lie")
+        progress.note(f"'{KEY}' is of no effect: '{run.service.name}' says where logs lie")
         return ""
     try:
         for cluster in {(cluster.label, *cluster.tags): cluster for cluster in clusters}.values():

@@ -10,12 +10,12 @@ from typing import Final
 
 import msgspec
 
-from longshore.app.progress import Teller
+from longshore.app.progress import Progress
 from longshore.contract.context import Problem
 from longshore.errors import Fault, FilesError, PreparationError, RequestError
 from longshore.model.workflow.workflow import Workflow
 
-MOST_ALIKE: Final = 3
+MAX_LISTED: Final = 3
 """Problems per kind and label that are listed; of more, only the number."""
 _PARTICULAR: Final = re.compile(r"'[^']*'|\d+(?:\.\d+)?")
 """Parts of a message that differ between problems of one kind: names and amounts."""
@@ -34,13 +34,13 @@ class _Alike:
         if but_for_job in self.told:
             first, before = self.told[but_for_job]
             self.told[but_for_job] = (first, before + jobs)
-        elif len(self.told) < MOST_ALIKE:
+        elif len(self.told) < MAX_LISTED:
             self.told[but_for_job] = (problem, jobs)
         else:
             self.more += jobs
 
 
-def gathered(problems: Iterable[Problem], workflow: Workflow) -> list[Problem]:
+def group_problems(problems: Iterable[Problem], workflow: Workflow) -> list[Problem]:
     """Group similar problems into one, with its label and number of jobs."""
     sharing: Counter[int] = Counter()
     kinds: dict[tuple[object, ...], _Alike] = {}
@@ -58,7 +58,7 @@ def gathered(problems: Iterable[Problem], workflow: Workflow) -> list[Problem]:
     return [each for (label, *_), alike in kinds.items() for each in _told(str(label), alike)]
 
 
-def refuse(problems: Iterable[Problem], tell: Teller) -> None:
+def raise_problems(problems: Iterable[Problem], progress: Progress) -> None:
     """Print notes and raise all errors as one exception.
 
     Raises `PreparationError`, or its subclass for requests or files if all errors are about these.
@@ -77,7 +77,7 @@ def refuse(problems: Iterable[Problem], tell: Teller) -> None:
                 )
             )
         else:
-            tell.note(problem.message)
+            progress.note(problem.message)
     if not faults:
         return
     codes = {fault.code for fault in faults}

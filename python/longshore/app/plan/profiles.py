@@ -9,11 +9,11 @@ from typing import Final
 
 import msgspec
 
-from longshore.app.configure.configuration import NOT_CHOSEN, Configuration
-from longshore.app.configure.generate import refuse_other_functions
+from longshore.app.configure.configuration import DEFAULT_LAYERS, Configuration
+from longshore.app.configure.generate import refuse_late_functions
 from longshore.app.configure.resolved_run import ResolvedRun
 from longshore.app.configure.service_lookup import short_name
-from longshore.app.progress import Teller
+from longshore.app.progress import Progress
 from longshore.config.profile.combine import ClusterProfile
 from longshore.config.profile.profile import REQUEST_KEYS, JobProfile, compile_profile
 from longshore.config.profile.service_settings import CONTAINER, Words, waits
@@ -43,7 +43,7 @@ _OF_RUNS: Final = ("inheritEnvironment", "scratch", "fileSystem", "templates", "
 """Site settings that hold for the whole run, also where some jobs run at other sites."""
 
 
-class Profiles:
+class ProfileCompiler:
     """Compiles profiles and records values that were lowered to a limit."""
 
     def __init__(self, run: ResolvedRun) -> None:
@@ -52,7 +52,7 @@ class Profiles:
         self._sites = {run.configuration.site}
         self.notes: dict[str, None] = {}
         service = run.service
-        self._words = words_of(service)
+        self._words = service_words(service)
 
     def of(
         self,
@@ -136,10 +136,10 @@ class Profiles:
             origin = error.origin or profile.given.get("own.launcher")
             raise ConfigError(error.message, origin=origin, hint=error.hint) from error
 
-    def tell(self, tell: Teller) -> None:
+    def report_notes(self, progress: Progress) -> None:
         """Print notes about lowered and ignored values."""
         for note in self.notes:
-            tell.note(note)
+            progress.note(note)
 
     def _configuration(self, label: str, cluster: str, searchobj: Node | None = None) -> Configuration:
         """Return the configuration at the site of a label in a cluster."""
@@ -155,7 +155,7 @@ class Profiles:
                     origin=found.origin,
                     hint="All jobs of a run are handed to one workload manager.",
                 )
-            refuse_other_functions(run, there)
+            refuse_late_functions(run, there)
             self._sites.add(site)
             self.notes |= dict.fromkeys([*there.resolved_site.notes, *_of_another_site(run, there)])
         return there
@@ -172,7 +172,7 @@ class Profiles:
         return setup_lines(place.name, lines, modules)
 
 
-def words_of(service: WmsService) -> Words | None:
+def service_words(service: WmsService) -> Words | None:
     """Return the keys of a service's own map; ``None`` if it has none."""
     traits = service.traits
     if not traits.settings_key:
@@ -180,7 +180,7 @@ def words_of(service: WmsService) -> Words | None:
     return Words(traits.settings_key, traits.raw_option_keys, traits.job_keys, traits.job_maps)
 
 
-def capped(workflow: Workflow) -> Iterator[Problem]:
+def capped_memory_notes(workflow: Workflow) -> Iterator[Problem]:
     """Yield a note per label whose memory request exceeds its maximum: the request is capped."""
     said: set[str] = set()
     for settings in {id(job.settings): job.settings for job in workflow}.values():
@@ -195,7 +195,7 @@ def capped(workflow: Workflow) -> Iterator[Problem]:
             )
 
 
-def beyond_limits(run: ResolvedRun, workflow: Workflow) -> Iterator[Problem]:
+def exceeded_site_limits(run: ResolvedRun, workflow: Workflow) -> Iterator[Problem]:
     """Yield the problems of users' requests that exceed a limit of their site."""
     judged: set[int] = set()
     for job in workflow:
@@ -233,7 +233,7 @@ def _of_another_site(run: Configuration, there: Configuration) -> Iterator[str]:
 def _is_chosen(key: str, profile: JobProfile) -> bool:
     """Tell whether the user gave a value, rather than defaults or the site."""
     origin = profile.given.get(key)
-    return origin is not None and origin.layer not in NOT_CHOSEN
+    return origin is not None and origin.layer not in DEFAULT_LAYERS
 
 
 def _has_modules(configuration: Configuration) -> bool:

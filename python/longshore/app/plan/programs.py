@@ -24,7 +24,7 @@ _LONGEST_FIRST_LINE: Final = 256
 
 
 @dataclass(frozen=True, kw_only=True)
-class Started:
+class JobProgram:
     """Program that jobs of one label start.
 
     `job` is the first of these jobs, `jobs` their number. `folder` is the working folder, empty for the run
@@ -46,7 +46,7 @@ class Started:
         return self.program is None or "<ENV:" in self.program or (set_later and "/" not in self.program)
 
 
-def started_programs(jobs: Iterable[Job], configuration: Configuration) -> list[Started]:
+def job_programs(jobs: Iterable[Job], configuration: Configuration) -> list[JobProgram]:
     """Return the programs that jobs start, each once per label and folder."""
     first: dict[tuple[str, str | None, str, str | None], Job] = {}
     count: dict[tuple[str, str | None, str, str | None], int] = {}
@@ -60,7 +60,7 @@ def started_programs(jobs: Iterable[Job], configuration: Configuration) -> list[
         else:
             first[key], count[key] = job, 1
     return [
-        Started(
+        JobProgram(
             job=job,
             jobs=count[key],
             program=key[1],
@@ -72,10 +72,10 @@ def started_programs(jobs: Iterable[Job], configuration: Configuration) -> list[
     ]
 
 
-def found_programs(jobs: Iterable[Job], configuration: Configuration) -> list[Path]:
+def existing_programs(jobs: Iterable[Job], configuration: Configuration) -> list[Path]:
     """Return the paths of existing programs that jobs start, outside of the run directory, each once."""
     found: dict[Path, None] = {}
-    for started in started_programs(jobs, configuration):
+    for started in job_programs(jobs, configuration):
         name = started.program
         if name is None or started.is_found_later or ("/" in name and not f"{started.folder}{name}".startswith("/")):
             continue
@@ -89,7 +89,7 @@ def missing_programs(jobs: Iterable[Job], files: Mapping[str, File], configurati
     """Yield problems for missing programs, interpreters and working folders; job files may be programs."""
     made = {file.path for file in files.values()}
     missing = cache(_missing)
-    for started in started_programs(jobs, configuration):
+    for started in job_programs(jobs, configuration):
         job, program = started.job, started.program
         if started.folder and "<ENV:" not in started.folder and not Path(started.folder).is_dir():
             yield Problem(

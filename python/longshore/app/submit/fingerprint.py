@@ -15,14 +15,14 @@ from longshore.app.configure.configuration import Configuration, read_draft
 from longshore.app.configure.layers import Overrides, current_directory
 from longshore.app.configure.resolved_run import at_default_site, template_files
 from longshore.app.configure.service_lookup import find_service
-from longshore.app.plan.programs import found_programs
+from longshore.app.plan.programs import existing_programs
 from longshore.app.submit.transform import RunPlan
 from longshore.config.values.bps_eval import GENERATE
 from longshore.config.values.interpolate import shown
 from longshore.config.values.merge import PACKAGED, Node, plain
 from longshore.contract.context import Problem, RunPaths
 from longshore.errors import LongshoreError
-from longshore.model.run.fingerprint import Footprint, MadeFrom
+from longshore.model.run.fingerprint import Fingerprint, Footprint
 from longshore.model.run.submission import RunCard
 from longshore.model.values import YamlValue
 from longshore.origin import Origin
@@ -35,17 +35,17 @@ _OF_RUNS: Final = "bps_defined"
 _Values: TypeAlias = dict[str, tuple[YamlValue, Origin | None]]
 
 
-def made_from(plan: RunPlan, draft: RunPaths) -> MadeFrom:
+def take_fingerprint(plan: RunPlan, draft: RunPaths) -> Fingerprint:
     """Return the record of a run's inputs, for its filled directory `draft`."""
     run = plan.run
     configuration = run.configuration
     files = [*plan.payload, *_given_graph(configuration), *template_files(configuration.resolved_site).values()]
-    written = (draft.workflow, config_file(draft, plan.workflow.name), draft.origins)
+    written = (draft.workflow, merged_config_path(draft, plan.workflow.name), draft.origins)
     names = [*(path.name for path in written), *plan.programs, *plan.copies]
     # Files made by earlier stages are moved here last.
     own = [footprint(draft.root / name, name) for name in names]
     own += [footprint(run.paths.root / name, name) for name in plan.made]
-    return MadeFrom(
+    return Fingerprint(
         v=MADE_FROM,
         root=str(run.paths.root),
         folder=str(current_directory()),
@@ -56,12 +56,12 @@ def made_from(plan: RunPlan, draft: RunPaths) -> MadeFrom:
         umask=configuration.resolved_site.umask,
         limits=_limits(configuration),
         payload=_there(map(footprint, dict.fromkeys(files))),
-        programs=_there(map(footprint, found_programs(plan.workflow, configuration)[:_MOST_PROGRAMS])),
+        programs=_there(map(footprint, existing_programs(plan.workflow, configuration)[:_MOST_PROGRAMS])),
         own=_there(own),
     )
 
 
-def what_changed(run: RunPaths, card: RunCard, made: MadeFrom) -> Iterator[Problem]:
+def find_changes(run: RunPaths, card: RunCard, made: Fingerprint) -> Iterator[Problem]:
     """Yield problems for inputs that changed since the run was prepared."""
     if card.longshore != __version__:
         yield _changed(f"this is Longshore {__version__}, and {card.longshore} prepared it")
@@ -72,7 +72,7 @@ def what_changed(run: RunPaths, card: RunCard, made: MadeFrom) -> Iterator[Probl
     yield from _of_configuration(run, card, made)
 
 
-def config_file(run: RunPaths, name: str) -> Path:
+def merged_config_path(run: RunPaths, name: str) -> Path:
     """Return the file with the merged configuration."""
     return run.root / f"{name}_config.yaml"
 
@@ -86,9 +86,9 @@ def origins_of(node: Node, key: str = "") -> Iterator[tuple[str, Origin]]:
         yield key.removeprefix("."), node.origin
 
 
-def _of_configuration(run: RunPaths, card: RunCard, made: MadeFrom) -> Iterator[Problem]:
+def _of_configuration(run: RunPaths, card: RunCard, made: Fingerprint) -> Iterator[Problem]:
     """Yield problems for changed configuration keys, read again as then, from the same folder."""
-    path = config_file(run, card.name)
+    path = merged_config_path(run, card.name)
     try:
         before = _before(path, run.origins)
         with chdir(made.folder):
@@ -139,7 +139,7 @@ def _before(path: Path, origins: Path) -> _Values:
     return {key: (value, places.get(key)) for key, value in _flat(yaml.safe_load(path.read_text("utf-8")))}
 
 
-def _read_again(made: MadeFrom, now: float) -> Configuration:
+def _read_again(made: Fingerprint, now: float) -> Configuration:
     """Read the configuration of the same command line again."""
     draft = read_draft(Path(made.file), Overrides(made.options, made.sets), now=now)
     return at_default_site(draft, find_service(draft.service, origin=draft.service_origin))

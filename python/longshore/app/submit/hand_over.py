@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from longshore.app.progress import Keeping
+from longshore.app.progress import RecordingProgress
 from longshore.contract.context import RunPaths, Unreachable
 from longshore.contract.service import WmsService
 from longshore.engine.run.service_capabilities import is_alive, recovered_submission
@@ -59,7 +59,7 @@ class SubmittedRun:
     notes: tuple[str, ...]
 
 
-def hand_over(prepared: PreparedRun, tell: Keeping) -> SubmittedRun:
+def hand_over(prepared: PreparedRun, progress: RecordingProgress) -> SubmittedRun:
     """Hand a prepared run to its service.
 
     Raises `LongshoreError` if the run is refused (its directory is removed unless it is kept), or if another process
@@ -67,34 +67,34 @@ def hand_over(prepared: PreparedRun, tell: Keeping) -> SubmittedRun:
     """
     run = prepared.run
     # Printed before waiting for the lock: another process may be submitting a hundred thousand jobs.
-    tell.stage("handing the run over")
+    progress.stage("handing the run over")
     with lock_folder(run.root):
         card = read_card(run)
-        submission = recovered(run, card, prepared.service, tell)
+        submission = recovered(run, card, prepared.service, progress)
         if submission is None:
-            refuse_if_handed_over(run, card, prepared.service)
+            refuse_if_submitted(run, card, prepared.service)
         registered, name = _registered(run, card)
         if submission is None:
-            submission = _submitted(prepared, card, tell, registered=registered)
+            submission = _submitted(prepared, card, progress, registered=registered)
         card = msgspec.structs.replace(card, submissions=(submission,))
         try:
             with permissions(prepared.umask):
                 write_card(run, card)
                 run.submitting.unlink(missing_ok=True)
         except OSError as error:
-            tell.note(f"the run goes on, but '{run.card}' could not be brought up to date: {error.strerror}")
+            progress.note(f"the run goes on, but '{run.card}' could not be brought up to date: {error.strerror}")
     if registered and card.other_ids:
         register(Entry.of(card, str(run.root)))
     for note in submission.notes:
-        tell.note(note)
+        progress.note(note)
     if not registered:
-        tell.note(f"'{state_folder()}' cannot be written: name this run by its directory, not by its id")
+        progress.note(f"'{state_folder()}' cannot be written: name this run by its directory, not by its id")
     if card.id_links:
-        tell.note(link_by_id(Path(card.id_links), submission.id, run.root))
-    return SubmittedRun(run=run, card=card, reference=name, site=prepared.site, notes=tuple(tell.notes))
+        progress.note(link_by_id(Path(card.id_links), submission.id, run.root))
+    return SubmittedRun(run=run, card=card, reference=name, site=prepared.site, notes=tuple(progress.notes))
 
 
-def recovered(run: RunPaths, card: RunCard, service: WmsService, tell: Keeping) -> Submission | None:
+def recovered(run: RunPaths, card: RunCard, service: WmsService, progress: RecordingProgress) -> Submission | None:
     """Return the submission that a killed process left unrecorded, if the service has it.
 
     Raises `UnreachableError` if the service cannot tell.
@@ -104,11 +104,11 @@ def recovered(run: RunPaths, card: RunCard, service: WmsService, tell: Keeping) 
         return None
     submission = recovered_submission(service, run)
     if submission is not None:
-        tell.note(f"taken on as it was handed over: '{started.user}' on '{started.host}' did not come to the end of it")
+        progress.note(f"taken on as it was handed over: '{started.user}' on '{started.host}' was interrupted")
     return submission
 
 
-def _submitted(prepared: PreparedRun, card: RunCard, tell: Keeping, *, registered: bool) -> Submission:
+def _submitted(prepared: PreparedRun, card: RunCard, progress: RecordingProgress, *, registered: bool) -> Submission:
     run = prepared.run
     try:
         with permissions(prepared.umask):
@@ -123,11 +123,11 @@ def _submitted(prepared: PreparedRun, card: RunCard, tell: Keeping, *, registere
     except KeyboardInterrupt:
         # Too late to undo: a run that is live must keep its directory.
         name = card.id if registered else run.root
-        tell.note(f"interrupted while the run was handed over; it may go on. To end it: longshore cancel {name}")
+        progress.note(f"interrupted while the run was handed over; it may go on. To end it: longshore cancel {name}")
         raise
 
 
-def refuse_if_handed_over(run: RunPaths, card: RunCard, service: WmsService) -> None:
+def refuse_if_submitted(run: RunPaths, card: RunCard, service: WmsService) -> None:
     """Refuse to submit a run twice.
 
     Raises `SubmissionRefusedError` if it was submitted, `UnreachableError` if that is possible and the service cannot
@@ -155,7 +155,7 @@ def refuse_if_handed_over(run: RunPaths, card: RunCard, service: WmsService) -> 
         raise SubmissionRefusedError(f"{by}: it runs", hint=hint)
 
 
-def refuse_if_only_prepared(run: RunPaths, card: RunCard) -> None:
+def refuse_if_not_submitted(run: RunPaths, card: RunCard) -> None:
     """Refuse to resume or restart a run that was prepared but never submitted.
 
     Raises `SubmissionRefusedError` for such a run.

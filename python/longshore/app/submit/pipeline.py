@@ -10,9 +10,9 @@ from typing import TypeAlias, TypeVar
 
 from longshore.app.acquire.sources import AcquiredRun, acquire_run
 from longshore.app.configure.resolved_run import ResolvedRun
-from longshore.app.payload.payload import tell_of_graph
+from longshore.app.payload.payload import note_kept_graph
 from longshore.app.plan.clustering import ClusteredRun, cluster_run
-from longshore.app.progress import Keeping, Teller
+from longshore.app.progress import Progress, RecordingProgress
 from longshore.app.submit.hand_over import PreparedRun, SubmittedRun, hand_over
 from longshore.app.submit.transform import RunPlan, plan_run
 from longshore.app.submit.write_run import write_run
@@ -37,7 +37,7 @@ _Wanted = TypeVar("_Wanted", AcquiredRun, ClusteredRun, RunPlan, PreparedRun, Su
 def advance_run(
     record: StageRecord,
     wanted: type[_Wanted],
-    tell: Keeping,
+    progress: RecordingProgress,
     on_stage: Callable[[StageRecord, float], None] = lambda _record, _seconds: None,
 ) -> _Wanted:
     """Advance a run through the stages to the wanted record.
@@ -46,45 +46,45 @@ def advance_run(
     took. Raises `LongshoreError` if a stage fails; only a quantum graph that was made stays.
     """
     while not isinstance(record, wanted):
-        with telling_of_graph(record, tell):
+        with noting_kept_graph(record, progress):
             began = time.perf_counter()
-            record = _next(record, tell)
+            record = _next(record, progress)
             on_stage(record, time.perf_counter() - began)
     return record
 
 
-def _next(record: StageRecord, tell: Keeping) -> StageRecord:
+def _next(record: StageRecord, progress: RecordingProgress) -> StageRecord:
     """Run the next stage."""
     match record:
         case ResolvedRun():
-            tell.stage("reading the payload")
-            return acquire_run(record, tell)
+            progress.stage("reading the payload")
+            return acquire_run(record, progress)
         case AcquiredRun():
-            tell.stage(f"clustering {_counted(len(record.payload.graph.dag), 'task')}")
+            progress.stage(f"clustering {_counted(len(record.payload.graph.dag), 'task')}")
             return cluster_run(record)
         case ClusteredRun():
-            tell.stage(f"making jobs of {_counted(len(record.graph.dag), 'cluster')}")
-            return plan_run(record, tell)
+            progress.stage(f"making jobs of {_counted(len(record.graph.dag), 'cluster')}")
+            return plan_run(record, progress)
         case RunPlan():
-            tell.stage(f"writing {_counted(len(record.workflow), 'job')} to '{record.run.paths.root}'")
+            progress.stage(f"writing {_counted(len(record.workflow), 'job')} to '{record.run.paths.root}'")
             return write_run(record)
         case PreparedRun():
-            return hand_over(record, tell)
+            return hand_over(record, progress)
         case SubmittedRun():
             raise ValueError("no stage follows the last")
 
 
 @contextmanager
-def telling_of_graph(record: StageRecord, tell: Teller) -> Iterator[None]:
+def noting_kept_graph(record: StageRecord, progress: Progress) -> Iterator[None]:
     """Print how to use a remaining quantum graph if the body fails: making it may have taken hours."""
     try:
         yield
     except BaseException:
         match record:
             case AcquiredRun() | ClusteredRun() if made := record.payload.made:
-                tell_of_graph(record.run.paths.root / made[0], tell)
+                note_kept_graph(record.run.paths.root / made[0], progress)
             case RunPlan() if record.made:
-                tell_of_graph(record.run.paths.root / record.made[0], tell)
+                note_kept_graph(record.run.paths.root / record.made[0], progress)
         raise
 
 

@@ -49,7 +49,7 @@ def write_saved(folder: Path, files: SavedGraphs) -> None:
         create_file(folder / name, lines(), durable=True)
 
 
-def save_alone(run: ResolvedRun, files: SavedGraphs, *, there: bool) -> bool:
+def write_graphs_only(run: ResolvedRun, files: SavedGraphs, *, there: bool) -> bool:
     """Write the files for a command that writes nothing else; return whether there are any.
 
     `there` says that the run directory exists because it holds a quantum graph. Raises `FilesError` if they cannot be

@@ -14,12 +14,12 @@ from typing import Final
 from longshore.app.acquire.sources import AcquiredRun
 from longshore.app.configure.layers import NO_OVERRIDES, Overrides
 from longshore.app.configure.resolved_run import ResolvedRun, resolve_run
-from longshore.app.payload.graph_file import save_tasks
+from longshore.app.payload.graph_file import write_tasks
 from longshore.app.plan.clustering import ClusteredRun
-from longshore.app.progress import Keeping, Teller
+from longshore.app.progress import Progress, RecordingProgress
 from longshore.app.submit.hand_over import PreparedRun, SubmittedRun
-from longshore.app.submit.pipeline import Stage, StageRecord, advance_run, reserved_id, telling_of_graph
-from longshore.app.submit.saved_graphs import graphs_to_save, save_alone
+from longshore.app.submit.pipeline import Stage, StageRecord, advance_run, noting_kept_graph, reserved_id
+from longshore.app.submit.saved_graphs import graphs_to_save, write_graphs_only
 from longshore.app.submit.transform import RunPlan
 
 _RECORDS: Final = {
@@ -54,7 +54,7 @@ def run_stages(
     overrides: Overrides = NO_OVERRIDES,
     *,
     save_graph: Path | None = None,
-    tell: Teller,
+    progress: Progress,
 ) -> tuple[list[StageResult], Path | None]:
     """Run the stages up to one before `Stage.SUBMIT`, for a command that stops there.
 
@@ -63,18 +63,18 @@ def run_stages(
     `LongshoreError` on failure; nothing is left behind.
     """
     results: list[StageResult] = []
-    keeping = Keeping(tell)
+    recording = RecordingProgress(progress)
     # A prepared run keeps its id without registration: no other run of this user gets its id or name.
     with reserved_id() if last is Stage.PREPARE else nullcontext(("", time.time())) as (run_id, now):
-        run = resolve_run(path, overrides, now=now, tell=tell, run_id=run_id)
+        run = resolve_run(path, overrides, now=now, progress=recording, run_id=run_id)
 
         def measure(record: StageRecord, seconds: float) -> None:
             results.append(_result(record, seconds))
 
-        record: StageRecord = advance_run(run, _RECORDS[last], keeping, measure)
-        with telling_of_graph(record, keeping):
+        record: StageRecord = advance_run(run, _RECORDS[last], recording, measure)
+        with noting_kept_graph(record, recording):
             if save_graph is not None and isinstance(record, AcquiredRun):
-                save_tasks(record.payload, save_graph, run.paths.root)
+                write_tasks(record.payload, save_graph, run.paths.root)
                 results[-1] = replace(results[-1], made=f"{results[-1].made}; wrote '{save_graph}'")
             return results, run.paths.root if _leaves_files(record) else None
 
@@ -86,9 +86,9 @@ def _leaves_files(record: StageRecord) -> bool:
             return bool(record.payload.made)
         case ClusteredRun():
             files = graphs_to_save(record.run.configuration, record.graph)
-            return save_alone(record.run, files, there=bool(record.payload.made)) or bool(record.payload.made)
+            return write_graphs_only(record.run, files, there=bool(record.payload.made)) or bool(record.payload.made)
         case RunPlan():
-            return save_alone(record.run, record.saved, there=bool(record.made)) or bool(record.made)
+            return write_graphs_only(record.run, record.saved, there=bool(record.made)) or bool(record.made)
     return True
 
 

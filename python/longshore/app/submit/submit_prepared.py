@@ -10,18 +10,18 @@ from typing import Final
 
 from longshore.app.configure.layers import current_directory
 from longshore.app.configure.service_lookup import find_service
-from longshore.app.plan.checks import inputs_gone
-from longshore.app.progress import Keeping, Teller
+from longshore.app.plan.checks import find_missing_inputs
+from longshore.app.progress import Progress, RecordingProgress
 from longshore.app.runs.open_run import readable
-from longshore.app.submit.fingerprint import what_changed
-from longshore.app.submit.hand_over import PreparedRun, SubmittedRun, refuse_if_handed_over
+from longshore.app.submit.fingerprint import find_changes
+from longshore.app.submit.hand_over import PreparedRun, SubmittedRun, refuse_if_submitted
 from longshore.app.submit.pipeline import advance_run
 from longshore.contract.context import Problem, RunPaths
 from longshore.contract.service import WmsService
 from longshore.engine.run.service_capabilities import recovered_submission
 from longshore.engine.rundir.job_table import read_header
 from longshore.errors import Fault, RunNotFoundError, RunUnreadableError, SubmissionRefusedError
-from longshore.model.run.fingerprint import MadeFrom
+from longshore.model.run.fingerprint import Fingerprint
 from longshore.model.run.submission import RunCard
 from longshore.world.files.locks import lock_folder
 from longshore.world.read.quantum_graph import SUFFIXES
@@ -30,14 +30,14 @@ from longshore.world.runs.run_directory import read_card, read_made_from, read_s
 _AGAIN: Final = "Prepare it again, or submit it as it was prepared, with --force."
 
 
-def take_up(folder: Path, *, force: bool, tell: Teller) -> SubmittedRun:
+def submit_prepared(folder: Path, *, force: bool, progress: Progress) -> SubmittedRun:
     """Submit a prepared run from its directory; `force` submits it even if inputs changed.
 
     Raises `RunNotFoundError` if the directory is no run or not completely prepared (`RunUnreadableError` for a newer
     format), `FilesError` if the current directory does not exist, `SubmissionRefusedError` if the run was submitted
     or moved, its inputs changed, or the service refuses it.
     """
-    keeping = Keeping(tell)
+    recording = RecordingProgress(progress)
     current_directory()  # required by relative paths and for the comparison
     run = RunPaths(Path(os.path.realpath(folder)))
     card = _card(run)
@@ -50,14 +50,14 @@ def take_up(folder: Path, *, force: bool, tell: Teller) -> SubmittedRun:
         with lock_folder(run.root):
             arrived = recovered_submission(service, run) is not None
         if arrived:
-            return advance_run(prepared, SubmittedRun, keeping)
-    refuse_if_handed_over(run, card, service)
+            return advance_run(prepared, SubmittedRun, recording)
+    refuse_if_submitted(run, card, service)
     read_header(run)  # reports a newer format or a damaged header first
     if made is not None:
         _refuse_if_moved(run, Path(made.root))
-    keeping.stage("looking whether anything is different from when it was prepared")
-    _judge(run, _changes(run, card, made, service, force=force), keeping, force=force)
-    return advance_run(prepared, SubmittedRun, keeping)
+    recording.stage("looking whether anything is different from when it was prepared")
+    _judge(run, _changes(run, card, made, service, force=force), recording, force=force)
+    return advance_run(prepared, SubmittedRun, recording)
 
 
 def _card(run: RunPaths) -> RunCard:
@@ -100,16 +100,18 @@ def _refuse_if_moved(run: RunPaths, made: Path) -> None:
     )
 
 
-def _changes(run: RunPaths, card: RunCard, made: MadeFrom | None, service: WmsService, *, force: bool) -> list[Problem]:
+def _changes(
+    run: RunPaths, card: RunCard, made: Fingerprint | None, service: WmsService, *, force: bool
+) -> list[Problem]:
     """Return all changes since the run was prepared."""
     if made is None:
         changes = [Problem(message=f"nothing says what it was prepared from: there is no '{run.made_from.name}'")]
     else:
-        changes = list(what_changed(run, card, made))
+        changes = list(find_changes(run, card, made))
     if service.traits.runs_on_submit_host:
         try:
             with readable(run):
-                changes += inputs_gone(run)
+                changes += find_missing_inputs(run)
         except RunUnreadableError:
             # The refusal names the changed workflow; with `force` or without changes, this error does.
             if force or not changes:
@@ -117,12 +119,12 @@ def _changes(run: RunPaths, card: RunCard, made: MadeFrom | None, service: WmsSe
     return changes
 
 
-def _judge(run: RunPaths, changes: Sequence[Problem], tell: Teller, *, force: bool) -> None:
+def _judge(run: RunPaths, changes: Sequence[Problem], progress: Progress, *, force: bool) -> None:
     """Refuse changed inputs; with `force`, print them as notes."""
     if force:
         for change in changes:
             place = f"{change.origin}: " if change.origin else ""
-            tell.note(f"submitted all the same: {place}{change.message}")
+            progress.note(f"submitted all the same: {place}{change.message}")
         return
     if not changes:
         return

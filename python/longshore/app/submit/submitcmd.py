@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from longshore.app.acquire.sources import KEYS
+from longshore.app.acquire.sources import PAYLOAD_KEYS
 from longshore.app.configure.layers import NO_OVERRIDES, Overrides
 from longshore.app.configure.resolved_run import ResolvedRun, resolve_run, run_attributes
 from longshore.app.plan.checks import check
-from longshore.app.progress import Keeping, Teller
+from longshore.app.progress import Progress, RecordingProgress
 from longshore.app.submit.hand_over import PreparedRun, SubmittedRun
 from longshore.app.submit.pipeline import advance_run, reserved_id
-from longshore.app.submit.transform import RunPlan, fitted_profile
+from longshore.app.submit.transform import RunPlan, single_job_profile
 from longshore.config.values.merge import Node
 from longshore.config.values.search import Config, Expander
 from longshore.errors import ConfigError, FilesError
@@ -40,36 +40,36 @@ class _Script:
     """Paths as written: a relative one is in the run directory."""
 
 
-def submit_script(path: Path, overrides: Overrides = NO_OVERRIDES, *, tell: Teller) -> SubmittedRun:
+def submit_script(path: Path, overrides: Overrides = NO_OVERRIDES, *, progress: Progress) -> SubmittedRun:
     """Prepare a run of one script and submit it."""
-    keeping = Keeping(tell)
+    recording = RecordingProgress(progress)
     with reserved_id() as (run_id, now):
-        prepared = _prepare(path, overrides, run_id=run_id, now=now, keeping=keeping)
-    return advance_run(prepared, SubmittedRun, keeping)
+        prepared = _prepare(path, overrides, run_id=run_id, now=now, progress=recording)
+    return advance_run(prepared, SubmittedRun, recording)
 
 
-def prepare_script(path: Path, overrides: Overrides = NO_OVERRIDES, *, tell: Teller) -> PreparedRun:
+def prepare_script(path: Path, overrides: Overrides = NO_OVERRIDES, *, progress: Progress) -> PreparedRun:
     """Write the run directory of one script; its id is not registered."""
     with reserved_id() as (run_id, now):
-        prepared = _prepare(path, overrides, run_id=run_id, now=now, keeping=Keeping(tell))
+        prepared = _prepare(path, overrides, run_id=run_id, now=now, progress=RecordingProgress(progress))
     forget(run_id)
     return prepared
 
 
-def _prepare(path: Path, overrides: Overrides, *, run_id: str, now: float, keeping: Keeping) -> PreparedRun:
-    run = resolve_run(path, overrides, now=now, tell=keeping, run_id=run_id)
-    ignored = [key for key in KEYS if run.configuration.config.at(key)]
+def _prepare(path: Path, overrides: Overrides, *, run_id: str, now: float, progress: RecordingProgress) -> PreparedRun:
+    run = resolve_run(path, overrides, now=now, progress=progress, run_id=run_id)
+    ignored = [key for key in PAYLOAD_KEYS if run.configuration.config.at(key)]
     if ignored:
-        keeping.note("submitcmd runs 'customJob' alone and ignores " + ", ".join(f"'{key}'" for key in ignored))
-    return advance_run(_plan_script(run, keeping), PreparedRun, keeping)
+        progress.note("submitcmd runs 'customJob' alone and ignores " + ", ".join(f"'{key}'" for key in ignored))
+    return advance_run(_plan_script(run, progress), PreparedRun, progress)
 
 
-def _plan_script(run: ResolvedRun, tell: Teller) -> RunPlan:
+def _plan_script(run: ResolvedRun, progress: Progress) -> RunPlan:
     script = _read(run)
     name = script.executable.name
     files = [File(name=key, path=source.name, transfer=True) for key, source in script.inputs.items()]
     files += [File(name=key, path=target, transfer=True) for key, target in script.outputs.items()]
-    profile = fitted_profile(run, LABEL, searchobj=_section(run.configuration.config), tell=tell)
+    profile = single_job_profile(run, LABEL, searchobj=_section(run.configuration.config), progress=progress)
     job = Job(
         name=name,
         label=LABEL,
@@ -84,7 +84,7 @@ def _plan_script(run: ResolvedRun, tell: Teller) -> RunPlan:
         files={file.name: file for file in files},
         attributes=run_attributes(run.configuration) | {"bps_iscustom": "True"},
     )
-    check(run, workflow, tell)
+    check(run, workflow, progress)
     _make_parents(script.outputs)
     return RunPlan(
         run=run,

@@ -9,12 +9,12 @@ from pathlib import Path
 from longshore.app.configure.configuration import ResolvedConfiguration
 from longshore.app.configure.resolved_run import ResolvedRun, run_attributes
 from longshore.app.payload.payload import AcquiredPayload
-from longshore.app.plan.checks import check, check_commands, tell_of_labels
+from longshore.app.plan.checks import check, check_commands, note_unmatched_labels
 from longshore.app.plan.clustering import ClusteredRun
-from longshore.app.plan.job_groups import wanted_orderings
+from longshore.app.plan.job_groups import read_ordering_rules
 from longshore.app.plan.log_folders import log_folders
-from longshore.app.plan.profiles import Profiles
-from longshore.app.progress import Teller
+from longshore.app.plan.profiles import ProfileCompiler
+from longshore.app.progress import Progress
 from longshore.app.submit.saved_graphs import SavedGraphs, graphs_to_save
 from longshore.config.profile.final_job import WhenRun, final_commands, vain_setup, when_run
 from longshore.config.profile.profile import JobProfile
@@ -55,7 +55,7 @@ class RunPlan:
     saved: SavedGraphs = field(default_factory=dict)
 
 
-def plan_run(clustered: ClusteredRun, tell: Teller) -> RunPlan:
+def plan_run(clustered: ClusteredRun, progress: Progress) -> RunPlan:
     """Turn clusters into jobs, and refuse jobs that can never run.
 
     Raises `ConfigError` if a value is wrong, `PreparationError` if jobs have no command, request too much, or need
@@ -63,25 +63,25 @@ def plan_run(clustered: ClusteredRun, tell: Teller) -> RunPlan:
     """
     run, payload, graph = clustered.run, clustered.payload, clustered.graph
     for note in vain_setup(run.configuration.config):
-        tell.note(note)
+        progress.note(note)
     named = replace(run, configuration=run.configuration.with_values(payload.values))
-    tell_of_labels(named, graph, tell)
-    profiles = Profiles(named)
+    note_unmatched_labels(named, graph, progress)
+    profiles = ProfileCompiler(named)
     # Hundreds of thousands of jobs are made and none is dropped; garbage collection would take half of the time.
     with collection_paused():
         compiled = profiles.of_clusters(graph, payload.commands)
-        check_commands(graph, compiled, tell)
+        check_commands(graph, compiled, progress)
         workflow = transform(
             graph,
             compiled,
             name=named.configuration.text("uniqProcName"),
             attributes=run_attributes(named.configuration),
             special=_special_jobs(named, payload, profiles),
-            orderings=wanted_orderings(named.configuration, graph, tell),
-            log_folders=log_folders(named, graph, tell),
+            orderings=read_ordering_rules(named.configuration, graph, progress),
+            log_folders=log_folders(named, graph, progress),
         )
-        profiles.tell(tell)
-        check(named, workflow, tell, commands=payload.commands)
+        profiles.report_notes(progress)
+        check(named, workflow, progress, commands=payload.commands)
     final = workflow.final or workflow.get(FINAL_LABEL)
     return RunPlan(
         run=run,
@@ -94,15 +94,15 @@ def plan_run(clustered: ClusteredRun, tell: Teller) -> RunPlan:
     )
 
 
-def fitted_profile(run: ResolvedRun, label: str, *, searchobj: Node, tell: Teller) -> JobProfile:
+def single_job_profile(run: ResolvedRun, label: str, *, searchobj: Node, progress: Progress) -> JobProfile:
     """Return the profile of a job that has its own section and no ``runQuantumCommand``."""
-    profiles = Profiles(run)
+    profiles = ProfileCompiler(run)
     profile = profiles.of(label, searchobj=searchobj, with_command=False)
-    profiles.tell(tell)
+    profiles.report_notes(progress)
     return profile
 
 
-def _special_jobs(run: ResolvedRun, payload: AcquiredPayload, profiles: Profiles) -> SpecialJobs:
+def _special_jobs(run: ResolvedRun, payload: AcquiredPayload, profiles: ProfileCompiler) -> SpecialJobs:
     """Return the init job and the final job, if configured."""
     config = run.configuration.config
     init = None

@@ -11,7 +11,7 @@ import yaml
 
 from longshore import __version__
 from longshore.app.configure.configuration import Configuration
-from longshore.app.submit.fingerprint import config_file, made_from, origins_of
+from longshore.app.submit.fingerprint import merged_config_path, origins_of, take_fingerprint
 from longshore.app.submit.hand_over import PreparedRun
 from longshore.app.submit.saved_graphs import write_saved
 from longshore.app.submit.transform import RunPlan
@@ -46,7 +46,7 @@ def write_run(plan: RunPlan) -> PreparedRun:
         if group := site.settings.get("group"):
             give_to_group(draft.root, group)
         _fill(draft, plan, card.run_token)
-        write_made_from(draft, made_from(plan, draft))
+        write_made_from(draft, take_fingerprint(plan, draft))
         write_card(draft, card)
     return PreparedRun(
         run=run.paths,
@@ -63,7 +63,7 @@ def _fill(draft: RunPaths, plan: RunPlan, run_token: str) -> None:
     run, workflow = plan.run, plan.workflow
     configuration = run.configuration
     _write_inputs(draft, plan)
-    create_file(config_file(draft, workflow.name), [_effective(configuration)])
+    create_file(merged_config_path(draft, workflow.name), [_effective(configuration)])
     origins = {key: msgspec.to_builtins(origin) for key, origin in origins_of(configuration.config.root)}
     create_file(draft.origins, [msgspec.json.format(msgspec.json.encode(origins), indent=1), b"\n"])
     create_file(draft.workflow, workflow_lines(workflow), durable=True)

@@ -48,8 +48,8 @@ def command(
         from longshore.app.configure.layers import Overrides
         from longshore.cli.logging_setup import Teller
 
-        with Teller() as tell:
-            picture = api.draw_configuration(Path(run), Overrides(sets=sets), tell=tell)
+        with Teller() as progress:
+            picture = api.draw_configuration(Path(run), Overrides(sets=sets), progress=progress)
     else:
         if sets:
             raise click.UsageError("--set is for a configuration; a run is as it is.")

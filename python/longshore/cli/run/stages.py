@@ -64,8 +64,8 @@ def _run(last: str, config_file: Path, overrides: Overrides, *, save_graph: Path
     from longshore.cli.logging_setup import Teller
     from longshore.cli.show.format import visible
 
-    with Teller() as tell:
-        stages, submit_dir = api.run_stages(config_file, last, overrides, save_graph=save_graph, tell=tell)
+    with Teller() as progress:
+        stages, submit_dir = api.run_stages(config_file, last, overrides, save_graph=save_graph, progress=progress)
     if as_json:
         print_json(stages_document(stages, submit_dir, as_of=time.time()))
         return

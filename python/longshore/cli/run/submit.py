@@ -34,6 +34,6 @@ def command(
     """
     from longshore.cli.logging_setup import Teller
 
-    with Teller() as tell:
-        submitted = api.submit(config_file, overrides, force=force, tell=tell)
+    with Teller() as progress:
+        submitted = api.submit(config_file, overrides, force=force, progress=progress)
     ctx.exit(see_through(submitted, wait=wait, as_json=as_json))

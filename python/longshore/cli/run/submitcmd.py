@@ -29,11 +29,11 @@ def command(
     from longshore.cli.logging_setup import Teller
 
     if not dry_run:
-        with Teller() as tell:
-            submitted = api.submit_script(config_file, overrides, tell=tell)
+        with Teller() as progress:
+            submitted = api.submit_script(config_file, overrides, progress=progress)
         ctx.exit(see_through(submitted, wait=wait, as_json=as_json))
-    with Teller() as tell:
-        prepared = api.prepare_script(config_file, overrides, tell=tell)
+    with Teller() as progress:
+        prepared = api.prepare_script(config_file, overrides, progress=progress)
     if as_json:
         import time
 

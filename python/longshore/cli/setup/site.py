@@ -11,7 +11,7 @@ from longshore.app import api
 from longshore.cli.options import JSON, print_json
 
 if TYPE_CHECKING:
-    from longshore.app.configure.site_list import Listed, Shown
+    from longshore.app.configure.site_list import KnownSite, SiteDescription
 
 SITE_PATH: Final = click.option(
     "--site-path", multiple=True, metavar="DIR", help="Look for profiles of sites here first. Can be repeated."
@@ -60,12 +60,12 @@ def show_command(*, name: str, site_path: tuple[str, ...], as_json: bool) -> Non
         click.echo(visible(line))
 
 
-def _cells(site: Listed) -> tuple[str, str, str]:
+def _cells(site: KnownSite) -> tuple[str, str, str]:
     rest = f"cannot be used: {site.error}" if site.error else site.title
     return site.name, site.service or "-", f"{rest} ({site.origin})" if rest else f"({site.origin})"
 
 
-def _lines(shown: Shown) -> list[str]:
+def _lines(shown: SiteDescription) -> list[str]:
     """One line per value, in YAML where a line suffices, with its origin as a comment."""
     from longshore.app.documents.document import to_json
 

@@ -9,13 +9,13 @@ from longshore.cli.show.format import visible
 from longshore.config.lint.schema_check import Finding, Severity
 
 if TYPE_CHECKING:
-    from longshore.app.configure.lint import Linted
+    from longshore.app.configure.lint import LintResult
 
 _WIDEST: Final = 160
 _COMMANDS: Final = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "notice"}
 
 
-def lint_text(linted: Linted, name: str) -> str:
+def lint_text(linted: LintResult, name: str) -> str:
     """Format each finding with its line and a caret, then the number of findings."""
     shown = [line for finding in linted.findings for line in _finding_lines(finding, linted.source(finding))]
     counts = [f"{linted.count(each)} {each.value}{'' if linted.count(each) == 1 else 's'}" for each in Severity]
@@ -34,7 +34,7 @@ def _finding_lines(finding: Finding, line: str | None) -> Iterator[str]:
         yield visible(f"    {finding.hint}")
 
 
-def lint_github(linted: Linted) -> str:
+def lint_github(linted: LintResult) -> str:
     """Format the findings as GitHub workflow commands, which GitHub shows beside the lines."""
     return "\n".join(_annotation(finding) for finding in linted.findings)
 

@@ -18,7 +18,7 @@ class Footprint(msgspec.Struct, frozen=True, kw_only=True):
     sha256: str
 
 
-class MadeFrom(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Fingerprint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """``made-from.json``: the sources of a prepared run."""
 
     v: int

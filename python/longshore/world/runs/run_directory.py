@@ -15,7 +15,7 @@ import msgspec
 from longshore.contract.batch import WaitReasons
 from longshore.contract.context import RenderedFile, RunPaths
 from longshore.errors import FilesError, RunNotFoundError, RunUnreadableError
-from longshore.model.run.fingerprint import MadeFrom, Started
+from longshore.model.run.fingerprint import Fingerprint, Started
 from longshore.model.run.snapshot import Snapshot
 from longshore.model.run.submission import RunCard
 from longshore.world.files.atomic import create_file, draft_path, move, read_record, write_atomically
@@ -162,12 +162,12 @@ def read_card(run: RunPaths) -> RunCard:
     return _decode(text, RunCard, run.card)
 
 
-def write_made_from(run: RunPaths, made: MadeFrom) -> None:
+def write_made_from(run: RunPaths, made: Fingerprint) -> None:
     """Write ``made-from.json`` atomically."""
     write_atomically(run.made_from, msgspec.json.format(msgspec.json.encode(made), indent=1) + b"\n")
 
 
-def read_made_from(run: RunPaths) -> MadeFrom | None:
+def read_made_from(run: RunPaths) -> Fingerprint | None:
     """Read ``made-from.json``; ``None`` when it is missing.
 
     Raises `RunUnreadableError` when it is unreadable or of a newer format.
@@ -184,7 +184,7 @@ def read_made_from(run: RunPaths) -> MadeFrom | None:
             f"'{run.made_from}' has format {found}; this Longshore reads up to {MADE_FROM}",
             hint="Use the version that wrote it, or a newer one.",
         )
-    return _decode(text, MadeFrom, run.made_from)
+    return _decode(text, Fingerprint, run.made_from)
 
 
 def note_submitting(run: RunPaths, started: Started) -> None:
